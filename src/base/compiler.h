@@ -1,0 +1,24 @@
+/* compiler.h: the only place that speaks to the compiler (GNU attributes, hints, visibility).
+ *
+ * Everything else is plain C11. Feature tests belong here too, so that no other file needs #if. */
+#ifndef AG_COMPILER_H
+#define AG_COMPILER_H
+
+#define AG_LIKELY(x) __builtin_expect(!!(x), 1)
+#define AG_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define AG_COLD __attribute__((cold, noinline))
+#define AG_NOINLINE __attribute__((noinline))
+#define AG_FAST static inline __attribute__((always_inline, unused))
+#define AG_UNUSED __attribute__((unused))
+#define AG_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+
+/* The agent is linked with -fvisibility=hidden: only what carries AG_EXPORT leaves the object. */
+#define AG_EXPORT __attribute__((visibility("default")))
+
+#define AG_CACHE_LINE 64
+#define AG_CACHE_ALIGNED __attribute__((aligned(AG_CACHE_LINE)))
+
+#define AG_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

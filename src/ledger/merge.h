@@ -1,0 +1,22 @@
+/* merge.h: the streams of one process, put into one order for the ledger.
+ *
+ * A stream's events between two stamps are a window; its start is the first stamp. Windows are applied by start time; the
+ * order inside a window is the stream's own. Two windows that overlap in time have an open order: the ledger repairs
+ * addresses by alternation and the summary says how far the peak may be off (peak_low_bytes, peak_high_bytes).
+ *
+ * A single stream is applied directly, nothing is queued. Threads: one. Memory: what is not yet applied. */
+#ifndef AG_MERGE_H
+#define AG_MERGE_H
+
+#include "ledger/ledger.h"
+
+struct ag_merge;
+struct ag_merge *ag_merge_new(struct ag_ledger *ledger); /* ledger stays the caller's */
+struct ag_merge *ag_merge_free(struct ag_merge *merge);
+/* Events of one stream in its order; copied when they have to wait. */
+int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events, size_t count);
+/* All streams have delivered everything before `time_ns`: windows that started before are applied. */
+int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns);
+int ag_merge_finish(struct ag_merge *merge); /* applies all that is left */
+
+#endif
