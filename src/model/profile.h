@@ -34,4 +34,81 @@ struct ag_metrics { /* of a site, a tree node, a stack or all */
 };
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
 
+/* What the trace says of itself. Strings live as long as the profile. */
+struct ag_profile_identity {
+    const char *file; /* path as given */
+    uint32_t format_version, pid, n_arguments;
+    const char *const *arguments;
+    const char *exe;
+    const char *mode; /* "exact" */
+    const char *end;  /* "exit" "signal" "detached" "running" "cut" */
+    uint32_t wait_status, wait_status_known;
+    uint64_t file_bytes, start_realtime_ns;
+    bool is_damaged; /* first damaged place in damage */
+    struct ag_decode_error damage;
+};
+const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile);
+uint64_t ag_profile_lost(const struct ag_profile *profile, uint32_t cause); /* enum ag_lost_cause; events */
+const char *ag_profile_lost_name(uint32_t cause);                           /* NULL behind the last cause */
+struct ag_profile_runtime {
+    const char *name, *version, *note;
+    bool hooked;
+};
+size_t ag_profile_runtimes(const struct ag_profile *profile, const struct ag_profile_runtime **ret_runtimes);
+struct ag_profile_cost {
+    uint64_t rss_bytes, cpu_ns, target_cpu_ns;
+};
+const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
+
+/* A frame as a person sees it; frames are interned: equal (function, file, line, image) has one id. */
+struct ag_frame {
+    const char *function, *file, *image; /* file may be NULL; image is a base name */
+    const char *runtime;                 /* "c" for native */
+    uint32_t line;
+    bool is_inlined, is_known;
+};
+const struct ag_frame *ag_profile_frame(const struct ag_profile *profile, uint32_t frame);
+
+struct ag_stack_row { /* one stack with what it did; several vias of one stack are several rows */
+    uint32_t stack, via;
+    const char *via_name, *heap_name;
+    enum { AG_STACK_COMPLETE, AG_STACK_INCOMPLETE, AG_STACK_CUT } state;
+    struct ag_metrics metrics;
+};
+size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);
+/* Frames of a stack, innermost first, inlined ones expanded. Symbolizes on demand; each unique pc once. */
+size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack, const uint32_t **ret_frames);
+
+enum ag_site_key { AG_BY_FUNCTION, AG_BY_LINE, AG_BY_STACK, AG_BY_IMAGE, AG_BY_THREAD, AG_BY_HEAP };
+struct ag_site_row {
+    uint32_t frame; /* a representative frame of the key (BY_THREAD, BY_HEAP: index, name in `label`) */
+    const char *label;
+    struct ag_metrics own, total; /* own: innermost frame; total: each stack once however often the key recurs */
+};
+int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by, const struct ag_site_row **ret_rows, size_t *ret_count);
+
+struct ag_tree_node { /* index 0 is the root; children are linked */
+    uint32_t frame; /* UINT32_MAX at the root */
+    uint32_t parent, first_child, next_sibling; /* UINT32_MAX: none */
+    struct ag_metrics total, own;
+};
+int ag_profile_tree(struct ag_profile *profile, bool bottom_up, const struct ag_tree_node **ret_nodes, size_t *ret_count);
+
+size_t ag_profile_timeline(const struct ag_profile *profile, const struct ag_timeline_point **ret_points);
+struct ag_thread_row {
+    uint32_t stream, thread_id;
+    const char *name;
+    struct ag_thread_sum sum;
+};
+size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
+size_t ag_profile_thread_pairs(const struct ag_profile *profile, const struct ag_thread_pair **ret_pairs);
+struct ag_heap_row {
+    const char *name, *domain, *allocator, *runtime;
+    bool is_backing;
+    struct ag_heap_sum sum;
+};
+size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);
+/* Symbol problems for the reader, one line each. */
+size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines);
+
 #endif
