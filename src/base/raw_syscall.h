@@ -1,0 +1,42 @@
+/* raw_syscall.h: system calls that touch nothing of the host: no errno, no cancellation point, no interposed symbol.
+ *
+ * They return the kernel's own answer: a result, or a negative errno in [-4095, -1]. x86-64; another CPU brings its own
+ * file of this name in an arch folder. */
+#ifndef AG_RAW_SYSCALL_H
+#define AG_RAW_SYSCALL_H
+
+#include <sys/syscall.h>
+
+#include "base/compiler.h"
+
+AG_FAST long ag_syscall6(long number, long a, long b, long c, long d, long e, long f) {
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+AG_FAST long ag_syscall3(long number, long a, long b, long c) {
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return result;
+}
+
+AG_FAST long ag_syscall2(long number, long a, long b) {
+    return ag_syscall3(number, a, b, 0);
+}
+
+AG_FAST long ag_syscall1(long number, long a) {
+    return ag_syscall3(number, a, 0, 0);
+}
+
+AG_FAST int ag_syscall_failed(long result) {
+    return result < 0 && result >= -4095;
+}
+
+#endif
