@@ -1,0 +1,26 @@
+/* command.h: a command of allogram, as main.c sees it. Each lives in a file of its own and has a
+ * row in main.c's table.
+ *
+ * `run` gets the words behind "allogram": argv[0] is the command's name. It returns the exit
+ * status. */
+#ifndef AG_COMMAND_H
+#define AG_COMMAND_H
+
+enum ag_exit {
+    AG_EXIT_OK = 0,
+    AG_EXIT_FAILURE = 1, /* understood, but it did not work */
+    AG_EXIT_USAGE = 2,   /* the command line makes no sense */
+    AG_EXIT_OWN_FAILURE =
+        125, /* where the status is otherwise the profiled program's: allogram itself failed */
+};
+
+struct ag_command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary; /* one line of the list that `allogram` alone prints */
+};
+
+int ag_command_promised(int argc,
+                        char **argv); /* a name of the contract that this version cannot do yet */
+
+#endif

@@ -1,0 +1,73 @@
+/* main.c: `allogram`: finds the command and hands over to it.
+ *
+ * The table is the whole interface: a command exists when it has a row. Commands that are promised
+ * but not built keep their row, so that a script that types one is told so in a line instead of
+ * "unknown". */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/message.h"
+
+static const struct ag_command commands[] = {
+    {"run", ag_command_promised, "record a program and the processes it starts"},
+    {"attach", ag_command_promised, "record a program that runs already"},
+    {"observe", ag_command_promised, "look at a program from outside, never stop it"},
+    {"control", ag_command_promised, "pause, resume, reset, dump or stop a recording that runs"},
+    {"report", ag_command_promised, "tables and trees of a trace in the terminal, or JSON"},
+    {"view", ag_command_promised, "a trace as one self-contained HTML page"},
+    {"diff", ag_command_promised, "what grew and what shrank between two traces"},
+    {"export", ag_command_promised, "a trace in the format of another tool"},
+    {"dump", ag_command_promised, "every record of a trace as one line of text"},
+    {"check", ag_command_promised, "is a trace whole, and if not, where does it break"},
+    {"doctor", ag_command_promised, "what can be profiled on this machine"},
+};
+
+static const struct ag_command *find_command(const char *name) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(commands); i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static void print_overview(FILE *out) {
+    fputs("allogram: where memory comes from, in every runtime\n\n"
+          "  allogram run -- COMMAND [ARG...]      record\n"
+          "  allogram report TRACE                 read\n\n"
+          "commands\n",
+          out);
+    for (size_t i = 0; i < AG_ARRAY_SIZE(commands); i++) {
+        fprintf(out, "  %-9s %s%s\n", commands[i].name, commands[i].summary,
+                commands[i].run == ag_command_promised ? " (not in this version)" : "");
+    }
+    fputs("\nallogram COMMAND --help tells the options of one; allogram --version the version.\n",
+          out);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        (strcmp(argv[1], "help") == 0 && argc == 2)) {
+        print_overview(stdout);
+        return ag_stdout_finish(AG_EXIT_OK);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("allogram " AG_VERSION);
+        return ag_stdout_finish(AG_EXIT_OK);
+    }
+    bool asks_for_help = strcmp(argv[1], "help") == 0; /* allogram help COMMAND */
+    const char *name = argv[asks_for_help ? 2 : 1];
+    const struct ag_command *command = find_command(name);
+    if (command == NULL) {
+        return ag_fail(AG_EXIT_USAGE, "%s: no such %s; allogram alone lists them all", name,
+                       name[0] == '-' ? "option" : "command");
+    }
+    if (asks_for_help) {
+        char *words[] = {argv[2], (char *)"--help", NULL};
+        return ag_stdout_finish(command->run(/* argc= */ 2, words));
+    }
+    return ag_stdout_finish(command->run(argc - 1, argv + 1));
+}

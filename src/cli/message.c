@@ -1,0 +1,50 @@
+/* message.c: lines on standard error, see message.h. A message is formatted first and cleaned as a
+ * whole, so no caller has to think of what a file name may hold. */
+#include "cli/message.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+enum { LINE_BYTES = 2048 }; /* longer messages are cut: a path of 4096 bytes helps nobody */
+
+static void say(const char *format, va_list arguments) {
+    char line[LINE_BYTES];
+    vsnprintf(line, sizeof line, format, arguments);
+    for (char *at = line; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f) {
+            *at = '?';
+        }
+    }
+    fprintf(stderr, "allogram: %s\n", line);
+}
+
+void ag_say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+int ag_fail(int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+int ag_stdout_finish(int status) {
+    bool was_broken = ferror(stdout) != 0;
+    if (fflush(stdout) == 0 && !was_broken) {
+        return status;
+    }
+    if (errno != EPIPE) { /* `| head` has seen enough: nothing to complain about */
+        ag_say("standard output: %s", strerror(errno));
+    }
+    return status == AG_EXIT_OK ? AG_EXIT_FAILURE : status;
+}

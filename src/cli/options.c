@@ -1,0 +1,192 @@
+/* options.c: the options of a command, see options.h. getopt_long does the parsing (so options and
+ * operands mix, "--" ends them, and -ofile, --output=file and --output file all work); the table,
+ * the help and the messages are ours. */
+#include "cli/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+
+enum { MAX_OPTIONS = 64, HELP_COLUMN = 30 };
+
+static int name_length(
+    const struct ag_options *options) { /* of the command, the first word of its usage */
+    return (int)strcspn(options->usage, " ");
+}
+
+static bool has_letter(const struct ag_option *option) {
+    return option->id > 0 && option->id < AG_OPTION_LONG_ONLY;
+}
+
+static void print_option(const struct ag_option *option) {
+    char head[128];
+    int length = has_letter(option) ? snprintf(head, sizeof head, "-%c, ", option->id) : 0;
+    length += snprintf(head + length, sizeof head - (size_t)length, "--%s%s%s", option->name,
+                       option->argument != NULL ? "=" : "",
+                       option->argument != NULL ? option->argument : "");
+    printf("  %-*s", HELP_COLUMN - 2, head);
+    if (length > HELP_COLUMN - 4) {
+        printf("\n%*s", HELP_COLUMN, "");
+    }
+    for (const char *line = option->help; *line != '\0';) {
+        int line_length = (int)strcspn(line, "\n");
+        printf("%.*s\n", line_length, line);
+        line += line_length;
+        if (*line == '\n') {
+            line++;
+            printf("%*s", HELP_COLUMN, "");
+        }
+    }
+}
+
+static void print_help(const struct ag_options *options) {
+    printf("usage: allogram %s\n\n%s\n", options->usage, options->about);
+    printf("\noptions\n");
+    for (size_t i = 0; i < options->n_table; i++) {
+        print_option(&options->table[i]);
+    }
+    print_option(&(struct ag_option){'h', "help", NULL, "this text"});
+}
+
+void ag_options_start(struct ag_options *options, int argc, char **argv) {
+    options->argc = argc;
+    options->argv = argv;
+    options->status = AG_EXIT_OK;
+    optind = 0; /* a GNU extension: forgets an earlier scan */
+    opterr = 0; /* the messages are ours */
+}
+
+static int tell_error(struct ag_options *options, bool lacks_value) {
+    const char *word = options->argv[optind > 1 ? optind - 1 : 1];
+    char letter[3] = {'-', (char)optopt, '\0'};
+    if (optopt > 0 && optopt < 128 && strncmp(word, "--", 2) != 0) {
+        word = letter; /* a cluster such as -qx: name just the one that is wrong */
+    }
+    int length = name_length(options);
+    options->status =
+        ag_fail(options->usage_status != 0 ? options->usage_status : AG_EXIT_USAGE,
+                "%.*s: option %s %s; see allogram %.*s --help", length, options->usage, word,
+                lacks_value                                  ? "needs a value"
+                : optopt != 0 && strncmp(word, "--", 2) == 0 ? "takes no value"
+                                                             : "is not known here",
+                length, options->usage);
+    return AG_OPTIONS_STOP;
+}
+
+int ag_options_next(struct ag_options *options) {
+    struct option long_options[MAX_OPTIONS + 2] = {{0}};
+    char letters[2 * MAX_OPTIONS + 8];
+    size_t used = (size_t)sprintf(letters, "%s:h", options->ends_at_operand ? "+" : "");
+    size_t count = 0;
+    for (; count < options->n_table && count < MAX_OPTIONS; count++) {
+        const struct ag_option *option = &options->table[count];
+        long_options[count] = (struct option){
+            .name = option->name,
+            .has_arg = option->argument != NULL ? required_argument : no_argument,
+            .val = option->id,
+        };
+        if (has_letter(option)) {
+            used += (size_t)sprintf(letters + used, "%c%s", option->id,
+                                    option->argument != NULL ? ":" : "");
+        }
+    }
+    long_options[count] = (struct option){.name = "help", .val = 'h'};
+
+    int id = getopt_long(options->argc, options->argv, letters, long_options, NULL);
+    switch (id) {
+    case 'h':
+        print_help(options);
+        options->status = AG_EXIT_OK;
+        return AG_OPTIONS_STOP;
+    case '?':
+    case ':':
+        return tell_error(options, id == ':');
+    case -1:
+        options->operands = options->argv + optind;
+        options->n_operands = options->argc - optind;
+        return 0;
+    default:
+        options->value = optarg;
+        return id;
+    }
+}
+
+bool ag_parse_count(const char *text, uint64_t *ret_count) {
+    uint64_t count = 0;
+    if (*text == '\0') {
+        return false;
+    }
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(count, 10, &count) ||
+            __builtin_add_overflow(count, (uint64_t)(*text - '0'), &count)) {
+            return false;
+        }
+    }
+    *ret_count = count;
+    return true;
+}
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+/* NUMBER, with or without a fraction, and one of the units; no sign, no exponent, no locale. */
+static bool parse_with_unit(const char *text, const struct unit *units, size_t n_units,
+                            uint64_t *ret_value) {
+    size_t digits = strspn(text, "0123456789");
+    size_t fraction_digits = text[digits] == '.' ? strspn(text + digits + 1, "0123456789") : 0;
+    size_t length = digits + (text[digits] == '.' ? 1 + fraction_digits : 0);
+    if (digits + fraction_digits == 0 || length > 40) {
+        return false;
+    }
+    long double number = 0;
+    for (size_t i = 0; i < digits; i++) {
+        number = number * 10 + (text[i] - '0');
+    }
+    long double place = 1;
+    for (size_t i = 0; i < fraction_digits; i++) {
+        place /= 10;
+        number += place * (text[digits + 1 + i] - '0');
+    }
+    for (size_t i = 0; i < n_units; i++) {
+        if (strcmp(text + length, units[i].name) == 0) {
+            number *= (long double)units[i].factor;
+            if (number >= 18446744073709551615.0L) {
+                return false;
+            }
+            *ret_value = (uint64_t)(number + 0.5L);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ag_parse_bytes(const char *text, uint64_t *ret_bytes) {
+    static const struct unit units[] = {{"", 1},         {"K", 1 << 10},   {"M", 1 << 20},
+                                        {"G", 1 << 30},  {"KiB", 1 << 10}, {"MiB", 1 << 20},
+                                        {"GiB", 1 << 30}};
+    return parse_with_unit(text, units, sizeof units / sizeof units[0], ret_bytes);
+}
+
+bool ag_parse_time(const char *text, uint64_t *ret_time_ns) {
+    static const struct unit units[] = {
+        {"", 1000000000},  {"ns", 1},          {"us", 1000},         {"ms", 1000000},
+        {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000},
+    };
+    return parse_with_unit(text, units, sizeof units / sizeof units[0], ret_time_ns);
+}
+
+bool ag_parse_percent(const char *text, double *ret_percent) {
+    static const struct unit units[] = {{"", 1000000}, {"%", 1000000}};
+    uint64_t millionths;
+    if (!parse_with_unit(text, units, sizeof units / sizeof units[0], &millionths) ||
+        millionths > 100000000) {
+        return false;
+    }
+    *ret_percent = (double)millionths / 1e6;
+    return true;
+}

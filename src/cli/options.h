@@ -1,0 +1,65 @@
+/* options.h: the options of a command, from one table that also makes its --help.
+ *
+ *     static const struct ag_option table[] = {
+ *         {'o', "output", "PATTERN", "where the trace goes"},
+ *         {OPTION_QUIET, "quiet", NULL, "no closing summary"},
+ *     };
+ *     struct ag_options options = {.usage = "run [OPTIONS] [--] COMMAND [ARG...]", .about =
+ * "Records ...", .table = table, .n_table = AG_ARRAY_SIZE(table)}; ag_options_start(&options, argc,
+ * argv); for (int id; (id = ag_options_next(&options)) != 0;) { switch (id) { case 'o': pattern =
+ * options.value; break; case AG_OPTIONS_STOP: return options.status;   // --help was printed, or an
+ * error told
+ *         }
+ *     }
+ *     // the words that are no options: options.operands[0 .. options.n_operands)
+ */
+#ifndef AG_OPTIONS_H
+#define AG_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AG_OPTIONS_STOP = -1 };
+
+struct ag_option {
+    int id; /* what ag_options_next returns; a character below 128 is also the short option (-o),
+               '\0' no id */
+    const char *name;     /* without dashes */
+    const char *argument; /* what its value is called in the help; NULL: it has none */
+    const char *help;     /* lines are parted by '\n' */
+};
+enum { AG_OPTION_LONG_ONLY = 256 }; /* ids from here on have no short form */
+
+struct ag_options {
+    /* set by the command */
+    const char
+        *usage; /* "report TRACE... [OPTIONS]": its first word names the command in messages */
+    const char *about; /* what it does, for --help */
+    const struct ag_option *table;
+    size_t n_table;
+    bool ends_at_operand; /* the first word that is no option ends the options: `run` */
+    int usage_status;     /* exit status of a usage error; 0: AG_EXIT_USAGE */
+    /* set by ag_options_next */
+    const char *value; /* of the option just returned */
+    int status;        /* with AG_OPTIONS_STOP: what to end with */
+    char **operands;
+    int n_operands;
+    /* its own */
+    int argc;
+    char **argv;
+};
+void ag_options_start(struct ag_options *options, int argc, char **argv);
+/* The id of the next option, 0 behind the last one, AG_OPTIONS_STOP when the command is to end with
+ * options->status. */
+int ag_options_next(struct ag_options *options);
+
+/* Values. Each returns true, or false when TEXT is not of that grammar; *ret is untouched then. */
+bool ag_parse_count(const char *text, uint64_t *ret_count); /* decimal digits */
+bool ag_parse_bytes(const char *text,
+                    uint64_t *ret_bytes); /* a count with K, M or G (powers of 1024) */
+bool ag_parse_time(const char *text,
+                   uint64_t *ret_time_ns); /* seconds, or a number with ns, us, ms, s, m, h */
+bool ag_parse_percent(const char *text, double *ret_percent); /* 0 to 100, with or without % */
+
+#endif
