@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""test_checks TOOLS: each check passes a small clean tree and refuses the same tree with one fault in it. Prints TAP.
+
+A check that cannot fail guards nothing. A case is (what is wrong, check, files to put over the clean tree, a word that
+the finding must contain).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CLEAN = {
+    "meson.build": "layers = {\n  'base': [],\n  'format': ['base'],\n}\n",
+    "ARCHITECTURE.md": "| module | may include | must never |\n|---|---|---|\n| base | - | print |\n| format | base | x |\n",
+    "src/base/arena.h": "#ifndef AG_ARENA_H\n#define AG_ARENA_H\n\nint ag_arena_size(void);\n\n#endif\n",
+    "src/base/arena.c": '/* arena.c: an arena. */\n#include "base/arena.h"\n\nint ag_arena_size(void) {\n    return 1;\n}\n',
+    "src/format/bytes.c": '/* bytes.c: goes on; a node. */\n#include "base/arena.h"\n\nint ag_bytes_count;\n',
+    "include/allogram/allogram.h": "#ifndef ALLOGRAM_H\n#define ALLOGRAM_H\n\nint allogram_is_here(void);\n\n#endif\n",
+    "tools/greet.sh": "#!/bin/sh\necho hello\n",
+}
+
+
+def c_function(n_lines, comment=""):
+    return f"{comment}int ag_long(void) {{\n" + "    ;\n" * (n_lines - 2) + "}\n"
+
+
+CASES = [
+    ("a module that only meson knows", "layers", {"meson.build": "layers = {\n  'base': [],\n  'format': ['base'],\n  'x': [],\n}\n"}, "no row for x"),
+    ("a row that differs", "layers", {"meson.build": "layers = {\n  'base': [],\n  'format': [],\n}\n"}, "meson.build says []"),
+    ("a missing dictionary", "layers", {"meson.build": "\n"}, "no dictionary"),
+    ("layers that include each other", "layers", {"meson.build": "layers = {\n  'base': ['format'],\n  'format': ['base'],\n}\n"}, "includes itself"),
+    ("an include upwards", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base may not include format"),
+    ("an include by a way out", "layers", {"src/base/up.c": '#include "../format/bytes.h"\n'}, "a way out"),
+    ("a folder without a row", "layers", {"src/extra/thing.c": "int x;\n"}, "no row in the layer table"),
+    ("a runtime in a comment", "names", {"src/base/x.c": "/* as OCaml does */\n"}, "names the runtime ocaml"),
+    ("a runtime inside an identifier", "names", {"src/base/x.c": "int ag_julia_type;\n"}, "names the runtime julia"),
+    ("a runtime in CamelCase", "names", {"src/base/x.c": "int LuaState;\n"}, "names the runtime lua"),
+    ("a runtime in a file name", "names", {"src/base/beam_stack.c": "\n"}, "names a runtime (beam)"),
+    ("a file without a subject", "names", {"src/base/utils.c": "\n"}, "no subject"),
+    ("a file name used twice", "names", {"src/format/arena.c": "\n"}, "has this file name already"),
+    ("a pointer behind a typedef", "names", {"src/base/x.h": "typedef struct ag_x *ag_x_ref;\n"}, "behind a typedef"),
+    ("a file of 801 lines", "size", {"src/base/x.c": "int x;\n" * 801}, "801 lines"),
+    ("a file of 1501 lines with an excuse", "size", {"src/base/x.c": "/* Long because. */\n" * 1501}, "over 1500"),
+    ("a function of 61 lines", "size", {"src/base/x.c": c_function(61)}, "ag_long has 61 lines"),
+    ("a function of 101 lines with an excuse", "size", {"src/base/x.c": c_function(101, "/* Long because. */\n")}, "over 100"),
+    ("an #if in code", "defs", {"src/base/x.c": "#if 1\nint x;\n#endif\n"}, "#if 1"),
+    ("an #ifdef behind the guard", "defs", {"src/base/x.h": "#ifndef X\n#define X\n#ifdef Y\n#endif\n#endif\n"}, "#ifdef Y"),
+    ("__cplusplus in an internal header", "defs", {"src/base/x.h": "#ifdef __cplusplus\n#endif\n"}, "__cplusplus"),
+    ("an unfinished line", "text", {"src/base/x.c": "int x; // TODO later\n"}, "no issue number"),
+    ("blanks at a line's end", "text", {"README.md": "hello \n"}, "blanks at the end"),
+    ("a tab", "text", {"src/base/x.c": "\tint x;\n"}, "a tab"),
+    ("a line of 101 columns", "text", {"src/base/x.c": "/*" + "x" * 97 + "*/\n"}, "101 columns"),
+    ("a last line without an end", "text", {"README.md": "hello"}, "has no end"),
+    ("a path of a person's machine", "text", {"README.md": "see /home/anna/allogram\n"}, "path of one machine"),
+    ("a path of this machine", "text", {"README.md": "see {here}/notes\n"}, "path of one machine"),
+    ("a header that needs another", "headers", {"src/base/x.h": "uint32_t ag_x(void);\n"}, "does not compile alone as gnu11"),
+    ("a public header that is no C11", "headers", {"include/allogram/x.h": "int x(bool y);\n"}, "does not compile alone as c11"),
+    ("a public header that is no C++", "headers", {"include/allogram/x.h": "int x(int class);\n"}, "does not compile alone as c++17"),
+    ("code laid out otherwise", "format", {"src/base/x.c": "int   x;\n"}, "x.c:1"),
+    ("a script with a fault", "shell", {"tools/bad.sh": "#!/bin/sh\n[[ $x == y ]]\n"}, "SC"),
+]
+PASSING = [
+    ("a long file that says why", "size", {"src/base/x.c": "/* Long because one table. */\n" + "int x;\n" * 900}),
+    ("a function of 60 lines", "size", {"src/base/x.c": c_function(60)}),
+    ("a long function that says why", "size", {"src/base/x.c": c_function(90, "/* Long because one switch. */\n")}),
+    ("__cplusplus in a public header", "defs", {"include/allogram/x.h": "#ifdef __cplusplus\n#endif\n"}),
+    ("a TODO with its issue", "text", {"src/base/x.c": "int x; // TODO #12: later\n"}),
+    ("an #if in the arch folder", "defs", {"src/unwind/arch/x86_64/x.h": "#if 1\n#endif\n"}),
+]
+
+
+def make_tree(folder, over, layout):
+    shutil.copy(layout, folder)
+    for path, text in {**CLEAN, **over}.items():
+        full = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text.replace("{here}", os.path.realpath(folder)))
+    layers = os.path.join(folder, "build", "layers", "base")
+    os.makedirs(layers)
+    os.symlink(os.path.join(folder, "src", "base"), os.path.join(layers, "base"))
+
+
+def run(tools, check, over):
+    """(exit status, output) of a check over a tree of its own."""
+    with tempfile.TemporaryDirectory() as above:
+        folder = os.path.join(above, "tree")
+        os.mkdir(folder)
+        make_tree(folder, over, os.path.join(tools, "..", ".clang-format"))
+        script = os.path.join(tools, f"check_{check}.py")
+        command = [sys.executable, script] if os.path.exists(script) else ["sh", script[:-2] + "sh"]
+        result = subprocess.run([*command, folder, os.path.join(folder, "build")], capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout + result.stderr
+
+
+def symbol_cases(tools):
+    """check_symbols over small shared objects: (what, is as it should be, output)."""
+    sources = {
+        "clean": ("#include <unistd.h>\nint ag_shown(void) { return getpid(); }\n", 0, ""),
+        "an import that is not allowed": ("#include <stdlib.h>\nvoid *ag_shown(void) { return malloc(1); }\n", 1, "imports malloc"),
+        "an import newer than GLIBC_2.17": (
+            "#define _GNU_SOURCE\n#include <sys/random.h>\n#include <unistd.h>\n"
+            "int ag_shown(void) { char x; return getpid() + (int)getrandom(&x, 1, 0); }\n", 1, "newer than GLIBC_2.17"),
+        "an export too many": ("#include <unistd.h>\nint ag_more;\nint ag_shown(void) { return getpid(); }\n", 1, "exports ag_more"),
+        "a promised export that is missing": ("#include <unistd.h>\nint ag_other(void) { return getpid(); }\n", 1, "does not export"),
+        "a line that nothing needs": ("int ag_shown(void) { return 1; }\n", 1, "take the line out"),
+    }
+    for what, (source, status, word) in sources.items():
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("agent.c", "agent.so", "list.txt")]
+            with open(paths[0], "w", encoding="utf-8") as file:
+                file.write(source)
+            with open(paths[2], "w", encoding="utf-8") as file:
+                file.write("import getpid\nexport ag_shown\nneeded libc.so.6\n")
+                file.write("weak __cxa_finalize\nweak __gmon_start__\nweak _ITM_deregisterTMCloneTable\nweak _ITM_registerTMCloneTable\n")
+            subprocess.run(["gcc", "-shared", "-fPIC", "-o", paths[1], paths[0]], check=True)
+            result = subprocess.run([sys.executable, os.path.join(tools, "check_symbols.py"), *paths[1:]],
+                                    capture_output=True, text=True, check=False)
+            yield f"symbols: {what}", result.returncode == status and word in result.stdout, result.stdout
+
+
+def results(tools):
+    """(name, True, False or None for skipped, output)"""
+    for check in sorted({case[1] for case in CASES}):
+        status, output = run(tools, check, {})
+        yield f"{check}: a clean tree passes", None if status == 77 else status == 0, output
+    for what, check, over, word in CASES:
+        if word.endswith("c++17") and not shutil.which("g++"):
+            continue
+        status, output = run(tools, check, over)
+        yield f"{check}: {what} is refused", None if status == 77 else status == 1 and word in output or (
+            check in ("format", "shell") and status not in (0, 77) and word in output), output
+    for what, check, over in PASSING:
+        status, output = run(tools, check, over)
+        yield f"{check}: {what} passes", status == 0, output
+    yield from symbol_cases(tools)
+
+
+def main():
+    number = 0
+    for name, is_right, output in results(sys.argv[1]):
+        number += 1
+        skip = " # SKIP no such tool here" if is_right is None else ""
+        print(f"{'not ' if is_right is False else ''}ok {number} - {name}{skip}")
+        if is_right is False:
+            print("\n".join("# " + line for line in output.split("\n")))
+    print(f"1..{number}")
+
+
+main()

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""check_defs [ROOT]: no #if where it would hide a choice: the number is zero, not "few".
+
+Allowed: include guards; src/base/compiler.h; src/unwind/arch/; adapters/*/compat.h; `#ifdef __cplusplus` in public
+headers. Elsewhere choose by file at link time, or by a method table at start.
+"""
+
+import re
+import sys
+
+import source_tree
+
+ALLOWED = re.compile(r"^(src/base/compiler\.h|src/unwind/arch/.*|adapters/[^/]+/compat\.h)$")
+
+
+def conditionals(lines):
+    """(line number, text) of each #if, #ifdef, #ifndef, #elif outside an include guard."""
+    text = source_tree.without_comments("\n".join(lines)).split("\n")
+    directives = [(n, line.strip()) for n, line in enumerate(text, 1) if re.match(r"\s*#\s*(if|elif)", line)]
+    if directives and directives[0][1].startswith("#ifndef"):
+        guard = directives[0][1].split()[1]
+        if text[directives[0][0]].split()[:2] == ["#define", guard]:
+            directives = directives[1:]
+    return directives
+
+
+def main():
+    root = source_tree.root_of(sys.argv)
+    findings = []
+    for path in source_tree.files(root, [".c", ".h", ".def"]):
+        if ALLOWED.match(path):
+            continue
+        for number, directive in conditionals(source_tree.lines(root, path)):
+            if path.startswith("include/") and directive == "#ifdef __cplusplus":
+                continue
+            findings.append(f"{path}:{number}: {directive}: choose by file or by table, not by #if")
+    source_tree.finish(findings)
+
+
+main()

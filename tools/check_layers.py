@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""check_layers [ROOT]: who may include whom, said once and held everywhere.
+
+The layer table stands twice: in ARCHITECTURE.md for people, in meson.build for the compiler. They must be equal, and no
+include may leave its row. (A forbidden include of another module does not compile either; this names the rule.)
+"""
+
+import os
+import re
+import sys
+
+import source_tree
+
+
+def rows_of_meson(text):
+    table = re.search(r"^layers = \{(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+    if not table:
+        return {}
+    rows = re.findall(r"'([a-z_]+)'\s*:\s*\[(.*?)\]", table.group(1), re.DOTALL)
+    return {module: re.findall(r"'([a-z_]+)'", below) for module, below in rows}
+
+
+def rows_of_document(text):
+    """Rows under the head `| module | may include |`; `-` means none."""
+    rows = {}
+    inside = False
+    for line in text.split("\n"):
+        cells = [cell.strip().strip("`") for cell in line.strip().strip("|").split("|")]
+        if len(cells) >= 2 and cells[0] == "module" and cells[1] == "may include":
+            inside = True
+        elif inside and not line.startswith("|"):
+            inside = False
+        elif inside and not set(cells[0]) <= set("-: "):
+            rows[cells[0]] = [name for name in cells[1].replace(",", " ").split() if name != "-"]
+    return rows
+
+
+def compare(meson, document):
+    for module in sorted(set(meson) | set(document)):
+        if module not in document:
+            yield f"ARCHITECTURE.md: the layer table has no row for {module}"
+        elif module not in meson:
+            yield f"meson.build: `layers` has no row for {module}"
+        elif sorted(meson[module]) != sorted(document[module]):
+            yield f"ARCHITECTURE.md: {module} may include {document[module]}, but meson.build says {meson[module]}"
+
+
+def cycles(rows):
+    for module, below in rows.items():
+        seen, open_modules = set(), list(below)
+        while open_modules:
+            name = open_modules.pop()
+            if name == module:
+                yield f"meson.build: {module} includes itself in the end"
+                break
+            if name not in seen:
+                seen.add(name)
+                open_modules += rows.get(name, [])
+
+
+def foreign_includes(root, rows):
+    for path in source_tree.files(root, [".c", ".h", ".def"], "src"):
+        module = path.split(os.sep)[1]
+        if module not in rows:
+            yield f"{path}:1: the folder {module} has no row in the layer table"
+            continue
+        for number, line in enumerate(source_tree.lines(root, path), 1):
+            include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            if not include:
+                continue
+            name = include.group(1)
+            above = name.split("/")[0]
+            if name.startswith("../") or "/../" in name:
+                yield f"{path}:{number}: includes {name} by a way out of its folder"
+            elif "/" in name and above in rows and above != module and above not in rows[module]:
+                yield f"{path}:{number}: {module} may not include {above} ({name})"
+
+
+def main():
+    root = source_tree.root_of(sys.argv)
+    texts = ["\n".join(source_tree.lines(root, name)) for name in ("meson.build", "ARCHITECTURE.md")]
+    meson, document = rows_of_meson(texts[0]), rows_of_document(texts[1])
+    findings = [] if meson else ["meson.build: no dictionary `layers`"]
+    findings += compare(meson, document)
+    findings += cycles(meson)
+    findings += foreign_includes(root, meson)
+    source_tree.finish(findings)
+
+
+main()

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""check_text [ROOT]: what no file of the project holds.
+
+Paths of the machine it was written on; a TODO without the number of its issue; tabs, blanks at a line's end, a last line
+without an end; lines of code over 100 columns that clang-format could not break.
+"""
+
+import os
+import re
+import sys
+
+import source_tree
+
+TEXT = [".c", ".h", ".def", ".py", ".sh", ".bats", ".md", ".build", ".txt", ".json"]
+COLUMNS = 100
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+ISSUE = re.compile(r"\b(TODO|FIXME|XXX)\b\W{0,2}(issue )?#\d+")
+HOME = re.compile(r"(?<![\w.])/(home|root|Users)/[a-z]")
+STANDARD = "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv sys tmp usr var".split()
+
+
+def place_of(root):
+    """What every path of this machine to this tree begins with: the folder itself where its neighbours are everybody's."""
+    first = root.split(os.sep)[1]
+    return re.compile(r"(?<![\w.])" + re.escape(root if first in STANDARD else os.sep + first) + r"/")
+
+
+def findings_of(root, path, here):
+    is_check = path.startswith(("tools/check_", "tests/lint/"))
+    lines = source_tree.lines(root, path)
+    if lines[-1] != "":
+        yield f"{path}:{len(lines)}: the last line has no end"
+    for number, line in enumerate(lines, 1):
+        if here.search(line) or (HOME.search(line) and not is_check):
+            yield f"{path}:{number}: a path of one machine"
+        if UNFINISHED.search(line) and not ISSUE.search(line) and not is_check:
+            yield f"{path}:{number}: unfinished, and no issue number says where it will be finished"
+        if line != line.rstrip():
+            yield f"{path}:{number}: blanks at the end"
+        if path.endswith((".c", ".h")) and "\t" in line:
+            yield f"{path}:{number}: a tab"
+        if path.endswith((".c", ".h")) and len(line) > COLUMNS and '"' not in line and "http" not in line:
+            yield f"{path}:{number}: {len(line)} columns, over {COLUMNS}"
+
+
+def main():
+    root = source_tree.root_of(sys.argv)
+    findings = []
+    for path in source_tree.files(root, TEXT):
+        findings += findings_of(root, path, place_of(root))
+    source_tree.finish(findings)
+
+
+main()
