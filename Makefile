@@ -1,0 +1,59 @@
+# The front door. Everything behind it is Meson and Ninja: `meson setup build && ninja -C build` does as well.
+#
+#     make            build allogram into build/             make fmt      lay the C files out
+#     make test       every test, with a count at the end    make lint     the checks that guard the rules
+#     make demo       profile a program you know             make install  [DESTDIR=...] [PREFIX=/usr/local]
+#     make bench      the figures of docs/overhead.md        make clean    remove build/
+#     make soak       the long tests, in full numbers        make fuzz     [SECONDS_EACH=60] every fuzz target
+#     make asan       unit tests under the address, ubsan    undefined behaviour, tsan  thread sanitizer
+
+BUILD ?= build
+PREFIX ?= /usr/local
+SECONDS_EACH ?= 60
+
+.DELETE_ON_ERROR:
+.PHONY: all test demo bench soak asan ubsan tsan fuzz fmt lint install clean
+
+all: | packages-build
+	@tools/configure.sh $(BUILD) -Dprefix=$(PREFIX)
+	@ninja -C $(BUILD)
+
+packages-%:
+	@tools/install_packages.sh $(subst -, ,$*)
+.PHONY: packages-build packages-build-test-fuzz-roots packages-build-demo packages-build-bench packages-build-fuzz
+
+test: | packages-build-test-fuzz-roots
+	@tools/run_tests.sh $(BUILD) scaled
+
+soak: | packages-build-test-fuzz-roots
+	@tools/run_tests.sh $(BUILD) full
+
+demo: | packages-build-demo
+	@tools/configure.sh $(BUILD)
+	@ninja -C $(BUILD) --quiet
+	@demo/run.sh $(BUILD)
+
+bench: | packages-build-bench
+	@tools/configure.sh $(BUILD)
+	@ninja -C $(BUILD) --quiet
+	@bench/run.sh $(BUILD)
+
+asan ubsan tsan: | packages-build-test-fuzz
+	@tools/run_sanitized.sh $(BUILD) $@
+
+fuzz: | packages-build-fuzz
+	@tools/run_fuzzers.sh $(BUILD) $(SECONDS_EACH)
+
+fmt:
+	@tools/check_format.sh --fix
+
+lint: | packages-build
+	@tools/configure.sh $(BUILD)
+	@ninja -C $(BUILD) --quiet
+	@meson test -C $(BUILD) --no-rebuild --suite lint --print-errorlogs
+
+install: all
+	@meson install -C $(BUILD) --no-rebuild
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""count_tests BUILD: adds up what `meson test` left in BUILD and in the sanitizer builds below it, in one line.
+
+A test program that says its cases (TAP) counts by case, any other as one. Skipped ones are named, so that a machine that
+cannot run something says so.
+"""
+
+import glob
+import os
+import sys
+import xml.etree.ElementTree
+
+
+def cases_of(path):
+    """(name, outcome) of each case in a JUnit file of meson."""
+    for suite in xml.etree.ElementTree.parse(path).getroot().iter("testsuite"):
+        for case in suite.iter("testcase"):
+            children = {child.tag for child in case}
+            outcome = "failed" if children & {"failure", "error"} else "skipped" if "skipped" in children else "passed"
+            yield f"{suite.get('name')}: {case.get('name')}", outcome
+
+
+def main():
+    build = sys.argv[1]
+    count = {"passed": 0, "failed": 0, "skipped": 0}
+    for folder in ["", "*/"]:
+        for path in sorted(glob.glob(os.path.join(build, folder + "meson-logs/testlog*.junit.xml"))):
+            for name, outcome in cases_of(path):
+                count[outcome] += 1
+                if outcome != "passed":
+                    print(f"{outcome}: {name}")
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    sys.exit(1 if count["failed"] or not count["passed"] else 0)
+
+
+main()

@@ -1,0 +1,24 @@
+#!/bin/sh
+# run_sanitized.sh BUILD asan|ubsan|tsan: the unit tests, built apart under a sanitizer.
+#
+# Everything but the interposition itself, which cannot share malloc with a sanitizer: the libraries as their unit tests
+# use them (tree, unwinder, format, ledger, collector, symbols, model).
+set -eu
+build=$1
+which=$2
+cd "$(dirname "$0")/.."
+case $which in
+asan) sanitizer=address ;;
+ubsan) sanitizer=undefined ;;
+tsan) sanitizer=thread ;;
+*)
+    echo "run_sanitized: asan, ubsan or tsan, not $which" >&2
+    exit 2
+    ;;
+esac
+mkdir -p "$build"
+tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false
+ninja -C "$build/$which" --quiet
+export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+meson test -C "$build/$which" --no-rebuild --suite unit --print-errorlogs --timeout-multiplier 5

@@ -1,0 +1,34 @@
+#!/bin/sh
+# run_tests.sh BUILD scaled|full: everything that `make test` (and, in full numbers, `make soak`) means, and one line of counts.
+#
+# The Debian roots are fetched while the rest compiles and runs; nothing stops at the first failure; the exit status says
+# whether there was one.
+set -u
+build=$1
+export AG_TEST_SCALE="$2"
+cd "$(dirname "$0")/.." || exit 1
+mkdir -p "$build"
+rm -f "$build"/meson-logs/*.junit.xml "$build"/*/meson-logs/*.junit.xml
+
+failed=0
+step() {
+    echo "== $*"
+    "$@" || failed=1
+}
+
+tests/roots/make_roots.sh "$build/roots" >"$build/roots.log" 2>&1 &
+roots=$!
+tools/configure.sh "$build" && ninja -C "$build" --quiet || {
+    echo "make test: the build failed"
+    kill $roots 2>/dev/null
+    exit 1
+}
+step meson test -C "$build" --no-rebuild --no-suite roots --print-errorlogs
+step tools/run_sanitized.sh "$build" asan
+step tools/run_sanitized.sh "$build" ubsan
+step tools/run_sanitized.sh "$build" tsan
+wait $roots || tail -n 5 "$build/roots.log"
+step meson test -C "$build" --no-rebuild --suite roots --logbase testlog-roots --print-errorlogs
+
+python3 tools/count_tests.py "$build" || failed=1
+exit $failed
