@@ -20,6 +20,7 @@ struct ag_profile_options {
     uint32_t temporary_within;
     const char *focus, *ignore; /* POSIX extended regular expressions over any frame of a stack; NULL: none */
     const char *runtime;        /* NULL: all */
+    double tail_percent;        /* blocks allocated in the last PERCENT of the recording do not count; 0: all do */
     bool force_pass;            /* do not trust the index */
     struct ag_symbol_options symbol;
 };
