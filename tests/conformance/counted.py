@@ -1,0 +1,32 @@
+"""What tests/programs/counting_preload.c counted: one file per process image, read back."""
+
+import os
+import re
+import struct
+
+FIELDS = ("magic", "pid", "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees", "in_use_blocks",
+          "in_use_bytes", "peak_blocks", "peak_bytes", "temporary_blocks", "threads", "overflow")
+MAGIC = 0x54434F55
+
+
+def read(folder):
+    """The counters of every process image below `folder`, in order of pid, then of exec."""
+    found = []
+    for name in os.listdir(folder):
+        match = re.fullmatch(r"(\d+)\.(\d+)\.count", name)
+        if match:
+            found.append((int(match[1]), int(match[2]), name))
+    images = []
+    for _, _, name in sorted(found):
+        with open(os.path.join(folder, name), "rb") as file:
+            data = file.read()
+        values = dict(zip(FIELDS, struct.unpack_from("<%dQ" % len(FIELDS), data)))
+        values["exe"] = data[8 * len(FIELDS):].split(b"\0")[0].decode()
+        if values["magic"] != MAGIC or values["overflow"]:
+            raise RuntimeError("the judge failed in %s: %s" % (name, values))
+        images.append(values)
+    return images
+
+
+def environment(preload, folder):
+    return {"LD_PRELOAD": preload, "COUNTING_FOLDER": folder}

@@ -1,0 +1,111 @@
+"""Running things plainly, under the judge and under allogram, and reading what came of it."""
+
+import glob
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+
+
+class Tools:
+    def __init__(self, build):
+        self.build = os.path.abspath(build)
+        self.allogram = os.environ.get("ALLOGRAM", os.path.join(self.build, "src/cli/allogram"))
+        self.programs = os.path.join(self.build, "tests/programs")
+        self.judge = os.path.join(self.programs, "libcounting_preload.so")
+
+    def program(self, name):
+        return os.path.join(self.programs, name)
+
+
+class Outcome:
+    def __init__(self, status, stdout, stderr):
+        self.status, self.stdout, self.stderr = status, stdout, stderr
+
+
+def _no_core():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
+    """Runs to the end; status is 128 + N after signal N, as a shell has it."""
+
+    def prepare():
+        _no_core()
+        if preexec is not None:
+            preexec()
+
+    merged = dict(os.environ)
+    merged.update(env or {})
+    with open(stdin or os.devnull, "rb") as source:
+        process = subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged, cwd=cwd,
+                                   preexec_fn=prepare)
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise RuntimeError("still running after %d s: %s" % (timeout, " ".join(map(str, command))))
+    status = process.returncode
+    return Outcome(128 - status if status < 0 else status, stdout, stderr)
+
+
+def report(tools, trace, *options):
+    """One view as JSON; `report` has to succeed and to be silent."""
+    outcome = run([tools.allogram, "report", trace, "--json", *options])
+    if outcome.status != 0 or outcome.stderr:
+        raise RuntimeError("report %s %s: status %d: %s" % (trace, " ".join(options), outcome.status,
+                                                            outcome.stderr.decode(errors="replace")))
+    return json.loads(outcome.stdout)
+
+
+def check(tools, trace):
+    outcome = run([tools.allogram, "check", "--json", trace])
+    return outcome.status, (json.loads(outcome.stdout) if outcome.stdout.strip() else {})
+
+
+def traces_in(folder):
+    """Traces in order of pid, then of exec: t.PID.allogram, t.PID-2.allogram, ..."""
+    found = []
+    for path in glob.glob(os.path.join(folder, "t.*.allogram")):
+        match = re.fullmatch(r"t\.(\d+)(?:-(\d+))?\.allogram", os.path.basename(path))
+        found.append((int(match[1]), int(match[2] or 1), path))
+    return [path for _, _, path in sorted(found)]
+
+
+def record(tools, command, folder, options=(), **how):
+    """(outcome, trace paths) of `allogram run -q -o FOLDER/t.%p.allogram OPTIONS -- COMMAND`."""
+    outcome = run([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), *options, "--", *command], **how)
+    return outcome, traces_in(folder)
+
+
+def wait_until_ended(tools, folder, seconds=15):
+    """Waits for what outlives `run`: until no trace says that it is still running."""
+    end = time.monotonic() + seconds
+    while True:
+        traces = traces_in(folder)
+        try:
+            if all(report(tools, trace)["trace"]["end"] != "running" for trace in traces):
+                return traces
+        except RuntimeError:
+            if time.monotonic() > end:
+                raise
+        if time.monotonic() > end:
+            return traces
+        time.sleep(0.1)
+
+
+class Folder:
+    """A folder for one test, removed after success; kept when KEEP is set."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="allogram-test-")
+        return self.path
+
+    def __exit__(self, *unused):
+        if not os.environ.get("KEEP"):
+            shutil.rmtree(self.path, ignore_errors=True)

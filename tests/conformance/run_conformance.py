@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Runs the programs of tests/programs plainly, under the judge, under allogram, and under both at once; compares to the unit.
+
+Four questions for each program:
+ 1. Is it unharmed: same standard output, standard error and exit status with and without allogram?
+ 2. Does the independent judge (counting_preload.c) agree with the truth counted by hand at the program's top?
+ 3. Does allogram agree with both, in every number, with nothing lost, a whole trace, and views that add up?
+ 4. With judge and allogram in the same process: do they agree there too (this needs no deterministic program)?
+"""
+
+import argparse
+import os
+import sys
+
+import counted
+import recorded
+import truth
+
+SUMMARY_KEYS = {"in_use_blocks": "in_use_blocks_at_end", "in_use_bytes": "in_use_bytes_at_end"}
+
+# program, arguments ({programs}: folder of the built programs), names used in its expressions, expected status (None: as written)
+CASES = {
+    name: (name, [], {}, None)
+    for name in ("family cross_free fork_child exec_self spawned fork_with_threads longjmp_deep around_main recursion alloca_frames "
+                 "short_threads coroutines million_blocks temporary libc_inside mappings daemon cxx_operators cxx_exceptions "
+                 "cxx_bad_alloc cxx_thread_local cxx_containers rust_vectors").split()
+}
+CASES["plugins"] = ("plugins", ["{programs}"], {}, None)
+CASES["alarm_in_malloc"] = ("alarm_in_malloc", [], {}, None)
+CASES["alarm_on_altstack"] = ("alarm_in_malloc", ["altstack"], {}, None)
+for _how, _status, _handler in (("return", 2, 1), ("exit", 3, 1), ("_exit", 4, 0), ("_Exit", 5, 0), ("quick_exit", 6, 1),
+                                ("abort", 134, 0), ("kill", 137, 0), ("segv", 139, 0), ("term", 143, 0)):
+    CASES["ending_" + _how] = ("endings", [_how], {"handler": _handler}, _status)
+for _what in "descriptors standard folder root file-size space unmapped user umask environment nofile".split():
+    CASES["host_" + _what] = ("hostile_host", [_what], {}, None)
+NEEDS_ROOT = {"host_root", "host_user"}
+
+
+class Failures(list):
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.append("%s: %s, should be %s" % (what, got, wanted))
+
+
+def compare_hand(failures, what, process, names, counts):
+    """Question 2, for one process."""
+    for key, expression in process.counts.items():
+        if key in process.varies:
+            continue
+        value, has_runtime = truth.evaluate(expression, **names)
+        if has_runtime:
+            if counts[key] < value:
+                failures.append("%s: the judge counts %s %d, by hand at least %d" % (what, key, counts[key], value))
+        else:
+            failures.expect("%s: the judge's %s" % (what, key), counts[key], value)
+
+
+def compare_counts(failures, what, summary, counts, without):
+    for key in truth.COUNTS:
+        if key not in without:
+            failures.expect("%s: %s" % (what, key), summary[SUMMARY_KEYS.get(key, key)], counts[key])
+
+
+def compare_views(failures, tools, trace, summary):
+    """The views are sums of the same blocks: each has to add up to the summary."""
+    sums = {"allocated_blocks": summary["allocated_blocks"], "allocated_bytes": summary["allocated_bytes"]}
+    sites = recorded.report(tools, trace, "--view=sites")["sites"]
+    for key, value in sums.items():
+        failures.expect("sites: sum of own " + key, sum(site["own"][key] for site in sites), value)
+    leaks = recorded.report(tools, trace, "--view=leaks")["stacks"]
+    failures.expect("leaks: sum of in_use_bytes", sum(stack["in_use_bytes"] for stack in leaks), summary["in_use_bytes_at_end"])
+    peak = recorded.report(tools, trace, "--view=peak")["stacks"]
+    failures.expect("peak: sum of peak_bytes", sum(stack["peak_bytes"] for stack in peak), summary["peak_bytes"])
+    temporary = recorded.report(tools, trace, "--view=temporary")["stacks"]
+    failures.expect("temporary: sum", sum(stack["temporary_blocks"] for stack in temporary), summary["temporary_blocks"])
+    tree = recorded.report(tools, trace, "--view=tree")["root"]
+    failures.expect("tree: root", tree["allocated_bytes"], summary["allocated_bytes"])
+    threads = recorded.report(tools, trace, "--view=threads")
+    failures.expect("threads: sum", sum(thread["allocated_blocks"] for thread in threads["threads"]), summary["allocated_blocks"])
+    failures.expect("pairs: sum", sum(pair["blocks"] for pair in threads["pairs"]), summary["freed_blocks"])
+
+
+def compare_trace(failures, tools, trace, process):
+    """What holds of every trace. Returns its summary."""
+    summary = recorded.report(tools, trace)
+    what = process.name
+    failures.expect(what + ": lost events", summary["lost_events"]["total"], 0)
+    status, verdict = recorded.check(tools, trace)
+    failures.expect(what + ": check's status", status, 0)
+    failures.expect(what + ": whole", verdict.get("whole"), True)
+    failures.expect(what + ": allocated = freed + in use", summary["allocated_blocks"],
+                    summary["freed_blocks"] + summary["in_use_blocks_at_end"])
+    return summary
+
+
+def compare_details(failures, tools, trace, process):
+    if process.sites:
+        own = {}
+        for site in recorded.report(tools, trace, "--view=sites")["sites"]:
+            got = own.setdefault(site["function"], [0, 0])
+            got[0] += site["own"]["allocated_blocks"]
+            got[1] += site["own"]["allocated_bytes"]
+        for function, blocks, bytes_ in process.sites:
+            failures.expect("site %s" % function, own.get(function), [blocks, bytes_])
+    if process.pairs:
+        pairs = recorded.report(tools, trace, "--view=threads")["pairs"]
+        between = sorted((pair["blocks"], pair["bytes"]) for pair in pairs if pair["allocated_by"] != pair["freed_by"])
+        for pair in process.pairs:
+            if pair not in between:
+                failures.append("no pair of threads with %s; there are %s" % (pair, between))
+    for within, blocks in process.within:
+        stacks = recorded.report(tools, trace, "--view=temporary", "--within=%d" % within)["stacks"]
+        failures.expect("temporary within %d" % within, sum(stack["temporary_blocks"] for stack in stacks), blocks)
+
+
+def told_counts(path):
+    return {key: int(value) for key, value in (line.split() for line in open(path))}
+
+
+def processes_for(processes, n):
+    """Truths for n images: the last one stands for all further ones."""
+    return [processes[min(i, len(processes) - 1)] for i in range(n)]
+
+
+def run_case(tools, sources, name):
+    program, arguments, names, wanted_status = CASES[name]
+    failures = Failures()
+    source = next(path for path in (os.path.join(sources, program + end) for end in (".c", ".cc", ".rs")) if os.path.exists(path))
+    processes, status, n_traces = truth.read(source)
+    wanted_status = status if wanted_status is None else wanted_status
+    n_traces = n_traces or len(processes)
+    if program == "daemon":
+        wanted_status = 9
+    if program == "cxx_exceptions":
+        wanted_status = 0
+    command = [tools.program(program)] + [argument.format(programs=tools.programs) for argument in arguments]
+
+    # 1. plainly
+    plain = recorded.run(command)
+    failures.expect("status of the plain run", plain.status, wanted_status)
+
+    # 2. under the judge alone
+    with recorded.Folder() as folder:
+        os.chmod(folder, 0o777)
+        told_path = os.path.join(folder, "told")
+        outcome = recorded.run(command, env=dict(counted.environment(tools.judge, folder), TRUTH_FILE=told_path))
+        failures.expect("the judge changes the output", outcome.stdout, plain.stdout)
+        if program == "daemon":
+            import time
+            time.sleep(1)
+        counts = counted.read(folder)
+        failures.expect("processes under the judge", len(counts), n_traces)
+        for i, process in enumerate(processes_for(processes, len(counts))):
+            compare_hand(failures, "%s (%d)" % (process.name, i), process, names, counts[i])
+        if os.path.exists(told_path):
+            for key, value in told_counts(told_path).items():
+                failures.expect("told " + key, counts[0][key], value)
+    if failures:
+        return failures
+    if os.environ.get("JUDGE_ONLY"):
+        return failures
+
+    # 3. under allogram alone
+    with recorded.Folder() as folder:
+        os.chmod(folder, 0o777)
+        told_path = os.path.join(folder, "told")
+        outcome, traces = recorded.record(tools, command, folder, env={"TRUTH_FILE": told_path})
+        failures.expect("standard output", outcome.stdout, plain.stdout)
+        failures.expect("standard error", outcome.stderr, plain.stderr)
+        failures.expect("status", outcome.status, wanted_status)
+        traces = recorded.wait_until_ended(tools, folder)
+        failures.expect("traces", len(traces), n_traces)
+        for i, process in enumerate(processes_for(processes, len(traces))):
+            what = "%s (%d)" % (process.name, i)
+            summary = compare_trace(failures, tools, traces[i], process)
+            if i < len(counts):
+                compare_counts(failures, what, summary, counts[i], process.varies)
+            if os.path.exists(told_path):
+                for key, value in told_counts(told_path).items():
+                    failures.expect("told " + key, summary[SUMMARY_KEYS.get(key, key)], value)
+            compare_views(failures, tools, traces[i], summary)
+            compare_details(failures, tools, traces[i], process)
+
+    # 4. allogram behind the judge, in one process
+    with recorded.Folder() as folder:
+        os.chmod(folder, 0o777)
+        chained = ["sh", "-c", 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"', tools.judge] + command
+        outcome, traces = recorded.record(tools, chained, folder, env={"COUNTING_FOLDER": folder})
+        failures.expect("chained: standard output", outcome.stdout, plain.stdout)
+        traces = recorded.wait_until_ended(tools, folder)[1:]  # without the shell
+        together = counted.read(folder)
+        failures.expect("chained: traces", len(traces), len(together))
+        for i, process in enumerate(processes_for(processes, min(len(traces), len(together)))):
+            summary = recorded.report(tools, traces[i])
+            ordered = together[i]["threads"] == 1 and not process.told
+            without = set() if ordered else {"peak_bytes", "peak_blocks", "temporary_blocks"}
+            compare_counts(failures, "chained: %s (%d)" % (process.name, i), summary, together[i], without)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--list", action="store_true", help="print the cases")
+    parser.add_argument("cases", nargs="*", help="default: all")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(CASES))
+        return 0
+    tools = recorded.Tools(options.build)
+    sources = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../programs")
+    failed = skipped = 0
+    names = options.cases or list(CASES)
+    for name in names:
+        if name.startswith(("cxx_", "rust_")) and not os.path.exists(tools.program(CASES[name][0])):
+            print("SKIP %s: no compiler for its language" % name)
+            skipped += 1
+            continue
+        if name in NEEDS_ROOT and os.geteuid() != 0:
+            print("SKIP %s: needs root" % name)
+            skipped += 1
+            continue
+        try:
+            failures = run_case(tools, sources, name)
+        except (RuntimeError, KeyError, OSError, ValueError) as error:
+            failures = ["%s: %s" % (type(error).__name__, error)]
+        print("%s %s" % ("FAIL" if failures else "ok  ", name), flush=True)
+        for failure in failures:
+            print("       " + failure)
+        failed += bool(failures)
+    if failed:
+        return 1
+    return 77 if skipped == len(names) else 0  # 77: meson's "skipped"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""The hand-counted truth at the top of each program: lines ` * @key expression`.
+
+`@process NAME` begins the next process (in order of pid, then of exec). In an expression `runtime` stands for what the C
+runtime allocates besides: then the judge's count is the truth, and may not be less than the hand's. Other names come from
+the case, e.g. `handler`.  Keys that are not counts: @exit STATUS, @traces N, @varies KEY..., @told KEY..., @site
+FUNCTION BLOCKS BYTES, @pair BLOCKS BYTES, @within N BLOCKS."""
+
+import re
+
+COUNTS = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes", "peak_bytes",
+          "peak_blocks", "temporary_blocks", "ghost_frees", "threads")
+
+
+class Process:
+    def __init__(self, name):
+        self.name = name
+        self.counts = {}  # key -> expression
+        self.varies = set()
+        self.told = set()
+        self.sites, self.pairs, self.within = [], [], []
+
+
+def evaluate(expression, **names):
+    """Returns (value, has_runtime); only arithmetic."""
+    if not re.fullmatch(r"[\w\s+\-*/()<]*", expression):
+        raise ValueError(expression)
+    has_runtime = re.search(r"\bruntime\b", expression) is not None
+    return int(eval(expression.replace("/", "//"), {"__builtins__": {}}, dict(names, runtime=0))), has_runtime
+
+
+def read(path):
+    """(processes, exit status, number of traces or None)"""
+    processes, status, traces = [Process("program")], 0, None
+    for line in open(path, encoding="utf-8"):
+        match = re.match(r" \* @(\w+)\s+(.*?)\s*$", line)
+        if not match:
+            continue
+        key, rest = match.groups()
+        current = processes[-1]
+        if key == "process":
+            if current.name == "program" and not current.counts:
+                processes.pop()
+            processes.append(Process(rest))
+        elif key in COUNTS:
+            current.counts[key] = rest
+        elif key == "varies":
+            current.varies.update(rest.split())
+        elif key == "told":
+            current.told.update(rest.split())
+        elif key == "site":
+            function, blocks, bytes_ = rest.split(None, 2)
+            current.sites.append((function, evaluate(blocks)[0], evaluate(bytes_)[0]))
+        elif key == "pair":
+            blocks, bytes_ = rest.split(None, 1)
+            current.pairs.append((evaluate(blocks)[0], evaluate(bytes_)[0]))
+        elif key == "within":
+            n, blocks = rest.split(None, 1)
+            current.within.append((int(n), evaluate(blocks)[0]))
+        elif key == "exit":
+            status = int(rest)
+        elif key == "traces":
+            traces = int(rest)
+        else:
+            raise ValueError("%s: unknown key @%s" % (path, key))
+    return processes, status, traces

@@ -1,0 +1,99 @@
+/* hostile_host.c: does to its own process what a recorder could stumble over, named by the argument, between two batches of 500 blocks
+ * of 12 bytes (the first batch is freed at the end).
+ *   descriptors  closes every descriptor above 2     standard  closes 0, 1, 2 too and opens others in their place
+ *   folder       changes to /                        root      chroot into an empty folder (needs root)
+ *   file-size    RLIMIT_FSIZE 0                      space     RLIMIT_AS of what it has and 64 MiB more
+ *   user         becomes nobody (needs root)         umask     umask 0777
+ *   environment  clears its environment              nofile    RLIMIT_NOFILE 3
+ *   unmapped     seals its address space's growth: RLIMIT_DATA of what it has
+ *
+ * @allocated_blocks 1000
+ * @allocated_bytes  12000
+ * @freed_blocks     500
+ * @peak_bytes       12000
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "say.h"
+
+static void limit(int what, rlim_t to)
+{
+    struct rlimit limit = {to, to};
+    if (setrlimit(what, &limit) != 0) {
+        say("setrlimit: %d\n", errno);
+    }
+}
+
+static rlim_t pages_of(int column) /* of /proc/self/statm */
+{
+    char text[256] = "";
+    int fd = open("/proc/self/statm", O_RDONLY);
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0) {
+        return 0;
+    }
+    close(fd);
+    char *at = text;
+    unsigned long value = 0;
+    for (int i = 0; i <= column; i++) {
+        value = strtoul(at, &at, 10);
+    }
+    return value * 4096;
+}
+
+static void do_harm(const char *what)
+{
+    if (strcmp(what, "descriptors") == 0 || strcmp(what, "standard") == 0) {
+        for (int fd = strcmp(what, "standard") == 0 ? 0 : 3; fd < 1024; fd++) {
+            close(fd);
+        }
+        if (strcmp(what, "standard") == 0) {
+            for (int fd = 0; fd < 20; fd++) { /* whoever thinks that a descriptor is still his writes into these */
+                open("/dev/null", O_RDWR);
+            }
+        }
+    } else if (strcmp(what, "folder") == 0) {
+        say("chdir: %d\n", chdir("/"));
+    } else if (strcmp(what, "root") == 0) {
+        char folder[] = "/tmp/empty-root-XXXXXX";
+        if (mkdtemp(folder) == NULL || chroot(folder) != 0 || chdir("/") != 0) {
+            say("chroot: %d\n", errno);
+        }
+    } else if (strcmp(what, "file-size") == 0) {
+        limit(RLIMIT_FSIZE, 0);
+    } else if (strcmp(what, "space") == 0) {
+        limit(RLIMIT_AS, pages_of(0) + (64 << 20));
+    } else if (strcmp(what, "unmapped") == 0) {
+        limit(RLIMIT_DATA, pages_of(5) + (1 << 20));
+    } else if (strcmp(what, "nofile") == 0) {
+        limit(RLIMIT_NOFILE, 3);
+    } else if (strcmp(what, "user") == 0) {
+        if (setgid(65534) != 0 || setuid(65534) != 0) {
+            say("setuid: %d\n", errno);
+        }
+    } else if (strcmp(what, "umask") == 0) {
+        umask(0777);
+    } else if (strcmp(what, "environment") == 0) {
+        clearenv();
+    }
+}
+
+int main(int n_arguments, char **arguments)
+{
+    static void *blocks[1000];
+    for (int i = 0; i < 500; i++) {
+        blocks[i] = malloc(12);
+    }
+    do_harm(n_arguments > 1 ? arguments[1] : "nothing");
+    for (int i = 500; i < 1000; i++) {
+        blocks[i] = malloc(12);
+    }
+    for (int i = 0; i < 500; i++) {
+        free(blocks[i]);
+    }
+    say("unharmed\n");
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* mappings.c: memory straight from the kernel: mmap, mremap, munmap, sbrk. It is no block: the counts see only the two mallocs of 5.
+ *
+ * @allocated_blocks 2
+ * @allocated_bytes  10
+ * @freed_blocks     0
+ */
+#include <sys/mman.h>
+
+#include "say.h"
+
+int main(void)
+{
+    void *block = malloc(5);
+    OPAQUE(block);
+    for (int i = 0; i < 100; i++) {
+        size_t bytes = (size_t)(i + 1) * 8192;
+        char *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        room[0] = 1;
+        room = mremap(room, bytes, 2 * bytes, MREMAP_MAYMOVE);
+        room[bytes] = 2;
+        munmap(room, bytes);
+        munmap(room + bytes, bytes);
+    }
+    char *top = sbrk(0);
+    say("sbrk %s\n", sbrk(65536) == top && (char *)sbrk(0) == top + 65536 ? "grew" : "WRONG");
+    block = malloc(5);
+    OPAQUE(block);
+    return 0;
+}

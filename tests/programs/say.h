@@ -1,0 +1,41 @@
+/* say.h: output of the hand-counted programs: stdio allocates, so they do without. */
+#ifndef SAY_H
+#define SAY_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+__attribute__((format(printf, 1, 2), unused)) static void say(const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (write(STDOUT_FILENO, line, (size_t)length) != length) {
+        _exit(99);
+    }
+}
+
+/* A truth that is known only at the end of a run (how many signals came): a line in the file $TRUTH_FILE. */
+__attribute__((unused)) static void tell_truth(const char *key, unsigned long long value)
+{
+    char line[128];
+    const char *path = getenv("TRUTH_FILE");
+    int fd = path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    int length = snprintf(line, sizeof line, "%s %llu\n", key, value);
+    if (fd >= 0) {
+        if (write(fd, line, (size_t)length) != length) {
+            _exit(99);
+        }
+        close(fd);
+    }
+}
+
+/* The compiler must not pair up and remove what we count. */
+#define OPAQUE(pointer) __asm__ volatile("" : "+r"(pointer) : : "memory")
+
+#endif
