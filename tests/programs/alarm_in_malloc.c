@@ -1,12 +1,15 @@
-/* alarm_in_malloc.c: a timer's SIGALRM every 100 us interrupts a loop of malloc and free wherever it is, inside the allocator and
- * inside whoever watches it; the handler allocates too: 2 x 48, one freed, at a depth of 5 frames, on an alternate stack
- * when asked. (Its allocator allows that: signal_safe_malloc.c.) The loop makes 200000 x 16 and frees all of them, and goes on
- * until 2000 signals came. The program counts on its own, in signal-safe words, and tells the truth at its end.
+/* alarm_in_malloc.c: a timer's SIGALRM every 100 us interrupts a loop of malloc and free wherever
+ * it is, inside the allocator and inside whoever watches it; the handler allocates too: 2 x 48, one
+ * freed, at a depth of 5 frames, on an alternate stack when asked. (Its allocator allows that:
+ * signal_safe_malloc.c.) The loop makes 200000 x 16 and frees all of them, and goes on until 2000
+ * signals came. The program counts on its own, in signal-safe words, and tells the truth at its
+ * end.
  *
  * @told             allocated_blocks allocated_bytes freed_blocks in_use_blocks in_use_bytes
  * @ghost_frees      0
  * @threads          1
- * @varies           peak_bytes peak_blocks temporary_blocks allocated_blocks allocated_bytes freed_blocks freed_bytes
+ * @varies           peak_bytes peak_blocks temporary_blocks allocated_blocks allocated_bytes
+ * freed_blocks freed_bytes
  */
 #include <signal.h>
 #include <string.h>
@@ -16,8 +19,7 @@
 
 static volatile sig_atomic_t n_signals;
 
-__attribute__((noinline, noclone)) static void allocate_below(int depth)
-{
+__attribute__((noinline, noclone)) static void allocate_below(int depth) {
     if (depth > 0) {
         allocate_below(depth - 1);
         __asm__ volatile("");
@@ -29,19 +31,18 @@ __attribute__((noinline, noclone)) static void allocate_below(int depth)
     free(gone);
 }
 
-static void on_alarm(int signal)
-{
+static void on_alarm(int signal) {
     (void)signal;
     n_signals++;
     allocate_below(5);
 }
 
-int main(int n_arguments, char **arguments)
-{
+int main(int n_arguments, char **arguments) {
     static char other_stack[64 * 1024];
     int alternate = n_arguments > 1 && strcmp(arguments[1], "altstack") == 0;
     stack_t stack = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
-    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0)};
+    struct sigaction action = {.sa_handler = on_alarm,
+                               .sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0)};
     struct itimerval every = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
     if (alternate) {
         sigaltstack(&stack, NULL);
@@ -55,7 +56,8 @@ int main(int n_arguments, char **arguments)
         free(block);
     }
     setitimer(ITIMER_REAL, &never, NULL);
-    sigset_t alarm_only; /* one that is still pending is delivered here, not in the middle of the truth */
+    sigset_t alarm_only; /* one that is still pending is delivered here, not in the middle of the
+                            truth */
     sigemptyset(&alarm_only);
     sigaddset(&alarm_only, SIGALRM);
     sigprocmask(SIG_BLOCK, &alarm_only, NULL);

@@ -1,5 +1,6 @@
-/* alloca_frames.c: frames whose size the compiler does not know: alloca, arrays of variable length, over-aligned locals (whose
- * frames are found through a saved pointer). 3000 rounds of three functions, each with one block of 30, 31, 32 bytes.
+/* alloca_frames.c: frames whose size the compiler does not know: alloca, arrays of variable length,
+ * over-aligned locals (whose frames are found through a saved pointer). 3000 rounds of three
+ * functions, each with one block of 30, 31, 32 bytes.
  *
  * @allocated_blocks 9000
  * @allocated_bytes  3000 * (30 + 31 + 32)
@@ -16,10 +17,11 @@
 
 #include "say.h"
 
-static void use(size_t size) { (void)size; }
+static void use(size_t size) {
+    (void)size;
+}
 
-__attribute__((noinline, noclone)) static void with_alloca(size_t n)
-{
+__attribute__((noinline, noclone)) static void with_alloca(size_t n) {
     char *room = alloca(n);
     memset(room, 1, n);
     void *block = malloc(30);
@@ -29,8 +31,7 @@ __attribute__((noinline, noclone)) static void with_alloca(size_t n)
     OPAQUE(room);
 }
 
-__attribute__((noinline, noclone)) static void with_array(size_t n)
-{
+__attribute__((noinline, noclone)) static void with_array(size_t n) {
     char room[n];
     char *pointer = room;
     memset(room, 1, n);
@@ -41,8 +42,7 @@ __attribute__((noinline, noclone)) static void with_array(size_t n)
     OPAQUE(pointer);
 }
 
-__attribute__((noinline, noclone)) static void with_aligned(size_t n)
-{
+__attribute__((noinline, noclone)) static void with_aligned(size_t n) {
     _Alignas(128) char room[256];
     char *variable = alloca(n), *pointer = room;
     OPAQUE(pointer);
@@ -53,8 +53,7 @@ __attribute__((noinline, noclone)) static void with_aligned(size_t n)
     OPAQUE(variable);
 }
 
-int main(void)
-{
+int main(void) {
     for (size_t i = 0; i < 3000; i++) {
         with_alloca(i % 777 + 1);
         with_array(i % 555 + 1);

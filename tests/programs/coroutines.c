@@ -1,5 +1,6 @@
-/* coroutines.c: eight coroutines on stacks of their own (16 KiB, from static memory), switched 1000 times each in a circle; each turn
- * makes one block of 100 + its number and frees the one of its turn before.
+/* coroutines.c: eight coroutines on stacks of their own (16 KiB, from static memory), switched 1000
+ * times each in a circle; each turn makes one block of 100 + its number and frees the one of its
+ * turn before.
  *
  * @allocated_blocks 8 * 1000
  * @allocated_bytes  1000 * (800 + 28)
@@ -19,16 +20,14 @@ enum { N = 8, TURNS = 1000 };
 static ucontext_t contexts[N], back;
 static _Alignas(64) char stacks[N][16 * 1024];
 
-__attribute__((noinline, noclone)) static void *turn(int number, void *before)
-{
+__attribute__((noinline, noclone)) static void *turn(int number, void *before) {
     void *block = malloc(100 + (size_t)number);
     OPAQUE(block);
     free(before);
     return block;
 }
 
-static void body(int number)
-{
+static void body(int number) {
     void *block = NULL;
     for (int i = 0; i < TURNS; i++) {
         block = turn(number, block);
@@ -36,8 +35,7 @@ static void body(int number)
     }
 }
 
-int main(void)
-{
+int main(void) {
     for (int i = 0; i < N; i++) {
         getcontext(&contexts[i]);
         contexts[i].uc_stack.ss_sp = stacks[i];

@@ -1,9 +1,10 @@
 /* counting_preload.c: an independent judge: counts what a program asks of its allocator, exactly.
  *
- * Preloaded in the profiler's place (or in front of it, in the same process), it shares no line with the profiler. The
- * idea that keeps it simple: the counters live in a file mapped shared, COUNTING_FOLDER/PID.N.count, so that no ending of
- * the program (exec, _exit, SIGKILL) has to be caught; the rest of the state lives in memory that the kernel empties
- * in a forked child (MADV_WIPEONFORK), so that a child starts with nothing, and a vfork child, which shares its
+ * Preloaded in the profiler's place (or in front of it, in the same process), it shares no line
+ * with the profiler. The idea that keeps it simple: the counters live in a file mapped shared,
+ * COUNTING_FOLDER/PID.N.count, so that no ending of the program (exec, _exit, SIGKILL) has to be
+ * caught; the rest of the state lives in memory that the kernel empties in a forked child
+ * (MADV_WIPEONFORK), so that a child starts with nothing, and a vfork child, which shares its
  * parent's memory, is its parent.
  *
  * One spin lock, taken with all signals blocked: slow, and evidently right. */
@@ -23,7 +24,9 @@
 #include <unistd.h>
 
 enum {
-    TABLE_SLOTS = 1 << 23, /* 5 million live blocks at a load of 0.6; pages that nobody touches cost nothing */
+    TABLE_SLOTS =
+        1
+        << 23, /* 5 million live blocks at a load of 0.6; pages that nobody touches cost nothing */
     THREADS_MAX = 1 << 16,
     MAGIC = 0x54434f55,
 };
@@ -51,7 +54,8 @@ struct state { /* in memory that a forked child finds zeroed */
 };
 
 static struct state *state;
-static __thread uint32_t thread_of_process, thread_number __attribute__((tls_model("initial-exec")));
+static __thread uint32_t thread_of_process,
+    thread_number __attribute__((tls_model("initial-exec")));
 static __thread uint64_t thread_serial __attribute__((tls_model("initial-exec")));
 
 static void *(*next_malloc)(size_t);
@@ -64,17 +68,16 @@ static int (*next_posix_memalign)(void **, size_t, size_t);
 static void *(*next_valloc)(size_t);
 static void *(*next_pvalloc)(size_t);
 
-static void *empty_in_child(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+static void *empty_in_child(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
         abort();
     }
     return memory;
 }
 
-static struct counters *open_counters(void)
-{
+static struct counters *open_counters(void) {
     const char *folder = getenv("COUNTING_FOLDER");
     struct counters *counters = NULL;
     static struct counters nowhere;
@@ -100,8 +103,7 @@ static struct counters *open_counters(void)
     return counters;
 }
 
-static void find_next(void)
-{
+static void find_next(void) {
     next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
     next_calloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
     next_realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
@@ -114,8 +116,7 @@ static void find_next(void)
 }
 
 /* In the first call, or before main: while there is one thread, and no timer yet. */
-__attribute__((constructor)) static void start(void)
-{
+__attribute__((constructor)) static void start(void) {
     if (next_malloc == NULL) {
         find_next();
         state = empty_in_child(sizeof *state);
@@ -124,9 +125,9 @@ __attribute__((constructor)) static void start(void)
     }
 }
 
-/* ---- the books, behind the lock -------------------------------------------------------------------------------- */
-static sigset_t enter(void)
-{
+/* ---- the books, behind the lock
+ * -------------------------------------------------------------------------------- */
+static sigset_t enter(void) {
     static struct block *table; /* the same place in every child; emptied there */
     sigset_t all, before;
     sigfillset(&all);
@@ -150,19 +151,16 @@ static sigset_t enter(void)
     return before;
 }
 
-static void leave(sigset_t before)
-{
+static void leave(sigset_t before) {
     atomic_store_explicit(&state->lock, 0, memory_order_release);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, 8);
 }
 
-static size_t home_of(uintptr_t address)
-{
+static size_t home_of(uintptr_t address) {
     return (size_t)((address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 41) & (TABLE_SLOTS - 1);
 }
 
-static struct block *find(uintptr_t address)
-{
+static struct block *find(uintptr_t address) {
     for (size_t slot = home_of(address), probes = 0; probes < TABLE_SLOTS; probes++) {
         struct block *block = &state->table[(slot + probes) & (TABLE_SLOTS - 1)];
         if (block->address == address || block->address == 0) {
@@ -172,8 +170,7 @@ static struct block *find(uintptr_t address)
     return NULL;
 }
 
-static void remove_block(struct block *block)
-{
+static void remove_block(struct block *block) {
     size_t hole = (size_t)(block - state->table);
     for (size_t slot = (hole + 1) & (TABLE_SLOTS - 1); state->table[slot].address != 0;
          slot = (slot + 1) & (TABLE_SLOTS - 1)) {
@@ -186,8 +183,7 @@ static void remove_block(struct block *block)
     state->table[hole].address = 0;
 }
 
-static void book_allocation(void *address, uint64_t size)
-{
+static void book_allocation(void *address, uint64_t size) {
     struct counters *counters = state->counters;
     struct block *block = find((uintptr_t)address);
     thread_serial++;
@@ -206,8 +202,7 @@ static void book_allocation(void *address, uint64_t size)
     *block = (struct block){(uintptr_t)address, size, thread_number, thread_serial};
 }
 
-static void book_free(void *address)
-{
+static void book_free(void *address) {
     struct counters *counters = state->counters;
     struct block *block = find((uintptr_t)address);
     if (block == NULL || block->address == 0) {
@@ -222,8 +217,7 @@ static void book_free(void *address)
     remove_block(block);
 }
 
-static void *allocated(void *address, uint64_t size)
-{
+static void *allocated(void *address, uint64_t size) {
     int error = errno;
     if (address != NULL) {
         sigset_t before = enter();
@@ -234,21 +228,20 @@ static void *allocated(void *address, uint64_t size)
     return address;
 }
 
-/* ---- the family ------------------------------------------------------------------------------------------------ */
-void *malloc(size_t size)
-{
+/* ---- the family
+ * ------------------------------------------------------------------------------------------------
+ */
+void *malloc(size_t size) {
     start();
     return allocated(next_malloc(size), size);
 }
 
-void *calloc(size_t count, size_t size)
-{
+void *calloc(size_t count, size_t size) {
     start();
     return allocated(next_calloc(count, size), (uint64_t)count * size);
 }
 
-void free(void *address)
-{
+void free(void *address) {
     int error = errno;
     start();
     if (address != NULL) {
@@ -260,15 +253,16 @@ void free(void *address)
     next_free(address);
 }
 
-/* The block leaves the books before the real call, since another thread may get its address at once. */
-void *realloc(void *address, size_t size)
-{
+/* The block leaves the books before the real call, since another thread may get its address at
+ * once. */
+void *realloc(void *address, size_t size) {
     start();
     if (address == NULL) {
         return allocated(next_realloc(NULL, size), size);
     }
     sigset_t before = enter();
-    struct block *found = find((uintptr_t)address), old = found == NULL ? (struct block){0} : *found;
+    struct block *found = find((uintptr_t)address),
+                 old = found == NULL ? (struct block){0} : *found;
     struct counters saved = *state->counters;
     book_free(address);
     bool was_temporary = state->counters->temporary_blocks != saved.temporary_blocks;
@@ -297,8 +291,7 @@ void *realloc(void *address, size_t size)
     return moved;
 }
 
-void *reallocarray(void *address, size_t count, size_t size)
-{
+void *reallocarray(void *address, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
         errno = ENOMEM;
@@ -307,20 +300,17 @@ void *reallocarray(void *address, size_t count, size_t size)
     return realloc(address, bytes);
 }
 
-void *memalign(size_t alignment, size_t size)
-{
+void *memalign(size_t alignment, size_t size) {
     start();
     return allocated(next_memalign(alignment, size), size);
 }
 
-void *aligned_alloc(size_t alignment, size_t size)
-{
+void *aligned_alloc(size_t alignment, size_t size) {
     start();
     return allocated(next_aligned_alloc(alignment, size), size);
 }
 
-int posix_memalign(void **ret_address, size_t alignment, size_t size)
-{
+int posix_memalign(void **ret_address, size_t alignment, size_t size) {
     start();
     int r = next_posix_memalign(ret_address, alignment, size);
     if (r == 0) {
@@ -329,14 +319,12 @@ int posix_memalign(void **ret_address, size_t alignment, size_t size)
     return r;
 }
 
-void *valloc(size_t size)
-{
+void *valloc(size_t size) {
     start();
     return allocated(next_valloc(size), size);
 }
 
-void *pvalloc(size_t size)
-{
+void *pvalloc(size_t size) {
     start();
     return allocated(next_pvalloc(size), size);
 }

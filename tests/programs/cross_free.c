@@ -1,5 +1,6 @@
-/* cross_free.c: two threads free each other's blocks: A allocates 20000 x 48 for B, B allocates 30000 x 80 for A; each frees
- * the other's. A third of neither thread's blocks is freed by its maker. The main thread only waits.
+/* cross_free.c: two threads free each other's blocks: A allocates 20000 x 48 for B, B allocates
+ * 30000 x 80 for A; each frees the other's. A third of neither thread's blocks is freed by its
+ * maker. The main thread only waits.
  *
  * Pairs (from the threads view): A->B 20000 blocks 960000 bytes, B->A 30000 blocks 2400000 bytes.
  *
@@ -30,8 +31,7 @@ struct side {
     struct mailbox *out, *in;
 };
 
-static void *work(void *argument)
-{
+static void *work(void *argument) {
     struct side *side = argument;
     unsigned long sent = 0, received = 0;
     while (sent < side->out->n || received < side->in->n) {
@@ -54,8 +54,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-int main(void)
-{
+int main(void) {
     pthread_t a, b;
     struct side side_a = {&for_b, &for_a}, side_b = {&for_a, &for_b};
     pthread_create(&a, NULL, work, &side_a);

@@ -1,6 +1,8 @@
-/* daemon.c: detaches as daemons do (fork, setsid, fork, descriptors closed, /), outlives its parent by half a second and allocates on
- * until its own end. The command returns at once; the daemon's trace must be complete all the same.
+/* daemon.c: detaches as daemons do (fork, setsid, fork, descriptors closed, /), outlives its parent
+ * by half a second and allocates on until its own end. The command returns at once; the daemon's
+ * trace must be complete all the same.
  *
+ * @exit             9
  * @process          command
  * @allocated_blocks 10
  * @process          session leader
@@ -16,16 +18,14 @@
 
 #include "say.h"
 
-static void make(int n, size_t size)
-{
+static void make(int n, size_t size) {
     for (int i = 0; i < n; i++) {
         void *block = malloc(size);
         OPAQUE(block);
     }
 }
 
-static void be_daemon(void)
-{
+static void be_daemon(void) {
     void *before = NULL;
     for (int fd = 0; fd < 64; fd++) {
         close(fd);
@@ -45,8 +45,7 @@ static void be_daemon(void)
     _exit(0);
 }
 
-int main(void)
-{
+int main(void) {
     make(10, 1);
     pid_t leader = fork();
     if (leader == 0) {

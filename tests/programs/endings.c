@@ -1,5 +1,6 @@
-/* endings.c: one way to end per run, named by the argument, after 1000 x 10 bytes of which 400 are freed, and one block of 7 in an atexit
- * handler (run by exit, return and by nothing else) or in an at_quick_exit handler (13 bytes).
+/* endings.c: one way to end per run, named by the argument, after 1000 x 10 bytes of which 400 are
+ * freed, and one block of 7 in an atexit handler (run by exit, return and by nothing else) or in an
+ * at_quick_exit handler (13 bytes).
  *
  * @allocated_blocks 1000 + handler
  * @freed_blocks     400
@@ -11,16 +12,18 @@
 
 #include "say.h"
 
-static void keep(size_t size)
-{
+static void keep(size_t size) {
     void *block = malloc(size);
     OPAQUE(block);
 }
-static void at_exit(void) { keep(7); }
-static void at_quick(void) { keep(13); }
+static void at_exit(void) {
+    keep(7);
+}
+static void at_quick(void) {
+    keep(13);
+}
 
-static void end(const char *how)
-{
+static void end(const char *how) {
     if (strcmp(how, "exit") == 0) {
         exit(3);
     } else if (strcmp(how, "_exit") == 0) {
@@ -43,8 +46,7 @@ static void end(const char *how)
     }
 }
 
-int main(int n_arguments, char **arguments)
-{
+int main(int n_arguments, char **arguments) {
     static void *blocks[1000];
     atexit(at_exit);
     at_quick_exit(at_quick);

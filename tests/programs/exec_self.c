@@ -1,5 +1,5 @@
-/* exec_self.c: a program that executes itself, twice: three traces of one pid. Image n (0, 1, 2) makes 10 + n blocks of 8 * (n + 1)
- * bytes and frees n of them.
+/* exec_self.c: a program that executes itself, twice: three traces of one pid. Image n (0, 1, 2)
+ * makes 10 + n blocks of 8 * (n + 1) bytes and frees n of them.
  *
  * @process          first image
  * @allocated_blocks 10
@@ -19,8 +19,7 @@
  */
 #include "say.h"
 
-int main(int n_arguments, char **arguments)
-{
+int main(int n_arguments, char **arguments) {
     int n = n_arguments > 1 ? atoi(arguments[1]) : 0;
     void *blocks[12];
     for (int i = 0; i < 10 + n; i++) {

@@ -1,6 +1,7 @@
-/* fork_child.c: 100 blocks of 32 bytes, then a fork. The child has a trace of its own that starts with nothing: it frees 40 of
- * its parent's blocks (ghosts), makes 7 x 11 and frees 3 of them, forks a grandchild that makes 2 x 5 and frees one of
- * the child's, and ends by _exit. The parent then frees 60 of its own and makes 1 x 1.
+/* fork_child.c: 100 blocks of 32 bytes, then a fork. The child has a trace of its own that starts
+ * with nothing: it frees 40 of its parent's blocks (ghosts), makes 7 x 11 and frees 3 of them,
+ * forks a grandchild that makes 2 x 5 and frees one of the child's, and ends by _exit. The parent
+ * then frees 60 of its own and makes 1 x 1.
  *
  * @process          parent
  * @allocated_blocks 101
@@ -33,15 +34,13 @@
 
 static void *blocks[100], *own[7];
 
-static int wait_for(pid_t child)
-{
+static int wait_for(pid_t child) {
     int status;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void be_grandchild(void)
-{
+static void be_grandchild(void) {
     void *volatile kept[2];
     for (int i = 0; i < 2; i++) {
         kept[i] = malloc(5);
@@ -50,8 +49,7 @@ static void be_grandchild(void)
     exit(kept[1] != NULL ? 4 : 1);
 }
 
-static void be_child(void)
-{
+static void be_child(void) {
     for (int i = 0; i < 40; i++) {
         free(blocks[i]);
     }
@@ -68,8 +66,7 @@ static void be_child(void)
     _exit(wait_for(grandchild) + 1);
 }
 
-int main(void)
-{
+int main(void) {
     for (int i = 0; i < 100; i++) {
         blocks[i] = malloc(32);
     }

@@ -1,11 +1,12 @@
-/* fork_with_threads.c: three threads allocate and free without pause while the main thread forks 20 children, one after the
- * other; each child makes 5 x 17, frees 2 of them and ends. A lock that is held at the moment of the fork would hang the
- * child. Children never free what is not theirs.
+/* fork_with_threads.c: three threads allocate and free without pause while the main thread forks 20
+ * children, one after the other; each child makes 5 x 17, frees 2 of them and ends. A lock that is
+ * held at the moment of the fork would hang the child. Children never free what is not theirs.
  *
  * @traces           21
  * @process          parent
  * @ghost_frees      0
- * @varies           allocated_blocks allocated_bytes freed_blocks freed_bytes peak_bytes peak_blocks temporary_blocks
+ * @varies           allocated_blocks allocated_bytes freed_blocks freed_bytes peak_bytes
+ * peak_blocks temporary_blocks
  * @process          each child
  * @allocated_blocks 5
  * @allocated_bytes  85
@@ -26,8 +27,7 @@
 
 static atomic_bool stop;
 
-static void *churn(void *unused)
-{
+static void *churn(void *unused) {
     (void)unused;
     while (!atomic_load(&stop)) {
         void *blocks[16];
@@ -43,8 +43,7 @@ static void *churn(void *unused)
     return NULL;
 }
 
-int main(void)
-{
+int main(void) {
     pthread_t threads[3];
     for (int i = 0; i < 3; i++) {
         pthread_create(&threads[i], NULL, churn, NULL);

@@ -1,11 +1,17 @@
-/* hostile_host.c: does to its own process what a recorder could stumble over, named by the argument, between two batches of 500 blocks
- * of 12 bytes (the first batch is freed at the end).
- *   descriptors  closes every descriptor above 2     standard  closes 0, 1, 2 too and opens others in their place
- *   folder       changes to /                        root      chroot into an empty folder (needs root)
- *   file-size    RLIMIT_FSIZE 0                      space     RLIMIT_AS of what it has and 64 MiB more
- *   user         becomes nobody (needs root)         umask     umask 0777
- *   environment  clears its environment              nofile    RLIMIT_NOFILE 3
- *   unmapped     seals its address space's growth: RLIMIT_DATA of what it has
+/* hostile_host.c: does to its own process what a recorder could stumble over, named by the
+ * argument, between two batches of 500 blocks of 12 bytes (the first is freed at the end).
+ *
+ *   descriptors  closes every descriptor above 2
+ *   standard     closes 0, 1, 2 too and opens others in their places
+ *   folder       changes to /
+ *   root         chroot into an empty folder (needs root)
+ *   file-size    RLIMIT_FSIZE 0
+ *   space        RLIMIT_AS of what it has and 64 MiB more
+ *   data         RLIMIT_DATA of what it has and 1 MiB more
+ *   user         becomes nobody (needs root)
+ *   umask        0777
+ *   environment  cleared
+ *   nofile       RLIMIT_NOFILE 3
  *
  * @allocated_blocks 1000
  * @allocated_bytes  12000
@@ -20,8 +26,7 @@
 
 #include "say.h"
 
-static void limit(int what, rlim_t to)
-{
+static void limit(int what, rlim_t to) {
     struct rlimit limit = {to, to};
     if (setrlimit(what, &limit) != 0) {
         say("setrlimit: %d\n", errno);
@@ -44,14 +49,14 @@ static rlim_t pages_of(int column) /* of /proc/self/statm */
     return value * 4096;
 }
 
-static void do_harm(const char *what)
-{
+static void do_harm(const char *what) {
     if (strcmp(what, "descriptors") == 0 || strcmp(what, "standard") == 0) {
         for (int fd = strcmp(what, "standard") == 0 ? 0 : 3; fd < 1024; fd++) {
             close(fd);
         }
         if (strcmp(what, "standard") == 0) {
-            for (int fd = 0; fd < 20; fd++) { /* whoever thinks that a descriptor is still his writes into these */
+            for (int fd = 0; fd < 20;
+                 fd++) { /* whoever thinks that a descriptor is still his writes into these */
                 open("/dev/null", O_RDWR);
             }
         }
@@ -66,7 +71,7 @@ static void do_harm(const char *what)
         limit(RLIMIT_FSIZE, 0);
     } else if (strcmp(what, "space") == 0) {
         limit(RLIMIT_AS, pages_of(0) + (64 << 20));
-    } else if (strcmp(what, "unmapped") == 0) {
+    } else if (strcmp(what, "data") == 0) {
         limit(RLIMIT_DATA, pages_of(5) + (1 << 20));
     } else if (strcmp(what, "nofile") == 0) {
         limit(RLIMIT_NOFILE, 3);
@@ -81,8 +86,7 @@ static void do_harm(const char *what)
     }
 }
 
-int main(int n_arguments, char **arguments)
-{
+int main(int n_arguments, char **arguments) {
     static void *blocks[1000];
     for (int i = 0; i < 500; i++) {
         blocks[i] = malloc(12);

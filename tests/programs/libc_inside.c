@@ -1,5 +1,6 @@
-/* libc_inside.c: what the C library allocates on its callers' behalf: strdup, asprintf, getline, fopen, opendir, qsort of much,
- * setlocale, open_memstream. Its own sizes are libc's affair: the judge counts them.
+/* libc_inside.c: what the C library allocates on its callers' behalf: strdup, asprintf, getline,
+ * fopen, opendir, qsort of much, setlocale, open_memstream. Its own sizes are libc's affair: the
+ * judge counts them.
  *
  * @allocated_blocks 100 + runtime
  * @ghost_frees      0
@@ -11,14 +12,12 @@
 
 #include "say.h"
 
-static int by_value(const void *a, const void *b)
-{
+static int by_value(const void *a, const void *b) {
     int x = *(const int *)a, y = *(const int *)b;
     return (x > y) - (x < y);
 }
 
-int main(void)
-{
+int main(void) {
     for (int i = 0; i < 100; i++) {
         char *copy = strdup("a string of some length"), *text = NULL;
         if (asprintf(&text, "%s %d", copy, i) < 0) {
@@ -54,7 +53,8 @@ int main(void)
         fprintf(stream, "%d,", i);
     }
     fclose(stream);
-    printf("%zu bytes, sorted %d %d, lines %s\n", length, numbers[0], numbers[99999], n_lines > 10 ? "many" : "few");
+    printf("%zu bytes, sorted %d %d, lines %s\n", length, numbers[0], numbers[99999],
+           n_lines > 10 ? "many" : "few");
     free(memory);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* longjmp_deep.c: 2000 times out of frames up to 60 deep by longjmp, each frame having made one block of 16 bytes; the blocks are
- * chained and freed by whoever caught the jump, newest first. Depth of round r: r % 60 + 1.
+/* longjmp_deep.c: 2000 times out of frames up to 60 deep by longjmp, each frame having made one
+ * block of 16 bytes; the blocks are chained and freed by whoever caught the jump, newest first.
+ * Depth of round r: r % 60 + 1.
  *
  * @allocated_blocks 33 * 1830 + 20 * 21 / 2
  * @allocated_bytes  16 * (33 * 1830 + 20 * 21 / 2)
@@ -16,8 +17,7 @@
 static jmp_buf caught;
 static void **chain;
 
-__attribute__((noinline, noclone)) static void dive(int depth)
-{
+__attribute__((noinline, noclone)) static void dive(int depth) {
     void **block = malloc(16);
     *block = chain;
     chain = block;
@@ -27,8 +27,7 @@ __attribute__((noinline, noclone)) static void dive(int depth)
     longjmp(caught, 1); /* from the deepest only: nobody comes back */
 }
 
-int main(void)
-{
+int main(void) {
     for (volatile int round = 0; round < 2000; round++) {
         if (setjmp(caught) == 0) {
             dive(round % 60 + 1);

@@ -1,4 +1,5 @@
-/* mappings.c: memory straight from the kernel: mmap, mremap, munmap, sbrk. It is no block: the counts see only the two mallocs of 5.
+/* mappings.c: memory straight from the kernel: mmap, mremap, munmap, sbrk. It is no block: the
+ * counts see only the two mallocs of 5.
  *
  * @allocated_blocks 2
  * @allocated_bytes  10
@@ -8,8 +9,7 @@
 
 #include "say.h"
 
-int main(void)
-{
+int main(void) {
     void *block = malloc(5);
     OPAQUE(block);
     for (int i = 0; i < 100; i++) {

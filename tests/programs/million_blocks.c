@@ -1,7 +1,8 @@
-/* million_blocks.c: a million blocks live at once, of 16 + i % 64 bytes; then every second is freed, and 100000 of 1000 bytes are
- * made: higher than before? 47.5 MB - 23.75 MB + 100 MB: yes, the second hill is the peak. All but the million's odd half is freed.
- * Sum over a million of 16 + i % 64: 1000000 * 16 + 15625 * (64 * 63 / 2) = 47500000. Even i sum: i % 64 even:
- * 500000 * 16 + 15625 * 992 = 23500000; odd: 24000000.
+/* million_blocks.c: a million blocks live at once, of 16 + i % 64 bytes; then every second is
+ * freed, and 100000 of 1000 bytes are made: higher than before? 47.5 MB - 23.75 MB + 100 MB: yes,
+ * the second hill is the peak. All but the million's odd half is freed. Sum over a million of 16 +
+ * i % 64: 1000000 * 16 + 15625 * (64 * 63 / 2) = 47500000. Even i sum: i % 64 even: 500000 * 16 +
+ * 15625 * 992 = 23500000; odd: 24000000.
  *
  * @allocated_blocks 1100000 + 1
  * @allocated_bytes  47500000 + 100000 * 1000 + 1100000 * 8
@@ -17,8 +18,7 @@
 
 enum { N = 1000000, M = 100000 };
 
-int main(void)
-{
+int main(void) {
     void **blocks = malloc(sizeof *blocks * (N + M));
     for (int i = 0; i < N; i++) {
         blocks[i] = malloc(16 + (size_t)i % 64);

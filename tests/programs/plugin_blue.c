@@ -1,8 +1,8 @@
-/* plugin_blue.c: of plugins.c: blocks of 50 bytes, from another frame size at about the same address. */
+/* plugin_blue.c: of plugins.c: blocks of 50 bytes, from another frame size at about the same
+ * address. */
 #include <stdlib.h>
 
-__attribute__((noinline, noclone)) static void *blue_block(void)
-{
+__attribute__((noinline, noclone)) static void *blue_block(void) {
     volatile char frame[200];
     frame[0] = 1;
     void *block = malloc(50);
@@ -12,8 +12,7 @@ __attribute__((noinline, noclone)) static void *blue_block(void)
 }
 
 void *plugin_make(void);
-void *plugin_make(void)
-{
+void *plugin_make(void) {
     void *block = blue_block();
     __asm__ volatile("" : "+r"(block) : : "memory");
     return block;

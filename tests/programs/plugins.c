@@ -1,6 +1,7 @@
-/* plugins.c: two different plugins, loaded and closed in turn, 50 rounds; the loader places the second where the first was, so that
- * one address is two functions. plugin_red makes 10 x 40 a round, plugin_blue 20 x 50; all are freed by us.
- * (What the loader itself allocates is the judge's.)  The sites view must name each plugin's function with its own blocks:
+/* plugins.c: two different plugins, loaded and closed in turn, 50 rounds; the loader places the
+ * second where the first was, so that one address is two functions. plugin_red makes 10 x 40 a
+ * round, plugin_blue 20 x 50; all are freed by us. (What the loader itself allocates is the
+ * judge's.)  The sites view must name each plugin's function with its own blocks:
  *
  * @allocated_blocks 50 * 30 + runtime
  * @allocated_bytes  50 * (400 + 1000) + runtime
@@ -14,8 +15,7 @@
 
 #include "say.h"
 
-static uintptr_t use(const char *folder, const char *name, int n)
-{
+static uintptr_t use(const char *folder, const char *name, int n) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     void *plugin = dlopen(path, RTLD_NOW);
@@ -32,8 +32,7 @@ static uintptr_t use(const char *folder, const char *name, int n)
     return address;
 }
 
-int main(int n_arguments, char **arguments)
-{
+int main(int n_arguments, char **arguments) {
     const char *folder = n_arguments > 1 ? arguments[1] : ".";
     int same = 0;
     for (int round = 0; round < 50; round++) {

@@ -2,14 +2,13 @@
 #ifndef SAY_H
 #define SAY_H
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <fcntl.h>
 #include <unistd.h>
 
-__attribute__((format(printf, 1, 2), unused)) static void say(const char *format, ...)
-{
+__attribute__((format(printf, 1, 2), unused)) static void say(const char *format, ...) {
     char line[512];
     va_list arguments;
     va_start(arguments, format);
@@ -20,9 +19,9 @@ __attribute__((format(printf, 1, 2), unused)) static void say(const char *format
     }
 }
 
-/* A truth that is known only at the end of a run (how many signals came): a line in the file $TRUTH_FILE. */
-__attribute__((unused)) static void tell_truth(const char *key, unsigned long long value)
-{
+/* A truth that is known only at the end of a run (how many signals came): a line in the file
+ * $TRUTH_FILE. */
+__attribute__((unused)) static void tell_truth(const char *key, unsigned long long value) {
     char line[128];
     const char *path = getenv("TRUTH_FILE");
     int fd = path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);

@@ -4,15 +4,15 @@
  * @allocated_bytes  3300 * 21 + runtime
  * @ghost_frees      0
  * @threads          301
- * @varies           peak_bytes peak_blocks allocated_blocks allocated_bytes freed_blocks freed_bytes in_use_blocks in_use_bytes
+ * @varies           peak_bytes peak_blocks allocated_blocks allocated_bytes freed_blocks
+ * freed_bytes in_use_blocks in_use_bytes
  * @site             work 3300 3300 * 21
  */
 #include <pthread.h>
 
 #include "say.h"
 
-__attribute__((noinline, noclone)) static void *work(void *unused)
-{
+__attribute__((noinline, noclone)) static void *work(void *unused) {
     void *blocks[11];
     for (int i = 0; i < 11; i++) {
         blocks[i] = malloc(21);
@@ -23,8 +23,7 @@ __attribute__((noinline, noclone)) static void *work(void *unused)
     return unused;
 }
 
-int main(void)
-{
+int main(void) {
     for (int batch = 0; batch < 30; batch++) {
         pthread_t threads[10];
         for (int i = 0; i < 10; i++) {

@@ -1,6 +1,7 @@
-/* signal_safe_malloc.c: an allocator that a signal handler may call while it interrupts it: blocks are cut from an arena by one
- * atomic addition and never reused. glibc's own malloc may not be called there; programs that do so bring such an
- * allocator, in a library that comes before libc. */
+/* signal_safe_malloc.c: an allocator that a signal handler may call while it interrupts it: blocks
+ * are cut from an arena by one atomic addition and never reused. glibc's own malloc may not be
+ * called there; programs that do so bring such an allocator, in a library that comes before libc.
+ */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -12,8 +13,7 @@ enum { HEAD = 16 };
 static char arena[512 << 20];
 static _Atomic size_t used;
 
-void *malloc(size_t size)
-{
+void *malloc(size_t size) {
     size_t bytes = (size + HEAD + 15) & ~(size_t)15;
     size_t at = atomic_fetch_add(&used, bytes);
     if (bytes < size || at + bytes > sizeof arena) {
@@ -24,15 +24,15 @@ void *malloc(size_t size)
     return arena + at + HEAD;
 }
 
-void free(void *address) { (void)address; }
+void free(void *address) {
+    (void)address;
+}
 
-void *calloc(size_t count, size_t size)
-{
+void *calloc(size_t count, size_t size) {
     return malloc(count * size); /* fresh memory of the arena is zero */
 }
 
-void *realloc(void *address, size_t size)
-{
+void *realloc(void *address, size_t size) {
     void *moved = malloc(size);
     if (address != NULL && moved != NULL) {
         size_t before;

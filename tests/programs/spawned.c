@@ -1,6 +1,7 @@
-/* spawned.c: children by vfork + exec, posix_spawn, system and popen. With a number as its argument it is the child: that
- * many blocks of 3 bytes. The shells of system and popen are other people's programs: their counts are the judge's.
- * A vfork child before its exec is no process of its own: the block that it makes is its parent's.
+/* spawned.c: children by vfork + exec, posix_spawn, system and popen. With a number as its argument
+ * it is the child: that many blocks of 3 bytes. The shells of system and popen are other people's
+ * programs: their counts are the judge's. A vfork child before its exec is no process of its own:
+ * the block that it makes is its parent's.
  *
  * @process          parent
  * @allocated_blocks 5 + 1 + runtime
@@ -28,8 +29,7 @@
 
 extern char **environ;
 
-static int be_child(int n)
-{
+static int be_child(int n) {
     for (int i = 0; i < n; i++) {
         void *block = malloc(3);
         OPAQUE(block);
@@ -38,15 +38,13 @@ static int be_child(int n)
     return n;
 }
 
-static void report(const char *how, pid_t child)
-{
+static void report(const char *how, pid_t child) {
     int status = -1;
     waitpid(child, &status, 0);
     say("%s: %d\n", how, status);
 }
 
-int main(int n_arguments, char **arguments)
-{
+int main(int n_arguments, char **arguments) {
     if (n_arguments > 1) {
         return be_child(atoi(arguments[1]));
     }

@@ -1,10 +1,12 @@
 /* temporary.c: how many blocks are freed before the next allocation of their thread.
- *   1000 rounds: malloc free                      1000 temporary
- *   1000 rounds: malloc malloc free free          the second of each pair: freed first (newest first): 1000 temporary
- *   1000 rounds: malloc malloc, oldest first      the second is freed after no further allocation too: 1000 temporary
- *   500 x realloc of a block just made            the old block dies at once: 500 temporary, and so does the new one: 500
- *   10 blocks freed at the end, oldest first      only the last made of all: 1
- * With --within=1 also the first of each pair (2000): one allocation lies between, and of the last ten one more.
+ *
+ *   1000 rounds of one block, freed at once                            1000
+ *   1000 rounds of two, newest freed first: the second of each         1000
+ *   1000 rounds of two, oldest freed first: the second all the same    1000
+ *   500 blocks resized at once (the old one dies) and freed at once    1000
+ *   10 blocks freed at the end, oldest first: only the last made          1
+ *
+ * Within one further allocation also the first of each pair (2000), and one more of the ten.
  *
  * @allocated_blocks 1000 + 2000 + 2000 + 1000 + 10
  * @freed_blocks     6010
@@ -14,15 +16,13 @@
  */
 #include "say.h"
 
-static void *make(size_t size)
-{
+static void *make(size_t size) {
     void *block = malloc(size);
     OPAQUE(block);
     return block;
 }
 
-int main(void)
-{
+int main(void) {
     void *ten[10];
     for (int i = 0; i < 1000; i++) {
         free(make(50));
