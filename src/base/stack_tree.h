@@ -1,12 +1,14 @@
-/* stack_tree.h: the bytes and the lock-free interning of sites (pc) and nodes (parent, site): every stack is one integer.
+/* stack_tree.h: the bytes and the lock-free interning of sites (pc) and nodes (parent, site): every
+ * stack is one integer.
  *
  * site: a pc where a frame stood. Site id = its slot in `sites` + 1; 0 is no site.
- * node: parent node and site in one word, (parent << 32 | site). Node id = its slot in `nodes` + AG_NODE_FIRST.
- * A stack is the id of its innermost frame's node. Its outermost frame's parent says how the walk ended.
+ * node: parent node and site in one word, (parent << 32 | site). Node id = its slot in `nodes` +
+ * AG_NODE_FIRST. A stack is the id of its innermost frame's node. Its outermost frame's parent says
+ * how the walk ended.
  *
- * Both tables live one after the other in AG_TREE_BYTES of shared memory and never move: several processes (a fork
- * family) and their signal handlers intern at once; the collector reads beside them. The algorithm's essay is in
- * stack_tree.c. */
+ * Both tables live one after the other in AG_TREE_BYTES of shared memory and never move: several
+ * processes (a fork family) and their signal handlers intern at once; the collector reads beside
+ * them. The algorithm's essay is in stack_tree.c. */
 #ifndef AG_STACK_TREE_H
 #define AG_STACK_TREE_H
 
@@ -29,17 +31,67 @@ enum {
     AG_SITE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18),
     AG_NODE_SLOTS = (1 << 14) + (1 << 16) + (1 << 18) + (1 << 20) + (1 << 22) + (1 << 24),
 };
+/* pc - 1 lies inside the instruction at which the frame stood: pc is a return address, or one more
+ * than the pc of an instruction that a signal interrupted. So a reader subtracts one, always. */
 struct ag_site {
-    _Atomic uint64_t pc;    /* bits 0..47 the address, AG_SITE_DEAD: its image is gone, a new site takes new finds */
-    _Atomic uint32_t image; /* id of the image record, 0: none (JIT, vdso); written before any node names the site */
-    uint32_t reserved;
+    _Atomic uint64_t pc; /* bits 0..47 the address, AG_SITE_DEAD: its image is gone, a new site
+                            takes new finds */
+    union {              /* settled once, before any node names the site: */
+        _Atomic uint64_t settled_image; /* AG_SITE_SETTLED | image; 0: just claimed */
+        _Atomic uint32_t image;         /* id of the image record, 0: none (JIT, vdso) */
+    };
 };
+#define AG_SITE_SETTLED (UINT64_C(1) << 32)
 #define AG_SITE_DEAD (UINT64_C(1) << 63)
 #define AG_SITE_PC_MASK ((UINT64_C(1) << 48) - 1)
-#define AG_TREE_BYTES ((uint64_t)AG_SITE_SLOTS * sizeof(struct ag_site) + (uint64_t)AG_NODE_SLOTS * 8)
+#define AG_TREE_BYTES \
+    ((uint64_t)AG_SITE_SLOTS * sizeof(struct ag_site) + (uint64_t)AG_NODE_SLOTS * 8)
 
-/* Makes [address, address + bytes) touchable without SIGBUS (a full disk or tmpfs answers a touch of a hole with SIGBUS);
- * false: there is no memory. Async-signal-safe. See populate.h. */
+/* Makes [address, address + bytes) touchable without SIGBUS (a full disk or tmpfs answers a touch
+ * of a hole with SIGBUS); false: there is no memory. Async-signal-safe. See populate.h. */
 typedef bool ag_populate_fn(void *address, size_t bytes);
+
+/* ---- interning: one process' view ---------------------------------------- */
+enum {
+    AG_TREE_SLICE_BYTES = 16 * 1024, /* populated at once: a huge level costs what is used of it */
+    AG_TREE_SLICES = (int)(AG_TREE_BYTES / AG_TREE_SLICE_BYTES),
+};
+struct ag_stack_tree { /* private memory of a process; a fork inherits it as it is */
+    struct ag_site *sites;
+    _Atomic uint64_t *nodes; /* right behind the sites */
+    ag_populate_fn *populate;
+    _Atomic uint64_t ready[(AG_TREE_SLICES + 63) / 64]; /* bit: this slice has been populated */
+};
+
+/* memory: AG_TREE_BYTES, page-aligned, zero or in use by relatives. Populates what the fast paths
+ * touch without asking; -ENOMEM when there is no memory for it. */
+int ag_stack_tree_init(struct ag_stack_tree *tree, void *memory, ag_populate_fn *populate);
+
+/* The site of (pc, image); 0: the table is full or has no memory. pc below 2^48, not 0. Lock-free,
+ * async-signal-safe. The same pc in another image (in a forked relative that loaded something else)
+ * is another site. */
+uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image);
+
+/* The node (parent, site); 0: the table is full or has no memory. parent: a node or an enum
+ * ag_root. Lock-free, async-signal-safe; stack_tree_fast.h has the inline version. */
+uint32_t ag_node_intern(struct ag_stack_tree *tree, uint32_t parent, uint32_t site);
+
+/* The sites whose instruction lies in [low, high) die: what is found there from now on is another
+ * site. */
+void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t high);
+
+/* ---- reading: the collector, the tests ------------------------------------ */
+
+/* `memory` is the mapped tree. Ids are checked against the tables' bounds; false (and nothing
+ * written) when out of them or when the slot is empty. Only ids that an event or a node names may
+ * be asked for: other slots may be unpopulated. */
+bool ag_stack_tree_site(const void *memory, uint32_t id, uint64_t *ret_pc, uint32_t *ret_image);
+bool ag_stack_tree_node(const void *memory, uint32_t id, uint32_t *ret_parent, uint32_t *ret_site);
+/* The pcs of a stack, innermost first; the number of frames (which may exceed capacity; only
+ * capacity are stored) or -EINVAL when a node is out of bounds or the chain is longer than
+ * AG_DEPTH_MAX. */
+enum { AG_DEPTH_MAX = 65536 };
+int ag_stack_tree_frames(const void *memory, uint32_t node, int capacity, uint64_t *ret_pcs,
+                         enum ag_root *ret_root);
 
 #endif
