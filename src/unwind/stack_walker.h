@@ -1,49 +1,68 @@
-/* stack_walker.h: from (sp, rbp) at a call of an allocation function to the id of a stack in the tree.
+/* stack_walker.h: from (sp, rbp) at a call of an allocation function to the id of a stack in the
+ * tree.
  *
- *     capture: stack cache -> verified memo -> one frame by rule -> ... -> intern what is new, outermost first
+ *     capture: stack cache -> verified memo -> one frame by rule -> ... -> intern what is new
  *
- * Threads: a space is the process', a walker is one thread's. Signal handlers must not use a walker that is in use; they
- * call ag_walk_plain. Nothing here allocates, locks, or makes a system call (but ag_populate and the readability probe
- * of a stack page never seen before). */
+ * Threads: a space is the process', a walker is one thread's. Signal handlers must not use a walker
+ * that is in use; they call ag_walk_plain. Nothing here allocates, locks, or makes a system call
+ * (but ag_populate and the readability probe of a stack page never seen before). */
 #ifndef AG_STACK_WALKER_H
 #define AG_STACK_WALKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/stack_tree.h"
 
-struct ag_unwind_image { /* what the unwinder needs of a loaded object */
-    uintptr_t low, high;     /* of its loaded segments */
-    uintptr_t eh_frame_hdr;  /* address of PT_GNU_EH_FRAME, 0: none */
-    uint32_t id;             /* what is stored with each site; 0 only for memory that is no image */
+struct ag_unwind_image {               /* what the unwinder needs of a loaded object */
+    uintptr_t low, high;               /* of its loaded segments */
+    uintptr_t eh_frame_hdr;            /* address of PT_GNU_EH_FRAME, 0: none */
+    uintptr_t tables_low, tables_high; /* the loaded segment that holds it; 0, 0: [low, high), when
+                                          that has no holes */
+    uint32_t id; /* what is stored with each site; 0 only for memory that is no image */
 };
 
-/* Finds the image that contains pc; false: none. Called on the slow path only, may take time, must not call malloc, must be
- * async-signal-safe. Supplied by record/. */
+/* Finds the image that contains pc; false: none. Called on the slow path only, may take time, must
+ * not call malloc, must be async-signal-safe. Supplied by record/. */
 typedef bool ag_image_find_fn(void *context, uintptr_t pc, struct ag_unwind_image *ret_image);
 
 struct ag_unwind_space; /* sites, nodes, rules by site, generation; one per process */
 
-/* `tree` is AG_TREE_BYTES of shared memory laid out as base/stack_tree.h says (sites, then nodes), zero or in use by relatives.
- * `private_memory` is ag_unwind_space_bytes() of zeroed private memory. `depth`: frames kept. */
+/* `tree` is AG_TREE_BYTES of shared memory laid out as base/stack_tree.h says (sites, then nodes),
+ * zero or in use by relatives. `private_memory` is ag_unwind_space_bytes() of zeroed private
+ * memory, aligned to a cache line; `depth`: frames kept, 1 to AG_DEPTH_MAX. NULL: no memory for the
+ * tree. */
 size_t ag_unwind_space_bytes(void);
-struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, uint32_t depth, ag_populate_fn *populate,
-                                             ag_image_find_fn *find, void *context);
-/* The images changed so that [low, high) is gone: its sites die, their rules are forgotten, memos and caches of all threads
- * are invalid from here on. Caller serialises. */
+struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, uint32_t depth,
+                                             ag_populate_fn *populate, ag_image_find_fn *find,
+                                             void *context);
+/* The images changed so that [low, high) is gone: its sites die, their rules are forgotten, memos
+ * and caches of all threads are invalid from here on. Caller serialises, and has taken the images
+ * out of what `find` answers before. Call it, too, for the range of a new image where code without
+ * an image (JIT) may have run. */
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
 
 struct ag_walker; /* memo, stack cache, verified stack bounds; one per thread */
 size_t ag_walker_bytes(uint32_t depth);
-/* In zeroed memory (mapped lazily: only what a thread needs of it is touched). */
+/* In zeroed memory aligned to a cache line (mapped lazily: only what a thread needs of it is
+ * touched). depth: the space's. */
 struct ag_walker *ag_walker_init(void *memory, uint32_t depth);
 
-/* The hot entry: sp points at the return address that the call of the allocation function pushed; rbp as the caller left
- * it. Returns the node id; 0 when the tree is full or has no memory (count it as lost stack). */
-uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp);
-/* The same without memo and cache: for signal handlers that interrupted a capture, and as the judge in debug mode. */
+/* The hot entry: sp points at the return address that the call of the allocation function pushed;
+ * rbp as the caller left it. Returns the node id; 0 when the tree is full or has no memory (count
+ * it as lost stack). */
+uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
+                           const uintptr_t *sp, uintptr_t rbp);
+
+/* The same without memo and cache: for signal handlers that interrupted a capture, and as the judge
+ * in debug mode. It maps and unmaps its scratch memory (depth * 4 bytes): some microseconds. */
 uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp);
+
+/* Debug mode: is `node`, the result of ag_walker_capture, what the plain walk of the same stack
+ * finds? */
+bool ag_walker_self_check(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp,
+                          uint32_t node);
 
 #endif

@@ -1,0 +1,172 @@
+/* frame_rule.c (x86-64): packing CFI rows into 32 bits; reading code where there is no CFI.
+ *
+ * Every row of libc, libstdc++, z3 and jq that can stand at a call fits (measured), but for a
+ * handful of hand-written functions that keep their CFA in another register: those are GENERAL. */
+#include "unwind/arch/x86_64/frame_rule.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+#include "unwind/arch/x86_64/frame_step_fast.h"
+#include "unwind/readable_range.h"
+
+enum { DWARF_RBP = AG_DWARF_FRAME_POINTER, DWARF_RSP = 7 };
+enum { DW_OP_deref = 0x06, DW_OP_breg6 = 0x76, DW_OP_breg7 = 0x77 };
+
+/* Is the expression `register + offset`, followed by exactly `tail`? */
+static bool is_register_plus(const struct ag_cfi_rule *rule, uint8_t operation, const uint8_t *tail,
+                             size_t tail_bytes, int64_t *ret_offset) {
+    const uint8_t *at = rule->expression, *end = at + rule->expression_bytes;
+    if (at == end || *at++ != operation) {
+        return false;
+    }
+    uint64_t value = 0;
+    unsigned shift = 0;
+    uint8_t byte;
+    do {
+        if (at == end || shift >= 63) {
+            return false;
+        }
+        byte = *at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+    } while (byte & 0x80);
+    if (byte & 0x40) {
+        value |= ~UINT64_C(0) << shift;
+    }
+    if ((size_t)(end - at) != tail_bytes || memcmp(at, tail, tail_bytes) != 0) {
+        return false;
+    }
+    *ret_offset = (int64_t)value;
+    return true;
+}
+
+static bool is_deref_of(const struct ag_cfi_rule *rule, uint8_t operation, int64_t *ret_offset) {
+    static const uint8_t deref[] = {DW_OP_deref};
+    return is_register_plus(rule, operation, deref, sizeof deref, ret_offset);
+}
+
+/* The linker's PLT: rsp + 8 + ((rip & 15) >= N) * 8, N being where in the entry the push ends. */
+static bool is_plt(const struct ag_cfi_rule *rule, uint32_t *ret_push_end) {
+    /* breg7 8 | breg16 0 | lit15 | and | litN | ge | lit3 | shl | plus */
+    static const uint8_t head[] = {DW_OP_breg7, 8, 0x80, 0, 0x3f, 0x1a};
+    static const uint8_t tail[] = {0x2a, 0x33, 0x24, 0x22};
+    if (rule->expression_bytes != sizeof head + 1 + sizeof tail ||
+        memcmp(rule->expression, head, sizeof head) != 0 ||
+        memcmp(rule->expression + sizeof head + 1, tail, sizeof tail) != 0) {
+        return false;
+    }
+    const uint8_t literal = rule->expression[sizeof head];
+    if (literal < 0x30 || literal > 0x3f) {
+        return false;
+    }
+    *ret_push_end = literal - 0x30u;
+    return true;
+}
+
+/* Where the caller's rbp lies, as a slot; false: nowhere that a slot can say. */
+static bool pack_rbp_slot(const struct ag_cfi_rule *rule, uint32_t *ret_slot) {
+    int64_t offset;
+    switch ((enum ag_cfi_rule_kind)rule->kind) {
+    case AG_CFI_SAME:
+    case AG_CFI_UNDEFINED: // then nobody outward reads it
+        *ret_slot = AG_RULE_SLOT_SAME;
+        return true;
+    case AG_CFI_AT_CFA:
+        if (rule->offset >= 0 || rule->offset % 8 != 0 || -rule->offset / 8 >= AG_RULE_SLOT_AT_BP) {
+            return false;
+        }
+        *ret_slot = (uint32_t)(-rule->offset / 8);
+        return true;
+    case AG_CFI_AT_EXPRESSION:
+        if (!is_register_plus(rule, DW_OP_breg6, NULL, 0, &offset) || offset != 0) {
+            return false;
+        }
+        *ret_slot = AG_RULE_SLOT_AT_BP;
+        return true;
+    case AG_CFI_IS_CFA:
+    case AG_CFI_IN_REGISTER:
+    case AG_CFI_IS_EXPRESSION:
+        return false;
+    }
+    return false;
+}
+
+uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row) {
+    int64_t offset;
+    uint32_t push_end, slot;
+    if (row->return_address.kind == AG_CFI_UNDEFINED) {
+        return AG_RULE(AG_RULE_END, 0, 0);
+    }
+    if (row->is_signal_frame) {
+        const bool is_kernel_frame = row->cfa.kind == AG_CFI_IS_EXPRESSION &&
+                                     is_deref_of(&row->cfa, DW_OP_breg7, &offset) &&
+                                     offset == AG_SIGNAL_RSP;
+        return is_kernel_frame ? AG_RULE(AG_RULE_SIGNAL, 0, 0) : AG_RULE_GENERAL;
+    }
+    if (row->return_address.kind != AG_CFI_AT_CFA || row->return_address.offset != -8 ||
+        !pack_rbp_slot(&row->wanted, &slot)) {
+        return AG_RULE_GENERAL;
+    }
+    if (row->cfa.kind == AG_CFI_IS_EXPRESSION) {
+        if (is_plt(&row->cfa, &push_end) && slot == AG_RULE_SLOT_SAME) {
+            return AG_RULE(AG_RULE_PLT, 0, push_end);
+        }
+        if (is_deref_of(&row->cfa, DW_OP_breg6, &offset) && offset % 8 == 0 &&
+            offset / 8 <= AG_RULE_OFFSET_MAX / 2 && offset / 8 >= -AG_RULE_OFFSET_MAX / 2) {
+            return AG_RULE(AG_RULE_BP_DEREF, slot, (uint64_t)(offset / 8));
+        }
+        return AG_RULE_GENERAL;
+    }
+    offset = row->cfa.offset;
+    if (offset < 0 || offset % 8 != 0 || offset / 8 > AG_RULE_OFFSET_MAX) {
+        return AG_RULE_GENERAL;
+    }
+    switch (row->cfa.reg) {
+    case DWARF_RSP:
+        return AG_RULE(AG_RULE_SP, slot, (uint64_t)(offset / 8));
+    case DWARF_RBP:
+        return AG_RULE(AG_RULE_BP, slot, (uint64_t)(offset / 8));
+    default:
+        return AG_RULE_GENERAL;
+    }
+}
+
+/* Do the bytes before a return address end with a call? The longest indirect form has 7 bytes. */
+static bool ends_with_call(const uint8_t *end) {
+    if (end[-5] == 0xe8) { // call rel32
+        return true;
+    }
+    for (int bytes = 2; bytes <= 7; bytes++) { // ff /2: call r/m64, the ModRM byte follows ff
+        const uint8_t modrm = end[-bytes + 1];
+        if (end[-bytes] != 0xff || (modrm >> 3 & 7) != 2) {
+            continue;
+        }
+        const int mode = modrm >> 6, has_sib = mode != 3 && (modrm & 7) == 4;
+        const int displacement = mode == 1                       ? 1
+                                 : mode == 2                     ? 4
+                                 : mode == 0 && (modrm & 7) == 5 ? 4
+                                                                 : 0;
+        if (bytes == 2 + has_sib + displacement || (has_sib && mode == 0 && bytes == 7)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t ag_frame_rule_guess(uintptr_t pc) {
+    static const uint8_t trampolines[2][9] = {
+        {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05}, // mov $SYS_rt_sigreturn, %rax; syscall
+        {0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0, 0},       // mov $SYS_rt_sigreturn, %eax; syscall
+    };
+    static const size_t trampoline_bytes[2] = {9, 7};
+    uint8_t code[16];
+    for (int i = 0; i < 2; i++) {
+        if (ag_readable_copy(code, pc, trampoline_bytes[i]) &&
+            memcmp(code, trampolines[i], trampoline_bytes[i]) == 0) {
+            return AG_RULE(AG_RULE_SIGNAL, 0, 0);
+        }
+    }
+    const bool is_code = pc > 8 && ag_readable_copy(code, pc - 8, 8) && ends_with_call(code + 8);
+    return is_code ? AG_RULE_FRAME_POINTER : AG_RULE_NOTHING;
+}

@@ -1,0 +1,518 @@
+/* eh_frame.c: .eh_frame_hdr's sorted table -> FDE -> its CIE -> the row of one pc.
+ *
+ *     .eh_frame_hdr   version | encodings x 3 | &.eh_frame | n | (first pc, &FDE) x n, sorted
+ *     FDE             length | back to CIE | first pc | bytes of code | augmentation | program
+ *     CIE             length | 0 | version | "zPLRS" | alignments | RA | augmentation | program
+ *
+ * Lazily, for one pc at a time: a program needs some hundred rows (z3: 3,829) of the 10^5 that its
+ * images hold, and one costs 100 to 140 ns. The CFI program of the CIE runs first and gives the
+ * initial row, which DW_CFA_restore returns to; the FDE's program then runs until it passes the pc.
+ *
+ * Hostile input: a cursor never leaves [at, end), an overrun makes it `bad` and reads zeros; every
+ * instruction takes at least one byte, so a program ends. The remember stack is bounded. */
+#include "unwind/eh_frame.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    ENCODING_OMIT = 0xff,
+    ENCODING_FORMAT = 0x0f,
+    ENCODING_BASE = 0x70,
+    ENCODING_INDIRECT = 0x80,
+    HDR_VERSION = 1,
+    HDR_TABLE_ENCODING =
+        0x3b,            /* datarel | sdata4: what every linker writes, and what can be searched */
+    REMEMBERED_ROWS = 4, /* compilers nest DW_CFA_remember_state once */
+};
+
+/* ---- reading ------------------------------------------------------------- */
+struct cursor {
+    const uint8_t *at, *end; /* at <= end */
+    bool bad;
+};
+
+static uint64_t read_bytes(struct cursor *cursor, size_t bytes) {
+    uint64_t value = 0;
+    if ((size_t)(cursor->end - cursor->at) < bytes) {
+        cursor->bad = true;
+        cursor->at = cursor->end;
+        return 0;
+    }
+    memcpy(&value, cursor->at, bytes);
+    cursor->at += bytes;
+    return value;
+}
+
+static uint64_t read_uleb(struct cursor *cursor) {
+    uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+        const uint64_t byte = read_bytes(cursor, 1);
+        if (shift < 64) {
+            value |= (byte & 0x7f) << shift;
+        }
+        if (!(byte & 0x80)) {
+            return value;
+        }
+    }
+}
+
+static int64_t read_sleb(struct cursor *cursor) {
+    uint64_t value = 0;
+    unsigned shift = 0;
+    uint64_t byte;
+    do {
+        byte = read_bytes(cursor, 1);
+        if (shift < 64) {
+            value |= (byte & 0x7f) << shift;
+        }
+        shift += 7;
+    } while (byte & 0x80);
+    if (shift < 64 && (byte & 0x40)) {
+        value |= ~UINT64_C(0) << shift;
+    }
+    return (int64_t)value;
+}
+
+static const uint8_t *skip(struct cursor *cursor, uint64_t bytes) {
+    const uint8_t *start = cursor->at;
+    if ((uint64_t)(cursor->end - cursor->at) < bytes) {
+        cursor->bad = true;
+        cursor->at = cursor->end;
+        return cursor->end;
+    }
+    cursor->at += bytes;
+    return start;
+}
+
+/* A pointer as DW_EH_PE_* encodes it; `data_base`: what datarel is relative to. Indirection is not
+ * followed. */
+static uint64_t read_encoded(struct cursor *cursor, uint8_t encoding, uintptr_t data_base) {
+    const uintptr_t place = (uintptr_t)cursor->at;
+    uint64_t value = 0;
+    if (encoding == ENCODING_OMIT) {
+        return 0;
+    }
+    switch (encoding & ENCODING_FORMAT) {
+    case 0x00: // absptr
+    case 0x04: // udata8
+    case 0x0c: // sdata8
+        value = read_bytes(cursor, 8);
+        break;
+    case 0x01:
+        value = read_uleb(cursor);
+        break;
+    case 0x02:
+        value = read_bytes(cursor, 2);
+        break;
+    case 0x03:
+        value = read_bytes(cursor, 4);
+        break;
+    case 0x09:
+        value = (uint64_t)read_sleb(cursor);
+        break;
+    case 0x0a:
+        value = (uint64_t)(int16_t)read_bytes(cursor, 2);
+        break;
+    case 0x0b:
+        value = (uint64_t)(int32_t)read_bytes(cursor, 4);
+        break;
+    default:
+        cursor->bad = true;
+        return 0;
+    }
+    switch (encoding & ENCODING_BASE) {
+    case 0x00: // absolute
+        return value;
+    case 0x10: // pcrel
+        return place + value;
+    case 0x30: // datarel
+        return data_base + value;
+    default: // textrel, funcrel, aligned: no compiler writes them for x86-64 or AArch64
+        cursor->bad = true;
+        return 0;
+    }
+}
+
+static bool contains(const struct ag_cfi_tables *tables, uintptr_t address, size_t bytes) {
+    return address >= tables->low && address <= tables->high && tables->high - address >= bytes;
+}
+
+/* ---- entries ------------------------------------------------------------- */
+struct entry {            /* a CIE or FDE */
+    struct cursor body;   /* after the length and the id */
+    uintptr_t id_address; /* where the id lies; an FDE's counts back from there */
+    uint32_t id;
+};
+struct common { /* a parsed CIE */
+    uint64_t code_alignment;
+    int64_t data_alignment;
+    uint64_t return_register;
+    struct cursor instructions;
+    uint8_t pointer_encoding;
+    bool is_signal_frame;
+    bool has_augmentation;
+};
+
+static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
+                       struct entry *ret_entry) {
+    if (!contains(tables, address, 8)) {
+        return false;
+    }
+    uint32_t length, id;
+    memcpy(&length, (const void *)address, 4);
+    memcpy(&id, (const void *)(address + 4), 4);
+    /* 0 ends the section, 0xffffffff announces 64-bit DWARF, which nobody needs below 4 GiB; both
+     * fail here */
+    if (length < 4 || !contains(tables, address + 4, length)) {
+        return false;
+    }
+    *ret_entry = (struct entry){
+        .body = {.at = (const uint8_t *)address + 8, .end = (const uint8_t *)address + 4 + length},
+        .id_address = address + 4,
+        .id = id,
+    };
+    return true;
+}
+
+static bool parse_common(const struct ag_cfi_tables *tables, uintptr_t address,
+                         struct common *ret_common) {
+    struct entry entry;
+    if (!open_entry(tables, address, &entry) || entry.id != 0) {
+        return false;
+    }
+    struct cursor *body = &entry.body;
+    struct common common = {0};
+    const uint8_t version = (uint8_t)read_bytes(body, 1);
+    const uint8_t *augmentation = body->at;
+    while (read_bytes(body, 1) != 0) {
+    }
+    const uint8_t *augmentation_end = body->at - 1;
+    if ((version != 1 && version != 3) || body->bad) {
+        return false;
+    }
+    common.code_alignment = read_uleb(body);
+    common.data_alignment = read_sleb(body);
+    common.return_register = version == 1 ? read_bytes(body, 1) : read_uleb(body);
+    if (*augmentation == 'z') {
+        common.has_augmentation = true;
+        const uint64_t bytes = read_uleb(body);
+        const uint8_t *data = skip(body, bytes);
+        struct cursor cursor = {.at = data, .end = body->at};
+        for (const uint8_t *letter = augmentation + 1; letter < augmentation_end; letter++) {
+            switch (*letter) {
+            case 'R':
+                common.pointer_encoding = (uint8_t)read_bytes(&cursor, 1);
+                break;
+            case 'P': {
+                const uint8_t encoding = (uint8_t)read_bytes(&cursor, 1);
+                (void)read_encoded(&cursor, encoding & ~ENCODING_INDIRECT,
+                                   0); // the personality: not for us
+                break;
+            }
+            case 'L':
+                (void)read_bytes(&cursor, 1);
+                break;
+            case 'S':
+                common.is_signal_frame = true;
+                break;
+            default: // what follows cannot be parsed; its length let us skip it
+                letter = augmentation_end - 1;
+                break;
+            }
+        }
+        body->bad |= cursor.bad;
+    } else if (*augmentation != 0) {
+        return false;
+    }
+    common.instructions = *body;
+    if (body->bad) {
+        return false;
+    }
+    *ret_common = common;
+    return true;
+}
+
+/* The address of the FDE that may cover pc: the last one that starts at or before it. 0: none. */
+static uintptr_t search_header(const struct ag_cfi_tables *tables, uintptr_t pc) {
+    const uintptr_t header = tables->eh_frame_hdr;
+    if (header == 0 || !contains(tables, header, 4)) {
+        return 0;
+    }
+    struct cursor cursor = {.at = (const uint8_t *)header, .end = (const uint8_t *)tables->high};
+    const uint8_t version = (uint8_t)read_bytes(&cursor, 1);
+    const uint8_t frame_encoding = (uint8_t)read_bytes(&cursor, 1);
+    const uint8_t count_encoding = (uint8_t)read_bytes(&cursor, 1);
+    const uint8_t table_encoding = (uint8_t)read_bytes(&cursor, 1);
+    if (version != HDR_VERSION || table_encoding != HDR_TABLE_ENCODING ||
+        count_encoding == ENCODING_OMIT) {
+        return 0;
+    }
+    (void)read_encoded(&cursor, frame_encoding, header);
+    const uint64_t n_entries = read_encoded(&cursor, count_encoding, header);
+    struct table_entry {
+        int32_t first_pc, entry; /* both relative to the header */
+    };
+    if (cursor.bad || n_entries == 0 ||
+        n_entries > (uint64_t)(cursor.end - cursor.at) / sizeof(struct table_entry)) {
+        return 0;
+    }
+    const int64_t relative = (int64_t)(pc - header);
+    uint64_t low = 0, high = n_entries; // entry[low].first_pc <= relative < entry[high].first_pc
+    struct table_entry entry;
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        memcpy(&entry, cursor.at + middle * sizeof entry, sizeof entry);
+        if (entry.first_pc <= relative) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    memcpy(&entry, cursor.at + low * sizeof entry, sizeof entry);
+    return entry.first_pc <= relative ? header + (uintptr_t)(intptr_t)entry.entry : 0;
+}
+
+/* ---- the CFI program ----------------------------------------------------- */
+struct machine {
+    const struct common *common;
+    uint32_t wanted;                /* DWARF register */
+    struct ag_cfi_row *row;         /* being changed */
+    const struct ag_cfi_row *first; /* what the CIE said; NULL while the CIE itself runs */
+    struct ag_cfi_row remembered[REMEMBERED_ROWS];
+    int n_remembered;
+};
+
+static void set_rule(struct machine *machine, uint64_t reg, struct ag_cfi_rule rule) {
+    if (reg == machine->common->return_register) {
+        machine->row->return_address = rule;
+    }
+    if (reg == machine->wanted) {
+        machine->row->wanted = rule;
+    }
+}
+
+static void restore_rule(struct machine *machine, uint64_t reg) {
+    static const struct ag_cfi_row nothing;
+    const struct ag_cfi_row *first = machine->first != NULL ? machine->first : &nothing;
+    if (reg == machine->common->return_register) {
+        machine->row->return_address = first->return_address;
+    }
+    if (reg == machine->wanted) {
+        machine->row->wanted = first->wanted;
+    }
+}
+
+static struct ag_cfi_rule offset_rule(enum ag_cfi_rule_kind kind, int64_t factored,
+                                      int64_t alignment) {
+    return (struct ag_cfi_rule){.kind = kind,
+                                .offset = (int64_t)((uint64_t)factored * (uint64_t)alignment)};
+}
+
+static struct ag_cfi_rule read_expression_rule(struct cursor *cursor, enum ag_cfi_rule_kind kind) {
+    const uint64_t bytes = read_uleb(cursor);
+    if (bytes > UINT16_MAX) {
+        cursor->bad = true;
+        return (struct ag_cfi_rule){0};
+    }
+    const uint8_t *expression = skip(cursor, bytes);
+    return (struct ag_cfi_rule){
+        .kind = kind, .expression = expression, .expression_bytes = (uint16_t)bytes};
+}
+
+static void define_cfa(struct machine *machine, uint64_t reg, int64_t offset) {
+    machine->row->cfa = (struct ag_cfi_rule){
+        .kind = AG_CFI_IN_REGISTER, .reg = (uint8_t)(reg < 255 ? reg : 255), .offset = offset};
+}
+
+/* Instructions that set the rule of a register, in the order of DWARF's numbers; false: not one of
+ * them. */
+static bool run_register_instruction(struct machine *machine, struct cursor *cursor,
+                                     uint8_t operation) {
+    const int64_t data = machine->common->data_alignment;
+    const uint64_t reg = read_uleb(cursor);
+    switch (operation) {
+    case 0x05: // offset_extended
+        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, (int64_t)read_uleb(cursor), data));
+        return true;
+    case 0x06: // restore_extended
+        restore_rule(machine, reg);
+        return true;
+    case 0x07: // undefined
+        set_rule(machine, reg, (struct ag_cfi_rule){.kind = AG_CFI_UNDEFINED});
+        return true;
+    case 0x08: // same_value
+        set_rule(machine, reg, (struct ag_cfi_rule){.kind = AG_CFI_SAME});
+        return true;
+    case 0x09: { // register
+        const uint64_t other = read_uleb(cursor);
+        set_rule(machine, reg,
+                 (struct ag_cfi_rule){.kind = AG_CFI_IN_REGISTER,
+                                      .reg = (uint8_t)(other < 255 ? other : 255)});
+        return true;
+    }
+    case 0x10: // expression
+        set_rule(machine, reg, read_expression_rule(cursor, AG_CFI_AT_EXPRESSION));
+        return true;
+    case 0x11: // offset_extended_sf
+        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, read_sleb(cursor), data));
+        return true;
+    case 0x14: // val_offset
+        set_rule(machine, reg, offset_rule(AG_CFI_IS_CFA, (int64_t)read_uleb(cursor), data));
+        return true;
+    case 0x15: // val_offset_sf
+        set_rule(machine, reg, offset_rule(AG_CFI_IS_CFA, read_sleb(cursor), data));
+        return true;
+    case 0x16: // val_expression
+        set_rule(machine, reg, read_expression_rule(cursor, AG_CFI_IS_EXPRESSION));
+        return true;
+    case 0x2f: // GNU_negative_offset_extended
+        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, -(int64_t)read_uleb(cursor), data));
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Instructions that change the CFA or the row as a whole; false: unknown, or impossible here. */
+static bool run_row_instruction(struct machine *machine, struct cursor *cursor, uint8_t operation) {
+    struct ag_cfi_row *row = machine->row;
+    const int64_t data = machine->common->data_alignment;
+    switch (operation) {
+    case 0x00: // nop
+        return true;
+    case 0x0a: // remember_state
+        if (machine->n_remembered == REMEMBERED_ROWS) {
+            return false;
+        }
+        machine->remembered[machine->n_remembered++] = *row;
+        return true;
+    case 0x0b: // restore_state
+        if (machine->n_remembered == 0) {
+            return false;
+        }
+        *row = machine->remembered[--machine->n_remembered];
+        return true;
+    case 0x0c: { // def_cfa
+        const uint64_t reg = read_uleb(cursor);
+        define_cfa(machine, reg, (int64_t)read_uleb(cursor));
+        return true;
+    }
+    case 0x12: { // def_cfa_sf
+        const uint64_t reg = read_uleb(cursor);
+        define_cfa(machine, reg, offset_rule(AG_CFI_AT_CFA, read_sleb(cursor), data).offset);
+        return true;
+    }
+    case 0x0d: // def_cfa_register
+        define_cfa(machine, read_uleb(cursor),
+                   row->cfa.kind == AG_CFI_IN_REGISTER ? row->cfa.offset : 0);
+        return true;
+    case 0x0e: // def_cfa_offset
+    case 0x13: // def_cfa_offset_sf
+        if (row->cfa.kind != AG_CFI_IN_REGISTER) {
+            return false;
+        }
+        row->cfa.offset = operation == 0x0e
+                              ? (int64_t)read_uleb(cursor)
+                              : offset_rule(AG_CFI_AT_CFA, read_sleb(cursor), data).offset;
+        return true;
+    case 0x0f: // def_cfa_expression
+        row->cfa = read_expression_rule(cursor, AG_CFI_IS_EXPRESSION);
+        return true;
+    case 0x2e: // GNU_args_size
+        (void)read_uleb(cursor);
+        return true;
+    default:
+        return run_register_instruction(machine, cursor, operation);
+    }
+}
+
+/* Runs until the row of pc is complete. `location`: the pc at which the program starts. */
+static bool run(struct machine *machine, struct cursor cursor, uintptr_t location, uintptr_t pc) {
+    const struct common *common = machine->common;
+    while (cursor.at < cursor.end) {
+        const uint8_t byte = (uint8_t)read_bytes(&cursor, 1);
+        const uint8_t low_bits = byte & 0x3f;
+        uint64_t delta;
+        switch (byte) {
+        case 0x01: // set_loc
+            delta = read_encoded(&cursor, common->pointer_encoding, 0) - location;
+            break;
+        case 0x02: // advance_loc1, 2, 4
+            delta = read_bytes(&cursor, 1) * common->code_alignment;
+            break;
+        case 0x03:
+            delta = read_bytes(&cursor, 2) * common->code_alignment;
+            break;
+        case 0x04:
+            delta = read_bytes(&cursor, 4) * common->code_alignment;
+            break;
+        default:
+            switch (byte >> 6) {
+            case 1: // advance_loc
+                delta = low_bits * common->code_alignment;
+                break;
+            case 2: // offset
+                set_rule(machine, low_bits,
+                         offset_rule(AG_CFI_AT_CFA, (int64_t)read_uleb(&cursor),
+                                     common->data_alignment));
+                continue;
+            case 3: // restore
+                restore_rule(machine, low_bits);
+                continue;
+            default:
+                if (!run_row_instruction(machine, &cursor, byte)) {
+                    return false;
+                }
+                continue;
+            }
+        }
+        location += delta;
+        if (location > pc) {
+            break;
+        }
+    }
+    return !cursor.bad;
+}
+
+int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
+                     struct ag_cfi_row *ret_row) {
+    const uintptr_t address = search_header(tables, pc);
+    if (address == 0) {
+        return -ENOENT;
+    }
+    struct entry entry;
+    struct common common;
+    if (!open_entry(tables, address, &entry) || entry.id == 0 ||
+        !parse_common(tables, entry.id_address - entry.id, &common)) {
+        return -EBADMSG;
+    }
+    struct cursor *body = &entry.body;
+    const uintptr_t first_pc = read_encoded(body, common.pointer_encoding, 0);
+    const uintptr_t code_bytes = read_encoded(body, common.pointer_encoding & ENCODING_FORMAT, 0);
+    if (common.has_augmentation) {
+        const uint64_t bytes = read_uleb(body);
+        (void)skip(body, bytes);
+    }
+    if (body->bad) {
+        return -EBADMSG;
+    }
+    if (pc < first_pc || pc - first_pc >= code_bytes) {
+        return -ENOENT;
+    }
+    struct ag_cfi_row first = {.is_signal_frame = common.is_signal_frame};
+    struct machine machine = {.common = &common, .wanted = wanted, .row = &first};
+    if (!run(&machine, common.instructions, /* location= */ 0, UINTPTR_MAX)) {
+        return -EBADMSG;
+    }
+    struct ag_cfi_row row = first;
+    machine.row = &row;
+    machine.first = &first;
+    machine.n_remembered = 0;
+    if (!run(&machine, *body, first_pc, pc)) {
+        return -EBADMSG;
+    }
+    *ret_row = row;
+    return 0;
+}

@@ -1,0 +1,46 @@
+/* eh_frame.h: what an image's .eh_frame says about one pc.
+ *
+ * Reads mapped memory, checks every address against the bounds it was given, allocates nothing, and
+ * needs half a KiB of stack. No register has a name here: numbers are DWARF's, and the caller says
+ * which register it wants to know about. */
+#ifndef AG_EH_FRAME_H
+#define AG_EH_FRAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_cfi_tables {
+    uintptr_t eh_frame_hdr; /* address of the section */
+    uintptr_t low, high;    /* readable memory; nothing outside of it is read */
+};
+
+enum ag_cfi_rule_kind {
+    AG_CFI_SAME,          /* the register still has its value (also: nothing is said of it) */
+    AG_CFI_UNDEFINED,     /* it has none; of the return address: this is the outermost frame */
+    AG_CFI_AT_CFA,        /* saved at CFA + offset */
+    AG_CFI_IS_CFA,        /* its value is CFA + offset */
+    AG_CFI_IN_REGISTER,   /* its value is that of register `reg` (of the CFA: plus offset) */
+    AG_CFI_AT_EXPRESSION, /* saved where the expression says */
+    AG_CFI_IS_EXPRESSION, /* its value (of the CFA: the CFA) is what the expression says */
+};
+struct ag_cfi_rule {
+    union {
+        int64_t offset;
+        const uint8_t *expression; /* within the tables' bounds ... */
+    };
+    uint16_t expression_bytes; /* ... with all its bytes */
+    uint8_t kind;              /* enum ag_cfi_rule_kind */
+    uint8_t reg;
+};
+struct ag_cfi_row {
+    struct ag_cfi_rule cfa; /* IN_REGISTER or IS_EXPRESSION */
+    struct ag_cfi_rule return_address, wanted;
+    bool is_signal_frame;
+};
+
+/* The row that holds for the instruction at pc, with the rule of register `wanted`; -ENOENT: no
+ * entry covers pc; -EBADMSG: the tables are damaged or of a kind we do not know. */
+int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
+                     struct ag_cfi_row *ret_row);
+
+#endif

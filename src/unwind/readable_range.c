@@ -1,0 +1,77 @@
+/* readable_range.c: the probe and the growth of a readable range.
+ *
+ * The probe: rt_sigprocmask copies the new signal mask from user memory (EFAULT when it cannot)
+ * before it looks at `how` (EINVAL for an unknown one), so with a wrong `how` it changes nothing
+ * and tells whether 8 bytes can be read. 70 ns, and only for pages never seen before. mincore would
+ * not do: it calls a guard page resident.
+ *
+ * What was readable may be unmapped later (a coroutine's stack). That can only hurt a walk that a
+ * wrong rule leads back there, and the range moves away as soon as the thread runs on another
+ * stack. */
+#include "unwind/readable_range.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/raw_syscall.h"
+
+enum {
+    PAGE_BYTES = 4096,
+    KERNEL_SIGSET_BYTES = 8,
+    INVALID_HOW = 0x5afe,
+    /* How far away a page still counts as the same stack when all pages between are readable: a
+     * frame with a large array is crossed (256 probes, once), a stack elsewhere is not searched
+     * for. */
+    GAP_PAGES_MAX = 256,
+};
+
+static bool page_is_readable(uintptr_t page) {
+    return ag_syscall6(SYS_rt_sigprocmask, INVALID_HOW, (long)page, 0, KERNEL_SIGSET_BYTES, 0, 0) ==
+           -EINVAL;
+}
+
+/* Are all pages of [from, to) readable, and not too many? */
+static bool gap_is_readable(uintptr_t from, uintptr_t to) {
+    if ((to - from) / PAGE_BYTES > GAP_PAGES_MAX) {
+        return false;
+    }
+    for (uintptr_t page = from; page < to; page += PAGE_BYTES) {
+        if (!page_is_readable(page)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+AG_COLD enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range,
+                                                        uintptr_t address) {
+    const uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
+    if (page < range->low && gap_is_readable(page + PAGE_BYTES, range->low)) {
+        range->low = page;
+        return AG_READABLE_EXTENDED;
+    }
+    if (page >= range->high && range->high > range->low && gap_is_readable(range->high, page)) {
+        range->high = page + PAGE_BYTES;
+        return AG_READABLE_EXTENDED;
+    }
+    *range = (struct ag_readable_range){.low = page, .high = page + PAGE_BYTES};
+    return AG_READABLE_MOVED;
+}
+
+AG_COLD enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range,
+                                                         uintptr_t address) {
+    const uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
+    return address % 8 == 0 && page_is_readable(page) ? ag_readable_range_enter(range, address)
+                                                      : AG_READABLE_NOT;
+}
+
+bool ag_readable_copy(void *destination, uintptr_t source, size_t bytes) {
+    const uintptr_t first = source & ~(uintptr_t)(PAGE_BYTES - 1);
+    for (uintptr_t page = first; page < source + bytes; page += PAGE_BYTES) {
+        if (!page_is_readable(page)) {
+            return false;
+        }
+    }
+    memcpy(destination, (const void *)source, bytes);
+    return true;
+}

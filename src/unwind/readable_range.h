@@ -1,0 +1,42 @@
+/* readable_range.h: which memory may be read without a fault, one contiguous range at a time.
+ *
+ * A walk follows what a rule says to what the stack says; either can be wrong. So no word is read
+ * outside a range of pages that are known to be readable. The range grows page by page, by a system
+ * call that answers EFAULT instead of faulting, and moves when the walk goes to another stack (a
+ * coroutine, a signal stack). */
+#ifndef AG_READABLE_RANGE_H
+#define AG_READABLE_RANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+struct ag_readable_range {
+    uintptr_t low,
+        high; /* [low, high), whole pages, all readable; low == high: nothing known yet */
+};
+
+/* Is the word at address within, and aligned? Rotating the offset puts a misalignment into the
+ * highest bits: one compare for both. */
+AG_FAST bool ag_readable_range_has(const struct ag_readable_range *range, uintptr_t address) {
+    const uintptr_t offset = address - range->low;
+    return (offset >> 3 | offset << (sizeof offset * 8 - 3)) < (range->high - range->low) >> 3;
+}
+
+enum ag_readable_result {
+    AG_READABLE_NOT,      /* no aligned word can be read there; the range is as it was */
+    AG_READABLE_EXTENDED, /* the range grew to hold it: all that was within still is */
+    AG_READABLE_MOVED,    /* the range is now another one */
+};
+enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range,
+                                                 uintptr_t address);
+
+/* Like it for an address that the caller knows to be readable (the stack it runs on). */
+enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range, uintptr_t address);
+
+/* Copies from memory that may not be there; false: not readable. A few bytes of code, say. */
+bool ag_readable_copy(void *destination, uintptr_t source, size_t bytes);
+
+#endif

@@ -1,0 +1,149 @@
+/* unwind_space.c: learning what a pc means, once: image -> CFI row -> packed rule, and its site in
+ * the tree.
+ *
+ * What is found is cached by pc for good; only ag_unwind_space_forget takes it back. A word that is
+ * no pc at all (a walk gone wrong) is neither cached nor given a site, else garbage would fill the
+ * tables.
+ *
+ * forget and a resolution that runs in another thread at the same time: forget moves the
+ * generation, clears the values, and moves it again; a resolution that began under another
+ * generation than it ends under takes back what it stored. So either forget clears the value, or
+ * the resolver does, or it asked `find` after the image was gone. */
+#include "unwind/unwind_space.h"
+
+#include <errno.h>
+
+#include "unwind/eh_frame.h"
+
+size_t ag_unwind_space_bytes(void) {
+    return sizeof(struct ag_unwind_space);
+}
+
+struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, uint32_t depth,
+                                             ag_populate_fn *populate, ag_image_find_fn *find,
+                                             void *context) {
+    struct ag_unwind_space *space = private_memory;
+    if (ag_stack_tree_init(&space->tree, tree, populate) < 0) {
+        return NULL;
+    }
+    space->depth = depth < 1 ? 1 : depth > AG_DEPTH_MAX ? AG_DEPTH_MAX : depth;
+    space->find = find;
+    space->find_context = context;
+    atomic_store_explicit(&space->generation, 1, memory_order_release);
+    return space;
+}
+
+/* The rule of pc - 1, and the id of its image (0: none). */
+static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32_t *ret_image) {
+    struct ag_unwind_image image = {0};
+    if (!space->find(space->find_context, pc - 1, &image)) {
+        *ret_image = 0;
+        return ag_frame_rule_guess(pc);
+    }
+    *ret_image = image.id;
+    const bool has_tables_bounds = image.tables_high > image.tables_low;
+    const struct ag_cfi_tables tables = {
+        .eh_frame_hdr = image.eh_frame_hdr,
+        .low = has_tables_bounds ? image.tables_low : image.low,
+        .high = has_tables_bounds ? image.tables_high : image.high,
+    };
+    struct ag_cfi_row row;
+    int r = ag_eh_frame_find(&tables, pc - 1, AG_DWARF_FRAME_POINTER, &row);
+    if (r == 0) {
+        return ag_frame_rule_pack(&row);
+    }
+    /* A coroutine's first frame was never called: its return address is the first byte of a
+     * function (glibc's
+     * __start_context) that says "no caller". The same holds for a signal trampoline without a nop
+     * before it. */
+    if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row) == 0) {
+        const uint32_t rule = ag_frame_rule_pack(&row);
+        if (AG_RULE_KIND(rule) == AG_RULE_END || AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
+            return rule;
+        }
+    }
+    return ag_frame_rule_guess(pc);
+}
+
+/* The slot of pc, claimed if need be; NULL: its buckets are full. */
+static struct ag_pc_entry *claim_entry(struct ag_unwind_space *space, uintptr_t pc) {
+    const uint64_t hash = ag_stack_tree_hash(pc);
+    uint32_t level_start = 0;
+    for (uint32_t level = 0; level < AG_PC_LEVELS; level++) {
+        const uint32_t bits = AG_PC_FIRST_BITS + 2 * level;
+        struct ag_pc_entry *bucket =
+            &space->pcs[level_start + ag_stack_tree_bucket(hash, bits, AG_PC_BUCKET)];
+        for (int i = 0; i < AG_PC_BUCKET; i++) {
+            uint64_t found = 0;
+            if (atomic_compare_exchange_strong_explicit(
+                    &bucket[i].pc, &found, pc, memory_order_relaxed, memory_order_relaxed) ||
+                found == pc) {
+                return &bucket[i];
+            }
+        }
+        level_start += 1u << bits;
+    }
+    return NULL;
+}
+
+static uint64_t find_known(struct ag_unwind_space *space, uintptr_t pc) {
+    const uint64_t hash = ag_stack_tree_hash(pc);
+    uint32_t level_start = 0;
+    for (uint32_t level = 0; level < AG_PC_LEVELS; level++) {
+        const uint32_t bits = AG_PC_FIRST_BITS + 2 * level;
+        const struct ag_pc_entry *bucket =
+            &space->pcs[level_start + ag_stack_tree_bucket(hash, bits, AG_PC_BUCKET)];
+        for (int i = 0; i < AG_PC_BUCKET; i++) {
+            const uint64_t found = atomic_load_explicit(&bucket[i].pc, memory_order_relaxed);
+            if (found == pc) {
+                return atomic_load_explicit(&bucket[i].value, memory_order_acquire);
+            }
+            if (found == 0) {
+                return 0;
+            }
+        }
+        level_start += 1u << bits;
+    }
+    return 0;
+}
+
+AG_NOINLINE uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc) {
+    uint64_t value = find_known(space, pc);
+    if (value != 0) {
+        return value;
+    }
+    const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
+    uint32_t image = 0;
+    const uint32_t rule = pc <= AG_SITE_PC_MASK ? resolve_rule(space, pc, &image) : AG_RULE_NOTHING;
+    if (rule == AG_RULE_NOTHING) {
+        return AG_PC_VALUE(0, AG_RULE_NOTHING);
+    }
+    const uint32_t site = ag_site_intern(&space->tree, pc, image);
+    if (site == 0) {
+        return 0;
+    }
+    value = AG_PC_VALUE(site, rule);
+    struct ag_pc_entry *entry = claim_entry(space, pc);
+    if (entry != NULL) {
+        /* release: pairs with the acquire in ag_pc_find_fast */
+        atomic_store_explicit(&entry->value, value, memory_order_release);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_load_explicit(&space->generation, memory_order_relaxed) != generation) {
+            atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
+        }
+    }
+    return value;
+}
+
+void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
+    atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
+    ag_stack_tree_kill_sites(&space->tree, low, high);
+    for (uint32_t slot = 0; slot < AG_PC_SLOTS; slot++) {
+        struct ag_pc_entry *entry = &space->pcs[slot];
+        const uint64_t pc = atomic_load_explicit(&entry->pc, memory_order_relaxed);
+        if (pc != 0 && pc - 1 >= low && pc - 1 < high) {
+            atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
+        }
+    }
+    atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
+}

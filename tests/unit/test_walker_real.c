@@ -1,0 +1,197 @@
+/* test_walker_real.c: the walker on this process' own stack, through the real .eh_frame of this
+ * program and of libc. */
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/populate.h"
+#include "unwind/arch/x86_64/capture_entry.h"
+#include "unwind/stack_walker.h"
+
+static struct ag_unwind_space *space;
+static struct ag_walker *walker;
+static void *tree;
+
+struct search {
+    uintptr_t pc;
+    struct ag_unwind_image image;
+    bool found;
+};
+static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct search *search = context;
+    struct ag_unwind_image image = {.low = UINTPTR_MAX, .id = 1};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
+        if (header->p_type == PT_LOAD) {
+            image.low = start < image.low ? start : image.low;
+            image.high =
+                start + header->p_memsz > image.high ? start + header->p_memsz : image.high;
+        } else if (header->p_type == PT_GNU_EH_FRAME) {
+            image.eh_frame_hdr = start;
+        }
+    }
+    search->image = image;
+    return search->found = search->pc >= image.low && search->pc < image.high;
+}
+static bool find_image(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
+    (void)context;
+    struct search search = {.pc = pc};
+    if (dl_iterate_phdr(look_at_image, &search) == 0) {
+        return false;
+    }
+    *ret_image = search.image;
+    return true;
+}
+
+/* What the last capture found. */
+static uint64_t pcs[64];
+static int n_frames;
+static enum ag_root root;
+
+uint32_t capture_here(void);
+uint32_t captured(const uintptr_t *sp, uintptr_t rbp);
+AG_CAPTURE_ENTRY_0(capture_here, captured);
+__attribute__((used, visibility("hidden"))) uint32_t captured(const uintptr_t *sp, uintptr_t rbp) {
+    const uint32_t node = ag_walker_capture(walker, space, sp, rbp);
+    assert_int_not_equal(node, 0);
+    assert_true(ag_walker_self_check(space, sp, rbp, node));
+    n_frames = ag_stack_tree_frames(tree, node, 64, pcs, &root);
+    assert_true(n_frames > 0 && n_frames < 64);
+    return node;
+}
+
+static int open_all(void **state) {
+    (void)state;
+    enum { DEPTH = 64 };
+    tree = mmap(NULL, AG_TREE_BYTES, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *private = mmap(NULL, ag_unwind_space_bytes(), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    space = ag_unwind_space_init(private, tree, DEPTH, ag_populate, find_image, NULL);
+    walker = ag_walker_init(mmap(NULL, ag_walker_bytes(DEPTH), PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                            DEPTH);
+    return space == NULL;
+}
+
+/* Is frame i a return address within the first 512 bytes of the function? */
+static bool is_in(int i, void *function) {
+    return pcs[i] - 1 - (uintptr_t)function < 512;
+}
+
+static AG_NOINLINE uint32_t inner(void) {
+    const uint32_t node = capture_here();
+    __asm__ volatile("" ::: "memory"); // no tail call
+    return node;
+}
+static AG_NOINLINE uint32_t outer(void) {
+    const uint32_t node = inner();
+    __asm__ volatile("" ::: "memory");
+    return node;
+}
+
+static void frames_are_the_functions_that_called(void **state) {
+    (void)state;
+    uint32_t node[3];
+    for (int i = 0; i < 3; i++) {
+        node[i] = outer();
+        assert_int_equal(root, AG_ROOT_COMPLETE);
+        assert_true(is_in(0, inner) && is_in(1, outer) &&
+                    is_in(2, frames_are_the_functions_that_called));
+    }
+    assert_int_equal(node[0], node[2]);
+    inner();
+    assert_true(is_in(0, inner) && is_in(1, frames_are_the_functions_that_called));
+}
+
+static int compare(const void *a, const void *b) {
+    (void)outer();
+    return *(const int *)a - *(const int *)b;
+}
+static void callback_from_libc(void **state) {
+    (void)state;
+    int numbers[] = {3, 1, 2};
+    qsort(numbers, 3, sizeof numbers[0], compare);
+    assert_int_equal(root, AG_ROOT_COMPLETE);
+    assert_true(is_in(2, compare));
+}
+
+static void *in_thread(void *unused) {
+    walker = ag_walker_init(
+        mmap(NULL, ag_walker_bytes(64), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+        64);
+    (void)outer();
+    return unused;
+}
+static void bottom_of_a_thread_is_complete(void **state) {
+    (void)state;
+    struct ag_walker *mine = walker;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, in_thread, NULL), 0);
+    pthread_join(thread, NULL);
+    walker = mine;
+    assert_int_equal(root, AG_ROOT_COMPLETE);
+    assert_true(is_in(2, in_thread) && n_frames <= 6);
+}
+
+static void on_signal(int signal_number) {
+    (void)signal_number;
+    (void)outer();
+    __asm__ volatile("" ::: "memory");
+}
+static AG_NOINLINE void raise_here(void) {
+    raise(SIGUSR1);
+    __asm__ volatile("" ::: "memory");
+}
+static void check_signal(int flags) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags}, before;
+    sigaction(SIGUSR1, &action, &before);
+    for (int i = 0; i < 3; i++) {
+        raise_here();
+        assert_int_equal(root, AG_ROOT_COMPLETE);
+        assert_true(is_in(2, on_signal));
+        bool found = false;
+        for (int k = 3; k < n_frames; k++) {
+            found |= is_in(k, raise_here);
+        }
+        assert_true(found);
+        (void)outer();
+        assert_true(is_in(2, check_signal));
+    }
+    sigaction(SIGUSR1, &before, NULL);
+}
+static void signal_handler_on_the_same_stack(void **state) {
+    (void)state;
+    check_signal(0);
+}
+static void signal_handler_on_its_own_stack(void **state) {
+    (void)state;
+    const stack_t own = {.ss_sp = malloc(65536), .ss_size = 65536}, none = {.ss_flags = SS_DISABLE};
+    sigaltstack(&own, NULL);
+    check_signal(SA_ONSTACK);
+    sigaltstack(&none, NULL);
+    free(own.ss_sp);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_are_the_functions_that_called),
+        cmocka_unit_test(callback_from_libc),
+        cmocka_unit_test(bottom_of_a_thread_is_complete),
+        cmocka_unit_test(signal_handler_on_the_same_stack),
+        cmocka_unit_test(signal_handler_on_its_own_stack),
+    };
+    return cmocka_run_group_tests(tests, open_all, NULL);
+}
