@@ -118,7 +118,8 @@ enum ag_lost_cause { /* why an event is not in the trace; names in ag_lost_cause
 struct ag_process_slot {
     _Atomic uint32_t state;       /* enum ag_slot_state; released last */
     uint32_t pid, parent_pid;     /* in the pid namespace of the process; collector_pid_view is the collector's */
-    uint32_t tree;                /* index of its stack tree; forked children share their parent's */
+    uint32_t tree;                /* index of its stack tree: the slot's own index, or for a forked child its parent's tree,
+                                     which they share (a slot whose tree a relative still uses is not given out again) */
     uint32_t parent_slot;         /* slot of the process it was forked from, or UINT32_MAX */
     _Atomic uint32_t generation;  /* bumped when the slot is reused: a chunk with another generation is stale */
     uint64_t start_raw;           /* clock at registration */
@@ -126,6 +127,7 @@ struct ag_process_slot {
     _Atomic uint32_t exiting;     /* 1: exit, _exit or quick_exit was called (a death without it is a signal) */
     _Atomic uint32_t wait_status; /* by `run`: the status of wait(2) */
     _Atomic uint32_t wait_status_known;
+    _Atomic uint32_t n_images;    /* image ids given out by this slot's fork family (the slot that owns the tree counts) */
     _Atomic uint32_t max_rss_kib; /* by `run`: ru_maxrss */
     _Atomic uint32_t trace_created; /* by the collector: its trace file exists */
     _Atomic uint64_t lost[AG_LOST_CAUSES];

@@ -1,0 +1,53 @@
+/* lifecycle.c: the moments of a process that the recorder must not miss: fork, the ends, and objects that go. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "next.h"
+#include "record/recorder.h"
+
+AG_EXPORT pid_t fork(void);
+AG_EXPORT void _exit(int status);
+AG_EXPORT void _Exit(int status);
+AG_EXPORT void quick_exit(int status);
+AG_EXPORT int dlclose(void *handle);
+
+/* So that a child that never allocates has a trace too; one made in another way is noticed at its first event. */
+pid_t fork(void) {
+    ag_libc_start();
+    const pid_t pid = ag_next.fork();
+    if (pid == 0) {
+        ag_recorder_child_start();
+    }
+    return pid;
+}
+
+/* A death without one of these, or without exit's destructors, is a signal's. */
+void _exit(int status) {
+    ag_libc_start();
+    ag_recorder_exiting();
+    ag_next._exit(status);
+    __builtin_unreachable();
+}
+
+void _Exit(int status) {
+    ag_libc_start();
+    ag_recorder_exiting();
+    ag_next._Exit(status);
+    __builtin_unreachable();
+}
+
+void quick_exit(int status) {
+    ag_libc_start();
+    ag_recorder_exiting();
+    ag_next.quick_exit(status);
+    __builtin_unreachable();
+}
+
+/* dlopen needs no hook, and would suffer from one: it looks at its caller for RUNPATH. New objects are found when a stack
+ * first goes through them. */
+int dlclose(void *handle) {
+    ag_libc_start();
+    const int r = ag_next.dlclose(handle);
+    ag_recorder_images_changed();
+    return r;
+}

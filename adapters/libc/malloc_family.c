@@ -1,0 +1,134 @@
+/* malloc_family.c: malloc and its relatives: the host's function does the work, the recorder is told.
+ *
+ * Order (design.md 5): an alloc is told after the host's function, a free before it, so no other thread can be told of an
+ * address while this one still holds it. realloc is both: a free told before, an alloc after; when it fails, the free is
+ * taken back. What is counted: sizes as asked for; free(NULL) and failed calls are nothing. */
+#include <errno.h>
+
+#include "next.h"
+#include "record/event_fast.h"
+
+/* Called from entry_x86_64.S with the caller's sp and rbp behind their own arguments. */
+void *ag_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_calloc(size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_memalign(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_aligned_alloc(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_valloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+
+AG_FAST void *tell_alloc(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp, uintptr_t rbp) {
+    if (AG_LIKELY(block != NULL)) {
+        ag_record_alloc_fast(sp, rbp, (uintptr_t)block, bytes, via);
+    }
+    return block;
+}
+
+void *ag_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    return tell_alloc(ag_next.malloc(bytes), bytes, VIA_MALLOC, sp, rbp);
+}
+
+void *ag_calloc(size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    return tell_alloc(ag_next.calloc(count, bytes), count * bytes, VIA_CALLOC, sp, rbp);
+}
+
+AG_FAST void *reallocate(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp, uintptr_t rbp) {
+    if (block == NULL) {
+        return tell_alloc(ag_next.realloc(NULL, bytes), bytes, via, sp, rbp);
+    }
+    ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)block, via);
+    void *moved = ag_next.realloc(block, bytes);
+    if (AG_LIKELY(moved != NULL)) {
+        ag_record_alloc_fast(sp, rbp, (uintptr_t)moved, bytes, via);
+    } else if (bytes != 0) { /* realloc(block, 0) that answers NULL has freed the block */
+        ag_record_free_fast(AG_WORD_UNDO_FREE, (uintptr_t)block, via);
+    }
+    return moved;
+}
+
+void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    return reallocate(block, bytes, VIA_REALLOC, sp, rbp);
+}
+
+/* The next reallocarray would call realloc, which is ours: the event would be told twice. */
+void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    size_t total = 0;
+    if (__builtin_mul_overflow(count, bytes, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return reallocate(block, total, VIA_REALLOCARRAY, sp, rbp);
+}
+
+void *ag_memalign(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    return tell_alloc(ag_next.memalign(alignment, bytes), bytes, VIA_MEMALIGN, sp, rbp);
+}
+
+void *ag_aligned_alloc(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    return tell_alloc(ag_next.aligned_alloc(alignment, bytes), bytes, VIA_ALIGNED_ALLOC, sp, rbp);
+}
+
+int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    const int r = ag_next.posix_memalign(ret_block, alignment, bytes);
+    if (r == 0) {
+        (void)tell_alloc(*ret_block, bytes, VIA_POSIX_MEMALIGN, sp, rbp); /* NULL for 0 bytes is nothing */
+    }
+    return r;
+}
+
+void *ag_valloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    ag_libc_start();
+    return tell_alloc(ag_next.valloc(bytes), bytes, VIA_VALLOC, sp, rbp);
+}
+
+void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    ag_libc_start();
+    return tell_alloc(ag_next.pvalloc(bytes), bytes, VIA_PVALLOC, sp, rbp);
+}
+
+/* ---- free ---------------------------------------------------------------------------------------------------------- */
+
+AG_EXPORT void free(void *block);
+AG_EXPORT void cfree(void *block);
+AG_EXPORT void free_sized(void *block, size_t bytes);
+AG_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
+
+AG_FAST void tell_free(void *block) {
+    if (AG_LIKELY(block != NULL)) {
+        ag_record_free_fast(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC);
+    }
+}
+
+void free(void *block) {
+    tell_free(block);
+    ag_next.free(block);
+}
+
+/* Gone from glibc 2.26 on, but old binaries still import it. */
+void cfree(void *block) {
+    tell_free(block);
+    ag_next.free(block);
+}
+
+/* C23. Where the libc does not have them yet, free does the same. */
+void free_sized(void *block, size_t bytes) {
+    ag_libc_start();
+    tell_free(block);
+    if (ag_next.free_sized) {
+        ag_next.free_sized(block, bytes);
+    } else {
+        ag_next.free(block);
+    }
+}
+
+void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+    ag_libc_start();
+    tell_free(block);
+    if (ag_next.free_aligned_sized) {
+        ag_next.free_aligned_sized(block, alignment, bytes);
+    } else {
+        ag_next.free(block);
+    }
+}

@@ -1,0 +1,226 @@
+/* operators.c: the C++ operators new and delete, as allocation functions of their own where a program imports them.
+ *
+ * Without this file a C++ program's blocks are all malloc's, called by operator new. With it they carry the operator as
+ * their via, and a heap of their own.
+ *
+ * When may we answer instead of the operator behind ours? When that one is known to be malloc and a check: libstdc++'s and
+ * libc++'s, and operators that live in the object whose malloc is called anyway (tcmalloc, jemalloc, mimalloc as
+ * libraries). Then the block comes from the host's malloc directly: no operator calls our malloc, nothing is told twice. If
+ * malloc fails, the host's operator is called after all: the new handler, the retry and the throw are its business, and no
+ * exception ever passes through a frame of ours (tail calls). Any other operator is a program's own: it is called, and what
+ * it allocates inside is told as what it is.
+ *
+ * The operators are looked up at their first call: libstdc++ may arrive with a plugin. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "hook/next_symbol.h"
+#include "next.h"
+#include "record/event_fast.h"
+
+enum operator_kind {
+    OPERATOR_UNKNOWN = 0, /* not looked up yet */
+    OPERATOR_IS_MALLOC = 1,
+    OPERATOR_IS_OWN = 2,
+};
+
+struct operator_behind {
+    const char *name;
+    _Atomic(void *) address;
+    _Atomic int kind; /* enum operator_kind; stored after address (release) */
+};
+
+#define BEHIND(variable, symbol) static struct operator_behind variable = {.name = symbol}
+BEHIND(behind_new, "_Znwm");
+BEHIND(behind_new_array, "_Znam");
+BEHIND(behind_new_nothrow, "_ZnwmRKSt9nothrow_t");
+BEHIND(behind_new_array_nothrow, "_ZnamRKSt9nothrow_t");
+BEHIND(behind_new_aligned, "_ZnwmSt11align_val_t");
+BEHIND(behind_new_array_aligned, "_ZnamSt11align_val_t");
+BEHIND(behind_new_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t");
+BEHIND(behind_new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t");
+BEHIND(behind_delete, "_ZdlPv");
+BEHIND(behind_delete_array, "_ZdaPv");
+BEHIND(behind_delete_sized, "_ZdlPvm");
+BEHIND(behind_delete_array_sized, "_ZdaPvm");
+BEHIND(behind_delete_nothrow, "_ZdlPvRKSt9nothrow_t");
+BEHIND(behind_delete_array_nothrow, "_ZdaPvRKSt9nothrow_t");
+BEHIND(behind_delete_aligned, "_ZdlPvSt11align_val_t");
+BEHIND(behind_delete_array_aligned, "_ZdaPvSt11align_val_t");
+BEHIND(behind_delete_sized_aligned, "_ZdlPvmSt11align_val_t");
+BEHIND(behind_delete_array_sized_aligned, "_ZdaPvmSt11align_val_t");
+BEHIND(behind_delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t");
+BEHIND(behind_delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t");
+
+static bool is_standard_library(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    static const char *const libraries[] = {"libstdc++.so", "libc++.so", "libc++abi.so"};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(libraries); i++) {
+        if (strncmp(name, libraries[i], strlen(libraries[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+AG_COLD static int look_up(struct operator_behind *behind) {
+    ag_libc_start();
+    const void *self = (const void *)(uintptr_t)ag_libc_start;
+    struct ag_symbol_place place, malloc_place;
+    if (!ag_symbol_find(behind->name, AG_SYMBOL_NEXT, self, &place)) {
+        /* Nobody defines it: a program that calls it all the same could not have been linked. Ours does malloc's work. */
+        atomic_store_explicit(&behind->kind, OPERATOR_IS_MALLOC, memory_order_release);
+        return OPERATOR_IS_MALLOC;
+    }
+    const bool is_malloc =
+        !place.in_executable && (is_standard_library(place.image_name) ||
+                                 (ag_symbol_find("malloc", AG_SYMBOL_NEXT, self, &malloc_place) &&
+                                  malloc_place.bias == place.bias));
+    const int kind = is_malloc ? OPERATOR_IS_MALLOC : OPERATOR_IS_OWN;
+    atomic_store_explicit(&behind->address, place.address, memory_order_relaxed);
+    /* release: pairs with the acquire in kind_of; the address is there */
+    atomic_store_explicit(&behind->kind, kind, memory_order_release);
+    return kind;
+}
+
+AG_FAST int kind_of(struct operator_behind *behind) {
+    const int kind = atomic_load_explicit(&behind->kind, memory_order_acquire);
+    return AG_LIKELY(kind != OPERATOR_UNKNOWN) ? kind : look_up(behind);
+}
+
+AG_FAST void *address_of(struct operator_behind *behind) {
+    return atomic_load_explicit(&behind->address, memory_order_relaxed);
+}
+
+/* ---- new ----------------------------------------------------------------------------------------------------------- */
+
+/* Called from entry_x86_64.S. */
+void *ag_new(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_array(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_array_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_array_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp);
+
+/* The block, told; NULL: ask the operator behind. */
+AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
+                        uintptr_t rbp) {
+    if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
+        return NULL;
+    }
+    void *block = ag_next.malloc(bytes ? bytes : 1); /* two news of 0 bytes are two addresses */
+    if (AG_LIKELY(block != NULL)) {
+        ag_record_alloc_fast(sp, rbp, (uintptr_t)block, bytes, via);
+    }
+    return block;
+}
+
+/* As libstdc++ does it: alignment of a pointer at least, size rounded up to it. */
+AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, size_t alignment, enum ag_libc_via via,
+                                const uintptr_t *sp, uintptr_t rbp) {
+    const bool is_power_of_two = alignment && (alignment & (alignment - 1)) == 0;
+    if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC || !is_power_of_two)) {
+        return NULL;
+    }
+    const size_t align_to = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    const size_t rounded = ((bytes ? bytes : 1) + align_to - 1) & ~(align_to - 1);
+    if (rounded < bytes) {
+        return NULL;
+    }
+    void *block = ag_next.aligned_alloc(align_to, rounded);
+    if (AG_LIKELY(block != NULL)) {
+        ag_record_alloc_fast(sp, rbp, (uintptr_t)block, bytes, via);
+    }
+    return block;
+}
+
+typedef void *new_fn(size_t bytes);
+typedef void *new_nothrow_fn(size_t bytes, const void *tag);
+typedef void *new_aligned_fn(size_t bytes, size_t alignment);
+typedef void *new_aligned_nothrow_fn(size_t bytes, size_t alignment, const void *tag);
+
+void *ag_new(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    void *block = new_block(&behind_new, bytes, VIA_NEW, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block : ((new_fn *)address_of(&behind_new))(bytes);
+}
+
+void *ag_new_array(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    void *block = new_block(&behind_new_array, bytes, VIA_NEW_ARRAY, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block : ((new_fn *)address_of(&behind_new_array))(bytes);
+}
+
+void *ag_new_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
+    void *block = new_block(&behind_new_nothrow, bytes, VIA_NEW, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block : ((new_nothrow_fn *)address_of(&behind_new_nothrow))(bytes, tag);
+}
+
+void *ag_new_array_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
+    void *block = new_block(&behind_new_array_nothrow, bytes, VIA_NEW_ARRAY, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block : ((new_nothrow_fn *)address_of(&behind_new_array_nothrow))(bytes, tag);
+}
+
+void *ag_new_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp) {
+    void *block = new_aligned_block(&behind_new_aligned, bytes, alignment, VIA_NEW, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block : ((new_aligned_fn *)address_of(&behind_new_aligned))(bytes, alignment);
+}
+
+void *ag_new_array_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp) {
+    void *block = new_aligned_block(&behind_new_array_aligned, bytes, alignment, VIA_NEW_ARRAY, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block
+                                    : ((new_aligned_fn *)address_of(&behind_new_array_aligned))(bytes, alignment);
+}
+
+void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
+    struct operator_behind *behind = &behind_new_aligned_nothrow;
+    void *block = new_aligned_block(behind, bytes, alignment, VIA_NEW, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
+}
+
+void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
+    struct operator_behind *behind = &behind_new_array_aligned_nothrow;
+    void *block = new_aligned_block(behind, bytes, alignment, VIA_NEW_ARRAY, sp, rbp);
+    return AG_LIKELY(block != NULL) ? block : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
+}
+
+/* ---- delete: the same function under many names; what differs is only which operator stands behind ------------------ */
+
+AG_FAST bool delete_block(struct operator_behind *behind, void *block, enum ag_libc_via via) {
+    if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
+        return false;
+    }
+    if (AG_LIKELY(block != NULL)) {
+        ag_record_free_fast(AG_WORD_FREE, (uintptr_t)block, via);
+        ag_next.free(block);
+    }
+    return true;
+}
+
+/* The names are the C++ ABI's. PARAMETERS and ARGUMENTS come in parentheses. */
+#define DELETE(symbol, behind, via, parameters, arguments)                                                             \
+    AG_EXPORT void symbol parameters;                                                                                  \
+    void symbol parameters {                                                                                           \
+        if (AG_UNLIKELY(!delete_block(&(behind), block, via))) {                                                       \
+            ((void(*) parameters)address_of(&(behind)))arguments;                                                      \
+        }                                                                                                              \
+    }
+
+DELETE(_ZdlPv, behind_delete, VIA_NEW, (void *block), (block))
+DELETE(_ZdaPv, behind_delete_array, VIA_NEW_ARRAY, (void *block), (block))
+DELETE(_ZdlPvm, behind_delete_sized, VIA_NEW, (void *block, size_t bytes), (block, bytes))
+DELETE(_ZdaPvm, behind_delete_array_sized, VIA_NEW_ARRAY, (void *block, size_t bytes), (block, bytes))
+DELETE(_ZdlPvRKSt9nothrow_t, behind_delete_nothrow, VIA_NEW, (void *block, const void *tag), (block, tag))
+DELETE(_ZdaPvRKSt9nothrow_t, behind_delete_array_nothrow, VIA_NEW_ARRAY, (void *block, const void *tag), (block, tag))
+DELETE(_ZdlPvSt11align_val_t, behind_delete_aligned, VIA_NEW, (void *block, size_t alignment), (block, alignment))
+DELETE(_ZdaPvSt11align_val_t, behind_delete_array_aligned, VIA_NEW_ARRAY, (void *block, size_t alignment),
+       (block, alignment))
+DELETE(_ZdlPvmSt11align_val_t, behind_delete_sized_aligned, VIA_NEW, (void *block, size_t bytes, size_t alignment),
+       (block, bytes, alignment))
+DELETE(_ZdaPvmSt11align_val_t, behind_delete_array_sized_aligned, VIA_NEW_ARRAY,
+       (void *block, size_t bytes, size_t alignment), (block, bytes, alignment))
+DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, behind_delete_aligned_nothrow, VIA_NEW,
+       (void *block, size_t alignment, const void *tag), (block, alignment, tag))
+DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, behind_delete_array_aligned_nothrow, VIA_NEW_ARRAY,
+       (void *block, size_t alignment, const void *tag), (block, alignment, tag))

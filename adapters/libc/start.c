@@ -1,0 +1,123 @@
+/* start.c: finding the functions behind ours and switching the recorder on, at the first call of anything.
+ *
+ * The agent's own constructor is not early enough: libraries that it does not depend on may be initialised before it and
+ * allocate (libstdc++ takes 72,704 bytes for emergencies). So the pointers in ag_next begin as functions that start the
+ * agent and then call on; after the start they are the host's own functions and nothing of this is left in the way.
+ *
+ * Finding the next functions calls only dl_iterate_phdr, which does not allocate. A process whose environment names no
+ * session gets the pointers and no recorder. */
+#include "next.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hook/next_symbol.h"
+#include "record/recorder.h"
+
+extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
+
+static const struct ag_heap_definition heaps[] = {
+    {.heap = HEAP_MALLOC, .name = "malloc", .allocator = "malloc", .runtime = "libc"},
+    {.heap = HEAP_NEW, .name = "operator new", .allocator = "new", .runtime = "libc"},
+    {.heap = HEAP_MAPPINGS, .name = "mmap", .allocator = "mmap", .runtime = "libc", .is_backing = 1},
+};
+static const struct ag_via_definition vias[] = {
+#define AG_VIA(NAME, text, heap_id) {.via = VIA_##NAME, .heap = heap_id, .name = text},
+#include "functions.def"
+#undef AG_VIA
+};
+static struct ag_runtime_definition runtime = {.name = "libc", .note = "", .is_hooked = true};
+
+static void find_next_functions(void) {
+    struct ag_symbol_place place;
+#define AG_NEXT(function, result, arguments)                                                                           \
+    ag_next.function = ag_symbol_find(#function, AG_SYMBOL_NEXT, (const void *)(uintptr_t)ag_libc_start, &place)       \
+                           ? (result(*) arguments)(uintptr_t)place.address                                             \
+                           : NULL;
+#include "functions.def"
+#undef AG_NEXT
+}
+
+static void start_recording(void) {
+    const char *path = getenv("ALLOGRAM_SESSION");
+    if (!path || !path[0] || ag_recorder_start(path) < 0) {
+        return; /* `run` sees that no process registered and says so */
+    }
+    runtime.version = gnu_get_libc_version();
+    const struct ag_announcement announcement = {
+        .heaps = heaps,
+        .n_heaps = AG_ARRAY_SIZE(heaps),
+        .vias = vias,
+        .n_vias = AG_ARRAY_SIZE(vias),
+        .runtime = &runtime,
+    };
+    ag_recorder_announce(&announcement);
+}
+
+AG_COLD void ag_libc_start(void) {
+    static _Atomic int is_started;
+    if (atomic_exchange_explicit(&is_started, 1, memory_order_acq_rel)) {
+        return;
+    }
+    const int host_errno = errno;
+    find_next_functions();
+    start_recording();
+    errno = host_errno;
+}
+
+__attribute__((constructor)) static void start_with_the_program(void) {
+    ag_libc_start();
+}
+
+__attribute__((destructor)) static void note_the_exit(void) {
+    ag_recorder_exiting();
+}
+
+/* ---- before the start: start, then call on ------------------------------------------------------------------------- */
+
+static void *first_malloc(size_t bytes) {
+    ag_libc_start();
+    return ag_next.malloc(bytes);
+}
+
+static void *first_calloc(size_t count, size_t bytes) {
+    ag_libc_start();
+    return ag_next.calloc(count, bytes);
+}
+
+static void *first_realloc(void *block, size_t bytes) {
+    ag_libc_start();
+    return ag_next.realloc(block, bytes);
+}
+
+static void first_free(void *block) {
+    ag_libc_start();
+    ag_next.free(block);
+}
+
+static void *first_memalign(size_t alignment, size_t bytes) {
+    ag_libc_start();
+    return ag_next.memalign(alignment, bytes);
+}
+
+static void *first_aligned_alloc(size_t alignment, size_t bytes) {
+    ag_libc_start();
+    return ag_next.aligned_alloc(alignment, bytes);
+}
+
+static int first_posix_memalign(void **ret_block, size_t alignment, size_t bytes) {
+    ag_libc_start();
+    return ag_next.posix_memalign(ret_block, alignment, bytes);
+}
+
+struct ag_next_functions ag_next = {
+    .malloc = first_malloc,
+    .calloc = first_calloc,
+    .realloc = first_realloc,
+    .free = first_free,
+    .memalign = first_memalign,
+    .aligned_alloc = first_aligned_alloc,
+    .posix_memalign = first_posix_memalign,
+};

@@ -1,0 +1,57 @@
+/* mapping_events.c: mmap and its relatives as records: rare, so they take the general way (a wide record with a stack). */
+#include "event_fast.h"
+#include "thread_state.h"
+
+static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind, const struct ag_wide_map *fields) {
+    const struct ag_wide_part parts[] = {{fields, sizeof(*fields)}};
+    ag_stream_append_wide(thread, kind, parts, AG_ARRAY_SIZE(parts));
+}
+
+static struct ag_thread *own_state(void) {
+    if (atomic_load_explicit(&ag_recorder.state, memory_order_acquire) != AG_RECORDER_ACTIVE) {
+        return NULL;
+    }
+    struct ag_thread *thread = ag_thread_current;
+    if (thread->gate == AG_GATE_ABSENT) {
+        if ((uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid) {
+            ag_recorder_child_start();
+        }
+        thread = ag_thread_current->gate == AG_GATE_ABSENT ? ag_thread_begin() : ag_thread_current;
+    }
+    /* A handler that maps while its thread is inside a hook is not told: mappings are context, not counts. */
+    return thread && thread->gate == AG_GATE_OPEN ? thread : NULL;
+}
+
+void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address, size_t bytes, int protection,
+                   int flags) {
+    struct ag_thread *thread = own_state();
+    if (!thread) {
+        return;
+    }
+    thread->gate = (uintptr_t)sp;
+    AG_SIGNAL_FENCE();
+    const struct ag_wide_map fields = {
+        .address = address,
+        .bytes = bytes,
+        .stack = ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp),
+        .via = via,
+        .protection = (uint32_t)protection,
+        .flags = (uint32_t)flags,
+    };
+    append_mapping(thread, AG_WIDE_MAP, &fields);
+    AG_SIGNAL_FENCE();
+    thread->gate = AG_GATE_OPEN;
+}
+
+void ag_record_unmap(uintptr_t address, size_t bytes) {
+    struct ag_thread *thread = own_state();
+    if (!thread) {
+        return;
+    }
+    thread->gate = (uintptr_t)__builtin_frame_address(0);
+    AG_SIGNAL_FENCE();
+    const struct ag_wide_map fields = {.address = address, .bytes = bytes};
+    append_mapping(thread, AG_WIDE_UNMAP, &fields);
+    AG_SIGNAL_FENCE();
+    thread->gate = AG_GATE_OPEN;
+}

@@ -1,0 +1,397 @@
+/* process.c: how a process joins a session: mapping the segment, claiming a slot; and how a forked child starts over.
+ *
+ * 1. Joining. The live file is opened by path, mapped in three pieces (header with slots and controls; the slot's tree; the
+ *    chunks) and closed at once: no descriptor of ours stays with the host. Under RLIMIT_AS fewer chunks are mapped.
+ *
+ * 2. A forked child has the mappings already. It claims a slot, keeps the family's tree (interning is content-addressed and
+ *    lock-free, so relatives share it) and begins streams of its own; its trace starts with nothing allocated.
+ *
+ * 3. exec. The new image joins like any process; it marks the slot of the image before it as replaced, found by pid. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+
+#include "base/populate.h"
+#include "base/raw_syscall.h"
+#include "images.h"
+#include "raw_clock.h"
+#include "recorder.h"
+#include "thread_state.h"
+
+struct ag_recorder ag_recorder;
+
+/* ---- the segment ----------------------------------------------------------------------------------------------------- */
+
+static void *map_shared(int fd, uint64_t offset, uint64_t bytes) {
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                                     (long)offset);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    (void)ag_syscall3(SYS_madvise, address, (long)bytes, MADV_DONTDUMP); /* the host's core dumps stay the host's */
+    return (void *)address;
+}
+
+static bool header_is_sane(const struct ag_segment_header *header, uint64_t file_bytes) {
+    return header->magic == AG_SEGMENT_MAGIC && header->version == AG_SEGMENT_VERSION &&
+           header->file_bytes == file_bytes && header->n_slots > 0 && header->n_chunks > 0 &&
+           header->tree_bytes >= AG_TREE_BYTES && header->n_trees >= header->n_slots && header->depth > 0 &&
+           header->controls_offset >= header->slots_offset + (uint64_t)header->n_slots * AG_SLOT_BYTES &&
+           header->trees_offset >= header->controls_offset + (uint64_t)header->n_chunks * sizeof(struct ag_chunk_control) &&
+           header->chunks_offset + (uint64_t)header->n_chunks * AG_CHUNK_BYTES <= file_bytes &&
+           header->chunks_offset >= header->trees_offset + (uint64_t)header->n_trees * header->tree_bytes;
+}
+
+static int map_control_part(int fd) {
+    struct stat status;
+    memset(&status, 0, sizeof(status));
+    long r = ag_syscall2(SYS_fstat, fd, (long)&status);
+    if (ag_syscall_failed(r)) {
+        return (int)r;
+    }
+    if (status.st_size < AG_SEGMENT_HEADER_BYTES) {
+        return -EINVAL;
+    }
+    struct ag_segment_header *header = map_shared(fd, 0, AG_SEGMENT_HEADER_BYTES);
+    if (!header) {
+        return -ENOMEM;
+    }
+    const bool is_sane = header_is_sane(header, (uint64_t)status.st_size);
+    const uint64_t control_bytes = header->trees_offset;
+    (void)ag_syscall2(SYS_munmap, (long)header, AG_SEGMENT_HEADER_BYTES);
+    if (!is_sane) {
+        return -EINVAL;
+    }
+    unsigned char *base = map_shared(fd, 0, control_bytes);
+    if (!base) {
+        return -ENOMEM;
+    }
+    ag_recorder.header = (struct ag_segment_header *)base;
+    ag_recorder.slots = base + ag_recorder.header->slots_offset;
+    ag_recorder.controls = (struct ag_chunk_control *)(base + ag_recorder.header->controls_offset);
+    return 0;
+}
+
+static int map_chunks(int fd) {
+    enum { FEWEST_CHUNKS = 64 };
+    for (uint32_t count = ag_recorder.header->n_chunks; count >= FEWEST_CHUNKS; count /= 4) {
+        ag_recorder.chunks = map_shared(fd, ag_recorder.header->chunks_offset, (uint64_t)count * AG_CHUNK_BYTES);
+        if (ag_recorder.chunks) {
+            ag_recorder.n_chunks_mapped = count;
+            return 0;
+        }
+    }
+    return -ENOMEM;
+}
+
+static int map_private(size_t bytes, void **ret_memory) {
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return (int)address;
+    }
+    atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
+    *ret_memory = (void *)address;
+    return 0;
+}
+
+/* ---- slots ------------------------------------------------------------------------------------------------------------- */
+
+static struct ag_process_slot *slot_at(uint32_t index) {
+    return (struct ag_process_slot *)(ag_recorder.slots + (size_t)index * AG_SLOT_BYTES);
+}
+
+static bool tree_is_in_use(uint32_t tree) {
+    for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
+        const struct ag_process_slot *slot = slot_at(i);
+        if (i != tree && slot->tree == tree && atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int claim_slot(void) {
+    for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
+        struct ag_process_slot *slot = slot_at(i);
+        uint32_t expected = AG_SLOT_FREE;
+        if (atomic_load_explicit(&slot->state, memory_order_relaxed) != AG_SLOT_FREE || tree_is_in_use(i) ||
+            !atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_CLAIMED, memory_order_acq_rel,
+                                                     memory_order_relaxed)) {
+            continue;
+        }
+        ag_recorder.slot = slot;
+        ag_recorder.slot_index = i;
+        ag_recorder.slot_generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+        return 0;
+    }
+    atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1, memory_order_relaxed);
+    return -EBUSY;
+}
+
+static void clear_slot(struct ag_process_slot *slot) {
+    atomic_store_explicit(&slot->n_streams, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->exiting, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->wait_status_known, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->n_images, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->max_rss_kib, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->trace_created, 0, memory_order_relaxed);
+    for (int cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        atomic_store_explicit(&slot->lost[cause], 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&slot->failed_stack_checks, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->stack_checks, 0, memory_order_relaxed);
+    slot->note[0] = '\0';
+}
+
+static uint32_t read_whole(const char *path, char *text, uint32_t capacity) {
+    const long fd = ag_syscall3(SYS_open, (long)path, O_RDONLY | O_CLOEXEC, 0);
+    if (ag_syscall_failed(fd)) {
+        return 0;
+    }
+    uint32_t length = 0;
+    while (length < capacity) {
+        const long n = ag_syscall3(SYS_read, fd, (long)(text + length), capacity - length);
+        if (n <= 0) {
+            break;
+        }
+        length += (uint32_t)n;
+    }
+    (void)ag_syscall1(SYS_close, fd);
+    return length;
+}
+
+/* text = cwd NUL exe NUL argument NUL argument NUL ...; what does not fit is cut at an argument's end. */
+static void describe_process(struct ag_process_slot *slot) {
+    enum { PATH_LIMIT = 1024 };
+    char *text = slot->text;
+    uint32_t at = 0;
+    slot->cwd_offset = at;
+    const long cwd_bytes = ag_syscall2(SYS_getcwd, (long)text, PATH_LIMIT); /* counts its NUL */
+    at += ag_syscall_failed(cwd_bytes) ? 0 : (uint32_t)cwd_bytes - 1;
+    text[at++] = '\0';
+    slot->exe_offset = at;
+    const long exe_bytes = ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)(text + at), PATH_LIMIT);
+    at += ag_syscall_failed(exe_bytes) ? 0 : (uint32_t)exe_bytes;
+    text[at++] = '\0';
+    slot->command_offset = at;
+    const uint32_t end = at + read_whole("/proc/self/cmdline", text + at, AG_SLOT_TEXT_BYTES - at);
+    slot->n_arguments = 0;
+    slot->text_bytes = at;
+    for (uint32_t i = at; i < end; i++) {
+        if (text[i] == '\0') {
+            slot->n_arguments++;
+            slot->text_bytes = i + 1;
+        }
+    }
+}
+
+static void fill_slot(struct ag_process_slot *slot, const struct ag_process_slot *parent) {
+    clear_slot(slot);
+    slot->pid = ag_recorder.pid;
+    slot->parent_pid = (uint32_t)ag_syscall1(SYS_getppid, 0);
+    slot->start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
+    slot->tree = parent ? parent->tree : ag_recorder.slot_index;
+    slot->parent_slot = UINT32_MAX;
+    if (parent) {
+        slot->parent_slot = (uint32_t)(((const unsigned char *)parent - ag_recorder.slots) / AG_SLOT_BYTES);
+    }
+    describe_process(slot);
+    /* release: pairs with the collector's acquire; all above is there when it sees LIVE */
+    atomic_store_explicit(&slot->state, AG_SLOT_LIVE, memory_order_release);
+}
+
+static void replace_earlier_image(void) {
+    for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
+        struct ag_process_slot *slot = slot_at(i);
+        uint32_t expected = AG_SLOT_LIVE;
+        if (slot != ag_recorder.slot && slot->pid == ag_recorder.pid) {
+            (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
+                                                          memory_order_acq_rel, memory_order_relaxed);
+        }
+    }
+}
+
+/* ---- announcements ------------------------------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const char *text) {
+    return text ? strnlen(text, 200) : 0;
+}
+
+static void announce_heap(struct ag_thread *thread, const struct ag_heap_definition *heap) {
+    const struct ag_wide_heap fields = {
+        .heap = heap->heap,
+        .domain = heap->domain,
+        .name_bytes = (uint16_t)bytes_of(heap->name),
+        .allocator_bytes = (uint16_t)bytes_of(heap->allocator),
+        .runtime_bytes = (uint16_t)bytes_of(heap->runtime),
+        .is_backing = (uint16_t)heap->is_backing,
+    };
+    const struct ag_wide_part parts[] = {
+        {&fields, sizeof(fields)},
+        {heap->name, fields.name_bytes},
+        {heap->allocator, fields.allocator_bytes},
+        {heap->runtime, fields.runtime_bytes},
+    };
+    ag_stream_append_wide(thread, AG_WIDE_HEAP, parts, AG_ARRAY_SIZE(parts));
+}
+
+static void announce_via(struct ag_thread *thread, const struct ag_via_definition *via) {
+    const struct ag_wide_via fields = {
+        .via = via->via,
+        .heap = via->heap,
+        .name_bytes = (uint32_t)bytes_of(via->name),
+    };
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {via->name, fields.name_bytes}};
+    ag_stream_append_wide(thread, AG_WIDE_VIA, parts, AG_ARRAY_SIZE(parts));
+}
+
+static void announce_runtime(struct ag_thread *thread, const struct ag_runtime_definition *runtime) {
+    const struct ag_wide_runtime fields = {
+        .name_bytes = (uint16_t)bytes_of(runtime->name),
+        .version_bytes = (uint16_t)bytes_of(runtime->version),
+        .note_bytes = (uint16_t)bytes_of(runtime->note),
+        .hooked = runtime->is_hooked,
+    };
+    const struct ag_wide_part parts[] = {
+        {&fields, sizeof(fields)},
+        {runtime->name, fields.name_bytes},
+        {runtime->version, fields.version_bytes},
+        {runtime->note, fields.note_bytes},
+    };
+    ag_stream_append_wide(thread, AG_WIDE_RUNTIME, parts, AG_ARRAY_SIZE(parts));
+}
+
+static void tell(struct ag_thread *thread, const struct ag_announcement *announcement) {
+    for (size_t i = 0; i < announcement->n_heaps; i++) {
+        announce_heap(thread, &announcement->heaps[i]);
+    }
+    for (size_t i = 0; i < announcement->n_vias; i++) {
+        announce_via(thread, &announcement->vias[i]);
+    }
+    if (announcement->runtime) {
+        announce_runtime(thread, announcement->runtime);
+    }
+}
+
+void ag_recorder_announce(const struct ag_announcement *announcement) {
+    const uint32_t index = atomic_fetch_add_explicit(&ag_recorder.n_announcements, 1, memory_order_relaxed);
+    if (index < AG_MAX_ANNOUNCEMENTS) {
+        ag_recorder.announcements[index] = *announcement;
+    }
+    if (ag_thread_current->gate == AG_GATE_OPEN) {
+        tell(ag_thread_current, announcement);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+
+static int join_session(int fd) {
+    int r = map_control_part(fd);
+    if (r < 0) {
+        return r;
+    }
+    r = claim_slot();
+    if (r < 0) {
+        return r;
+    }
+    r = map_chunks(fd);
+    if (r < 0) {
+        return r;
+    }
+    const struct ag_segment_header *header = ag_recorder.header;
+    ag_recorder.tree =
+        map_shared(fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * header->tree_bytes, header->tree_bytes);
+    return ag_recorder.tree ? 0 : -ENOMEM;
+}
+
+static int start_unwinding(void) {
+    void *memory = NULL;
+    const int r = map_private(ag_unwind_space_bytes(), &memory);
+    if (r < 0) {
+        return r;
+    }
+    ag_recorder.depth = ag_recorder.header->depth;
+    ag_recorder.walker_bytes = ag_walker_bytes(ag_recorder.depth);
+    ag_recorder.space =
+        ag_unwind_space_init(memory, ag_recorder.tree, ag_recorder.depth, ag_populate, ag_images_find, NULL);
+    return ag_recorder.space ? 0 : -ENOMEM;
+}
+
+/* A stamp every so many words: events are 1 to 3 words, pairs of alloc and free 3, so 3/2 words an event. */
+static uint32_t words_between_stamps(uint32_t events) {
+    return events <= 1 ? 0 : events + events / 2;
+}
+
+int ag_recorder_start(const char *session_path) {
+    const long fd = ag_syscall3(SYS_open, (long)session_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (ag_syscall_failed(fd)) {
+        return (int)fd;
+    }
+    ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    int r = join_session((int)fd);
+    (void)ag_syscall1(SYS_close, fd);
+    if (r == 0) {
+        r = start_unwinding();
+    }
+    if (r < 0) {
+        if (ag_recorder.slot) {
+            atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
+        }
+        atomic_store_explicit(&ag_recorder.state, AG_RECORDER_STOPPED, memory_order_release);
+        return r;
+    }
+    ag_recorder.stamp_words = words_between_stamps(ag_recorder.header->stamp_every);
+    replace_earlier_image();
+    fill_slot(ag_recorder.slot, NULL);
+    atomic_store_explicit(&ag_recorder.state, AG_RECORDER_ACTIVE, memory_order_release);
+    if (ag_thread_begin()) {
+        ag_images_refresh();
+    }
+    ag_recorder.slot->profiler_private_bytes = atomic_load_explicit(&ag_recorder.private_bytes, memory_order_relaxed);
+    return 0;
+}
+
+void ag_recorder_exiting(void) {
+    if (ag_recorder.slot && (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
+        atomic_store_explicit(&ag_recorder.slot->exiting, 1, memory_order_relaxed);
+    }
+}
+
+static void stop_for_good(void) {
+    atomic_store_explicit(&ag_recorder.state, AG_RECORDER_STOPPED, memory_order_release);
+}
+
+void ag_recorder_child_start(void) {
+    const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    if (ag_recorder.pid == pid || atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) != AG_RECORDER_ACTIVE) {
+        return;
+    }
+    ag_recorder.pid = pid;
+    atomic_store_explicit(&ag_recorder.threads, NULL, memory_order_relaxed); /* wiped, or other threads' */
+    ag_thread_current->gate = AG_GATE_ABSENT; /* where the kernel does not wipe */
+    const struct ag_process_slot *parent = ag_recorder.slot;
+    if (!ag_recorder.header->follow_children || claim_slot() < 0) {
+        stop_for_good();
+        return;
+    }
+    fill_slot(ag_recorder.slot, parent);
+    struct ag_thread *thread = ag_thread_begin();
+    if (!thread) {
+        stop_for_good();
+        return;
+    }
+    ag_images_announce_again();
+    const uint32_t count = atomic_load_explicit(&ag_recorder.n_announcements, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && i < AG_MAX_ANNOUNCEMENTS; i++) {
+        tell(thread, &ag_recorder.announcements[i]);
+    }
+}
+
+void ag_recorder_images_changed(void) {
+    if (atomic_load_explicit(&ag_recorder.state, memory_order_acquire) == AG_RECORDER_ACTIVE) {
+        ag_images_refresh();
+    }
+}

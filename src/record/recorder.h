@@ -1,0 +1,89 @@
+/* recorder.h: the in-process half of allogram: what an adapter calls, and the state of the one recorder of a process.
+ *
+ * Life: an adapter calls ag_recorder_start with the path of the session's live segment, announces its heaps and vias, and
+ * then reports events through event_fast.h. From then on nothing allocates, locks what the host may hold, touches errno, or
+ * keeps a descriptor open. A forked child starts over on its own (process.c). Nothing here knows a runtime. */
+#ifndef AG_RECORDER_H
+#define AG_RECORDER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/segment.h"
+#include "unwind/stack_walker.h"
+
+struct ag_thread;
+
+enum ag_recorder_state {
+    AG_RECORDER_UNBORN = 0,  /* nobody started it */
+    AG_RECORDER_ACTIVE = 1,
+    AG_RECORDER_STOPPED = 2, /* for good: the disk is full, no slot was free, the segment is damaged */
+};
+
+/* What must be announced again in a forked child, because its trace is its own. */
+struct ag_heap_definition {
+    uint32_t heap, domain, is_backing;
+    const char *name, *allocator, *runtime; /* static strings */
+};
+struct ag_via_definition {
+    uint32_t via, heap;
+    const char *name; /* static string */
+};
+struct ag_runtime_definition {
+    const char *name, *version, *note; /* static strings */
+    bool is_hooked;
+};
+struct ag_announcement { /* one per adapter; static, never freed */
+    const struct ag_heap_definition *heaps;
+    const struct ag_via_definition *vias;
+    const struct ag_runtime_definition *runtime;
+    size_t n_heaps, n_vias;
+};
+
+enum { AG_MAX_ANNOUNCEMENTS = 8 };
+
+/* The recorder's globals, all of them. Written once before state becomes ACTIVE (release), but for what says otherwise. */
+struct ag_recorder {
+    _Atomic uint32_t state; /* enum ag_recorder_state */
+    uint32_t pid;
+    struct ag_segment_header *header;
+    struct ag_process_slot *slot;
+    uint32_t slot_index, slot_generation;
+    struct ag_chunk_control *controls;
+    unsigned char *chunks;
+    uint32_t n_chunks_mapped; /* chunks [0, this) are inside our mapping: fewer than the file's under RLIMIT_AS */
+    unsigned char *slots;
+    void *tree;
+    struct ag_unwind_space *space;
+    size_t walker_bytes;
+    uint32_t depth, stamp_words;
+    _Atomic(struct ag_thread *) threads; /* every thread state of this process, newest first */
+    struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
+    _Atomic uint32_t n_announcements;
+    _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
+};
+extern struct ag_recorder ag_recorder;
+
+/* Maps the segment, claims a slot, starts recording. 0 or negative errno (then the process goes on unrecorded).
+ * Called once, from one thread, before any event. */
+int ag_recorder_start(const char *session_path);
+
+/* Tells the trace about an adapter's heaps and vias; remembered for forked children. */
+void ag_recorder_announce(const struct ag_announcement *announcement);
+
+/* exit, _exit or quick_exit was called: a death from here on is no signal's. */
+void ag_recorder_exiting(void);
+
+/* Called first thing in a forked child by whoever notices first (the fork hook, or the first event). */
+void ag_recorder_child_start(void);
+
+/* The loader dropped objects (dlclose returned): their code is gone. */
+void ag_recorder_images_changed(void);
+
+/* Memory that the program took from the kernel or gave back; stack of the caller. */
+void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address, size_t bytes, int protection, int flags);
+void ag_record_unmap(uintptr_t address, size_t bytes);
+
+#endif

@@ -1,0 +1,360 @@
+/* stream.c: a thread's stream of words: chunks, stamps, rare records, and what happens when a signal comes in between.
+ *
+ * 1. Data. A thread owns one state (thread_state.h) and in it one chunk of the segment. States are mapped, never freed; a
+ *    new thread inherits the state of a dead one (checked by tgkill with signal 0), so no hook on thread exit is needed and
+ *    events of TLS destructors, the last code of a thread, are recorded like any other.
+ *
+ * 2. Fork. The pages of states carry MADV_WIPEONFORK: in a child, however it was made (fork, clone, a library's own system
+ *    call), every state reads as zeros, its gate is ABSENT, and the first event comes to the slow path, which sees another
+ *    pid and starts the child's own recording. Costs nothing until then. vfork children share memory and pages: they stay
+ *    part of their parent, as cli.md wants.
+ *
+ * 3. Signals. The gate says where the interrupted hook is:
+ *
+ *        OPEN            record as usual; the interrupted code is not ours
+ *        sp              inside a capture: the walker is in use, the chunk is not -> walk plainly, append as usual
+ *        sp|APPENDING    inside an append: the words at the cursor are not ours -> append to the nested state's stream
+ *
+ *    A handler that leaves by longjmp leaves the gate shut behind it. That costs speed, not events: the slow path records
+ *    all the same. After a capture, the gate opens again when an event comes from a frame that is older than the gate's
+ *    (its sp is higher on the same stack). After an append it never does, since words may be half written: from then on
+ *    the nested state, which has a walker and a stream of its own, does the thread's work.
+ *
+ * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the collector, for a bounded time. */
+#include "thread_state.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "base/raw_syscall.h"
+#include "chunk_supply.h"
+#include "event_fast.h"
+#include "raw_clock.h"
+
+static struct ag_thread absent_thread; /* gate ABSENT: what threads without a state point at; never written */
+__thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"), visibility("hidden"))) =
+    &absent_thread;
+
+static size_t state_bytes(void) {
+    const size_t bytes = sizeof(struct ag_thread) + ag_recorder.walker_bytes;
+    return (bytes + 4095) & ~(size_t)4095;
+}
+
+static uint32_t current_thread_id(void) {
+    return (uint32_t)ag_syscall1(SYS_gettid, 0);
+}
+
+void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
+    if (ag_recorder.slot) {
+        atomic_fetch_add_explicit(&ag_recorder.slot->lost[cause], events, memory_order_relaxed);
+    }
+}
+
+/* ---- states -------------------------------------------------------------------------------------------------------- */
+
+static bool thread_is_dead(uint32_t thread_id) {
+    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
+    return ag_syscall3(SYS_tgkill, ag_recorder.pid, thread_id, 0) == NO_SUCH_THREAD;
+}
+
+/* Looks at a few states only, so that a program with a thousand living threads does not pay for them at each new one. */
+static struct ag_thread *inherit_state(uint32_t thread_id) {
+    enum { STATES_LOOKED_AT = 8 };
+    static _Atomic(struct ag_thread *) next_look; /* where the last look ended */
+    struct ag_thread *state = atomic_load_explicit(&next_look, memory_order_relaxed);
+    for (int i = 0; i < STATES_LOOKED_AT; i++) {
+        if (!state) {
+            state = atomic_load_explicit(&ag_recorder.threads, memory_order_acquire);
+        }
+        if (!state) {
+            return NULL;
+        }
+        uint32_t owner = atomic_load_explicit(&state->thread_id, memory_order_relaxed);
+        if (owner && owner != thread_id && thread_is_dead(owner) &&
+            atomic_compare_exchange_strong_explicit(&state->thread_id, &owner, thread_id, memory_order_acq_rel,
+                                                    memory_order_relaxed)) {
+            atomic_store_explicit(&next_look, state->next, memory_order_relaxed);
+            return state;
+        }
+        state = state->next;
+    }
+    atomic_store_explicit(&next_look, state, memory_order_relaxed);
+    return NULL;
+}
+
+static struct ag_thread *map_state(uint32_t thread_id) {
+    const size_t bytes = state_bytes();
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    (void)ag_syscall3(SYS_madvise, address, (long)bytes, MADV_WIPEONFORK); /* older than 4.14: the fork hook is enough */
+    struct ag_thread *state = (struct ag_thread *)address;
+    state->walker = ag_walker_init(state + 1, ag_recorder.depth);
+    atomic_store_explicit(&state->thread_id, thread_id, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
+    struct ag_thread *head = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
+    do {
+        state->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&ag_recorder.threads, &head, state, memory_order_release,
+                                                    memory_order_relaxed));
+    return state;
+}
+
+static void hand_over_chunk(struct ag_thread *state) {
+    if (state->control) {
+        /* release: pairs with the collector's acquire of state; the words are complete */
+        atomic_store_explicit(&state->control->state, AG_CHUNK_FULL, memory_order_release);
+        state->control = NULL;
+    }
+}
+
+static void begin_stream(struct ag_thread *state) {
+    hand_over_chunk(state);
+    state->cursor = state->limit = state->words = state->chunk_end = NULL;
+    state->sequence = 0;
+    state->stream = atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
+}
+
+static void announce_thread(struct ag_thread *state) {
+    char name[17] = {0};
+    (void)ag_syscall2(SYS_prctl, PR_GET_NAME, (long)name); /* without a name the number speaks */
+    const struct ag_wide_thread fields = {
+        .thread_id = atomic_load_explicit(&state->thread_id, memory_order_relaxed),
+        .name_bytes = (uint32_t)strnlen(name, sizeof(name)),
+    };
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {name, fields.name_bytes}};
+    ag_stream_append_wide(state, AG_WIDE_THREAD, parts, AG_ARRAY_SIZE(parts));
+}
+
+struct ag_thread *ag_thread_begin(void) {
+    const uint32_t thread_id = current_thread_id();
+    struct ag_thread *state = inherit_state(thread_id);
+    if (!state) {
+        state = map_state(thread_id);
+    }
+    if (!state) {
+        ag_record_lost(AG_LOST_NO_MEMORY, 1);
+        return NULL;
+    }
+    begin_stream(state);
+    state->nested = NULL;
+    state->gate = AG_GATE_OPEN;
+    ag_thread_current = state;
+    announce_thread(state);
+    return state;
+}
+
+struct ag_thread *ag_thread_begin_nested(void) {
+    struct ag_thread *state = map_state(current_thread_id());
+    if (state) {
+        begin_stream(state);
+        state->gate = AG_GATE_OPEN;
+    }
+    return state;
+}
+
+/* ---- chunks and stamps --------------------------------------------------------------------------------------------- */
+
+static bool take_new_chunk(struct ag_thread *thread) {
+    hand_over_chunk(thread);
+    struct ag_chunk_control *control = NULL;
+    uint64_t *words = NULL;
+    const int r = ag_chunk_supply_take(&control, &words);
+    if (r < 0) {
+        thread->cursor = thread->limit = thread->chunk_end = NULL;
+        return false;
+    }
+    control->slot = ag_recorder.slot_index;
+    control->slot_generation = ag_recorder.slot_generation;
+    control->stream = thread->stream;
+    control->thread_id = atomic_load_explicit(&thread->thread_id, memory_order_relaxed);
+    control->sequence = thread->sequence++;
+    atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
+    /* release: the fields above are there when the collector sees the state */
+    atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_release);
+    thread->control = control;
+    thread->words = thread->cursor = words;
+    thread->chunk_end = words + AG_CHUNK_WORDS;
+    return true;
+}
+
+static bool recording_has_stopped(void) {
+    return atomic_load_explicit(&ag_recorder.header->stop, memory_order_relaxed) ||
+           atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) != AG_RECORDER_ACTIVE;
+}
+
+static uint64_t *write_stamp(struct ag_thread *thread) {
+    enum { STAMP_ROOM = 1 + AG_EVENT_MAX_WORDS };
+    if (thread->cursor == NULL || thread->chunk_end - thread->cursor < STAMP_ROOM) {
+        if (!take_new_chunk(thread)) {
+            ag_record_lost(AG_LOST_RING_FULL, 1);
+            return NULL;
+        }
+    }
+    thread->tick = atomic_load_explicit(&ag_recorder.header->tick, memory_order_relaxed);
+    const uint64_t elapsed = ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
+    *thread->cursor = elapsed << 8 | AG_WORD_STAMP;
+    ag_stream_commit_fast(thread, thread->cursor + 1);
+    uint64_t *limit = thread->cursor + ag_recorder.stamp_words;
+    uint64_t *last = thread->chunk_end - AG_EVENT_MAX_WORDS;
+    thread->limit = limit < last ? limit : last;
+    return thread->cursor;
+}
+
+AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
+    if (recording_has_stopped()) {
+        ag_record_lost(AG_LOST_STOPPED, 1);
+        hand_over_chunk(thread);
+        thread->cursor = thread->limit = thread->chunk_end = NULL;
+        return NULL;
+    }
+    return write_stamp(thread);
+}
+
+AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind, const struct ag_wide_part *parts,
+                                   size_t n_parts) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < n_parts; i++) {
+        bytes += parts[i].bytes;
+    }
+    const size_t words = 1 + (bytes + 7) / 8;
+    const uintptr_t gate = thread->gate;
+    const uintptr_t inside = gate == AG_GATE_OPEN ? (uintptr_t)__builtin_frame_address(0) : gate;
+    thread->gate = inside | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    if (!recording_has_stopped()) {
+        if (thread->cursor == NULL || (size_t)(thread->chunk_end - thread->cursor) < words + 1 + AG_EVENT_MAX_WORDS) {
+            if (take_new_chunk(thread)) {
+                (void)write_stamp(thread); /* a fresh chunk has room */
+            }
+        }
+        if (thread->cursor) {
+            unsigned char *payload = (unsigned char *)(thread->cursor + 1);
+            for (size_t i = 0; i < n_parts; i++) {
+                memcpy(payload, parts[i].data, parts[i].bytes);
+                payload += parts[i].bytes;
+            }
+            *thread->cursor = (uint64_t)bytes << 32 | (uint64_t)kind << 16 | AG_WORD_WIDE;
+            ag_stream_commit_fast(thread, thread->cursor + words);
+            if (thread->limit < thread->cursor) {
+                thread->limit = thread->cursor; /* the next event stamps first */
+            }
+        } else {
+            ag_record_lost(AG_LOST_RING_FULL, 1);
+        }
+    }
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+}
+
+/* ---- events that the fast path handed over --------------------------------------------------------------------------- */
+
+static bool is_active(void) {
+    return atomic_load_explicit(&ag_recorder.state, memory_order_acquire) == AG_RECORDER_ACTIVE;
+}
+
+static bool is_forked_child(void) {
+    return (uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid;
+}
+
+static bool is_on_alternate_stack(void) {
+    stack_t current = {0};
+    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) == 0 && (current.ss_flags & SS_ONSTACK);
+}
+
+/* An older frame than the one that shut the gate is running: then that hook is gone. An alternate stack may lie anywhere,
+ * so from there nothing can be concluded. */
+static bool is_left_by_longjmp(uintptr_t gate_sp, uintptr_t sp) {
+    enum { SAME_STACK_BYTES = 1 << 20 };
+    return sp > gate_sp && sp - gate_sp < SAME_STACK_BYTES && !is_on_alternate_stack();
+}
+
+/* The first state in the chain whose words nobody is writing; its walker is its own. */
+static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_walk) {
+    while (thread->gate != AG_GATE_OPEN && (thread->gate & AG_GATE_APPENDING)) {
+        if (!thread->nested) {
+            thread->nested = ag_thread_begin_nested();
+        }
+        if (!thread->nested) {
+            ag_record_lost(AG_LOST_NO_MEMORY, 1);
+            return NULL;
+        }
+        thread = thread->nested;
+    }
+    *ret_can_walk = thread->gate == AG_GATE_OPEN;
+    return thread;
+}
+
+/* The state to record with, and whether its walker may be used. NULL: this event is not recorded (and was counted). */
+static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
+    struct ag_thread *thread = ag_thread_current;
+    *ret_can_walk = true;
+    if (thread->gate == AG_GATE_ABSENT) {
+        if (is_forked_child()) {
+            ag_recorder_child_start();
+            if (!is_active()) {
+                return NULL;
+            }
+        }
+        thread = ag_thread_current;
+        if (thread->gate == AG_GATE_ABSENT) {
+            return ag_thread_begin();
+        }
+    }
+    if (thread->gate == AG_GATE_OPEN) {
+        return thread;
+    }
+    if (thread->gate & AG_GATE_APPENDING) {
+        return nested_state(thread, ret_can_walk);
+    }
+    if (is_left_by_longjmp(thread->gate, sp)) {
+        thread->gate = AG_GATE_OPEN;
+        return thread;
+    }
+    *ret_can_walk = false;
+    return thread;
+}
+
+AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes, uint32_t via) {
+    if (!is_active()) {
+        return;
+    }
+    bool can_walk = false;
+    struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
+    if (!thread) {
+        return;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = (uintptr_t)sp;
+    AG_SIGNAL_FENCE();
+    const uint32_t stack = can_walk ? ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp)
+                                    : ag_walk_plain(ag_recorder.space, sp, rbp);
+    AG_SIGNAL_FENCE();
+    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+}
+
+AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
+    if (!is_active()) {
+        return;
+    }
+    bool can_walk = false;
+    const uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+    struct ag_thread *thread = usable_state(sp, &can_walk);
+    if (!thread) {
+        return;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = sp | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    ag_stream_append_free_fast(thread, kind, address, via);
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+}
