@@ -1,4 +1,5 @@
 /* mapping_events.c: mmap and its relatives as records: rare, so they take the general way (a wide record with a stack). */
+#include "base/raw_syscall.h"
 #include "event_fast.h"
 #include "thread_state.h"
 
