@@ -3,31 +3,55 @@
  * no frame of ours, and needs no frame pointer.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
+ *     entry_of_next NAME, SLOT, ...: a recorder that is off costs a compare and a jump to the function behind (SLOT: its
+ *                                    index in ag_next, asserted in start.c)
  */
-    .macro entry name, implementation, sp_register, bp_register
+#define RECORDER_OFF 2 /* AG_RECORDER_OFF */
+
+    .macro begin name
     .globl \name
     .type \name, @function
     .p2align 4
 \name:
     .cfi_startproc
     endbr64
+    .endm
+
+    .macro go implementation, sp_register, bp_register
     mov %rsp, %\sp_register
     mov %rbp, %\bp_register
     jmp \implementation
     .cfi_endproc
+    .endm
+
+    .macro entry_of_next name, slot, implementation, sp_register, bp_register
+    begin \name
+    cmpl $RECORDER_OFF, ag_recorder(%rip)
+    jne 1f
+    jmp *(ag_next + 8 * \slot)(%rip)
+1:
+    go \implementation, \sp_register, \bp_register
     .size \name, . - \name
     .endm
 
+    .macro entry name, implementation, sp_register, bp_register
+    begin \name
+    go \implementation, \sp_register, \bp_register
+    .size \name, . - \name
+    .endm
+
+    .hidden ag_recorder
+    .hidden ag_next
     .text
-    entry malloc,         ag_malloc,         rsi, rdx
-    entry calloc,         ag_calloc,         rdx, rcx
-    entry realloc,        ag_realloc,        rdx, rcx
+    entry_of_next malloc,         0, ag_malloc,         rsi, rdx
+    entry_of_next calloc,         1, ag_calloc,         rdx, rcx
+    entry_of_next realloc,        2, ag_realloc,        rdx, rcx
+    entry_of_next memalign,       4, ag_memalign,       rdx, rcx
+    entry_of_next aligned_alloc,  5, ag_aligned_alloc,  rdx, rcx
+    entry_of_next posix_memalign, 6, ag_posix_memalign, rcx, r8
+    entry_of_next valloc,         7, ag_valloc,         rsi, rdx
+    entry_of_next pvalloc,        8, ag_pvalloc,        rsi, rdx
     entry reallocarray,   ag_reallocarray,   rcx, r8
-    entry memalign,       ag_memalign,       rdx, rcx
-    entry aligned_alloc,  ag_aligned_alloc,  rdx, rcx
-    entry posix_memalign, ag_posix_memalign, rcx, r8
-    entry valloc,         ag_valloc,         rsi, rdx
-    entry pvalloc,        ag_pvalloc,        rsi, rdx
 
     /* operator new and new[], each plain, nothrow, aligned, aligned and nothrow */
     entry _Znwm,                              ag_new,                       rsi, rdx

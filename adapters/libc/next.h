@@ -23,7 +23,7 @@ struct ag_next_functions {
 #include "functions.def"
 #undef AG_NEXT
 };
-extern struct ag_next_functions ag_next;
+extern struct ag_next_functions ag_next AG_HIDDEN;
 
 /* Finds the next functions and starts recording, once; later calls return at once. Runs before main, often inside the
  * first malloc of a constructor that comes before ours. */

@@ -18,6 +18,18 @@
 
 extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
 
+/* The slots of entry_x86_64.S. */
+#define ASSERT_SLOT(function, slot)                                                                                    \
+    _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), "as entry_x86_64.S has it")
+ASSERT_SLOT(malloc, 0);
+ASSERT_SLOT(calloc, 1);
+ASSERT_SLOT(realloc, 2);
+ASSERT_SLOT(memalign, 4);
+ASSERT_SLOT(aligned_alloc, 5);
+ASSERT_SLOT(posix_memalign, 6);
+ASSERT_SLOT(valloc, 7);
+ASSERT_SLOT(pvalloc, 8);
+
 static const struct ag_heap_definition heaps[] = {
     {.heap = HEAP_MALLOC, .name = "malloc", .allocator = "malloc", .runtime = "libc"},
     {.heap = HEAP_NEW, .name = "operator new", .allocator = "new", .runtime = "libc"},
@@ -43,7 +55,8 @@ static void find_next_functions(void) {
 static void start_recording(void) {
     const char *path = getenv("ALLOGRAM_SESSION");
     if (!path || !path[0] || ag_recorder_start(path) < 0) {
-        return; /* `run` sees that no process registered and says so */
+        ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
+        return;
     }
     runtime.version = gnu_get_libc_version();
     const struct ag_announcement announcement = {

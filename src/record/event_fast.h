@@ -63,7 +63,9 @@ AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_k
 AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
-        ag_record_alloc_slow(sp, rbp, address, bytes, via);
+        if (ag_recorder_is_active()) { /* here and not in the slow function: the whole cost of a stopped recorder */
+            ag_record_alloc_slow(sp, rbp, address, bytes, via);
+        }
         return;
     }
     thread->gate = (uintptr_t)sp;
@@ -81,7 +83,9 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
 AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
-        ag_record_free_slow(kind, address, via);
+        if (ag_recorder_is_active()) {
+            ag_record_free_slow(kind, address, via);
+        }
         return;
     }
     thread->gate = (uintptr_t)__builtin_frame_address(0) | AG_GATE_APPENDING;

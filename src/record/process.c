@@ -325,6 +325,10 @@ static uint32_t words_between_stamps(uint32_t events) {
     return events <= 1 ? 0 : events + events / 2;
 }
 
+void ag_recorder_turn_off(void) {
+    atomic_store_explicit(&ag_recorder.state, AG_RECORDER_OFF, memory_order_release);
+}
+
 int ag_recorder_start(const char *session_path) {
     const long fd = ag_syscall3(SYS_open, (long)session_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
     if (ag_syscall_failed(fd)) {
@@ -340,7 +344,7 @@ int ag_recorder_start(const char *session_path) {
         if (ag_recorder.slot) {
             atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
         }
-        atomic_store_explicit(&ag_recorder.state, AG_RECORDER_STOPPED, memory_order_release);
+        ag_recorder_turn_off();
         return r;
     }
     ag_recorder.stamp_words = words_between_stamps(ag_recorder.header->stamp_every);
@@ -360,10 +364,6 @@ void ag_recorder_exiting(void) {
     }
 }
 
-static void stop_for_good(void) {
-    atomic_store_explicit(&ag_recorder.state, AG_RECORDER_STOPPED, memory_order_release);
-}
-
 void ag_recorder_child_start(void) {
     const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     if (ag_recorder.pid == pid || atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) != AG_RECORDER_ACTIVE) {
@@ -374,13 +374,13 @@ void ag_recorder_child_start(void) {
     ag_thread_current->gate = AG_GATE_ABSENT; /* where the kernel does not wipe */
     const struct ag_process_slot *parent = ag_recorder.slot;
     if (!ag_recorder.header->follow_children || claim_slot() < 0) {
-        stop_for_good();
+        ag_recorder_turn_off();
         return;
     }
     fill_slot(ag_recorder.slot, parent);
     struct ag_thread *thread = ag_thread_begin();
     if (!thread) {
-        stop_for_good();
+        ag_recorder_turn_off();
         return;
     }
     ag_images_announce_again();

@@ -19,7 +19,7 @@ struct ag_thread;
 enum ag_recorder_state {
     AG_RECORDER_UNBORN = 0,  /* nobody started it */
     AG_RECORDER_ACTIVE = 1,
-    AG_RECORDER_STOPPED = 2, /* for good: the disk is full, no slot was free, the segment is damaged */
+    AG_RECORDER_OFF = 2, /* for good: no session, no slot was free, the segment is damaged, a child not to be followed */
 };
 
 /* What must be announced again in a forked child, because its trace is its own. */
@@ -46,7 +46,7 @@ enum { AG_MAX_ANNOUNCEMENTS = 8 };
 
 /* The recorder's globals, all of them. Written once before state becomes ACTIVE (release), but for what says otherwise. */
 struct ag_recorder {
-    _Atomic uint32_t state; /* enum ag_recorder_state */
+    _Atomic uint32_t state; /* enum ag_recorder_state; first: entry stubs in assembly look at it */
     uint32_t pid;
     struct ag_segment_header *header;
     struct ag_process_slot *slot;
@@ -64,7 +64,16 @@ struct ag_recorder {
     _Atomic uint32_t n_announcements;
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
 };
-extern struct ag_recorder ag_recorder;
+extern struct ag_recorder ag_recorder AG_HIDDEN;
+_Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2, "as the entry stubs have it");
+
+AG_FAST bool ag_recorder_is_active(void) {
+    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_ACTIVE;
+}
+
+AG_FAST bool ag_recorder_is_off(void) {
+    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_OFF;
+}
 
 /* Maps the segment, claims a slot, starts recording. 0 or negative errno (then the process goes on unrecorded).
  * Called once, from one thread, before any event. */
@@ -85,5 +94,8 @@ void ag_recorder_images_changed(void);
 /* Memory that the program took from the kernel or gave back; stack of the caller. */
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address, size_t bytes, int protection, int flags);
 void ag_record_unmap(uintptr_t address, size_t bytes);
+
+/* This process is not recorded, and will not be. */
+void ag_recorder_turn_off(void);
 
 #endif

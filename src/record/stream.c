@@ -34,8 +34,7 @@
 #include "raw_clock.h"
 
 static struct ag_thread absent_thread; /* gate ABSENT: what threads without a state point at; never written */
-__thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"), visibility("hidden"))) =
-    &absent_thread;
+__thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) = &absent_thread;
 
 static size_t state_bytes(void) {
     const size_t bytes = sizeof(struct ag_thread) + ag_recorder.walker_bytes;
@@ -253,10 +252,6 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
 
 /* ---- events that the fast path handed over --------------------------------------------------------------------------- */
 
-static bool is_active(void) {
-    return atomic_load_explicit(&ag_recorder.state, memory_order_acquire) == AG_RECORDER_ACTIVE;
-}
-
 static bool is_forked_child(void) {
     return (uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid;
 }
@@ -296,7 +291,7 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     if (thread->gate == AG_GATE_ABSENT) {
         if (is_forked_child()) {
             ag_recorder_child_start();
-            if (!is_active()) {
+            if (!ag_recorder_is_active()) {
                 return NULL;
             }
         }
@@ -320,9 +315,6 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
 }
 
 AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes, uint32_t via) {
-    if (!is_active()) {
-        return;
-    }
     bool can_walk = false;
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
     if (!thread) {
@@ -342,9 +334,6 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
 }
 
 AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
-    if (!is_active()) {
-        return;
-    }
     bool can_walk = false;
     const uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
     struct ag_thread *thread = usable_state(sp, &can_walk);

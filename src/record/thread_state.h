@@ -36,7 +36,7 @@ struct ag_thread {
 };
 
 /* Never NULL: threads without a state point at one whose gate is ABSENT. */
-extern __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
 /* Makes (or inherits from a dead thread) the calling thread's state. NULL: no memory, or recording has stopped. */
 struct ag_thread *ag_thread_begin(void);
