@@ -11,10 +11,15 @@
  *     no tick for WAIT_DEAD_NS                        nobody drains: grow to the end of the file instead
  *     the file's end, or no memory for it             lost, counted by the caller
  *
+ * Chunks are mapped in windows as they are needed, so that a host under RLIMIT_AS, or one that looks at its own size, sees
+ * 64 MiB of ours and not the whole file. The file is closed long since: a further window is made from the first, by mremap
+ * with an old size of 0, which maps the same shared file again.
+ *
  * A host thread is never blocked for longer than WAIT_ALIVE_NS by one event, and only while the collector is behind. */
 #include "chunk_supply.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/populate.h"
@@ -27,6 +32,52 @@ enum {
     WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1, /* then the ring grows after all: slow beats lost */
 };
 
+/* ---- windows ------------------------------------------------------------------------------------------------------- */
+
+/* mremap(2): old size 0 on a shared mapping makes a second mapping that begins at the same page of the file. So the new
+ * window begins one page early, at the last page of the window before it. */
+static unsigned char *map_window_after(unsigned char *before) {
+    enum { PAGE_BYTES = 4096 };
+    const long address = ag_syscall6(SYS_mremap, (long)(before + AG_WINDOW_BYTES - PAGE_BYTES), 0,
+                                     AG_WINDOW_BYTES + PAGE_BYTES, MREMAP_MAYMOVE, 0, 0);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    (void)ag_syscall3(SYS_madvise, address, AG_WINDOW_BYTES + PAGE_BYTES, MADV_DONTDUMP);
+    return (unsigned char *)address + PAGE_BYTES;
+}
+
+static unsigned char *window_at(uint32_t index) {
+    unsigned char *window = atomic_load_explicit(&ag_recorder.windows[index], memory_order_acquire);
+    if (window || index == 0) {
+        return window;
+    }
+    unsigned char *before = NULL;
+    for (uint32_t i = 0; i <= index; i++) { /* fill the gap too: each is made from the one before it */
+        window = atomic_load_explicit(&ag_recorder.windows[i], memory_order_acquire);
+        if (!window) {
+            window = map_window_after(before);
+            unsigned char *expected = NULL;
+            if (!window) {
+                return NULL;
+            }
+            if (!atomic_compare_exchange_strong_explicit(&ag_recorder.windows[i], &expected, window, memory_order_acq_rel,
+                                                         memory_order_acquire)) {
+                window = expected; /* another thread was first; ours stays mapped and unused: a race once in 64 MiB */
+            }
+        }
+        before = window;
+    }
+    return window;
+}
+
+static unsigned char *chunk_bytes_at(uint32_t index) {
+    unsigned char *window = window_at(index / AG_WINDOW_CHUNKS);
+    return window ? window + (size_t)(index % AG_WINDOW_CHUNKS) * AG_CHUNK_BYTES : NULL;
+}
+
+/* ---- the free list -------------------------------------------------------------------------------------------------- */
+
 static uint64_t monotonic_ns(void) {
     return ag_raw_clock(AG_CLOCK_MONOTONIC);
 }
@@ -35,7 +86,7 @@ static int64_t pop_free(struct ag_segment_header *header) {
     uint64_t head = atomic_load_explicit(&header->free_head, memory_order_acquire);
     for (;;) {
         const uint32_t index_plus_one = (uint32_t)head;
-        if (index_plus_one == 0 || index_plus_one > ag_recorder.n_chunks_mapped) {
+        if (index_plus_one == 0 || index_plus_one > ag_recorder.n_chunks) {
             return -1;
         }
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];
@@ -52,7 +103,7 @@ static int64_t pop_free(struct ag_segment_header *header) {
 static int64_t take_fresh(struct ag_segment_header *header) {
     uint32_t touched = atomic_load_explicit(&header->n_chunks_touched, memory_order_relaxed);
     do {
-        if (touched >= ag_recorder.n_chunks_mapped) {
+        if (touched >= ag_recorder.n_chunks) {
             return -1;
         }
     } while (!atomic_compare_exchange_weak_explicit(&header->n_chunks_touched, &touched, touched + 1,
@@ -113,7 +164,10 @@ int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_w
         return -EAGAIN;
     }
     struct ag_chunk_control *control = &ag_recorder.controls[index];
-    unsigned char *bytes = ag_recorder.chunks + (size_t)index * AG_CHUNK_BYTES;
+    unsigned char *bytes = chunk_bytes_at((uint32_t)index);
+    if (!bytes) {
+        return -ENOMEM;
+    }
     if (!atomic_load_explicit(&control->populated, memory_order_relaxed)) {
         if (!ag_populate(bytes, AG_CHUNK_BYTES)) {
             return -ENOMEM; /* the chunk stays taken and empty: the file's disk is full, there is no use for it */

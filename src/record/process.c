@@ -1,7 +1,7 @@
 /* process.c: how a process joins a session: mapping the segment, claiming a slot; and how a forked child starts over.
  *
  * 1. Joining. The live file is opened by path, mapped in three pieces (header with slots and controls; the slot's tree; the
- *    chunks) and closed at once: no descriptor of ours stays with the host. Under RLIMIT_AS fewer chunks are mapped.
+ *    first window of chunks) and closed at once: no descriptor of ours stays with the host.
  *
  * 2. A forked child has the mappings already. It claims a slot, keeps the family's tree (interning is content-addressed and
  *    lock-free, so relatives share it) and begins streams of its own; its trace starts with nothing allocated.
@@ -74,16 +74,14 @@ static int map_control_part(int fd) {
     return 0;
 }
 
-static int map_chunks(int fd) {
-    enum { FEWEST_CHUNKS = 64 };
-    for (uint32_t count = ag_recorder.header->n_chunks; count >= FEWEST_CHUNKS; count /= 4) {
-        ag_recorder.chunks = map_shared(fd, ag_recorder.header->chunks_offset, (uint64_t)count * AG_CHUNK_BYTES);
-        if (ag_recorder.chunks) {
-            ag_recorder.n_chunks_mapped = count;
-            return 0;
-        }
-    }
-    return -ENOMEM;
+static int map_first_window(int fd) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    const uint32_t reachable = AG_WINDOW_CHUNKS * AG_MAX_WINDOWS;
+    ag_recorder.n_chunks = header->n_chunks < reachable ? header->n_chunks : reachable;
+    const uint64_t bytes = (uint64_t)ag_recorder.n_chunks * AG_CHUNK_BYTES;
+    unsigned char *window = map_shared(fd, header->chunks_offset, bytes < AG_WINDOW_BYTES ? bytes : AG_WINDOW_BYTES);
+    atomic_store_explicit(&ag_recorder.windows[0], window, memory_order_release);
+    return window ? 0 : -ENOMEM;
 }
 
 static int map_private(size_t bytes, void **ret_memory) {
@@ -297,7 +295,7 @@ static int join_session(int fd) {
     if (r < 0) {
         return r;
     }
-    r = map_chunks(fd);
+    r = map_first_window(fd);
     if (r < 0) {
         return r;
     }

@@ -42,7 +42,12 @@ struct ag_announcement { /* one per adapter; static, never freed */
     size_t n_heaps, n_vias;
 };
 
-enum { AG_MAX_ANNOUNCEMENTS = 8 };
+enum {
+    AG_MAX_ANNOUNCEMENTS = 8,
+    AG_WINDOW_CHUNKS = 1024, /* 64 MiB: the soft limit of a session fits into the first */
+    AG_WINDOW_BYTES = AG_WINDOW_CHUNKS * AG_CHUNK_BYTES,
+    AG_MAX_WINDOWS = 64, /* 4 GiB */
+};
 
 /* The recorder's globals, all of them. Written once before state becomes ACTIVE (release), but for what says otherwise. */
 struct ag_recorder {
@@ -52,8 +57,8 @@ struct ag_recorder {
     struct ag_process_slot *slot;
     uint32_t slot_index, slot_generation;
     struct ag_chunk_control *controls;
-    unsigned char *chunks;
-    uint32_t n_chunks_mapped; /* chunks [0, this) are inside our mapping: fewer than the file's under RLIMIT_AS */
+    _Atomic(unsigned char *) windows[AG_MAX_WINDOWS]; /* of chunks, mapped as needed, the first at start (chunk_supply.c) */
+    uint32_t n_chunks;                                /* that windows can reach */
     unsigned char *slots;
     void *tree;
     struct ag_unwind_space *space;
