@@ -1,4 +1,5 @@
-/* lifecycle.c: the moments of a process that the recorder must not miss: fork, the ends, and objects that go. */
+/* lifecycle.c: the moments of a process that the recorder must not miss: fork, the ends, and
+ * objects that go. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,7 +12,8 @@ AG_EXPORT void _Exit(int status);
 AG_EXPORT void quick_exit(int status);
 AG_EXPORT int dlclose(void *handle);
 
-/* So that a child that never allocates has a trace too; one made in another way is noticed at its first event. */
+/* So that a child that never allocates has a trace too; one made in another way is noticed at its
+ * first event. */
 pid_t fork(void) {
     ag_libc_start();
     const pid_t pid = ag_next.fork();
@@ -43,8 +45,8 @@ void quick_exit(int status) {
     __builtin_unreachable();
 }
 
-/* dlopen needs no hook, and would suffer from one: it looks at its caller for RUNPATH. New objects are found when a stack
- * first goes through them. */
+/* dlopen needs no hook, and would suffer from one: it looks at its caller for RUNPATH. New objects
+ * are found when a stack first goes through them. */
 int dlclose(void *handle) {
     ag_libc_start();
     const int r = ag_next.dlclose(handle);

@@ -1,8 +1,10 @@
-/* malloc_family.c: malloc and its relatives: the host's function does the work, the recorder is told.
+/* malloc_family.c: malloc and its relatives: the host's function does the work, the recorder is
+ * told.
  *
- * Order (design.md 5): an alloc is told after the host's function, a free before it, so no other thread can be told of an
- * address while this one still holds it. realloc is both: a free told before, an alloc after; when it fails, the free is
- * taken back. What is counted: sizes as asked for; free(NULL) and failed calls are nothing. */
+ * Order (design.md 5): an alloc is told after the host's function, a free before it, so no other
+ * thread can be told of an address while this one still holds it. realloc is both: a free told
+ * before, an alloc after; when it fails, the free is taken back. What is counted: sizes as asked
+ * for; free(NULL) and failed calls are nothing. */
 #include <errno.h>
 
 #include "next.h"
@@ -15,11 +17,13 @@ void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_memalign(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_aligned_alloc(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
-int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const uintptr_t *sp,
+                      uintptr_t rbp);
 void *ag_valloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 
-AG_FAST void *tell_alloc(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp, uintptr_t rbp) {
+AG_FAST void *tell_alloc(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
+                         uintptr_t rbp) {
     if (AG_LIKELY(block != NULL)) {
         ag_record_alloc_fast(sp, rbp, (uintptr_t)block, bytes, via);
     }
@@ -34,7 +38,8 @@ void *ag_calloc(size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) 
     return tell_alloc(ag_next.calloc(count, bytes), count * bytes, VIA_CALLOC, sp, rbp);
 }
 
-AG_FAST void *reallocate(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp, uintptr_t rbp) {
+AG_FAST void *reallocate(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
+                         uintptr_t rbp) {
     if (block == NULL) {
         return tell_alloc(ag_next.realloc(NULL, bytes), bytes, via, sp, rbp);
     }
@@ -70,10 +75,12 @@ void *ag_aligned_alloc(size_t alignment, size_t bytes, const uintptr_t *sp, uint
     return tell_alloc(ag_next.aligned_alloc(alignment, bytes), bytes, VIA_ALIGNED_ALLOC, sp, rbp);
 }
 
-int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const uintptr_t *sp,
+                      uintptr_t rbp) {
     const int r = ag_next.posix_memalign(ret_block, alignment, bytes);
     if (r == 0) {
-        (void)tell_alloc(*ret_block, bytes, VIA_POSIX_MEMALIGN, sp, rbp); /* NULL for 0 bytes is nothing */
+        (void)tell_alloc(*ret_block, bytes, VIA_POSIX_MEMALIGN, sp,
+                         rbp); /* NULL for 0 bytes is nothing */
     }
     return r;
 }
@@ -88,7 +95,9 @@ void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     return tell_alloc(ag_next.pvalloc(bytes), bytes, VIA_PVALLOC, sp, rbp);
 }
 
-/* ---- free ---------------------------------------------------------------------------------------------------------- */
+/* ---- free
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 AG_EXPORT void free(void *block);
 AG_EXPORT void cfree(void *block);

@@ -1,17 +1,19 @@
-/* mappings.c: mmap, munmap, mremap, brk, sbrk as the program calls them. What malloc itself maps does not come this way
- * (libc calls its own inside), so nothing is counted twice. */
+/* mappings.c: mmap, munmap, mremap, brk, sbrk as the program calls them. What malloc itself maps
+ * does not come this way (libc calls its own inside), so nothing is counted twice. */
 #include <stdarg.h>
 #include <sys/mman.h>
 
 #include "next.h"
 #include "record/recorder.h"
 
-/* Rare calls: the frame of this function is where the walk starts, and it has a frame of its own to take sp from. */
+/* Rare calls: the frame of this function is where the walk starts, and it has a frame of its own to
+ * take sp from. */
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
 AG_EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
-AG_EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+AG_EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd,
+                       off_t offset);
 AG_EXPORT int munmap(void *address, size_t bytes);
 AG_EXPORT void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...);
 AG_EXPORT int brk(void *end);
@@ -21,23 +23,27 @@ void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t
     ag_libc_start();
     void *mapped = ag_next.mmap(address, bytes, protection, flags, fd, offset);
     if (mapped != MAP_FAILED) {
-        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, bytes, protection, flags);
+        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, bytes, protection,
+                      flags);
     }
     return mapped;
 }
 
 void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
     ag_libc_start();
-    void *mapped = ag_next.mmap(address, bytes, protection, flags, fd, offset); /* off_t has 64 bits on x86-64 */
+    void *mapped = ag_next.mmap(address, bytes, protection, flags, fd,
+                                offset); /* off_t has 64 bits on x86-64 */
     if (mapped != MAP_FAILED) {
-        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, bytes, protection, flags);
+        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, bytes, protection,
+                      flags);
     }
     return mapped;
 }
 
 int munmap(void *address, size_t bytes) {
     ag_libc_start();
-    ag_record_unmap((uintptr_t)address, bytes); /* before: another thread may get the place at once */
+    ag_record_unmap((uintptr_t)address,
+                    bytes); /* before: another thread may get the place at once */
     return ag_next.munmap(address, bytes);
 }
 
@@ -55,7 +61,8 @@ void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...) {
     return mapped;
 }
 
-static void tell_break(const uintptr_t *sp, uintptr_t rbp, enum ag_libc_via via, uintptr_t before, uintptr_t after) {
+static void tell_break(const uintptr_t *sp, uintptr_t rbp, enum ag_libc_via via, uintptr_t before,
+                       uintptr_t after) {
     if (after > before) {
         ag_record_map(sp, rbp, via, before, after - before, PROT_READ | PROT_WRITE, 0);
     } else if (after < before) {
@@ -77,7 +84,8 @@ void *sbrk(intptr_t increment) {
     ag_libc_start();
     void *before = ag_next.sbrk(increment);
     if (before != (void *)-1 && increment != 0) {
-        tell_break(CALLER_SP(), CALLER_RBP(), VIA_SBRK, (uintptr_t)before, (uintptr_t)before + (uintptr_t)increment);
+        tell_break(CALLER_SP(), CALLER_RBP(), VIA_SBRK, (uintptr_t)before,
+                   (uintptr_t)before + (uintptr_t)increment);
     }
     return before;
 }

@@ -12,21 +12,22 @@ enum ag_libc_heap { HEAP_MALLOC = 0, HEAP_NEW = 1, HEAP_MAPPINGS = 2 };
 
 enum ag_libc_via {
 #define AG_VIA(NAME, text, heap) VIA_##NAME,
-#include "functions.def"
+#include "vias.def"
 #undef AG_VIA
     VIA_COUNT
 };
 
-/* Filled by ag_libc_start. Before that, the pointers that early code calls are functions that start first. */
+/* Filled by ag_libc_start. Before that, the pointers that early code calls are functions that start
+ * first. */
 struct ag_next_functions {
 #define AG_NEXT(function, result, arguments) result(*function) arguments;
-#include "functions.def"
+#include "next_functions.def"
 #undef AG_NEXT
 };
 extern struct ag_next_functions ag_next AG_HIDDEN;
 
-/* Finds the next functions and starts recording, once; later calls return at once. Runs before main, often inside the
- * first malloc of a constructor that comes before ours. */
+/* Finds the next functions and starts recording, once; later calls return at once. Runs before
+ * main, often inside the first malloc of a constructor that comes before ours. */
 void ag_libc_start(void);
 
 #endif

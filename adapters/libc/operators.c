@@ -1,14 +1,16 @@
-/* operators.c: the C++ operators new and delete, as allocation functions of their own where a program imports them.
+/* operators.c: the C++ operators new and delete, as allocation functions of their own where a
+ * program imports them.
  *
- * Without this file a C++ program's blocks are all malloc's, called by operator new. With it they carry the operator as
- * their via, and a heap of their own.
+ * Without this file a C++ program's blocks are all malloc's, called by operator new. With it they
+ * carry the operator as their via, and a heap of their own.
  *
- * When may we answer instead of the operator behind ours? When that one is known to be malloc and a check: libstdc++'s and
- * libc++'s, and operators that live in the object whose malloc is called anyway (tcmalloc, jemalloc, mimalloc as
- * libraries). Then the block comes from the host's malloc directly: no operator calls our malloc, nothing is told twice. If
- * malloc fails, the host's operator is called after all: the new handler, the retry and the throw are its business, and no
- * exception ever passes through a frame of ours (tail calls). Any other operator is a program's own: it is called, and what
- * it allocates inside is told as what it is.
+ * When may we answer instead of the operator behind ours? When that one is known to be malloc and a
+ * check: libstdc++'s and libc++'s, and operators that live in the object whose malloc is called
+ * anyway (tcmalloc, jemalloc, mimalloc as libraries). Then the block comes from the host's malloc
+ * directly: no operator calls our malloc, nothing is told twice. If malloc fails, the host's
+ * operator is called after all: the new handler, the retry and the throw are its business, and no
+ * exception ever passes through a frame of ours (tail calls). Any other operator is a program's
+ * own: it is called, and what it allocates inside is told as what it is.
  *
  * The operators are looked up at their first call: libstdc++ may arrive with a plugin. */
 #include <stdatomic.h>
@@ -69,7 +71,8 @@ AG_COLD static int look_up(struct operator_behind *behind) {
     const void *self = (const void *)(uintptr_t)ag_libc_start;
     struct ag_symbol_place place, malloc_place;
     if (!ag_symbol_find(behind->name, AG_SYMBOL_NEXT, self, &place)) {
-        /* Nobody defines it: a program that calls it all the same could not have been linked. Ours does malloc's work. */
+        /* Nobody defines it: a program that calls it all the same could not have been linked. Ours
+         * does malloc's work. */
         atomic_store_explicit(&behind->kind, OPERATOR_IS_MALLOC, memory_order_release);
         return OPERATOR_IS_MALLOC;
     }
@@ -93,7 +96,9 @@ AG_FAST void *address_of(struct operator_behind *behind) {
     return atomic_load_explicit(&behind->address, memory_order_relaxed);
 }
 
-/* ---- new ----------------------------------------------------------------------------------------------------------- */
+/* ---- new
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Called from entry_x86_64.S. */
 void *ag_new(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
@@ -102,12 +107,14 @@ void *ag_new_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr
 void *ag_new_array_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp);
 void *ag_new_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp);
 void *ag_new_array_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp);
+void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp,
+                             uintptr_t rbp);
+void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag,
+                                   const uintptr_t *sp, uintptr_t rbp);
 
 /* The block, told; NULL: ask the operator behind. */
-AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
-                        uintptr_t rbp) {
+AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_libc_via via,
+                        const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
         return NULL;
     }
@@ -119,8 +126,8 @@ AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_li
 }
 
 /* As libstdc++ does it: alignment of a pointer at least, size rounded up to it. */
-AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, size_t alignment, enum ag_libc_via via,
-                                const uintptr_t *sp, uintptr_t rbp) {
+AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, size_t alignment,
+                                enum ag_libc_via via, const uintptr_t *sp, uintptr_t rbp) {
     const bool is_power_of_two = alignment && (alignment & (alignment - 1)) == 0;
     if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC || !is_power_of_two)) {
         return NULL;
@@ -154,38 +161,53 @@ void *ag_new_array(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
 
 void *ag_new_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
     void *block = new_block(&behind_new_nothrow, bytes, VIA_NEW, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block : ((new_nothrow_fn *)address_of(&behind_new_nothrow))(bytes, tag);
+    return AG_LIKELY(block != NULL)
+               ? block
+               : ((new_nothrow_fn *)address_of(&behind_new_nothrow))(bytes, tag);
 }
 
 void *ag_new_array_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
     void *block = new_block(&behind_new_array_nothrow, bytes, VIA_NEW_ARRAY, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block : ((new_nothrow_fn *)address_of(&behind_new_array_nothrow))(bytes, tag);
+    return AG_LIKELY(block != NULL)
+               ? block
+               : ((new_nothrow_fn *)address_of(&behind_new_array_nothrow))(bytes, tag);
 }
 
 void *ag_new_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp) {
     void *block = new_aligned_block(&behind_new_aligned, bytes, alignment, VIA_NEW, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block : ((new_aligned_fn *)address_of(&behind_new_aligned))(bytes, alignment);
+    return AG_LIKELY(block != NULL)
+               ? block
+               : ((new_aligned_fn *)address_of(&behind_new_aligned))(bytes, alignment);
 }
 
 void *ag_new_array_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp) {
-    void *block = new_aligned_block(&behind_new_array_aligned, bytes, alignment, VIA_NEW_ARRAY, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block
-                                    : ((new_aligned_fn *)address_of(&behind_new_array_aligned))(bytes, alignment);
+    void *block =
+        new_aligned_block(&behind_new_array_aligned, bytes, alignment, VIA_NEW_ARRAY, sp, rbp);
+    return AG_LIKELY(block != NULL)
+               ? block
+               : ((new_aligned_fn *)address_of(&behind_new_array_aligned))(bytes, alignment);
 }
 
-void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
+void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp,
+                             uintptr_t rbp) {
     struct operator_behind *behind = &behind_new_aligned_nothrow;
     void *block = new_aligned_block(behind, bytes, alignment, VIA_NEW, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
+    return AG_LIKELY(block != NULL)
+               ? block
+               : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
 }
 
-void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
+void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag,
+                                   const uintptr_t *sp, uintptr_t rbp) {
     struct operator_behind *behind = &behind_new_array_aligned_nothrow;
     void *block = new_aligned_block(behind, bytes, alignment, VIA_NEW_ARRAY, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
+    return AG_LIKELY(block != NULL)
+               ? block
+               : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
 }
 
-/* ---- delete: the same function under many names; what differs is only which operator stands behind ------------------ */
+/* ---- delete: the same function under many names; what differs is only which operator stands
+ * behind ------------------ */
 
 AG_FAST bool delete_block(struct operator_behind *behind, void *block, enum ag_libc_via via) {
     if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
@@ -199,25 +221,29 @@ AG_FAST bool delete_block(struct operator_behind *behind, void *block, enum ag_l
 }
 
 /* The names are the C++ ABI's. PARAMETERS and ARGUMENTS come in parentheses. */
-#define DELETE(symbol, behind, via, parameters, arguments)                                                             \
-    AG_EXPORT void symbol parameters;                                                                                  \
-    void symbol parameters {                                                                                           \
-        if (AG_UNLIKELY(!delete_block(&(behind), block, via))) {                                                       \
-            ((void(*) parameters)address_of(&(behind)))arguments;                                                      \
-        }                                                                                                              \
+#define DELETE(symbol, behind, via, parameters, arguments)         \
+    AG_EXPORT void symbol parameters;                              \
+    void symbol parameters {                                       \
+        if (AG_UNLIKELY(!delete_block(&(behind), block, via))) {   \
+            ((void(*) parameters)address_of(&(behind))) arguments; \
+        }                                                          \
     }
 
 DELETE(_ZdlPv, behind_delete, VIA_NEW, (void *block), (block))
 DELETE(_ZdaPv, behind_delete_array, VIA_NEW_ARRAY, (void *block), (block))
 DELETE(_ZdlPvm, behind_delete_sized, VIA_NEW, (void *block, size_t bytes), (block, bytes))
-DELETE(_ZdaPvm, behind_delete_array_sized, VIA_NEW_ARRAY, (void *block, size_t bytes), (block, bytes))
-DELETE(_ZdlPvRKSt9nothrow_t, behind_delete_nothrow, VIA_NEW, (void *block, const void *tag), (block, tag))
-DELETE(_ZdaPvRKSt9nothrow_t, behind_delete_array_nothrow, VIA_NEW_ARRAY, (void *block, const void *tag), (block, tag))
-DELETE(_ZdlPvSt11align_val_t, behind_delete_aligned, VIA_NEW, (void *block, size_t alignment), (block, alignment))
-DELETE(_ZdaPvSt11align_val_t, behind_delete_array_aligned, VIA_NEW_ARRAY, (void *block, size_t alignment),
+DELETE(_ZdaPvm, behind_delete_array_sized, VIA_NEW_ARRAY, (void *block, size_t bytes),
+       (block, bytes))
+DELETE(_ZdlPvRKSt9nothrow_t, behind_delete_nothrow, VIA_NEW, (void *block, const void *tag),
+       (block, tag))
+DELETE(_ZdaPvRKSt9nothrow_t, behind_delete_array_nothrow, VIA_NEW_ARRAY,
+       (void *block, const void *tag), (block, tag))
+DELETE(_ZdlPvSt11align_val_t, behind_delete_aligned, VIA_NEW, (void *block, size_t alignment),
        (block, alignment))
-DELETE(_ZdlPvmSt11align_val_t, behind_delete_sized_aligned, VIA_NEW, (void *block, size_t bytes, size_t alignment),
-       (block, bytes, alignment))
+DELETE(_ZdaPvSt11align_val_t, behind_delete_array_aligned, VIA_NEW_ARRAY,
+       (void *block, size_t alignment), (block, alignment))
+DELETE(_ZdlPvmSt11align_val_t, behind_delete_sized_aligned, VIA_NEW,
+       (void *block, size_t bytes, size_t alignment), (block, bytes, alignment))
 DELETE(_ZdaPvmSt11align_val_t, behind_delete_array_sized_aligned, VIA_NEW_ARRAY,
        (void *block, size_t bytes, size_t alignment), (block, bytes, alignment))
 DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, behind_delete_aligned_nothrow, VIA_NEW,

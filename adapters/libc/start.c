@@ -1,11 +1,13 @@
-/* start.c: finding the functions behind ours and switching the recorder on, at the first call of anything.
+/* start.c: finding the functions behind ours and switching the recorder on, at the first call of
+ * anything.
  *
- * The agent's own constructor is not early enough: libraries that it does not depend on may be initialised before it and
- * allocate (libstdc++ takes 72,704 bytes for emergencies). So the pointers in ag_next begin as functions that start the
- * agent and then call on; after the start they are the host's own functions and nothing of this is left in the way.
+ * The agent's own constructor is not early enough: libraries that it does not depend on may be
+ * initialised before it and allocate (libstdc++ takes 72,704 bytes for emergencies). So the
+ * pointers in ag_next begin as functions that start the agent and then call on; after the start
+ * they are the host's own functions and nothing of this is left in the way.
  *
- * Finding the next functions calls only dl_iterate_phdr, which does not allocate. A process whose environment names no
- * session gets the pointers and no recorder. */
+ * Finding the next functions calls only dl_iterate_phdr, which does not allocate. A process whose
+ * environment names no session gets the pointers and no recorder. */
 #include "next.h"
 
 #include <errno.h>
@@ -19,8 +21,9 @@
 extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
 
 /* The slots of entry_x86_64.S. */
-#define ASSERT_SLOT(function, slot)                                                                                    \
-    _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), "as entry_x86_64.S has it")
+#define ASSERT_SLOT(function, slot)                                            \
+    _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), \
+                   "as entry_x86_64.S has it")
 ASSERT_SLOT(malloc, 0);
 ASSERT_SLOT(calloc, 1);
 ASSERT_SLOT(realloc, 2);
@@ -33,22 +36,27 @@ ASSERT_SLOT(pvalloc, 8);
 static const struct ag_heap_definition heaps[] = {
     {.heap = HEAP_MALLOC, .name = "malloc", .allocator = "malloc", .runtime = "libc"},
     {.heap = HEAP_NEW, .name = "operator new", .allocator = "new", .runtime = "libc"},
-    {.heap = HEAP_MAPPINGS, .name = "mmap", .allocator = "mmap", .runtime = "libc", .is_backing = 1},
+    {.heap = HEAP_MAPPINGS,
+     .name = "mmap",
+     .allocator = "mmap",
+     .runtime = "libc",
+     .is_backing = 1},
 };
 static const struct ag_via_definition vias[] = {
 #define AG_VIA(NAME, text, heap_id) {.via = VIA_##NAME, .heap = heap_id, .name = text},
-#include "functions.def"
+#include "vias.def"
 #undef AG_VIA
 };
 static struct ag_runtime_definition runtime = {.name = "libc", .note = "", .is_hooked = true};
 
 static void find_next_functions(void) {
     struct ag_symbol_place place;
-#define AG_NEXT(function, result, arguments)                                                                           \
-    ag_next.function = ag_symbol_find(#function, AG_SYMBOL_NEXT, (const void *)(uintptr_t)ag_libc_start, &place)       \
-                           ? (result(*) arguments)(uintptr_t)place.address                                             \
-                           : NULL;
-#include "functions.def"
+#define AG_NEXT(function, result, arguments)                                                      \
+    ag_next.function =                                                                            \
+        ag_symbol_find(#function, AG_SYMBOL_NEXT, (const void *)(uintptr_t)ag_libc_start, &place) \
+            ? (result(*) arguments)(uintptr_t)place.address                                       \
+            : NULL;
+#include "next_functions.def"
 #undef AG_NEXT
 }
 
@@ -88,7 +96,8 @@ __attribute__((destructor)) static void note_the_exit(void) {
     ag_recorder_exiting();
 }
 
-/* ---- before the start: start, then call on ------------------------------------------------------------------------- */
+/* ---- before the start: start, then call on
+ * ------------------------------------------------------------------------- */
 
 static void *first_malloc(size_t bytes) {
     ag_libc_start();

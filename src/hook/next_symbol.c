@@ -1,8 +1,10 @@
-/* next_symbol.c: walks the loader's objects in load order and asks each one's hash table for a name.
+/* next_symbol.c: walks the loader's objects in load order and asks each one's hash table for a
+ * name.
  *
- * Load order is the global scope's order for everything loaded at start; an object that came by dlopen stands later, which
- * is right for "any other object's definition" too (libstdc++ may first arrive with a plugin). Versions are not compared:
- * the default version is the first non-hidden one, and of the functions we ask for no object has two. */
+ * Load order is the global scope's order for everything loaded at start; an object that came by
+ * dlopen stands later, which is right for "any other object's definition" too (libstdc++ may first
+ * arrive with a plugin). Versions are not compared: the default version is the first non-hidden
+ * one, and of the functions we ask for no object has two. */
 #include "next_symbol.h"
 
 #include <elf.h>
@@ -10,11 +12,11 @@
 #include <string.h>
 
 struct dynamic_tables {
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
     const uint32_t *gnu_hash;
     const uint32_t *sysv_hash;
-    const ElfW(Half) *versions;
+    const ElfW(Half) * versions;
 };
 
 struct search {
@@ -58,7 +60,8 @@ static bool is_match(const struct dynamic_tables *tables, uint32_t index, const 
     return strcmp(tables->strings + symbol->st_name, name) == 0;
 }
 
-/* DT_GNU_HASH: | n_buckets | first symbol | bloom words | bloom shift | bloom[] | buckets[] | chains[] | */
+/* DT_GNU_HASH: | n_buckets | first symbol | bloom words | bloom shift | bloom[] | buckets[] |
+ * chains[] | */
 static uint32_t find_by_gnu_hash(const struct dynamic_tables *tables, const struct search *search) {
     const uint32_t n_buckets = tables->gnu_hash[0], first = tables->gnu_hash[1];
     const uint32_t bloom_words = tables->gnu_hash[2];
@@ -82,7 +85,8 @@ static uint32_t find_by_gnu_hash(const struct dynamic_tables *tables, const stru
     }
 }
 
-static uint32_t find_by_sysv_hash(const struct dynamic_tables *tables, const struct search *search) {
+static uint32_t find_by_sysv_hash(const struct dynamic_tables *tables,
+                                  const struct search *search) {
     const uint32_t n_buckets = tables->sysv_hash[0];
     const uint32_t *buckets = tables->sysv_hash + 2, *chains = buckets + n_buckets;
     if (n_buckets == 0) {
@@ -96,7 +100,8 @@ static uint32_t find_by_sysv_hash(const struct dynamic_tables *tables, const str
     return 0;
 }
 
-/* The loader has added the bias to the pointers of most objects' dynamic sections, but not of the vdso's. */
+/* The loader has added the bias to the pointers of most objects' dynamic sections, but not of the
+ * vdso's. */
 static const void *dynamic_pointer(const struct dl_phdr_info *info, uintptr_t value) {
     return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
 }
@@ -138,7 +143,8 @@ static bool read_tables(const struct dl_phdr_info *info, struct dynamic_tables *
 static bool object_contains(const struct dl_phdr_info *info, uintptr_t address) {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD && address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
+        if (segment->p_type == PT_LOAD &&
+            address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
             return true;
         }
     }
@@ -160,7 +166,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     if (!read_tables(info, &tables)) {
         return 0;
     }
-    const uint32_t index = tables.gnu_hash ? find_by_gnu_hash(&tables, search) : find_by_sysv_hash(&tables, search);
+    const uint32_t index =
+        tables.gnu_hash ? find_by_gnu_hash(&tables, search) : find_by_sysv_hash(&tables, search);
     if (index == 0) {
         return 0;
     }
@@ -185,7 +192,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *self, struct ag_symbol_place *ret_place) {
+bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *self,
+                    struct ag_symbol_place *ret_place) {
     struct search search = {
         .name = name,
         .gnu_hash = gnu_hash_of(name),
@@ -194,7 +202,8 @@ bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *se
         .self = (uintptr_t)self,
         .is_first_object = true,
     };
-    (void)dl_iterate_phdr(visit_object, &search); /* its result is ours: found or not stands in the search */
+    (void)dl_iterate_phdr(visit_object,
+                          &search); /* its result is ours: found or not stands in the search */
     if (!search.has_answer && !search.has_fallback) {
         return false;
     }

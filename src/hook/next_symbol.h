@@ -1,7 +1,8 @@
 /* next_symbol.h: what dlsym(RTLD_NEXT, ...) answers, without calling dlsym.
  *
- * dlsym may allocate, takes the loader's big lock and was bound to a new version in glibc 2.34. The tables it reads are
- * in memory anyway (PT_DYNAMIC: symbol table, string table, GNU or SysV hash), so this file reads them itself. */
+ * dlsym may allocate, takes the loader's big lock and was bound to a new version in glibc 2.34. The
+ * tables it reads are in memory anyway (PT_DYNAMIC: symbol table, string table, GNU or SysV hash),
+ * so this file reads them itself. */
 #ifndef AG_NEXT_SYMBOL_H
 #define AG_NEXT_SYMBOL_H
 
@@ -12,19 +13,23 @@
 enum { AG_SYMBOL_IMAGE_NAME_BYTES = 256 };
 
 struct ag_symbol_place {
-    void *address;       /* NULL: not found */
-    uintptr_t bias;      /* load bias of the object that defines it */
-    bool in_executable;  /* the main program itself defines it */
-    char image_name[AG_SYMBOL_IMAGE_NAME_BYTES]; /* path as the loader knows it, cut when longer; "" for the program */
+    void *address;                               /* NULL: not found */
+    uintptr_t bias;                              /* load bias of the object that defines it */
+    bool in_executable;                          /* the main program itself defines it */
+    char image_name[AG_SYMBOL_IMAGE_NAME_BYTES]; /* path as the loader knows it, cut when longer; ""
+                                                    for the program */
 };
 
 enum ag_symbol_scope {
     AG_SYMBOL_FIRST, /* the first definition in load order: what a call binds to */
-    AG_SYMBOL_NEXT,  /* the first definition behind the object that contains `self`; else any other object's */
+    AG_SYMBOL_NEXT,  /* the first definition behind the object that contains `self`; else any other
+                        object's */
 };
 
-/* Finds a defined function symbol. `self` is an address inside the calling object. Takes the loader's list lock for a moment
- * (dl_iterate_phdr): hold none of your own. Never allocates. Returns whether it was found. */
-bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *self, struct ag_symbol_place *ret_place);
+/* Finds a defined function symbol. `self` is an address inside the calling object. Takes the
+ * loader's list lock for a moment (dl_iterate_phdr): hold none of your own. Never allocates.
+ * Returns whether it was found. */
+bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *self,
+                    struct ag_symbol_place *ret_place);
 
 #endif

@@ -1,21 +1,23 @@
 /* chunk_supply.c: the lock-free free list of chunks, and back pressure.
  *
- * The list is a stack in the header: tag:32 | index+1:32. The tag changes at each pop and push, so a chunk that was popped
- * and pushed again between a reader's load and its compare-and-swap (ABA) makes the swap fail. LIFO: the chunk given back
- * last is the one most likely still in the cache.
+ * The list is a stack in the header: tag:32 | index+1:32. The tag changes at each pop and push, so
+ * a chunk that was popped and pushed again between a reader's load and its compare-and-swap (ABA)
+ * makes the swap fail. LIFO: the chunk given back last is the one most likely still in the cache.
  *
  * How long a thread waits when the list is empty:
  *
  *     chunks in use < soft limit + one per stream     take a fresh chunk at once
- *     the collector lives (its tick moves)            sleep 50 us and look again, up to WAIT_ALIVE_NS
- *     no tick for WAIT_DEAD_NS                        nobody drains: grow to the end of the file instead
- *     the file's end, or no memory for it             lost, counted by the caller
+ *     the collector lives (its tick moves)            sleep 50 us and look again, up to
+ * WAIT_ALIVE_NS no tick for WAIT_DEAD_NS                        nobody drains: grow to the end of
+ * the file instead the file's end, or no memory for it             lost, counted by the caller
  *
- * Chunks are mapped in windows as they are needed, so that a host under RLIMIT_AS, or one that looks at its own size, sees
- * 64 MiB of ours and not the whole file. The file is closed long since: a further window is made from the first, by mremap
- * with an old size of 0, which maps the same shared file again.
+ * Chunks are mapped in windows as they are needed, so that a host under RLIMIT_AS, or one that
+ * looks at its own size, sees 64 MiB of ours and not the whole file. The file is closed long since:
+ * a further window is made from the first, by mremap with an old size of 0, which maps the same
+ * shared file again.
  *
- * A host thread is never blocked for longer than WAIT_ALIVE_NS by one event, and only while the collector is behind. */
+ * A host thread is never blocked for longer than WAIT_ALIVE_NS by one event, and only while the
+ * collector is behind. */
 #include "chunk_supply.h"
 
 #include <errno.h>
@@ -28,14 +30,18 @@
 
 enum {
     POLL_NS = 50 * 1000,
-    WAIT_DEAD_NS = 300 * 1000 * 1000,          /* the collector bumps the tick every ms: 300 without one is death or SIGSTOP */
+    WAIT_DEAD_NS =
+        300 * 1000 *
+        1000, /* the collector bumps the tick every ms: 300 without one is death or SIGSTOP */
     WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1, /* then the ring grows after all: slow beats lost */
 };
 
-/* ---- windows ------------------------------------------------------------------------------------------------------- */
+/* ---- windows
+ * -------------------------------------------------------------------------------------------------------
+ */
 
-/* mremap(2): old size 0 on a shared mapping makes a second mapping that begins at the same page of the file. So the new
- * window begins one page early, at the last page of the window before it. */
+/* mremap(2): old size 0 on a shared mapping makes a second mapping that begins at the same page of
+ * the file. So the new window begins one page early, at the last page of the window before it. */
 static unsigned char *map_window_after(unsigned char *before) {
     enum { PAGE_BYTES = 4096 };
     const long address = ag_syscall6(SYS_mremap, (long)(before + AG_WINDOW_BYTES - PAGE_BYTES), 0,
@@ -53,7 +59,8 @@ static unsigned char *window_at(uint32_t index) {
         return window;
     }
     unsigned char *before = NULL;
-    for (uint32_t i = 0; i <= index; i++) { /* fill the gap too: each is made from the one before it */
+    for (uint32_t i = 0; i <= index;
+         i++) { /* fill the gap too: each is made from the one before it */
         window = atomic_load_explicit(&ag_recorder.windows[i], memory_order_acquire);
         if (!window) {
             window = map_window_after(before);
@@ -61,9 +68,11 @@ static unsigned char *window_at(uint32_t index) {
             if (!window) {
                 return NULL;
             }
-            if (!atomic_compare_exchange_strong_explicit(&ag_recorder.windows[i], &expected, window, memory_order_acq_rel,
+            if (!atomic_compare_exchange_strong_explicit(&ag_recorder.windows[i], &expected, window,
+                                                         memory_order_acq_rel,
                                                          memory_order_acquire)) {
-                window = expected; /* another thread was first; ours stays mapped and unused: a race once in 64 MiB */
+                window = expected; /* another thread was first; ours stays mapped and unused: a race
+                                      once in 64 MiB */
             }
         }
         before = window;
@@ -76,7 +85,9 @@ static unsigned char *chunk_bytes_at(uint32_t index) {
     return window ? window + (size_t)(index % AG_WINDOW_CHUNKS) * AG_CHUNK_BYTES : NULL;
 }
 
-/* ---- the free list -------------------------------------------------------------------------------------------------- */
+/* ---- the free list
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t monotonic_ns(void) {
     return ag_raw_clock(AG_CLOCK_MONOTONIC);
@@ -92,9 +103,10 @@ static int64_t pop_free(struct ag_segment_header *header) {
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];
         const uint32_t next = atomic_load_explicit(&control->next_free, memory_order_relaxed);
         const uint64_t replacement = ((head >> 32) + 1) << 32 | next;
-        /* acquire: pairs with the collector's release when it pushed; the chunk is ours to overwrite */
-        if (atomic_compare_exchange_weak_explicit(&header->free_head, &head, replacement, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
+        /* acquire: pairs with the collector's release when it pushed; the chunk is ours to
+         * overwrite */
+        if (atomic_compare_exchange_weak_explicit(&header->free_head, &head, replacement,
+                                                  memory_order_acq_rel, memory_order_acquire)) {
             return index_plus_one - 1;
         }
     }
@@ -106,14 +118,16 @@ static int64_t take_fresh(struct ag_segment_header *header) {
         if (touched >= ag_recorder.n_chunks) {
             return -1;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&header->n_chunks_touched, &touched, touched + 1,
-                                                    memory_order_acq_rel, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&header->n_chunks_touched, &touched,
+                                                    touched + 1, memory_order_acq_rel,
+                                                    memory_order_relaxed));
     return touched;
 }
 
 static bool may_grow(const struct ag_segment_header *header) {
     const uint32_t in_use = atomic_load_explicit(&header->n_chunks_in_use, memory_order_relaxed);
-    const uint32_t streams = atomic_load_explicit(&ag_recorder.slot->n_streams, memory_order_relaxed);
+    const uint32_t streams =
+        atomic_load_explicit(&ag_recorder.slot->n_streams, memory_order_relaxed);
     return in_use < header->soft_chunks + streams;
 }
 
@@ -121,14 +135,17 @@ static bool may_grow(const struct ag_segment_header *header) {
 static int64_t wait_for_chunk(struct ag_segment_header *header) {
     const struct timespec poll = {.tv_nsec = POLL_NS};
     const uint64_t start = monotonic_ns();
-    uint64_t last_tick = atomic_load_explicit(&header->tick, memory_order_relaxed), last_move = start;
+    uint64_t last_tick = atomic_load_explicit(&header->tick, memory_order_relaxed),
+             last_move = start;
     for (;;) {
-        (void)ag_syscall2(SYS_nanosleep, (long)&poll, 0); /* a signal ends it early: only the poll is shorter */
+        (void)ag_syscall2(SYS_nanosleep, (long)&poll,
+                          0); /* a signal ends it early: only the poll is shorter */
         const int64_t index = pop_free(header);
         if (index >= 0) {
             return index;
         }
-        const uint64_t now = monotonic_ns(), tick = atomic_load_explicit(&header->tick, memory_order_relaxed);
+        const uint64_t now = monotonic_ns(),
+                       tick = atomic_load_explicit(&header->tick, memory_order_relaxed);
         if (tick != last_tick) {
             last_tick = tick;
             last_move = now;
@@ -146,14 +163,16 @@ static bool collector_is_gone(const struct ag_segment_header *header) {
 
 int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_words) {
     struct ag_segment_header *header = ag_recorder.header;
-    static _Atomic uint64_t tick_at_neglect; /* the tick at which we last gave up waiting: do not wait again until it moves */
+    static _Atomic uint64_t tick_at_neglect; /* the tick at which we last gave up waiting: do not
+                                                wait again until it moves */
     int64_t index = pop_free(header);
     if (index < 0 && !may_grow(header) && !collector_is_gone(header) &&
         atomic_load_explicit(&tick_at_neglect, memory_order_relaxed) !=
             atomic_load_explicit(&header->tick, memory_order_relaxed)) {
         index = wait_for_chunk(header);
         if (index < 0) {
-            atomic_store_explicit(&tick_at_neglect, atomic_load_explicit(&header->tick, memory_order_relaxed),
+            atomic_store_explicit(&tick_at_neglect,
+                                  atomic_load_explicit(&header->tick, memory_order_relaxed),
                                   memory_order_relaxed);
         }
     }
@@ -170,7 +189,8 @@ int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_w
     }
     if (!atomic_load_explicit(&control->populated, memory_order_relaxed)) {
         if (!ag_populate(bytes, AG_CHUNK_BYTES)) {
-            return -ENOMEM; /* the chunk stays taken and empty: the file's disk is full, there is no use for it */
+            return -ENOMEM; /* the chunk stays taken and empty: the file's disk is full, there is no
+                               use for it */
         }
         atomic_store_explicit(&control->populated, 1, memory_order_relaxed);
     }

@@ -1,11 +1,13 @@
-/* chunk_supply.h: where a thread gets its next chunk of the segment, and how long it waits for one. */
+/* chunk_supply.h: where a thread gets its next chunk of the segment, and how long it waits for one.
+ */
 #ifndef AG_CHUNK_SUPPLY_H
 #define AG_CHUNK_SUPPLY_H
 
 #include "recorder.h"
 
-/* Takes a chunk: the one given back last, else a fresh one, else it waits for the collector (see the .c). 0, or -EAGAIN: none
- * came in time, -ENOMEM: the segment's file has no room. Async-signal-safe. */
+/* Takes a chunk: the one given back last, else a fresh one, else it waits for the collector (see
+ * the .c). 0, or -EAGAIN: none came in time, -ENOMEM: the segment's file has no room.
+ * Async-signal-safe. */
 int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_words);
 
 #endif

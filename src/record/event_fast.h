@@ -1,21 +1,27 @@
-/* event_fast.h: the hot path: an event of an allocation function becomes two words in the thread's chunk.
+/* event_fast.h: the hot path: an event of an allocation function becomes two words in the thread's
+ * chunk.
  *
- * Budget (see docs/overhead.md): a free 2 ns, an alloc 3 ns and the capture of its stack. One thread-local pointer, one
- * compare for the gate, one for the chunk's end, one for the tick; no lock, no atomic read-modify-write, no system call.
+ * Budget (see docs/overhead.md): a free 2 ns, an alloc 3 ns and the capture of its stack. One
+ * thread-local pointer, one compare for the gate, one for the chunk's end, one for the tick; no
+ * lock, no atomic read-modify-write, no system call.
  *
- * Order of stores: the words, then cursor, then control.used_words (release; pairs with the collector's acquire). A process
- * killed between any two instructions leaves a chunk whose used_words cover only whole events. */
+ * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
+ * collector's acquire). A process killed between any two instructions leaves a chunk whose
+ * used_words cover only whole events. */
 #ifndef AG_EVENT_FAST_H
 #define AG_EVENT_FAST_H
 
 #include "thread_state.h"
 #include "unwind/stack_walker.h"
 
-/* Events that the fast path cannot take: first of a thread, in a forked child, in a handler that interrupted a hook. */
-void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes, uint32_t via);
+/* Events that the fast path cannot take: first of a thread, in a forked child, in a handler that
+ * interrupted a hook. */
+void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
+                          uint32_t via);
 void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via);
 
-/* The compiler must not move stores of the gate across the work it guards; signals need no more than that. */
+/* The compiler must not move stores of the gate across the work it guards; signals need no more
+ * than that. */
 #define AG_SIGNAL_FENCE() atomic_signal_fence(memory_order_seq_cst)
 
 AG_FAST uint64_t *ag_stream_reserve_fast(struct ag_thread *thread) {
@@ -29,11 +35,12 @@ AG_FAST uint64_t *ag_stream_reserve_fast(struct ag_thread *thread) {
 
 AG_FAST void ag_stream_commit_fast(struct ag_thread *thread, uint64_t *cursor) {
     thread->cursor = cursor;
-    atomic_store_explicit(&thread->control->used_words, (uint32_t)(cursor - thread->words), memory_order_release);
+    atomic_store_explicit(&thread->control->used_words, (uint32_t)(cursor - thread->words),
+                          memory_order_release);
 }
 
-AG_FAST void ag_stream_append_alloc_fast(struct ag_thread *thread, uint32_t stack, uintptr_t address, size_t bytes,
-                                         uint32_t via) {
+AG_FAST void ag_stream_append_alloc_fast(struct ag_thread *thread, uint32_t stack,
+                                         uintptr_t address, size_t bytes, uint32_t via) {
     uint64_t *cursor = ag_stream_reserve_fast(thread);
     if (AG_LIKELY(cursor != NULL)) {
         const uint64_t head = (uint64_t)address << 16 | via << 8;
@@ -50,7 +57,8 @@ AG_FAST void ag_stream_append_alloc_fast(struct ag_thread *thread, uint32_t stac
     }
 }
 
-AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_kind kind, uintptr_t address, uint32_t via) {
+AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_kind kind,
+                                        uintptr_t address, uint32_t via) {
     uint64_t *cursor = ag_stream_reserve_fast(thread);
     if (AG_LIKELY(cursor != NULL)) {
         cursor[0] = (uint64_t)address << 16 | via << 8 | kind;
@@ -58,12 +66,14 @@ AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_k
     }
 }
 
-/* An allocation succeeded. sp: where the return address of the allocation function's call lies; rbp: as the caller left
- * it; bytes: as asked for. Call it after the allocation. */
-AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes, uint32_t via) {
+/* An allocation succeeded. sp: where the return address of the allocation function's call lies;
+ * rbp: as the caller left it; bytes: as asked for. Call it after the allocation. */
+AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
+                                  size_t bytes, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
-        if (ag_recorder_is_active()) { /* here and not in the slow function: the whole cost of a stopped recorder */
+        if (ag_recorder_is_active()) { /* here and not in the slow function: the whole cost of a
+                                          stopped recorder */
             ag_record_alloc_slow(sp, rbp, address, bytes, via);
         }
         return;
@@ -79,7 +89,8 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     thread->gate = AG_GATE_OPEN;
 }
 
-/* A block is about to be freed: call it before the block goes. kind: FREE, REALLOC_FREE or UNDO_FREE. */
+/* A block is about to be freed: call it before the block goes. kind: FREE, REALLOC_FREE or
+ * UNDO_FREE. */
 AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {

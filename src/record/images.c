@@ -1,18 +1,20 @@
 /* images.c: which object lies where, kept without the loader's lock.
  *
- * 1. Data. An append-only table of images; an entry is published by its count (release) and ends by its flag `is_gone`.
- *    Readers scan it without a lock: it is read only when a pc is seen for the first time.
+ * 1. Data. An append-only table of images; an entry is published by its count (release) and ends by
+ * its flag `is_gone`. Readers scan it without a lock: it is read only when a pc is seen for the
+ * first time.
  *
- * 2. When it changes. A new pc in no known image, and dlclose (hooked by the adapter), ask the loader. What came by dlopen
- *    and was never in a stack needs no entry: nobody will look for it.
+ * 2. When it changes. A new pc in no known image, and dlclose (hooked by the adapter), ask the
+ * loader. What came by dlopen and was never in a stack needs no entry: nobody will look for it.
  *
- * 3. Locks. Asking takes the loader's list lock (dl_iterate_phdr), and a thread that holds that lock may come here through
- *    malloc. So the order is: take a snapshot under the loader's lock with none of ours held; then merge it under ours.
- *    Ours is tried, not waited for, when the same thread already holds it (a signal handler came in between): the handler
- *    goes on with the old table.
+ * 3. Locks. Asking takes the loader's list lock (dl_iterate_phdr), and a thread that holds that
+ * lock may come here through malloc. So the order is: take a snapshot under the loader's lock with
+ * none of ours held; then merge it under ours. Ours is tried, not waited for, when the same thread
+ * already holds it (a signal handler came in between): the handler goes on with the old table.
  *
- * 4. Reused addresses. Where an image was unloaded and another took its place, the unwinder's sites of the first are
- *    dead before the second can run (ag_unwind_space_forget), so no pc ever means two things. */
+ * 4. Reused addresses. Where an image was unloaded and another took its place, the unwinder's sites
+ * of the first are dead before the second can run (ag_unwind_space_forget), so no pc ever means two
+ * things. */
 #include "images.h"
 
 #include <elf.h>
@@ -48,7 +50,8 @@ struct snapshot_entry {
     char path[PATH_BYTES];
 };
 struct snapshot {
-    uint64_t version; /* objects ever loaded and unloaded: the loader's own counters, 0 before the first object */
+    uint64_t version; /* objects ever loaded and unloaded: the loader's own counters, 0 before the
+                         first object */
     size_t count;
     bool is_first_object;
     struct snapshot_entry entries[MAX_SNAPSHOT];
@@ -58,17 +61,20 @@ static struct {
     struct image *table; /* MAX_IMAGES entries of mapped memory, touched as they come */
     _Atomic uint32_t count;
     _Atomic uint32_t lock_owner; /* tid, 0: free */
-    _Atomic uint64_t version;    /* the loader's counters of the newest snapshot merged; written under the lock */
+    _Atomic uint64_t
+        version; /* the loader's counters of the newest snapshot merged; written under the lock */
 } images;
 
-/* ---- the lock ------------------------------------------------------------------------------------------------------ */
+/* ---- the lock
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static bool lock_images(void) {
     const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
     for (;;) {
         uint32_t owner = 0;
-        if (atomic_compare_exchange_strong_explicit(&images.lock_owner, &owner, self, memory_order_acquire,
-                                                    memory_order_relaxed)) {
+        if (atomic_compare_exchange_strong_explicit(&images.lock_owner, &owner, self,
+                                                    memory_order_acquire, memory_order_relaxed)) {
             return true;
         }
         if (owner == self) {
@@ -82,9 +88,11 @@ static void unlock_images(void) {
     atomic_store_explicit(&images.lock_owner, 0, memory_order_release);
 }
 
-/* ---- what the loader says -------------------------------------------------------------------------------------------- */
+/* ---- what the loader says
+ * -------------------------------------------------------------------------------------------- */
 
-static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *notes, struct snapshot_entry *entry) {
+static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes,
+                          struct snapshot_entry *entry) {
     const unsigned char *at = (const unsigned char *)(info->dlpi_addr + notes->p_vaddr);
     const unsigned char *end = at + notes->p_memsz;
     while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
@@ -109,7 +117,8 @@ static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *not
 static void copy_path(const struct dl_phdr_info *info, bool is_executable, char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
     if (is_executable && name[0] == '\0') {
-        const long length = ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES - 1);
+        const long length =
+            ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES - 1);
         path[length > 0 ? length : 0] = '\0';
         return;
     }
@@ -170,7 +179,8 @@ static struct snapshot *take_snapshot(void) {
     }
     struct snapshot *snapshot = (struct snapshot *)address;
     snapshot->is_first_object = true;
-    (void)dl_iterate_phdr(add_to_snapshot, snapshot); /* the result is ours: a full snapshot is cut, not wrong */
+    (void)dl_iterate_phdr(add_to_snapshot,
+                          snapshot); /* the result is ours: a full snapshot is cut, not wrong */
     return snapshot;
 }
 
@@ -178,16 +188,21 @@ static void drop_snapshot(struct snapshot *snapshot) {
     (void)ag_syscall2(SYS_munmap, (long)snapshot, sizeof(*snapshot));
 }
 
-/* ---- telling the trace ----------------------------------------------------------------------------------------------- */
+/* ---- telling the trace
+ * -----------------------------------------------------------------------------------------------
+ */
 
-/* The state that may be appended to here: the thread's own, but in a handler that interrupted an append. */
+/* The state that may be appended to here: the thread's own, but in a handler that interrupted an
+ * append. */
 static struct ag_thread *state_for_records(void) {
     struct ag_thread *thread = ag_thread_current;
     while (thread->gate != AG_GATE_OPEN && (thread->gate & AG_GATE_APPENDING) && thread->nested) {
         thread = thread->nested;
     }
-    return thread->gate == AG_GATE_ABSENT || (thread->gate != AG_GATE_OPEN && (thread->gate & AG_GATE_APPENDING)) ? NULL
-                                                                                                              : thread;
+    return thread->gate == AG_GATE_ABSENT ||
+                   (thread->gate != AG_GATE_OPEN && (thread->gate & AG_GATE_APPENDING))
+               ? NULL
+               : thread;
 }
 
 static void announce_load(const struct image *image) {
@@ -221,21 +236,25 @@ static void announce_unload(const struct image *image) {
     }
 }
 
-/* ---- merging --------------------------------------------------------------------------------------------------------- */
+/* ---- merging
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t next_image_id(void) {
-    /* The slot that owns the tree counts for its whole fork family: sites are shared, so ids must be. */
+    /* The slot that owns the tree counts for its whole fork family: sites are shared, so ids must
+     * be. */
     struct ag_process_slot *owner =
-        (struct ag_process_slot *)(ag_recorder.slots + (size_t)ag_recorder.slot->tree * AG_SLOT_BYTES);
+        (struct ag_process_slot *)(ag_recorder.slots +
+                                   (size_t)ag_recorder.slot->tree * AG_SLOT_BYTES);
     return atomic_fetch_add_explicit(&owner->n_images, 1, memory_order_relaxed) + 1;
 }
 
 static struct image *find_same(const struct snapshot_entry *entry, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         struct image *image = &images.table[i];
-        if (!atomic_load_explicit(&image->is_gone, memory_order_relaxed) && image->bias == entry->bias &&
-            image->unwind.low == entry->unwind.low && image->unwind.high == entry->unwind.high &&
-            strcmp(image->path, entry->path) == 0) {
+        if (!atomic_load_explicit(&image->is_gone, memory_order_relaxed) &&
+            image->bias == entry->bias && image->unwind.low == entry->unwind.low &&
+            image->unwind.high == entry->unwind.high && strcmp(image->path, entry->path) == 0) {
             return image;
         }
     }
@@ -267,7 +286,8 @@ static void merge_snapshot(const struct snapshot *snapshot) {
             same->is_seen = 1;
         }
     }
-    for (uint32_t i = 0; i < count; i++) { /* first what went, so that what took its place finds dead sites */
+    for (uint32_t i = 0; i < count;
+         i++) { /* first what went, so that what took its place finds dead sites */
         struct image *image = &images.table[i];
         if (!image->is_seen && !atomic_load_explicit(&image->is_gone, memory_order_relaxed)) {
             atomic_store_explicit(&image->is_gone, 1, memory_order_release);
@@ -287,8 +307,9 @@ static bool make_table(void) {
     if (images.table) {
         return true;
     }
-    const long address = ag_syscall6(SYS_mmap, 0, MAX_IMAGES * sizeof(struct image), PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const long address =
+        ag_syscall6(SYS_mmap, 0, MAX_IMAGES * sizeof(struct image), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (ag_syscall_failed(address)) {
         return false;
     }
@@ -300,15 +321,18 @@ void ag_images_refresh(void) {
     uint64_t version = 0;
     (void)dl_iterate_phdr(read_version, &version);
     if (version == atomic_load_explicit(&images.version, memory_order_acquire)) {
-        return; /* generated code asks for each of its new pcs: nothing was loaded since, nothing is to be found */
+        return; /* generated code asks for each of its new pcs: nothing was loaded since, nothing is
+                   to be found */
     }
     struct snapshot *snapshot = take_snapshot();
     if (!snapshot) {
         return; /* no memory: stacks through new objects end incomplete, which is counted */
     }
     if (lock_images()) {
-        if (snapshot->version > atomic_load_explicit(&images.version, memory_order_relaxed) && make_table()) {
-            merge_snapshot(snapshot); /* an older snapshot that lost the race for the lock is dropped */
+        if (snapshot->version > atomic_load_explicit(&images.version, memory_order_relaxed) &&
+            make_table()) {
+            merge_snapshot(
+                snapshot); /* an older snapshot that lost the race for the lock is dropped */
             atomic_store_explicit(&images.version, snapshot->version, memory_order_release);
         }
         unlock_images();
@@ -339,7 +363,8 @@ bool ag_images_find(void *context, uintptr_t pc, struct ag_unwind_image *ret_ima
 }
 
 void ag_images_announce_again(void) {
-    atomic_store_explicit(&images.lock_owner, 0, memory_order_relaxed); /* its owner did not come along with the fork */
+    atomic_store_explicit(&images.lock_owner, 0,
+                          memory_order_relaxed); /* its owner did not come along with the fork */
     const uint32_t count = atomic_load_explicit(&images.count, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
         if (!atomic_load_explicit(&images.table[i].is_gone, memory_order_relaxed)) {

@@ -1,9 +1,11 @@
-/* mapping_events.c: mmap and its relatives as records: rare, so they take the general way (a wide record with a stack). */
+/* mapping_events.c: mmap and its relatives as records: rare, so they take the general way (a wide
+ * record with a stack). */
 #include "base/raw_syscall.h"
 #include "event_fast.h"
 #include "thread_state.h"
 
-static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind, const struct ag_wide_map *fields) {
+static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
+                           const struct ag_wide_map *fields) {
     const struct ag_wide_part parts[] = {{fields, sizeof(*fields)}};
     ag_stream_append_wide(thread, kind, parts, AG_ARRAY_SIZE(parts));
 }
@@ -19,12 +21,13 @@ static struct ag_thread *own_state(void) {
         }
         thread = ag_thread_current->gate == AG_GATE_ABSENT ? ag_thread_begin() : ag_thread_current;
     }
-    /* A handler that maps while its thread is inside a hook is not told: mappings are context, not counts. */
+    /* A handler that maps while its thread is inside a hook is not told: mappings are context, not
+     * counts. */
     return thread && thread->gate == AG_GATE_OPEN ? thread : NULL;
 }
 
-void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address, size_t bytes, int protection,
-                   int flags) {
+void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,
+                   size_t bytes, int protection, int flags) {
     struct ag_thread *thread = own_state();
     if (!thread) {
         return;

@@ -1,17 +1,21 @@
-/* process.c: how a process joins a session: mapping the segment, claiming a slot; and how a forked child starts over.
+/* process.c: how a process joins a session: mapping the segment, claiming a slot; and how a forked
+ * child starts over.
  *
- * 1. Joining. The live file is opened by path, mapped in three pieces (header with slots and controls; the slot's tree; the
- *    first window of chunks) and closed at once: no descriptor of ours stays with the host.
+ * 1. Joining. The live file is opened by path, mapped in three pieces (header with slots and
+ * controls; the slot's tree; the first window of chunks) and closed at once: no descriptor of ours
+ * stays with the host.
  *
- * 2. A forked child has the mappings already. It claims a slot, keeps the family's tree (interning is content-addressed and
- *    lock-free, so relatives share it) and begins streams of its own; its trace starts with nothing allocated.
+ * 2. A forked child has the mappings already. It claims a slot, keeps the family's tree (interning
+ * is content-addressed and lock-free, so relatives share it) and begins streams of its own; its
+ * trace starts with nothing allocated.
  *
- * 3. exec. The new image joins like any process; it marks the slot of the image before it as replaced, found by pid. */
+ * 3. exec. The new image joins like any process; it marks the slot of the image before it as
+ * replaced, found by pid. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <fcntl.h>
 
 #include "base/populate.h"
 #include "base/raw_syscall.h"
@@ -22,26 +26,33 @@
 
 struct ag_recorder ag_recorder;
 
-/* ---- the segment ----------------------------------------------------------------------------------------------------- */
+/* ---- the segment
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static void *map_shared(int fd, uint64_t offset, uint64_t bytes) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-                                     (long)offset);
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_SHARED | MAP_NORESERVE, fd, (long)offset);
     if (ag_syscall_failed(address)) {
         return NULL;
     }
-    (void)ag_syscall3(SYS_madvise, address, (long)bytes, MADV_DONTDUMP); /* the host's core dumps stay the host's */
+    (void)ag_syscall3(SYS_madvise, address, (long)bytes,
+                      MADV_DONTDUMP); /* the host's core dumps stay the host's */
     return (void *)address;
 }
 
 static bool header_is_sane(const struct ag_segment_header *header, uint64_t file_bytes) {
     return header->magic == AG_SEGMENT_MAGIC && header->version == AG_SEGMENT_VERSION &&
            header->file_bytes == file_bytes && header->n_slots > 0 && header->n_chunks > 0 &&
-           header->tree_bytes >= AG_TREE_BYTES && header->n_trees >= header->n_slots && header->depth > 0 &&
-           header->controls_offset >= header->slots_offset + (uint64_t)header->n_slots * AG_SLOT_BYTES &&
-           header->trees_offset >= header->controls_offset + (uint64_t)header->n_chunks * sizeof(struct ag_chunk_control) &&
+           header->tree_bytes >= AG_TREE_BYTES && header->n_trees >= header->n_slots &&
+           header->depth > 0 &&
+           header->controls_offset >=
+               header->slots_offset + (uint64_t)header->n_slots * AG_SLOT_BYTES &&
+           header->trees_offset >= header->controls_offset + (uint64_t)header->n_chunks *
+                                                                 sizeof(struct ag_chunk_control) &&
            header->chunks_offset + (uint64_t)header->n_chunks * AG_CHUNK_BYTES <= file_bytes &&
-           header->chunks_offset >= header->trees_offset + (uint64_t)header->n_trees * header->tree_bytes;
+           header->chunks_offset >=
+               header->trees_offset + (uint64_t)header->n_trees * header->tree_bytes;
 }
 
 static int map_control_part(int fd) {
@@ -79,7 +90,8 @@ static int map_first_window(int fd) {
     const uint32_t reachable = AG_WINDOW_CHUNKS * AG_MAX_WINDOWS;
     ag_recorder.n_chunks = header->n_chunks < reachable ? header->n_chunks : reachable;
     const uint64_t bytes = (uint64_t)ag_recorder.n_chunks * AG_CHUNK_BYTES;
-    unsigned char *window = map_shared(fd, header->chunks_offset, bytes < AG_WINDOW_BYTES ? bytes : AG_WINDOW_BYTES);
+    unsigned char *window =
+        map_shared(fd, header->chunks_offset, bytes < AG_WINDOW_BYTES ? bytes : AG_WINDOW_BYTES);
     atomic_store_explicit(&ag_recorder.windows[0], window, memory_order_release);
     return window ? 0 : -ENOMEM;
 }
@@ -95,7 +107,9 @@ static int map_private(size_t bytes, void **ret_memory) {
     return 0;
 }
 
-/* ---- slots ------------------------------------------------------------------------------------------------------------- */
+/* ---- slots
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static struct ag_process_slot *slot_at(uint32_t index) {
     return (struct ag_process_slot *)(ag_recorder.slots + (size_t)index * AG_SLOT_BYTES);
@@ -104,7 +118,8 @@ static struct ag_process_slot *slot_at(uint32_t index) {
 static bool tree_is_in_use(uint32_t tree) {
     for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
         const struct ag_process_slot *slot = slot_at(i);
-        if (i != tree && slot->tree == tree && atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
+        if (i != tree && slot->tree == tree &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
             return true;
         }
     }
@@ -115,9 +130,10 @@ static int claim_slot(void) {
     for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_FREE;
-        if (atomic_load_explicit(&slot->state, memory_order_relaxed) != AG_SLOT_FREE || tree_is_in_use(i) ||
-            !atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_CLAIMED, memory_order_acq_rel,
-                                                     memory_order_relaxed)) {
+        if (atomic_load_explicit(&slot->state, memory_order_relaxed) != AG_SLOT_FREE ||
+            tree_is_in_use(i) ||
+            !atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_CLAIMED,
+                                                     memory_order_acq_rel, memory_order_relaxed)) {
             continue;
         }
         ag_recorder.slot = slot;
@@ -161,7 +177,8 @@ static uint32_t read_whole(const char *path, char *text, uint32_t capacity) {
     return length;
 }
 
-/* text = cwd NUL exe NUL argument NUL argument NUL ...; what does not fit is cut at an argument's end. */
+/* text = cwd NUL exe NUL argument NUL argument NUL ...; what does not fit is cut at an argument's
+ * end. */
 static void describe_process(struct ag_process_slot *slot) {
     enum { PATH_LIMIT = 1024 };
     char *text = slot->text;
@@ -171,7 +188,8 @@ static void describe_process(struct ag_process_slot *slot) {
     at += ag_syscall_failed(cwd_bytes) ? 0 : (uint32_t)cwd_bytes - 1;
     text[at++] = '\0';
     slot->exe_offset = at;
-    const long exe_bytes = ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)(text + at), PATH_LIMIT);
+    const long exe_bytes =
+        ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)(text + at), PATH_LIMIT);
     at += ag_syscall_failed(exe_bytes) ? 0 : (uint32_t)exe_bytes;
     text[at++] = '\0';
     slot->command_offset = at;
@@ -194,7 +212,8 @@ static void fill_slot(struct ag_process_slot *slot, const struct ag_process_slot
     slot->tree = parent ? parent->tree : ag_recorder.slot_index;
     slot->parent_slot = UINT32_MAX;
     if (parent) {
-        slot->parent_slot = (uint32_t)(((const unsigned char *)parent - ag_recorder.slots) / AG_SLOT_BYTES);
+        slot->parent_slot =
+            (uint32_t)(((const unsigned char *)parent - ag_recorder.slots) / AG_SLOT_BYTES);
     }
     describe_process(slot);
     /* release: pairs with the collector's acquire; all above is there when it sees LIVE */
@@ -207,12 +226,15 @@ static void replace_earlier_image(void) {
         uint32_t expected = AG_SLOT_LIVE;
         if (slot != ag_recorder.slot && slot->pid == ag_recorder.pid) {
             (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
-                                                          memory_order_acq_rel, memory_order_relaxed);
+                                                          memory_order_acq_rel,
+                                                          memory_order_relaxed);
         }
     }
 }
 
-/* ---- announcements ------------------------------------------------------------------------------------------------------- */
+/* ---- announcements
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static size_t bytes_of(const char *text) {
     return text ? strnlen(text, 200) : 0;
@@ -246,7 +268,8 @@ static void announce_via(struct ag_thread *thread, const struct ag_via_definitio
     ag_stream_append_wide(thread, AG_WIDE_VIA, parts, AG_ARRAY_SIZE(parts));
 }
 
-static void announce_runtime(struct ag_thread *thread, const struct ag_runtime_definition *runtime) {
+static void announce_runtime(struct ag_thread *thread,
+                             const struct ag_runtime_definition *runtime) {
     const struct ag_wide_runtime fields = {
         .name_bytes = (uint16_t)bytes_of(runtime->name),
         .version_bytes = (uint16_t)bytes_of(runtime->version),
@@ -275,7 +298,8 @@ static void tell(struct ag_thread *thread, const struct ag_announcement *announc
 }
 
 void ag_recorder_announce(const struct ag_announcement *announcement) {
-    const uint32_t index = atomic_fetch_add_explicit(&ag_recorder.n_announcements, 1, memory_order_relaxed);
+    const uint32_t index =
+        atomic_fetch_add_explicit(&ag_recorder.n_announcements, 1, memory_order_relaxed);
     if (index < AG_MAX_ANNOUNCEMENTS) {
         ag_recorder.announcements[index] = *announcement;
     }
@@ -284,7 +308,9 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
     }
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static int join_session(int fd) {
     int r = map_control_part(fd);
@@ -301,7 +327,8 @@ static int join_session(int fd) {
     }
     const struct ag_segment_header *header = ag_recorder.header;
     ag_recorder.tree =
-        map_shared(fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * header->tree_bytes, header->tree_bytes);
+        map_shared(fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * header->tree_bytes,
+                   header->tree_bytes);
     return ag_recorder.tree ? 0 : -ENOMEM;
 }
 
@@ -313,12 +340,13 @@ static int start_unwinding(void) {
     }
     ag_recorder.depth = ag_recorder.header->depth;
     ag_recorder.walker_bytes = ag_walker_bytes(ag_recorder.depth);
-    ag_recorder.space =
-        ag_unwind_space_init(memory, ag_recorder.tree, ag_recorder.depth, ag_populate, ag_images_find, NULL);
+    ag_recorder.space = ag_unwind_space_init(memory, ag_recorder.tree, ag_recorder.depth,
+                                             ag_populate, ag_images_find, NULL);
     return ag_recorder.space ? 0 : -ENOMEM;
 }
 
-/* A stamp every so many words: events are 1 to 3 words, pairs of alloc and free 3, so 3/2 words an event. */
+/* A stamp every so many words: events are 1 to 3 words, pairs of alloc and free 3, so 3/2 words an
+ * event. */
 static uint32_t words_between_stamps(uint32_t events) {
     return events <= 1 ? 0 : events + events / 2;
 }
@@ -352,7 +380,8 @@ int ag_recorder_start(const char *session_path) {
     if (ag_thread_begin()) {
         ag_images_refresh();
     }
-    ag_recorder.slot->profiler_private_bytes = atomic_load_explicit(&ag_recorder.private_bytes, memory_order_relaxed);
+    ag_recorder.slot->profiler_private_bytes =
+        atomic_load_explicit(&ag_recorder.private_bytes, memory_order_relaxed);
     return 0;
 }
 
@@ -364,12 +393,14 @@ void ag_recorder_exiting(void) {
 
 void ag_recorder_child_start(void) {
     const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
-    if (ag_recorder.pid == pid || atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) != AG_RECORDER_ACTIVE) {
+    if (ag_recorder.pid == pid ||
+        atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) != AG_RECORDER_ACTIVE) {
         return;
     }
     ag_recorder.pid = pid;
-    atomic_store_explicit(&ag_recorder.threads, NULL, memory_order_relaxed); /* wiped, or other threads' */
-    ag_thread_current->gate = AG_GATE_ABSENT; /* where the kernel does not wipe */
+    atomic_store_explicit(&ag_recorder.threads, NULL,
+                          memory_order_relaxed); /* wiped, or other threads' */
+    ag_thread_current->gate = AG_GATE_ABSENT;    /* where the kernel does not wipe */
     const struct ag_process_slot *parent = ag_recorder.slot;
     if (!ag_recorder.header->follow_children || claim_slot() < 0) {
         ag_recorder_turn_off();

@@ -1,5 +1,6 @@
-/* raw_clock.h: the session's clock as a raw number. The TSC where the collector found it constant (10 ns a read on the
- * machines measured: research says never per event), else CLOCK_MONOTONIC in ns. */
+/* raw_clock.h: the session's clock as a raw number. The TSC where the collector found it constant
+ * (10 ns a read on the machines measured: research says never per event), else CLOCK_MONOTONIC in
+ * ns. */
 #ifndef AG_RAW_CLOCK_H
 #define AG_RAW_CLOCK_H
 
@@ -13,7 +14,8 @@ AG_FAST uint64_t ag_raw_clock(uint32_t kind) {
         return __builtin_ia32_rdtsc();
     }
     struct timespec now = {0};
-    (void)ag_syscall2(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now); /* cannot fail with this clock */
+    (void)ag_syscall2(SYS_clock_gettime, CLOCK_MONOTONIC,
+                      (long)&now); /* cannot fail with this clock */
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

@@ -1,8 +1,10 @@
-/* recorder.h: the in-process half of allogram: what an adapter calls, and the state of the one recorder of a process.
+/* recorder.h: the in-process half of allogram: what an adapter calls, and the state of the one
+ * recorder of a process.
  *
- * Life: an adapter calls ag_recorder_start with the path of the session's live segment, announces its heaps and vias, and
- * then reports events through event_fast.h. From then on nothing allocates, locks what the host may hold, touches errno, or
- * keeps a descriptor open. A forked child starts over on its own (process.c). Nothing here knows a runtime. */
+ * Life: an adapter calls ag_recorder_start with the path of the session's live segment, announces
+ * its heaps and vias, and then reports events through event_fast.h. From then on nothing allocates,
+ * locks what the host may hold, touches errno, or keeps a descriptor open. A forked child starts
+ * over on its own (process.c). Nothing here knows a runtime. */
 #ifndef AG_RECORDER_H
 #define AG_RECORDER_H
 
@@ -17,9 +19,10 @@
 struct ag_thread;
 
 enum ag_recorder_state {
-    AG_RECORDER_UNBORN = 0,  /* nobody started it */
+    AG_RECORDER_UNBORN = 0, /* nobody started it */
     AG_RECORDER_ACTIVE = 1,
-    AG_RECORDER_OFF = 2, /* for good: no session, no slot was free, the segment is damaged, a child not to be followed */
+    AG_RECORDER_OFF = 2, /* for good: no session, no slot was free, the segment is damaged, a child
+                            not to be followed */
 };
 
 /* What must be announced again in a forked child, because its trace is its own. */
@@ -49,7 +52,8 @@ enum {
     AG_MAX_WINDOWS = 64, /* 4 GiB */
 };
 
-/* The recorder's globals, all of them. Written once before state becomes ACTIVE (release), but for what says otherwise. */
+/* The recorder's globals, all of them. Written once before state becomes ACTIVE (release), but for
+ * what says otherwise. */
 struct ag_recorder {
     _Atomic uint32_t state; /* enum ag_recorder_state; first: entry stubs in assembly look at it */
     uint32_t pid;
@@ -57,7 +61,8 @@ struct ag_recorder {
     struct ag_process_slot *slot;
     uint32_t slot_index, slot_generation;
     struct ag_chunk_control *controls;
-    _Atomic(unsigned char *) windows[AG_MAX_WINDOWS]; /* of chunks, mapped as needed, the first at start (chunk_supply.c) */
+    _Atomic(unsigned char *) windows[AG_MAX_WINDOWS]; /* of chunks, mapped as needed, the first at
+                                                         start (chunk_supply.c) */
     uint32_t n_chunks;                                /* that windows can reach */
     unsigned char *slots;
     void *tree;
@@ -70,7 +75,8 @@ struct ag_recorder {
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
 };
 extern struct ag_recorder ag_recorder AG_HIDDEN;
-_Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2, "as the entry stubs have it");
+_Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2,
+               "as the entry stubs have it");
 
 AG_FAST bool ag_recorder_is_active(void) {
     return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_ACTIVE;
@@ -80,8 +86,8 @@ AG_FAST bool ag_recorder_is_off(void) {
     return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_OFF;
 }
 
-/* Maps the segment, claims a slot, starts recording. 0 or negative errno (then the process goes on unrecorded).
- * Called once, from one thread, before any event. */
+/* Maps the segment, claims a slot, starts recording. 0 or negative errno (then the process goes on
+ * unrecorded). Called once, from one thread, before any event. */
 int ag_recorder_start(const char *session_path);
 
 /* Tells the trace about an adapter's heaps and vias; remembered for forked children. */
@@ -90,14 +96,16 @@ void ag_recorder_announce(const struct ag_announcement *announcement);
 /* exit, _exit or quick_exit was called: a death from here on is no signal's. */
 void ag_recorder_exiting(void);
 
-/* Called first thing in a forked child by whoever notices first (the fork hook, or the first event). */
+/* Called first thing in a forked child by whoever notices first (the fork hook, or the first
+ * event). */
 void ag_recorder_child_start(void);
 
 /* The loader dropped objects (dlclose returned): their code is gone. */
 void ag_recorder_images_changed(void);
 
 /* Memory that the program took from the kernel or gave back; stack of the caller. */
-void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address, size_t bytes, int protection, int flags);
+void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,
+                   size_t bytes, int protection, int flags);
 void ag_record_unmap(uintptr_t address, size_t bytes);
 
 /* This process is not recorded, and will not be. */

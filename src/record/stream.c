@@ -1,26 +1,32 @@
-/* stream.c: a thread's stream of words: chunks, stamps, rare records, and what happens when a signal comes in between.
+/* stream.c: a thread's stream of words: chunks, stamps, rare records, and what happens when a
+ * signal comes in between.
  *
- * 1. Data. A thread owns one state (thread_state.h) and in it one chunk of the segment. States are mapped, never freed; a
- *    new thread inherits the state of a dead one (checked by tgkill with signal 0), so no hook on thread exit is needed and
- *    events of TLS destructors, the last code of a thread, are recorded like any other.
+ * 1. Data. A thread owns one state (thread_state.h) and in it one chunk of the segment. States are
+ * mapped, never freed; a new thread inherits the state of a dead one (checked by tgkill with signal
+ * 0), so no hook on thread exit is needed and events of TLS destructors, the last code of a thread,
+ * are recorded like any other.
  *
- * 2. Fork. The pages of states carry MADV_WIPEONFORK: in a child, however it was made (fork, clone, a library's own system
- *    call), every state reads as zeros, its gate is ABSENT, and the first event comes to the slow path, which sees another
- *    pid and starts the child's own recording. Costs nothing until then. vfork children share memory and pages: they stay
- *    part of their parent, as cli.md wants.
+ * 2. Fork. The pages of states carry MADV_WIPEONFORK: in a child, however it was made (fork, clone,
+ * a library's own system call), every state reads as zeros, its gate is ABSENT, and the first event
+ * comes to the slow path, which sees another pid and starts the child's own recording. Costs
+ * nothing until then. vfork children share memory and pages: they stay part of their parent, as
+ * cli.md wants.
  *
  * 3. Signals. The gate says where the interrupted hook is:
  *
  *        OPEN            record as usual; the interrupted code is not ours
- *        sp              inside a capture: the walker is in use, the chunk is not -> walk plainly, append as usual
- *        sp|APPENDING    inside an append: the words at the cursor are not ours -> append to the nested state's stream
+ *        sp              inside a capture: the walker is in use, the chunk is not -> walk plainly,
+ * append as usual sp|APPENDING    inside an append: the words at the cursor are not ours -> append
+ * to the nested state's stream
  *
- *    A handler that leaves by longjmp leaves the gate shut behind it. That costs speed, not events: the slow path records
- *    all the same. After a capture, the gate opens again when an event comes from a frame that is older than the gate's
- *    (its sp is higher on the same stack). After an append it never does, since words may be half written: from then on
- *    the nested state, which has a walker and a stream of its own, does the thread's work.
+ *    A handler that leaves by longjmp leaves the gate shut behind it. That costs speed, not events:
+ * the slow path records all the same. After a capture, the gate opens again when an event comes
+ * from a frame that is older than the gate's (its sp is higher on the same stack). After an append
+ * it never does, since words may be half written: from then on the nested state, which has a walker
+ * and a stream of its own, does the thread's work.
  *
- * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the collector, for a bounded time. */
+ * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the collector, for a
+ * bounded time. */
 #include "thread_state.h"
 
 #include <signal.h>
@@ -33,8 +39,10 @@
 #include "event_fast.h"
 #include "raw_clock.h"
 
-static struct ag_thread absent_thread; /* gate ABSENT: what threads without a state point at; never written */
-__thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) = &absent_thread;
+static struct ag_thread
+    absent_thread; /* gate ABSENT: what threads without a state point at; never written */
+__thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) =
+    &absent_thread;
 
 static size_t state_bytes(void) {
     const size_t bytes = sizeof(struct ag_thread) + ag_recorder.walker_bytes;
@@ -51,14 +59,17 @@ void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
     }
 }
 
-/* ---- states -------------------------------------------------------------------------------------------------------- */
+/* ---- states
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static bool thread_is_dead(uint32_t thread_id) {
     enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
     return ag_syscall3(SYS_tgkill, ag_recorder.pid, thread_id, 0) == NO_SUCH_THREAD;
 }
 
-/* Looks at a few states only, so that a program with a thousand living threads does not pay for them at each new one. */
+/* Looks at a few states only, so that a program with a thousand living threads does not pay for
+ * them at each new one. */
 static struct ag_thread *inherit_state(uint32_t thread_id) {
     enum { STATES_LOOKED_AT = 8 };
     static _Atomic(struct ag_thread *) next_look; /* where the last look ended */
@@ -72,8 +83,8 @@ static struct ag_thread *inherit_state(uint32_t thread_id) {
         }
         uint32_t owner = atomic_load_explicit(&state->thread_id, memory_order_relaxed);
         if (owner && owner != thread_id && thread_is_dead(owner) &&
-            atomic_compare_exchange_strong_explicit(&state->thread_id, &owner, thread_id, memory_order_acq_rel,
-                                                    memory_order_relaxed)) {
+            atomic_compare_exchange_strong_explicit(&state->thread_id, &owner, thread_id,
+                                                    memory_order_acq_rel, memory_order_relaxed)) {
             atomic_store_explicit(&next_look, state->next, memory_order_relaxed);
             return state;
         }
@@ -90,7 +101,8 @@ static struct ag_thread *map_state(uint32_t thread_id) {
     if (ag_syscall_failed(address)) {
         return NULL;
     }
-    (void)ag_syscall3(SYS_madvise, address, (long)bytes, MADV_WIPEONFORK); /* older than 4.14: the fork hook is enough */
+    (void)ag_syscall3(SYS_madvise, address, (long)bytes,
+                      MADV_WIPEONFORK); /* older than 4.14: the fork hook is enough */
     struct ag_thread *state = (struct ag_thread *)address;
     state->walker = ag_walker_init(state + 1, ag_recorder.depth);
     atomic_store_explicit(&state->thread_id, thread_id, memory_order_relaxed);
@@ -98,8 +110,8 @@ static struct ag_thread *map_state(uint32_t thread_id) {
     struct ag_thread *head = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
     do {
         state->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&ag_recorder.threads, &head, state, memory_order_release,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&ag_recorder.threads, &head, state,
+                                                    memory_order_release, memory_order_relaxed));
     return state;
 }
 
@@ -115,7 +127,8 @@ static void begin_stream(struct ag_thread *state) {
     hand_over_chunk(state);
     state->cursor = state->limit = state->words = state->chunk_end = NULL;
     state->sequence = 0;
-    state->stream = atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
+    state->stream =
+        atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
 }
 
 static void announce_thread(struct ag_thread *state) {
@@ -156,7 +169,8 @@ struct ag_thread *ag_thread_begin_nested(void) {
     return state;
 }
 
-/* ---- chunks and stamps --------------------------------------------------------------------------------------------- */
+/* ---- chunks and stamps
+ * --------------------------------------------------------------------------------------------- */
 
 static bool take_new_chunk(struct ag_thread *thread) {
     hand_over_chunk(thread);
@@ -195,7 +209,8 @@ static uint64_t *write_stamp(struct ag_thread *thread) {
         }
     }
     thread->tick = atomic_load_explicit(&ag_recorder.header->tick, memory_order_relaxed);
-    const uint64_t elapsed = ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
+    const uint64_t elapsed =
+        ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
     *thread->cursor = elapsed << 8 | AG_WORD_STAMP;
     ag_stream_commit_fast(thread, thread->cursor + 1);
     uint64_t *limit = thread->cursor + ag_recorder.stamp_words;
@@ -214,8 +229,8 @@ AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     return write_stamp(thread);
 }
 
-AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind, const struct ag_wide_part *parts,
-                                   size_t n_parts) {
+AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
+                                   const struct ag_wide_part *parts, size_t n_parts) {
     size_t bytes = 0;
     for (size_t i = 0; i < n_parts; i++) {
         bytes += parts[i].bytes;
@@ -226,7 +241,8 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
     thread->gate = inside | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
     if (!recording_has_stopped()) {
-        if (thread->cursor == NULL || (size_t)(thread->chunk_end - thread->cursor) < words + 1 + AG_EVENT_MAX_WORDS) {
+        if (thread->cursor == NULL ||
+            (size_t)(thread->chunk_end - thread->cursor) < words + 1 + AG_EVENT_MAX_WORDS) {
             if (take_new_chunk(thread)) {
                 (void)write_stamp(thread); /* a fresh chunk has room */
             }
@@ -250,7 +266,8 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
     thread->gate = gate;
 }
 
-/* ---- events that the fast path handed over --------------------------------------------------------------------------- */
+/* ---- events that the fast path handed over
+ * --------------------------------------------------------------------------- */
 
 static bool is_forked_child(void) {
     return (uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid;
@@ -261,8 +278,8 @@ static bool is_on_alternate_stack(void) {
     return ag_syscall2(SYS_sigaltstack, 0, (long)&current) == 0 && (current.ss_flags & SS_ONSTACK);
 }
 
-/* An older frame than the one that shut the gate is running: then that hook is gone. An alternate stack may lie anywhere,
- * so from there nothing can be concluded. */
+/* An older frame than the one that shut the gate is running: then that hook is gone. An alternate
+ * stack may lie anywhere, so from there nothing can be concluded. */
 static bool is_left_by_longjmp(uintptr_t gate_sp, uintptr_t sp) {
     enum { SAME_STACK_BYTES = 1 << 20 };
     return sp > gate_sp && sp - gate_sp < SAME_STACK_BYTES && !is_on_alternate_stack();
@@ -284,7 +301,8 @@ static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_wa
     return thread;
 }
 
-/* The state to record with, and whether its walker may be used. NULL: this event is not recorded (and was counted). */
+/* The state to record with, and whether its walker may be used. NULL: this event is not recorded
+ * (and was counted). */
 static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     struct ag_thread *thread = ag_thread_current;
     *ret_can_walk = true;
@@ -314,7 +332,8 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     return thread;
 }
 
-AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes, uint32_t via) {
+AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
+                                  size_t bytes, uint32_t via) {
     bool can_walk = false;
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
     if (!thread) {

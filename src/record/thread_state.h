@@ -1,5 +1,5 @@
-/* thread_state.h: what one thread needs to record: its place in a chunk, its walker, and the gate that keeps signal
- * handlers out of a half-written event. See the essay in stream.c. */
+/* thread_state.h: what one thread needs to record: its place in a chunk, its walker, and the gate
+ * that keeps signal handlers out of a half-written event. See the essay in stream.c. */
 #ifndef AG_THREAD_STATE_H
 #define AG_THREAD_STATE_H
 
@@ -9,19 +9,21 @@ enum {
     AG_GATE_ABSENT = 0, /* no state yet, or wiped by a fork: the slow path sorts it out */
     AG_GATE_OPEN = 1,   /* nobody of this thread is inside the recorder */
     AG_GATE_SHUT = 2,   /* recording has stopped */
-    /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the cursor are written */
+    /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
+       cursor are written */
     AG_GATE_APPENDING = 1,
 };
 
 enum { AG_EVENT_MAX_WORDS = 3 }; /* ALLOC_BIG; room that `limit` leaves free */
 
 struct ag_thread {
-    /* Line 0: all that an event touches beside the chunk and the walker. Owner: this thread and its signal handlers. */
+    /* Line 0: all that an event touches beside the chunk and the walker. Owner: this thread and its
+     * signal handlers. */
     AG_CACHE_ALIGNED volatile uintptr_t gate;
-    uint64_t *cursor;             /* next free word; words <= cursor, limit + AG_EVENT_MAX_WORDS <= chunk_end */
-    uint64_t *limit;              /* at or behind it the slow path stamps or takes a new chunk */
-    uint64_t tick;                /* header.tick when the last stamp was written */
-    uint64_t *words;              /* first word of the chunk */
+    uint64_t *cursor; /* next free word; words <= cursor, limit + AG_EVENT_MAX_WORDS <= chunk_end */
+    uint64_t *limit;  /* at or behind it the slow path stamps or takes a new chunk */
+    uint64_t tick;    /* header.tick when the last stamp was written */
+    uint64_t *words;  /* first word of the chunk */
     struct ag_chunk_control *control;
     struct ag_walker *walker;
 
@@ -29,29 +31,33 @@ struct ag_thread {
     uint64_t *chunk_end;
     uint64_t sequence; /* of the next chunk */
     uint32_t stream;
-    _Atomic uint32_t thread_id; /* kernel tid of the owner; claimed by compare-and-swap when the owner is dead */
-    struct ag_thread *nested;   /* for handlers that interrupt an append */
-    struct ag_thread *next;     /* in ag_recorder.threads */
-    uint64_t lost_stopped;      /* events after recording stopped, not yet added to the slot */
+    _Atomic uint32_t
+        thread_id; /* kernel tid of the owner; claimed by compare-and-swap when the owner is dead */
+    struct ag_thread *nested; /* for handlers that interrupt an append */
+    struct ag_thread *next;   /* in ag_recorder.threads */
+    uint64_t lost_stopped;    /* events after recording stopped, not yet added to the slot */
 };
 
 /* Never NULL: threads without a state point at one whose gate is ABSENT. */
-extern __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
+extern __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec")))
+AG_HIDDEN;
 
-/* Makes (or inherits from a dead thread) the calling thread's state. NULL: no memory, or recording has stopped. */
+/* Makes (or inherits from a dead thread) the calling thread's state. NULL: no memory, or recording
+ * has stopped. */
 struct ag_thread *ag_thread_begin(void);
 /* A further stream of the calling thread, for its signal handlers. */
 struct ag_thread *ag_thread_begin_nested(void);
 
-/* Writes a stamp, in a new chunk when the old one is full. Returns the cursor, NULL when recording has stopped or there is
- * no chunk (counted as lost). Called with AG_GATE_APPENDING in the gate. */
+/* Writes a stamp, in a new chunk when the old one is full. Returns the cursor, NULL when recording
+ * has stopped or there is no chunk (counted as lost). Called with AG_GATE_APPENDING in the gate. */
 uint64_t *ag_stream_renew_slow(struct ag_thread *thread);
 /* Appends a rare record: a struct and up to three byte strings. Sets AG_GATE_APPENDING itself. */
 struct ag_wide_part {
     const void *data;
     size_t bytes;
 };
-void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts);
+void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
+                           const struct ag_wide_part *parts, size_t n_parts);
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events);
 
