@@ -1,12 +1,13 @@
 /* symbol.h: addresses of a recorded process to functions, files, lines and inlined frames, offline.
  *
- * elfutils (libdw, libdwfl) does the reading. An image is opened only when it is a regular file with the recorded build id
- * (or, without one recorded, when nothing better is to be had, and then `mismatch` says so). Separate debug files are
- * looked for as gdb does: --debug-dir, DIR/.build-id, .gnu_debuglink, /usr/lib/debug; debuginfod only when allowed.
- * Without DWARF the ELF symbol table answers; without that, the image's name and offset.
+ * elfutils (libdw, libdwfl) does the reading. An image is opened only when it is a regular file
+ * with the recorded build id (or, without one recorded, when nothing better is to be had, and then
+ * `mismatch` says so). Separate debug files are looked for as gdb does: --debug-dir, DIR/.build-id,
+ * .gnu_debuglink, /usr/lib/debug; debuginfod only when allowed. Without DWARF the ELF symbol table
+ * answers; without that, the image's name and offset.
  *
- * Threads: one symbolizer, one thread; several symbolizers may be used at once. Names are demangled (C++, Rust, D) and
- * owned by the symbolizer until it is freed. */
+ * Threads: one symbolizer, one thread; several symbolizers may be used at once. Names are demangled
+ * (C++, Rust, D) and owned by the symbolizer until it is freed. */
 #ifndef AG_SYMBOL_H
 #define AG_SYMBOL_H
 
@@ -15,35 +16,42 @@
 #include <stdint.h>
 
 struct ag_symbol_options {
-    size_t size;               /* sizeof(struct ag_symbol_options) */
-    const char *sysroot;       /* put before each recorded path; NULL: none */
+    size_t size;                   /* sizeof(struct ag_symbol_options) */
+    const char *sysroot;           /* put before each recorded path; NULL: none */
     const char *const *debug_dirs; /* more places for separate debug files */
     size_t n_debug_dirs;
-    bool allow_debuginfod;     /* network: only when the user configured it and asked for it */
+    bool allow_debuginfod; /* network: only when the user configured it and asked for it */
 };
-struct ag_symbol_frame { /* one function at an address; innermost (inlined) first */
+struct ag_symbol_frame {  /* one function at an address; innermost (inlined) first */
     const char *function; /* demangled; never NULL: "0x1234 [libx.so]" style name when unknown */
     const char *linkage;  /* as in the symbol table, or NULL */
-    const char *file;     /* as recorded by the compiler, or NULL */
-    uint32_t line;        /* 0: unknown */
-    bool is_inlined;      /* inlined into the frame after it */
-    bool is_known;        /* a real name, not an address */
+    const char *
+        file; /* where the compiler found it, absolute where that is known, without ".."; or NULL */
+    uint32_t line;   /* 0: unknown */
+    bool is_inlined; /* inlined into the frame after it */
+    bool is_known;   /* a real name, not an address */
 };
 struct ag_symbolizer;
-struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options); /* NULL: no memory */
+struct ag_symbolizer *ag_symbolizer_new(
+    const struct ag_symbol_options *options); /* NULL: no memory */
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer);
 
 /* Tells about an image of the trace; opened at the first look-up. */
-int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const char *path, const void *build_id,
-                        size_t build_id_bytes, uint64_t bias, uint64_t low, uint64_t high);
-/* Looks up a pc of an image. return_address: look at the call before pc (pc - 1). Answers are cached per (image, pc).
- * Returns the number of frames (>= 1), innermost first; *ret_frames stays valid until the symbolizer is freed. */
-size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t image, uint64_t pc, bool return_address,
-                            const struct ag_symbol_frame **ret_frames);
-/* For the report: what could not be resolved and why, "libfoo.so: build id differs"; one line each. */
-size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer, const char *const **ret_lines);
+int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const char *path,
+                        const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
+                        uint64_t high);
+/* Looks up a pc of an image. return_address: look at the call before pc (pc - 1). Answers are
+ * cached per (image, pc). Returns the number of frames (>= 1), innermost first; *ret_frames stays
+ * valid until the symbolizer is freed. */
+size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t image, uint64_t pc,
+                            bool return_address, const struct ag_symbol_frame **ret_frames);
+/* For the report: what could not be resolved and why, "libfoo.so: build id differs"; one line each.
+ */
+size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,
+                              const char *const **ret_lines);
 
-/* Demangles NAME (C++, Rust legacy and v0, D); returns malloc'ed text or NULL when it is not mangled. */
+/* Demangles NAME (C++, Rust legacy and v0, D); returns malloc'ed text or NULL when it is not
+ * mangled. */
 char *ag_demangle(const char *name);
 
 #endif

@@ -1,0 +1,82 @@
+/* address_ranges.c: a sorted array; each item knows how far it and its predecessors reach, which
+ * ends a search early. */
+#include "address_ranges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    FIRST_RANGES = 16,
+    STEPS_BACK = 256, /* bounds the search where hostile ranges overlap in masses */
+};
+
+int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64_t high,
+                          size_t value) {
+    if (low >= high) {
+        return 0;
+    }
+    if (ranges->n == ranges->capacity) {
+        const size_t capacity = ranges->capacity == 0 ? FIRST_RANGES : 2 * ranges->capacity;
+        struct ag_address_range *items = reallocarray(ranges->items, capacity, sizeof(*items));
+        if (items == NULL) {
+            return -ENOMEM;
+        }
+        ranges->items = items;
+        ranges->capacity = capacity;
+    }
+    ranges->items[ranges->n++] =
+        (struct ag_address_range){.low = low, .high = high, .value = value};
+    return 0;
+}
+
+/* Of ranges with one low, the wider comes first: the last one that matches is the innermost. */
+static int compare(const void *left, const void *right) {
+    const struct ag_address_range *a = left, *b = right;
+    if (a->low != b->low) {
+        return a->low < b->low ? -1 : 1;
+    }
+    if (a->high != b->high) {
+        return a->high > b->high ? -1 : 1;
+    }
+    return a->value < b->value ? -1 : a->value > b->value;
+}
+
+void ag_address_ranges_sort(struct ag_address_ranges *ranges) {
+    if (ranges->n == 0) {
+        return;
+    }
+    qsort(ranges->items, ranges->n, sizeof(ranges->items[0]), compare);
+    uint64_t reach = 0;
+    for (size_t i = 0; i < ranges->n; i++) {
+        reach = ranges->items[i].high > reach ? ranges->items[i].high : reach;
+        ranges->items[i].reach = reach;
+    }
+}
+
+const struct ag_address_range *ag_address_ranges_find(const struct ag_address_ranges *ranges,
+                                                      uint64_t address) {
+    size_t above = 0; /* items[above - 1].low <= address < items[above].low */
+    for (size_t end = ranges->n; above < end;) {
+        const size_t middle = above + (end - above) / 2;
+        if (ranges->items[middle].low <= address) {
+            above = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    for (size_t step = 0; step < STEPS_BACK && step < above; step++) {
+        const struct ag_address_range *range = &ranges->items[above - 1 - step];
+        if (address < range->high) {
+            return range;
+        }
+        if (address >= range->reach) {
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+void ag_address_ranges_clear(struct ag_address_ranges *ranges) {
+    free(ranges->items);
+    *ranges = (struct ag_address_ranges){0};
+}

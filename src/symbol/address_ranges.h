@@ -1,0 +1,29 @@
+/* address_ranges.h: which of many address ranges holds an address; nested and overlapping ones are
+ * allowed. */
+#ifndef AG_ADDRESS_RANGES_H
+#define AG_ADDRESS_RANGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ag_address_range {
+    uint64_t low, high; /* [low, high), low < high */
+    uint64_t reach;     /* the greatest high of this range and of all before it */
+    size_t value;       /* the caller's: an index */
+};
+struct ag_address_ranges { /* all zero: empty */
+    struct ag_address_range *items;
+    size_t n, capacity;
+};
+
+/* Adds a range; empty and inverted ones are left out. Not found until ag_address_ranges_sort. */
+int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64_t high,
+                          size_t value);
+void ag_address_ranges_sort(struct ag_address_ranges *ranges);
+/* The range with the greatest low that holds ADDRESS (for nested ranges: the innermost), or NULL.
+ */
+const struct ag_address_range *ag_address_ranges_find(const struct ag_address_ranges *ranges,
+                                                      uint64_t address);
+void ag_address_ranges_clear(struct ag_address_ranges *ranges);
+
+#endif

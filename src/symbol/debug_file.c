@@ -1,0 +1,150 @@
+/* debug_file.c: composes the candidate paths; elf_file.c decides whether one is safe to open and
+ * the right one. */
+#include "debug_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "debuginfod.h"
+
+int ag_debug_file_by_build_id(const struct ag_debug_places *places, const struct ag_build_id *id,
+                              const char *suffix, struct ag_elf_file *ret_file) {
+    if (id->n_bytes < 2) {
+        return -ENOENT;
+    }
+    char hex[AG_BUILD_ID_TEXT_BYTES];
+    ag_build_id_format(id, hex);
+    for (size_t i = 0; i < places->n_folders; i++) {
+        char *path;
+        if (asprintf(&path, "%s/.build-id/%.2s/%s%s", places->folders[i], hex, hex + 2, suffix) <
+            0) {
+            return -ENOENT;
+        }
+        const int r = ag_elf_file_open(path, id, NULL, ret_file);
+        free(path);
+        if (r == 0) {
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+/* The polynomial of zlib's crc32, bit by bit reflected: .gnu_debuglink is defined by it. */
+static uint32_t checksum_add(uint32_t checksum, const uint8_t *bytes, size_t n_bytes) {
+    checksum = ~checksum;
+    for (size_t i = 0; i < n_bytes; i++) {
+        checksum ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) {
+            checksum = (checksum >> 1) ^ (UINT32_C(0xedb88320) & (0 - (checksum & 1)));
+        }
+    }
+    return ~checksum;
+}
+
+static bool has_checksum(int fd, uint32_t wanted) {
+    uint32_t checksum = 0;
+    uint8_t bytes[16384];
+    off_t offset = 0;
+    for (ssize_t n; (n = pread(fd, bytes, sizeof(bytes), offset)) > 0; offset += n) {
+        checksum = checksum_add(checksum, bytes, (size_t)n);
+    }
+    return checksum == wanted;
+}
+
+/* A linked file has to have the main file's build id, or its checksum where there is no build id to
+ * compare. */
+static int open_linked(const char *path, const struct ag_elf_file *main, uint32_t checksum,
+                       struct ag_elf_file *ret_file) {
+    struct ag_elf_file file;
+    int r = ag_elf_file_open(path, &main->build_id, NULL, &file);
+    if (r < 0) {
+        return r;
+    }
+    if (main->build_id.n_bytes == 0 && !has_checksum(file.fd, checksum)) {
+        ag_elf_file_close(&file);
+        return -ESTALE;
+    }
+    *ret_file = file;
+    return 0;
+}
+
+/* .gnu_debuglink: a file name, zeros up to a multiple of 4, and the checksum. */
+static int find_linked(const struct ag_debug_places *places, const struct ag_elf_file *main,
+                       struct ag_elf_file *ret_file) {
+    const Elf_Data *link = ag_elf_file_section(main, ".gnu_debuglink");
+    if (link == NULL) {
+        return -ENOENT;
+    }
+    const char *name = link->d_buf;
+    const size_t length = strnlen(name, link->d_size);
+    const size_t checksum_offset = (length + 4) & ~(size_t)3;
+    if (length == 0 || checksum_offset + 4 > link->d_size || strchr(name, '/') != NULL) {
+        return -ENOENT;
+    }
+    uint32_t checksum;
+    memcpy(&checksum, (const char *)link->d_buf + checksum_offset, sizeof(checksum));
+
+    const char *slash = strrchr(main->path, '/');
+    const int folder_bytes = slash != NULL ? (int)(slash - main->path) : 0;
+    const size_t n_candidates =
+        2 + places->n_folders; /* beside it, in .debug/, and below each folder */
+    for (size_t i = 0; i < n_candidates; i++) {
+        char *path;
+        const char *before = i < 2 ? "" : places->folders[i - 2];
+        if (asprintf(&path, "%s%.*s%s/%s", before, folder_bytes, main->path,
+                     i == 1 ? "/.debug" : "", name) < 0) {
+            return -ENOENT;
+        }
+        const int r = open_linked(path, main, checksum, ret_file);
+        free(path);
+        if (r == 0) {
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf_file *main,
+                       struct ag_elf_file *ret_file) {
+    if (ag_debug_file_by_build_id(places, &main->build_id, ".debug", ret_file) == 0 ||
+        find_linked(places, main, ret_file) == 0) {
+        return 0;
+    }
+    return places->allow_debuginfod
+               ? ag_debuginfod_open(&main->build_id, AG_DEBUGINFOD_DEBUG, ret_file)
+               : -ENOENT;
+}
+
+/* .gnu_debugaltlink: a path, absolute or relative to the debug file's folder, its zero, and the
+ * build id. */
+int ag_debug_file_find_shared(const struct ag_debug_places *places, const struct ag_elf_file *debug,
+                              struct ag_elf_file *ret_file) {
+    const Elf_Data *link = ag_elf_file_section(debug, ".gnu_debugaltlink");
+    if (link == NULL) {
+        return -ENODATA;
+    }
+    const char *name = link->d_buf;
+    const size_t length = strnlen(name, link->d_size);
+    if (length == 0 || length + 1 >= link->d_size) {
+        return -ENOENT;
+    }
+    const struct ag_build_id id = ag_build_id_from(name + length + 1, link->d_size - length - 1);
+    if (ag_debug_file_by_build_id(places, &id, ".debug", ret_file) == 0) {
+        return 0;
+    }
+    const char *slash = strrchr(debug->path, '/');
+    const int folder_bytes = name[0] != '/' && slash != NULL ? (int)(slash + 1 - debug->path) : 0;
+    char *path;
+    if (asprintf(&path, "%.*s%s", folder_bytes, debug->path, name) < 0) {
+        return -ENOENT;
+    }
+    const int r = ag_elf_file_open(path, &id, NULL, ret_file);
+    free(path);
+    if (r < 0 && places->allow_debuginfod) {
+        return ag_debuginfod_open(&id, AG_DEBUGINFOD_DEBUG, ret_file);
+    }
+    return r < 0 ? -ENOENT : 0;
+}

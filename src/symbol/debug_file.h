@@ -1,0 +1,28 @@
+/* debug_file.h: where the debug information of a stripped file lies: the places that gdb looks in,
+ * in its order. */
+#ifndef AG_DEBUG_FILE_H
+#define AG_DEBUG_FILE_H
+
+#include "elf_file.h"
+
+struct ag_debug_places {
+    const char *const
+        *folders; /* as /usr/lib/debug: each with .build-id/ and copies of the tree in it */
+    size_t n_folders;
+    bool allow_debuginfod;
+};
+
+/* FOLDER/.build-id/ab/cdef...SUFFIX in each folder; SUFFIX is ".debug", or "" for the program
+ * itself. 0 or -ENOENT. */
+int ag_debug_file_by_build_id(const struct ag_debug_places *places, const struct ag_build_id *id,
+                              const char *suffix, struct ag_elf_file *ret_file);
+/* The separate debug file of MAIN: by its build id, by its .gnu_debuglink (name and checksum), by
+ * debuginfod when that is allowed. 0 or -ENOENT. */
+int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf_file *main,
+                       struct ag_elf_file *ret_file);
+/* What dwz moved out of DEBUG to share it: the file its .gnu_debugaltlink names, with the build id
+ * it states. 0, or -ENOENT: it names one that is not there; -ENODATA: it names none. */
+int ag_debug_file_find_shared(const struct ag_debug_places *places, const struct ag_elf_file *debug,
+                              struct ag_elf_file *ret_file);
+
+#endif

@@ -1,0 +1,168 @@
+/* demangle.c: linker names to the names that programmers wrote, for C++, Rust (legacy and v0) and
+ * D, by GNU libiberty.
+ *
+ * A mangled name comes from a hostile file, and back references let a kilobyte of it expand to more
+ * text than there are atoms. So the limits are: libiberty's own recursion limits stay on, a long
+ * name is not tried, and the printing demanglers are left by longjmp once they exceed
+ * TEXT_LIMIT_BYTES (they keep their state on the stack; Rust's punycode buffer, a few hundred
+ * bytes, may leak then). D's demangler returns all its text at once: for it the number of type back
+ * references is bounded, which bounds the expansion. */
+#include "symbol.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libiberty/demangle.h>
+
+#include "demangle_suffix.h"
+
+enum {
+    MANGLED_LIMIT_BYTES =
+        8 << 10, /* libiberty gives up on C++ names over 1 KiB itself (DEMANGLE_RECURSION_LIMIT) */
+    TEXT_LIMIT_BYTES = 32 << 10,
+    D_BACK_REFERENCES =
+        24, /* text grows at most by e^(24/e), 7000 times, over the name's own length */
+};
+
+struct text {
+    char *bytes;
+    size_t length, capacity;
+    jmp_buf too_long; /* taken when the text outgrows its limit, or memory ends */
+};
+
+static void append(const char *piece, size_t length, void *context) {
+    struct text *text = context;
+    if (length > TEXT_LIMIT_BYTES - text->length) {
+        longjmp(text->too_long, 1);
+    }
+    if (text->length + length + 1 > text->capacity) {
+        const size_t capacity = 2 * (text->length + length + 1);
+        char *bytes = realloc(text->bytes, capacity);
+        if (bytes == NULL) {
+            longjmp(text->too_long, 1);
+        }
+        text->bytes = bytes;
+        text->capacity = capacity;
+    }
+    memcpy(text->bytes + text->length, piece, length);
+    text->length += length;
+    text->bytes[text->length] = '\0';
+}
+
+typedef int print_fn(const char *mangled, int options, demangle_callbackref callback,
+                     void *context);
+
+static char *print(print_fn *printer, const char *mangled, int options) {
+    struct text *text = calloc(1, sizeof(*text));
+    if (text == NULL) {
+        return NULL;
+    }
+    char *result = NULL;
+    if (setjmp(text->too_long) == 0 && printer(mangled, options, append, text) &&
+        text->length > 0) {
+        result = text->bytes;
+    } else {
+        free(text->bytes);
+    }
+    free(text);
+    return result;
+}
+
+/* A 'Q' and base-26 letters point back to earlier text: to an identifier (a digit), which costs its
+ * length, or to a type, which may point back in turn. Only the second kind multiplies. */
+static size_t d_type_back_references(const char *mangled) {
+    size_t n = 0;
+    for (const char *at = strchr(mangled, 'Q'); at != NULL; at = strchr(at + 1, 'Q')) {
+        size_t distance = 0;
+        const char *digit = at + 1;
+        for (; *digit >= 'A' && *digit <= 'Z' && distance < MANGLED_LIMIT_BYTES; digit++) {
+            distance = distance * 26 + (size_t)(*digit - 'A');
+        }
+        if (*digit >= 'a' && *digit <= 'z') {
+            distance = distance * 26 + (size_t)(*digit - 'a');
+        }
+        const bool is_identifier =
+            distance <= (size_t)(at - mangled) && isdigit((unsigned char)*(at - distance));
+        n += !is_identifier;
+    }
+    return n;
+}
+
+static char *demangle_exact(const char *name) {
+    const int options = DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP;
+    if (name[0] != '_') {
+        return NULL;
+    }
+    if (name[1] == 'R') {
+        return print(rust_demangle_callback, name, DMGL_RUST);
+    }
+    if (name[1] == 'Z') {
+        char *text = print(rust_demangle_callback, name,
+                           DMGL_RUST); /* legacy: C++ names that end in a hash */
+        return text != NULL ? text : print(cplus_demangle_v3_callback, name, options);
+    }
+    if (name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0)) {
+        return d_type_back_references(name) <= D_BACK_REFERENCES ? dlang_demangle(name, DMGL_DLANG)
+                                                                 : NULL;
+    }
+    return NULL;
+}
+
+char *ag_demangle(const char *name) {
+    const size_t length = strnlen(name, MANGLED_LIMIT_BYTES);
+    if (length == MANGLED_LIMIT_BYTES) {
+        return NULL;
+    }
+    char *stem = strndup(name, ag_name_stem_bytes(name, length));
+    if (stem == NULL) {
+        return NULL;
+    }
+    char *text = demangle_exact(stem);
+    free(stem);
+    return text;
+}
+
+/* What compilers and linkers append when they copy or split a function: the programmer knows one
+ * function. Outlined bodies (._omp_fn, coroutine .actor and .destroy) are pieces of their own and
+ * keep their suffix. */
+static const char *const copy_suffixes[] = {
+    "cold", "part", "isra", "constprop", "lto_priv", "llvm", "localalias", "unlikely", "warm",
+};
+
+static bool is_copy_suffix(const char *word, size_t length) {
+    for (size_t i = 0; i < sizeof(copy_suffixes) / sizeof(copy_suffixes[0]); i++) {
+        if (strlen(copy_suffixes[i]) == length && memcmp(copy_suffixes[i], word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t digits_before(const char *name, size_t end) {
+    size_t n = 0;
+    while (n < end && isdigit((unsigned char)name[end - 1 - n])) {
+        n++;
+    }
+    return n;
+}
+
+size_t ag_name_stem_bytes(const char *name, size_t length) {
+    const char *version = memchr(name, '@', length); /* "malloc@@GLIBC_2.2.5" */
+    size_t stem = version != NULL && version > name ? (size_t)(version - name) : length;
+    for (size_t end = stem; end > 0;) {
+        const size_t digits = digits_before(name, end);
+        if (digits > 0 && digits < end && name[end - digits - 1] == '.') {
+            end -= digits + 1; /* ".0" counts only behind a word */
+        }
+        const char *dot = memrchr(name, '.', end);
+        if (dot == NULL || dot == name ||
+            !is_copy_suffix(dot + 1, end - (size_t)(dot + 1 - name))) {
+            break;
+        }
+        end = (size_t)(dot - name);
+        stem = end;
+    }
+    return stem;
+}

@@ -1,0 +1,153 @@
+/* dwarf_frames.c: the line table says where the innermost function is; every inlined call says
+ * where it was called, which is the place in the function around it. So the lines move one frame
+ * outwards from the functions:
+ *
+ *     function                 line
+ *     innermost inlined  <---- line table
+ *     inlined around it  <---- call_line of the innermost
+ *     the real function  <---- call_line of the outermost inlined
+ */
+#include "dwarf_frames.h"
+
+#include <dwarf.h>
+#include <string.h>
+
+#include "inline_tree.h"
+#include "source_path.h"
+
+enum {
+    REFERENCES =
+        16, /* from an inlined copy to its abstract function to its declaration: compilers need 3 */
+    QUALIFIED_BYTES = 4096,
+    PATH_BYTES = 4096,
+};
+
+static const char *text_attribute(Dwarf_Die *die, unsigned name) {
+    Dwarf_Attribute attribute;
+    return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+}
+
+/* The declaration that DIE is an instance of: there it stands in its name spaces. */
+static Dwarf_Die declaration_of(const Dwarf_Die *die) {
+    Dwarf_Die at = *die;
+    for (int i = 0; i < REFERENCES; i++) {
+        Dwarf_Attribute attribute;
+        Dwarf_Die next;
+        if (dwarf_attr(&at, DW_AT_abstract_origin, &attribute) == NULL &&
+            dwarf_attr(&at, DW_AT_specification, &attribute) == NULL) {
+            break;
+        }
+        if (dwarf_formref_die(&attribute, &next) == NULL) {
+            break;
+        }
+        at = next;
+    }
+    return at;
+}
+
+static void name_frame(struct ag_dwarf_units *units, Dwarf_Die *die, struct ag_names *names,
+                       struct ag_symbol_frame *frame) {
+    const char *linkage = text_attribute(die, DW_AT_linkage_name);
+    if (linkage == NULL) {
+        linkage = text_attribute(die, DW_AT_MIPS_linkage_name);
+    }
+    const char *name = text_attribute(die, DW_AT_name);
+    frame->linkage = ag_names_keep(names, linkage);
+    frame->function = ag_names_demangled(names, linkage);
+    if (frame->function == NULL && name != NULL) {
+        char qualified[QUALIFIED_BYTES];
+        Dwarf_Die declaration = declaration_of(die);
+        ag_dwarf_units_qualify(units, &declaration, name, qualified, sizeof(qualified));
+        frame->function = ag_names_keep(names, qualified);
+        if (linkage == NULL) {
+            frame->linkage = ag_names_keep(names, name);
+        }
+    } else if (frame->function == NULL && linkage != NULL) {
+        frame->function = ag_names_function(names, linkage);
+    }
+    frame->is_known = frame->function != NULL;
+}
+
+struct place {
+    const char *file;
+    uint32_t line;
+};
+
+static const char *keep_path(struct ag_dwarf_unit *unit, const char *file, struct ag_names *names) {
+    Dwarf_Attribute attribute;
+    char path[PATH_BYTES];
+    if (file == NULL) {
+        return NULL;
+    }
+    const char *folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &attribute));
+    return ag_names_keep(names,
+                         ag_source_path(folder, file, path, sizeof(path)) == 0 ? path : file);
+}
+
+static struct place place_of_address(struct ag_dwarf_unit *unit, uint64_t address,
+                                     struct ag_names *names) {
+    struct place place = {0};
+    Dwarf_Line *line = dwarf_getsrc_die(&unit->die, address);
+    int number;
+    if (line != NULL && dwarf_lineno(line, &number) == 0 && number > 0) {
+        place.line = (uint32_t)number;
+    }
+    if (line != NULL) {
+        place.file = keep_path(unit, dwarf_linesrc(line, NULL, NULL), names);
+    }
+    return place;
+}
+
+static struct place place_of_call(struct ag_dwarf_unit *unit, const struct ag_inlined *call,
+                                  struct ag_names *names) {
+    struct place place = {.line = call->call_line};
+    Dwarf_Files *files;
+    size_t n_files;
+    if (dwarf_getsrcfiles(&unit->die, &files, &n_files) == 0 && call->call_file < n_files) {
+        place.file = keep_path(unit, dwarf_filesrc(files, call->call_file, NULL, NULL), names);
+    }
+    return place;
+}
+
+/* An assembler lists the labels as functions, of aliases whichever came first; the symbol table
+ * knows which is public. */
+static bool is_assembly(Dwarf_Die *unit) {
+    return dwarf_srclang(unit) == DW_LANG_Mips_Assembler;
+}
+
+size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag_names *names,
+                       struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
+    struct ag_dwarf_unit *unit = ag_dwarf_units_at(units, address);
+    if (unit == NULL) {
+        return 0;
+    }
+    struct place place = place_of_address(unit, address, names);
+    struct ag_dwarf_function *function =
+        is_assembly(&unit->die) ? NULL : ag_dwarf_unit_function_at(unit, address);
+    if (function == NULL) {
+        ret_frames[0] = (struct ag_symbol_frame){.file = place.file, .line = place.line};
+        return place.file != NULL ? 1 : 0;
+    }
+    if (function->tree == NULL) {
+        function->tree = ag_inline_tree_new(&function->die);
+    }
+    /* The function's own DIE and tree first: naming may read the unit anew. */
+    Dwarf_Die die = function->die;
+    const struct ag_inline_tree *tree = function->tree;
+    size_t n = 0;
+    uint32_t index = tree != NULL ? ag_inline_tree_find(tree, address) : AG_INLINE_NONE;
+    for (const struct ag_inlined *call;
+         index != AG_INLINE_NONE && (call = ag_inline_tree_at(tree, index)) != NULL;
+         index = call->parent) {
+        if (n + 1 < AG_FRAMES_PER_ADDRESS) {
+            Dwarf_Die inlined = call->die;
+            ret_frames[n] = (struct ag_symbol_frame){
+                .file = place.file, .line = place.line, .is_inlined = true};
+            name_frame(units, &inlined, names, &ret_frames[n++]);
+        }
+        place = place_of_call(unit, call, names);
+    }
+    ret_frames[n] = (struct ag_symbol_frame){.file = place.file, .line = place.line};
+    name_frame(units, &die, names, &ret_frames[n++]);
+    return n;
+}

@@ -1,0 +1,295 @@
+/* dwarf_units.c: reads no more of the debug information than the look-ups touch.
+ *
+ * At opening: the first entry of each unit, for its address ranges (not .debug_aranges: clang and
+ * rustc write none). At the first look-up in a unit its outline: the functions and name spaces at
+ * its upper levels, skipping over function bodies. Only when an address of the unit is in none of
+ * those, the whole unit once: functions of local classes and nested functions hide inside of
+ * bodies. What was inlined into a function is read per function: see inline_tree.c. */
+#include "dwarf_units.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "die_walk.h"
+#include "inline_tree.h"
+
+enum {
+    RANGES_PER_DIE = 1 << 16, /* the greatest seen is 30,000, a unit of link-time optimised clang */
+    CONTAINER_DEPTH = 32,     /* name spaces shown of one name */
+};
+
+int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges) {
+    Dwarf_Addr base, low, high;
+    ptrdiff_t at = 0;
+    for (size_t n = 0; n < RANGES_PER_DIE && (at = dwarf_ranges(die, at, &base, &low, &high)) > 0;
+         n++) {
+        if (low == 0) {
+            continue; /* code that the linker dropped */
+        }
+        const int r = ag_address_ranges_add(ranges, low, high, value);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int grow(void **items, size_t n, size_t *capacity, size_t item_bytes) {
+    if (n < *capacity) {
+        return 0;
+    }
+    const size_t larger = *capacity == 0 ? 16 : 2 * *capacity;
+    void *grown = reallocarray(*items, larger, item_bytes);
+    if (grown == NULL) {
+        return -ENOMEM;
+    }
+    *items = grown;
+    *capacity = larger;
+    return 0;
+}
+
+static struct ag_dwarf_unit *unit_free(struct ag_dwarf_unit *unit) {
+    for (size_t i = 0; i < unit->n_functions; i++) {
+        ag_inline_tree_free(unit->functions[i].tree);
+    }
+    free(unit->functions);
+    free(unit->containers);
+    ag_address_ranges_clear(&unit->ranges);
+    free(unit);
+    return NULL;
+}
+
+/* Registers the unit whose first entry is DIE. */
+static struct ag_dwarf_unit *unit_new(struct ag_dwarf_units *units, const Dwarf_Die *die) {
+    if (grow((void **)&units->units, units->n_units, &units->capacity, sizeof(*units->units)) < 0) {
+        return NULL;
+    }
+    struct ag_dwarf_unit *unit = calloc(1, sizeof(*unit));
+    if (unit == NULL) {
+        return NULL;
+    }
+    unit->die = *die;
+    if (ag_pointer_table_put(&units->by_cu, (uintptr_t)die->cu, unit) < 0) {
+        return unit_free(unit);
+    }
+    units->units[units->n_units++] = unit;
+    return unit;
+}
+
+static struct ag_dwarf_unit *unit_of(struct ag_dwarf_units *units, Dwarf_Die *die) {
+    struct ag_dwarf_unit *unit = ag_pointer_table_find(&units->by_cu, (uintptr_t)die->cu);
+    if (unit != NULL) {
+        return unit;
+    }
+    Dwarf_Die first;
+    return dwarf_diecu(die, &first, NULL, NULL) != NULL ? unit_new(units, &first) : NULL;
+}
+
+int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf) {
+    Dwarf_Off offset = 0, next;
+    size_t header_bytes;
+    while (dwarf_nextcu(dwarf, offset, &next, &header_bytes, NULL, NULL, NULL) == 0 &&
+           next > offset) {
+        Dwarf_Die die;
+        const bool is_read = dwarf_offdie(dwarf, offset + header_bytes, &die) != NULL;
+        offset = next;
+        if (!is_read || dwarf_tag(&die) != DW_TAG_compile_unit) {
+            continue;
+        }
+        if (unit_new(units, &die) == NULL) {
+            return -ENOMEM;
+        }
+        const int r = ag_dwarf_add_ranges(&die, units->n_units - 1, &units->ranges);
+        if (r < 0) {
+            return r;
+        }
+    }
+    ag_address_ranges_sort(&units->ranges);
+    return 0;
+}
+
+void ag_dwarf_units_clear(struct ag_dwarf_units *units) {
+    for (size_t i = 0; i < units->n_units; i++) {
+        unit_free(units->units[i]);
+    }
+    free(units->units);
+    ag_address_ranges_clear(&units->ranges);
+    ag_pointer_table_clear(&units->by_cu, NULL);
+    *units = (struct ag_dwarf_units){0};
+}
+
+struct ag_dwarf_unit *ag_dwarf_units_at(const struct ag_dwarf_units *units, uint64_t address) {
+    const struct ag_address_range *range = ag_address_ranges_find(&units->ranges, address);
+    return range != NULL ? units->units[range->value] : NULL;
+}
+
+/* Reading a unit. The containers that the walk is in right now are open[0 .. n_open). */
+struct unit_reading {
+    struct ag_dwarf_unit *unit;
+    bool bodies; /* look inside of functions too */
+    int result;
+    size_t functions_capacity, containers_capacity;
+    size_t n_open;
+    struct {
+        size_t container, depth;
+    } open[AG_DIE_DEPTH];
+};
+
+static bool is_container(int tag) {
+    switch (tag) {
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+    case DW_TAG_interface_type:
+    case DW_TAG_enumeration_type: /* Rust's have functions */
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool holds_code(int tag) {
+    return tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block ||
+           tag == DW_TAG_inlined_subroutine || tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
+}
+
+static int add_function(struct unit_reading *reading, const Dwarf_Die *die) {
+    struct ag_dwarf_unit *unit = reading->unit;
+    int r = grow((void **)&unit->functions, unit->n_functions, &reading->functions_capacity,
+                 sizeof(*unit->functions));
+    if (r < 0) {
+        return r;
+    }
+    const size_t n_ranges = unit->ranges.n;
+    Dwarf_Die copy = *die;
+    r = ag_dwarf_add_ranges(&copy, unit->n_functions, &unit->ranges);
+    if (r == 0 && unit->ranges.n > n_ranges) {
+        unit->functions[unit->n_functions++] = (struct ag_dwarf_function){.die = *die};
+    }
+    return r;
+}
+
+static int open_container(struct unit_reading *reading, Dwarf_Die *die, size_t depth) {
+    struct ag_dwarf_unit *unit = reading->unit;
+    const int r = grow((void **)&unit->containers, unit->n_containers,
+                       &reading->containers_capacity, sizeof(*unit->containers));
+    if (r < 0) {
+        return r;
+    }
+    const char *name = dwarf_diename(die);
+    if (name == NULL && dwarf_tag(die) == DW_TAG_namespace) {
+        name = "(anonymous namespace)";
+    }
+    unit->containers[unit->n_containers] = (struct ag_dwarf_container){
+        .begin = dwarf_dieoffset(die),
+        .end = UINT64_MAX,
+        .parent = reading->n_open > 0 ? reading->open[reading->n_open - 1].container + 1 : 0,
+        .name = name,
+    };
+    reading->open[reading->n_open].container = unit->n_containers++;
+    reading->open[reading->n_open++].depth = depth;
+    return 0;
+}
+
+static bool visit(void *context, Dwarf_Die *die, size_t depth) {
+    struct unit_reading *reading = context;
+    while (reading->n_open > 0 && reading->open[reading->n_open - 1].depth >= depth) {
+        reading->unit->containers[reading->open[--reading->n_open].container].end =
+            dwarf_dieoffset(die);
+    }
+    if (reading->result < 0) {
+        return false;
+    }
+    const int tag = dwarf_tag(die);
+    if (tag == DW_TAG_subprogram) {
+        reading->result = add_function(reading, die);
+    } else if (is_container(tag)) {
+        reading->result = open_container(reading, die, depth);
+        return reading->result == 0;
+    }
+    return reading->bodies && holds_code(tag);
+}
+
+static void read_unit(struct ag_dwarf_unit *unit, bool bodies) {
+    for (size_t i = 0; i < unit->n_functions; i++) {
+        unit->functions[i].tree = ag_inline_tree_free(unit->functions[i].tree);
+    }
+    free(unit->functions);
+    free(unit->containers);
+    ag_address_ranges_clear(&unit->ranges);
+    unit->functions = NULL;
+    unit->containers = NULL;
+    unit->n_functions = unit->n_containers = 0;
+
+    struct unit_reading reading = {.unit = unit, .bodies = bodies};
+    ag_die_walk(&unit->die, visit, &reading);
+    ag_address_ranges_sort(&unit->ranges);
+    unit->reading = bodies ? AG_UNIT_COMPLETE : AG_UNIT_OUTLINE;
+}
+
+struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_unit *unit, uint64_t address) {
+    for (;;) {
+        const struct ag_address_range *range = ag_address_ranges_find(&unit->ranges, address);
+        if (range != NULL) {
+            return &unit->functions[range->value];
+        }
+        if (unit->reading == AG_UNIT_COMPLETE) {
+            return NULL;
+        }
+        read_unit(unit, /* bodies= */ unit->reading == AG_UNIT_OUTLINE);
+    }
+}
+
+/* The innermost container around OFFSET: index + 1, or 0. */
+static size_t container_around(const struct ag_dwarf_unit *unit, Dwarf_Off offset) {
+    size_t after = 0; /* containers[after - 1].begin < offset <= containers[after].begin */
+    for (size_t end = unit->n_containers; after < end;) {
+        const size_t middle = after + (end - after) / 2;
+        if (unit->containers[middle].begin < offset) {
+            after = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    while (after > 0 && unit->containers[after - 1].end <= offset) {
+        after = unit->containers[after - 1].parent;
+    }
+    return after;
+}
+
+void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const char *name,
+                            char *ret_text, size_t capacity) {
+    const char *around[CONTAINER_DEPTH];
+    size_t n = 0;
+    struct ag_dwarf_unit *unit = unit_of(units, die);
+    if (unit != NULL) {
+        if (unit->reading == AG_UNIT_UNREAD) {
+            read_unit(unit, /* bodies= */ false);
+        }
+        for (size_t at = container_around(unit, dwarf_dieoffset(die));
+             at > 0 && n < CONTAINER_DEPTH; at = unit->containers[at - 1].parent) {
+            if (unit->containers[at - 1].name != NULL) {
+                around[n++] = unit->containers[at - 1].name;
+            }
+        }
+    }
+    size_t length = 0;
+    for (size_t i = 0; i <= n; i++) {
+        const char *piece = i < n ? around[n - 1 - i] : name;
+        const size_t piece_bytes = strnlen(piece, capacity);
+        if (length + piece_bytes + 3 > capacity) {
+            break;
+        }
+        memcpy(ret_text + length, piece, piece_bytes);
+        length += piece_bytes;
+        if (i < n) {
+            memcpy(ret_text + length, "::", 2);
+            length += 2;
+        }
+    }
+    ret_text[length] = '\0';
+}

@@ -1,0 +1,52 @@
+/* elf_file.h: opening an ELF file that somebody else named, and knowing that it is the recorded
+ * one.
+ *
+ * The path comes from a trace or from another ELF file, so it may name a pipe that never answers, a
+ * device, or a file that was replaced since. Only regular files are opened; the build id decides
+ * whether it is the right one. */
+#ifndef AG_ELF_FILE_H
+#define AG_ELF_FILE_H
+
+#include <gelf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AG_BUILD_ID_BYTES = 64 }; /* SHA-1 has 20; longer ones are cut */
+
+struct ag_build_id {
+    size_t n_bytes; /* 0: none */
+    uint8_t bytes[AG_BUILD_ID_BYTES];
+};
+struct ag_elf_file { /* all zero: closed */
+    Elf *elf;
+    char *path;
+    int fd; /* open while elf is */
+    struct ag_build_id build_id;
+};
+
+struct ag_build_id ag_build_id_from(const void *bytes, size_t n_bytes);
+bool ag_build_id_equals(const struct ag_build_id *a, const struct ag_build_id *b);
+enum { AG_BUILD_ID_TEXT_BYTES = 2 * AG_BUILD_ID_BYTES + 1 };
+void ag_build_id_format(const struct ag_build_id *id, char ret_text[AG_BUILD_ID_TEXT_BYTES]);
+
+/* Opens PATH; WANTED of 0 bytes: whatever its build id. -ESTALE: another build id (*ret_found tells
+ * which, unless NULL); -ENOEXEC: not an ELF file of this class; -EINVAL: not a regular file; else
+ * the errno of open. */
+int ag_elf_file_open(const char *path, const struct ag_build_id *wanted,
+                     struct ag_build_id *ret_found, struct ag_elf_file *ret_file);
+/* The same for a descriptor of a regular file, which it owns from now on, also on failure. */
+int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted,
+                      struct ag_build_id *ret_found, struct ag_elf_file *ret_file);
+/* The vdso of this very process, if it is the wanted one: the kernel shows it in memory only. */
+int ag_elf_file_open_vdso(const struct ag_build_id *wanted, struct ag_elf_file *ret_file);
+void ag_elf_file_close(struct ag_elf_file *file);
+
+/* Opens PATH for reading when it is a regular file; never waits for a pipe's other end. */
+int ag_regular_file_open(const char *path);
+
+/* The first section of this name with contents, or NULL; the data is decompressed and stays with
+ * the ELF file. */
+Elf_Data *ag_elf_file_section(const struct ag_elf_file *file, const char *name);
+
+#endif

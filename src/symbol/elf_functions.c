@@ -1,0 +1,175 @@
+/* elf_functions.c: all function symbols, sorted; of the aliases at one address the one that people
+ * know is kept.
+ *
+ * That choice does not depend on the order of the tables: a function before an untyped label,
+ * global before weak before local, fewer leading underscores (malloc, not __libc_malloc), then the
+ * shorter and the alphabetically first name. */
+#include "elf_functions.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_FUNCTIONS = 256 };
+
+static int push(struct ag_elf_functions *functions, const struct ag_elf_function *function) {
+    if (functions->n == functions->capacity) {
+        const size_t capacity =
+            functions->capacity == 0 ? FIRST_FUNCTIONS : 2 * functions->capacity;
+        struct ag_elf_function *items = reallocarray(functions->items, capacity, sizeof(*items));
+        if (items == NULL) {
+            return -ENOMEM;
+        }
+        functions->items = items;
+        functions->capacity = capacity;
+    }
+    functions->items[functions->n++] = *function;
+    return 0;
+}
+
+static unsigned rank(const GElf_Sym *symbol, const char *name) {
+    const bool is_function = GELF_ST_TYPE(symbol->st_info) != STT_NOTYPE;
+    const unsigned bind = GELF_ST_BIND(symbol->st_info);
+    const unsigned binding = bind == STB_GLOBAL || bind == STB_GNU_UNIQUE ? 0
+                             : bind == STB_WEAK                           ? 1
+                                                                          : 2;
+    const size_t underscores = strspn(name, "_");
+    return (is_function ? 0u : 64u) + binding * 16 +
+           (unsigned)(underscores < 15 ? underscores : 15);
+}
+
+/* The section that a symbol lies in, when it holds code; a debug file keeps these headers without
+ * the contents. */
+static bool code_section(Elf *elf, size_t index, GElf_Shdr *ret_header) {
+    Elf_Scn *section = index == SHN_UNDEF || index >= SHN_LORESERVE ? NULL : elf_getscn(elf, index);
+    return section != NULL && gelf_getshdr(section, ret_header) != NULL &&
+           (ret_header->sh_flags & SHF_EXECINSTR) != 0;
+}
+
+static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *section,
+                     const GElf_Shdr *header) {
+    Elf_Scn *strings_section = elf_getscn(elf, header->sh_link);
+    Elf_Data *symbols = elf_getdata(section, NULL);
+    Elf_Data *strings = strings_section != NULL ? elf_getdata(strings_section, NULL) : NULL;
+    if (symbols == NULL || strings == NULL || strings->d_buf == NULL || strings->d_size == 0) {
+        return 0;
+    }
+    const char *text = strings->d_buf;
+    if (text[strings->d_size - 1] != '\0') {
+        return 0; /* the last name would not end */
+    }
+    size_t code_index = SHN_UNDEF;
+    GElf_Shdr code = {0};
+    const size_t n = symbols->d_size / sizeof(Elf64_Sym);
+    for (size_t i = 1; i < n && i <= INT32_MAX; i++) {
+        GElf_Sym symbol;
+        if (gelf_getsym(symbols, (int)i, &symbol) == NULL) {
+            break;
+        }
+        const unsigned type = GELF_ST_TYPE(symbol.st_info);
+        const bool may_be_function =
+            type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+        if (!may_be_function || symbol.st_name == 0 || symbol.st_name >= strings->d_size) {
+            continue;
+        }
+        if (symbol.st_shndx != code_index) {
+            if (!code_section(elf, symbol.st_shndx, &code)) {
+                code_index = SHN_UNDEF;
+                continue;
+            }
+            code_index = symbol.st_shndx;
+        }
+        const uint64_t limit = code.sh_addr + code.sh_size;
+        if (text[symbol.st_name] == '\0' || symbol.st_value < code.sh_addr ||
+            symbol.st_value >= limit) {
+            continue;
+        }
+        const struct ag_elf_function function = {
+            .address = symbol.st_value,
+            .size_bytes = symbol.st_size,
+            .name = text + symbol.st_name,
+            .limit = limit,
+            .rank = rank(&symbol, text + symbol.st_name),
+        };
+        const int r = push(functions, &function);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file) {
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header) == NULL) {
+            continue;
+        }
+        if (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM) {
+            const int r = add_table(functions, file->elf, section, &header);
+            if (r < 0) {
+                return r;
+            }
+        }
+    }
+    return 0;
+}
+
+static int compare(const void *left, const void *right) {
+    const struct ag_elf_function *a = left, *b = right;
+    if (a->address != b->address) {
+        return a->address < b->address ? -1 : 1;
+    }
+    if (a->rank != b->rank) {
+        return a->rank < b->rank ? -1 : 1;
+    }
+    const size_t a_length = strlen(a->name), b_length = strlen(b->name);
+    if (a_length != b_length) {
+        return a_length < b_length ? -1 : 1;
+    }
+    return strcmp(a->name, b->name);
+}
+
+void ag_elf_functions_sort(struct ag_elf_functions *functions) {
+    if (functions->n == 0) {
+        return;
+    }
+    struct ag_elf_function *items = functions->items;
+    qsort(items, functions->n, sizeof(items[0]), compare);
+    size_t n = 0; /* one per address: its first, with the greatest size of all */
+    for (size_t i = 0; i < functions->n; i++) {
+        if (n > 0 && items[n - 1].address == items[i].address) {
+            if (items[n - 1].size_bytes < items[i].size_bytes) {
+                items[n - 1].size_bytes = items[i].size_bytes;
+            }
+            continue;
+        }
+        items[n++] = items[i];
+    }
+    functions->n = n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t end = items[i].limit;
+        if (items[i].size_bytes > 0 && items[i].size_bytes < end - items[i].address) {
+            end = items[i].address + items[i].size_bytes;
+        } else if (items[i].size_bytes == 0 && i + 1 < n && items[i + 1].address < end) {
+            end = items[i + 1].address;
+        }
+        if (ag_address_ranges_add(&functions->ranges, items[i].address, end, i) < 0) {
+            break; /* without memory: what was added answers */
+        }
+    }
+    ag_address_ranges_sort(&functions->ranges);
+}
+
+const struct ag_elf_function *ag_elf_functions_find(const struct ag_elf_functions *functions,
+                                                    uint64_t address) {
+    const struct ag_address_range *range = ag_address_ranges_find(&functions->ranges, address);
+    return range != NULL ? &functions->items[range->value] : NULL;
+}
+
+void ag_elf_functions_clear(struct ag_elf_functions *functions) {
+    free(functions->items);
+    ag_address_ranges_clear(&functions->ranges);
+    *functions = (struct ag_elf_functions){0};
+}

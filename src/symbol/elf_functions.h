@@ -1,0 +1,28 @@
+/* elf_functions.h: functions by address from ELF symbol tables, for code without DWARF. */
+#ifndef AG_ELF_FUNCTIONS_H
+#define AG_ELF_FUNCTIONS_H
+
+#include "address_ranges.h"
+#include "elf_file.h"
+
+struct ag_elf_function {
+    uint64_t address, size_bytes; /* size 0: up to the next symbol or the end of the section */
+    const char *name;             /* in the ELF file's string table, terminated there */
+    uint64_t limit;               /* end of its section */
+    unsigned rank;                /* among aliases the lowest is shown */
+};
+struct ag_elf_functions { /* all zero: empty */
+    struct ag_elf_function *items;
+    size_t n, capacity;
+    struct ag_address_ranges ranges;
+};
+
+/* Collects the functions of .symtab and .dynsym of FILE, which stays open. */
+int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file);
+void ag_elf_functions_sort(struct ag_elf_functions *functions);
+/* The function that holds ADDRESS (as the ELF file counts), or NULL. */
+const struct ag_elf_function *ag_elf_functions_find(const struct ag_elf_functions *functions,
+                                                    uint64_t address);
+void ag_elf_functions_clear(struct ag_elf_functions *functions);
+
+#endif

@@ -1,0 +1,199 @@
+/* image_file.c: from a recorded path and build id to open ELF and DWARF files.
+ *
+ * The file at the path comes first, then the program in .build-id folders, then debuginfod. Its
+ * debug information may be inside of it or in a separate file; when the program itself is gone or
+ * was replaced, the separate file alone still has functions and lines, since the build id finds it.
+ */
+#include "image_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debuginfod.h"
+
+struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id) {
+    struct ag_image_file *image = calloc(1, sizeof(*image));
+    if (image == NULL) {
+        return NULL;
+    }
+    image->path = strdup(path);
+    image->build_id = *build_id;
+    return image->path != NULL ? image : ag_image_file_free(image);
+}
+
+struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
+    if (image == NULL) {
+        return NULL;
+    }
+    ag_pointer_table_clear(&image->answers, free);
+    ag_elf_functions_clear(&image->functions);
+    ag_dwarf_units_clear(&image->units);
+    (void)dwarf_end(image->dwarf); /* takes NULL; its result says nothing that could be acted on */
+    (void)dwarf_end(image->shared_dwarf);
+    ag_elf_file_close(&image->shared);
+    ag_elf_file_close(&image->debug);
+    ag_elf_file_close(&image->main);
+    free(image->path);
+    free(image);
+    return NULL;
+}
+
+const char *ag_image_file_base_name(const struct ag_image_file *image) {
+    const char *slash = strrchr(image->path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : image->path;
+}
+
+static bool is_vdso(const char *path) {
+    return strcmp(path, "[vdso]") == 0 ||
+           strncmp(path, "linux-vdso.so", strlen("linux-vdso.so")) == 0;
+}
+
+/* The recorded path below the sysroot; the kernel appends " (deleted)" to the name of a file that
+ * was replaced. */
+static char *path_to_open(const char *path, const char *sysroot) {
+    static const char deleted[] = " (deleted)";
+    size_t length = strlen(path);
+    if (length > strlen(deleted) && strcmp(path + length - strlen(deleted), deleted) == 0) {
+        length -= strlen(deleted);
+    }
+    char *result;
+    return asprintf(&result, "%s%.*s", sysroot != NULL ? sysroot : "", (int)length, path) < 0
+               ? NULL
+               : result;
+}
+
+static int open_main(struct ag_image_file *image, const struct ag_debug_places *places,
+                     const char *sysroot, struct ag_build_id *ret_found) {
+    const struct ag_build_id *id = &image->build_id;
+    if (is_vdso(image->path)) {
+        return ag_elf_file_open_vdso(id, &image->main);
+    }
+    if (image->path[0] != '/') {
+        return -ENOENT; /* "[heap]", "//anon", memfd: names, not files */
+    }
+    char *path = path_to_open(image->path, sysroot);
+    int r = path != NULL ? ag_elf_file_open(path, id, ret_found, &image->main) : -ENOMEM;
+    free(path);
+    if (r == 0 || id->n_bytes == 0 ||
+        ag_debug_file_by_build_id(places, id, "", &image->main) == 0) {
+        return r == 0 || image->main.elf != NULL ? 0 : r;
+    }
+    const bool is_fetched = places->allow_debuginfod &&
+                            ag_debuginfod_open(id, AG_DEBUGINFOD_EXECUTABLE, &image->main) == 0;
+    return is_fetched ? 0 : r;
+}
+
+/* A Dwarf with at least one unit, or NULL: an .eh_frame alone makes libdw content, but not us. */
+static Dwarf *open_dwarf(const struct ag_elf_file *file) {
+    Dwarf *dwarf = file->elf != NULL ? dwarf_begin_elf(file->elf, DWARF_C_READ, NULL) : NULL;
+    Dwarf_Off next;
+    size_t header_bytes;
+    if (dwarf != NULL && dwarf_nextcu(dwarf, 0, &next, &header_bytes, NULL, NULL, NULL) != 0) {
+        (void)dwarf_end(dwarf);
+        return NULL;
+    }
+    return dwarf;
+}
+
+static void open_separate(struct ag_image_file *image, const struct ag_debug_places *places) {
+    const struct ag_elf_file wanted = {.build_id = image->build_id};
+    const struct ag_elf_file *main = image->main.elf != NULL ? &image->main : &wanted;
+    if (main->elf == NULL && main->build_id.n_bytes == 0) {
+        return;
+    }
+    if (ag_debug_file_find(places, main, &image->debug) == 0) {
+        image->dwarf = open_dwarf(&image->debug);
+    }
+}
+
+/* libdw looks for a missing shared file itself, without our rules, so DWARF that needs one is given
+ * up without it. */
+static const char *open_shared(struct ag_image_file *image, const struct ag_debug_places *places) {
+    const struct ag_elf_file *with_dwarf = image->debug.elf != NULL ? &image->debug : &image->main;
+    const int r = ag_debug_file_find_shared(places, with_dwarf, &image->shared);
+    if (r == -ENODATA) {
+        return NULL;
+    }
+    image->shared_dwarf = open_dwarf(&image->shared);
+    if (image->shared_dwarf == NULL) {
+        (void)dwarf_end(image->dwarf);
+        image->dwarf = NULL;
+        return "the file that its debug information shares with others (.gnu_debugaltlink) is not there";
+    }
+    dwarf_setalt(image->dwarf, image->shared_dwarf);
+    return NULL;
+}
+
+static char *describe_failure(const struct ag_image_file *image, int error,
+                              const struct ag_build_id *found) {
+    char recorded_text[AG_BUILD_ID_TEXT_BYTES], found_text[AG_BUILD_ID_TEXT_BYTES];
+    char *text;
+    int r;
+    if (error == -ESTALE) {
+        ag_build_id_format(&image->build_id, recorded_text);
+        ag_build_id_format(found, found_text);
+        r = asprintf(&text, "build id differs: recorded %s, the file has %s", recorded_text,
+                     found->n_bytes > 0 ? found_text : "none");
+    } else if (error == -EINVAL) {
+        r = asprintf(&text, "not a regular file");
+    } else if (error == -ENOEXEC) {
+        r = asprintf(&text, "not a 64-bit ELF file");
+    } else {
+        char reason[128];
+        r = asprintf(&text, "%s", strerror_r(-error, reason, sizeof(reason)));
+    }
+    return r < 0 ? NULL : text;
+}
+
+char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_places *places,
+                         const char *sysroot) {
+    image->is_open = true;
+    struct ag_build_id found = {0};
+    const int r = open_main(image, places, sysroot, &found);
+    image->dwarf = open_dwarf(&image->main);
+    if (image->dwarf == NULL) {
+        open_separate(image, places);
+    }
+    const char *problem = image->dwarf != NULL ? open_shared(image, places) : NULL;
+    if (image->dwarf != NULL && ag_dwarf_units_read(&image->units, image->dwarf) < 0) {
+        problem = "no memory for its debug information";
+    }
+    /* Without memory the table is what was read until then. */
+    if (image->main.elf != NULL) {
+        (void)ag_elf_functions_add(&image->functions, &image->main);
+    }
+    if (image->debug.elf != NULL) {
+        (void)ag_elf_functions_add(&image->functions, &image->debug);
+    }
+    ag_elf_functions_sort(&image->functions);
+
+    if (r < 0 && image->debug.elf == NULL) {
+        return image->path[0] == '/' ? describe_failure(image, r, &found) : NULL;
+    }
+    if (r == 0 && image->build_id.n_bytes == 0 && problem == NULL) {
+        problem = "no build id was recorded, so this may be another version of the file";
+    }
+    return problem != NULL ? strdup(problem) : NULL;
+}
+
+size_t ag_image_file_frames(struct ag_image_file *image, uint64_t address, struct ag_names *names,
+                            struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
+    size_t n =
+        image->dwarf != NULL ? ag_dwarf_frames(&image->units, address, names, ret_frames) : 0;
+    if (n > 0 && ret_frames[n - 1].function != NULL) {
+        return n;
+    }
+    const struct ag_elf_function *function = ag_elf_functions_find(&image->functions, address);
+    if (function == NULL) {
+        return n;
+    }
+    if (n == 0) {
+        ret_frames[n++] = (struct ag_symbol_frame){0};
+    }
+    ret_frames[n - 1].function = ag_names_function(names, function->name);
+    ret_frames[n - 1].linkage = ag_names_keep(names, function->name);
+    ret_frames[n - 1].is_known = ret_frames[n - 1].function != NULL;
+    return n;
+}

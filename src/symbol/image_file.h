@@ -1,0 +1,41 @@
+/* image_file.h: one recorded image with all the files that tell about it, and the answers for its
+ * addresses.
+ *
+ * Images of the same file at other addresses (a fork family, dlopen twice) share one. Addresses
+ * here are the file's own: the process's minus the bias. */
+#ifndef AG_IMAGE_FILE_H
+#define AG_IMAGE_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "debug_file.h"
+#include "dwarf_frames.h"
+#include "elf_functions.h"
+
+struct ag_image_file {
+    char *path; /* as recorded */
+    struct ag_build_id build_id;
+    bool is_open;                           /* opening was tried */
+    struct ag_elf_file main, debug, shared; /* shared: what dwz moved out of debug */
+    Dwarf *dwarf, *shared_dwarf;
+    struct ag_dwarf_units units;
+    struct ag_elf_functions functions;
+    struct ag_pointer_table answers; /* by address */
+    bool has_gap;                    /* some address has no name, and a problem line says so */
+};
+
+struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id);
+struct ag_image_file *ag_image_file_free(struct ag_image_file *image);
+const char *ag_image_file_base_name(const struct ag_image_file *image);
+
+/* Opens what can be found of it, once. Returns what the user should know as malloc'ed text "could
+ * not ...", or NULL. */
+char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_places *places,
+                         const char *sysroot);
+/* Looks ADDRESS up, uncached: 0 to AG_FRAMES_PER_ADDRESS frames, the outermost one without a
+ * function where no table names it. */
+size_t ag_image_file_frames(struct ag_image_file *image, uint64_t address, struct ag_names *names,
+                            struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
+
+#endif

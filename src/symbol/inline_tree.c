@@ -1,0 +1,102 @@
+/* inline_tree.c: the inlined calls of a function as arrays, parents before children, so that an
+ * address is found without reading DWARF again: the last range that holds it is the innermost. A
+ * function has a handful; the greatest seen have some thousands, searched at about 1 ns each, once
+ * per address. */
+#include "inline_tree.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "address_ranges.h"
+#include "die_walk.h"
+#include "dwarf_units.h"
+
+struct ag_inline_tree {
+    struct ag_inlined *calls;
+    size_t n, capacity;
+    struct ag_address_ranges ranges; /* in the order of calls; the value is the index */
+};
+struct reading {
+    struct ag_inline_tree *tree;
+    uint32_t call_at[AG_DIE_DEPTH +
+                     1]; /* by depth: the call that entries of that depth are inlined into */
+    int result;
+};
+
+static uint64_t constant(Dwarf_Die *die, unsigned name) {
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+    return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
+}
+
+static int add_call(struct ag_inline_tree *tree, Dwarf_Die *die, uint32_t parent) {
+    if (tree->n == tree->capacity) {
+        const size_t capacity = tree->capacity == 0 ? 8 : 2 * tree->capacity;
+        struct ag_inlined *calls = reallocarray(tree->calls, capacity, sizeof(*calls));
+        if (calls == NULL) {
+            return -1;
+        }
+        tree->calls = calls;
+        tree->capacity = capacity;
+    }
+    const uint64_t line = constant(die, DW_AT_call_line);
+    tree->calls[tree->n] = (struct ag_inlined){
+        .die = *die,
+        .parent = parent,
+        .call_line = line <= UINT32_MAX ? (uint32_t)line : 0,
+        .call_file = constant(die, DW_AT_call_file),
+    };
+    return ag_dwarf_add_ranges(die, tree->n++, &tree->ranges);
+}
+
+static bool visit(void *context, Dwarf_Die *die, size_t depth) {
+    struct reading *reading = context;
+    reading->call_at[depth + 1] = reading->call_at[depth];
+    switch (dwarf_tag(die)) {
+    case DW_TAG_inlined_subroutine:
+        if (reading->result == 0 && reading->tree->n < AG_INLINE_NONE) {
+            reading->call_at[depth + 1] = (uint32_t)reading->tree->n;
+            reading->result = add_call(reading->tree, die, reading->call_at[depth]);
+        }
+        return reading->result == 0;
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+        return reading->result == 0;
+    default:
+        return false;
+    }
+}
+
+struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function) {
+    struct ag_inline_tree *tree = calloc(1, sizeof(*tree));
+    if (tree == NULL) {
+        return NULL;
+    }
+    struct reading reading = {.tree = tree, .call_at = {AG_INLINE_NONE}};
+    ag_die_walk(function, visit, &reading);
+    return reading.result == 0 ? tree : ag_inline_tree_free(tree);
+}
+
+struct ag_inline_tree *ag_inline_tree_free(struct ag_inline_tree *tree) {
+    if (tree != NULL) {
+        free(tree->calls);
+        ag_address_ranges_clear(&tree->ranges);
+        free(tree);
+    }
+    return NULL;
+}
+
+uint32_t ag_inline_tree_find(const struct ag_inline_tree *tree, uint64_t address) {
+    for (size_t i = tree->ranges.n; i-- > 0;) {
+        const struct ag_address_range *range = &tree->ranges.items[i];
+        if (range->low <= address && address < range->high) {
+            return (uint32_t)range->value;
+        }
+    }
+    return AG_INLINE_NONE;
+}
+
+const struct ag_inlined *ag_inline_tree_at(const struct ag_inline_tree *tree, uint32_t index) {
+    return index < tree->n ? &tree->calls[index] : NULL;
+}

@@ -1,0 +1,27 @@
+/* inline_tree.h: which functions were inlined where in one function's code. */
+#ifndef AG_INLINE_TREE_H
+#define AG_INLINE_TREE_H
+
+#include <elfutils/libdw.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AG_INLINE_NONE = UINT32_MAX };
+
+struct ag_inlined { /* one inlined call */
+    Dwarf_Die die;
+    uint32_t
+        parent; /* what it was inlined into: an index, or AG_INLINE_NONE for the function itself */
+    uint32_t call_line; /* where it was called, 0: unknown */
+    uint64_t call_file; /* index in the unit's file table, 0 with call_line 0 */
+};
+struct ag_inline_tree;
+
+struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function); /* NULL: no memory */
+struct ag_inline_tree *ag_inline_tree_free(struct ag_inline_tree *tree);
+/* The innermost inlined call that ADDRESS belongs to, or AG_INLINE_NONE. */
+uint32_t ag_inline_tree_find(const struct ag_inline_tree *tree, uint64_t address);
+const struct ag_inlined *ag_inline_tree_at(const struct ag_inline_tree *tree,
+                                           uint32_t index); /* NULL for NONE */
+
+#endif

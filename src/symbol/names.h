@@ -1,0 +1,28 @@
+/* names.h: every text that a look-up answers with, kept once, safe to print, alive as long as the
+ * symbolizer.
+ *
+ * Kept means: cut to AG_NAME_LIMIT_BYTES, and control characters (an escape sequence in a
+ * function's name would reach the user's terminal) replaced by '?'. */
+#ifndef AG_NAMES_H
+#define AG_NAMES_H
+
+#include <stddef.h>
+
+#include "pointer_table.h"
+
+enum { AG_NAME_LIMIT_BYTES = 16 << 10 };
+
+struct ag_names { /* all zero: empty */
+    struct ag_pointer_table kept;
+};
+
+/* A kept copy of TEXT; NULL when TEXT is NULL or memory ends. */
+const char *ag_names_keep(struct ag_names *names, const char *text);
+/* LINKAGE as its programmer writes it: demangled, without the suffixes of compilers. Never empty;
+ * NULL as above. */
+const char *ag_names_function(struct ag_names *names, const char *linkage);
+/* The same, but NULL when LINKAGE is not a mangled name. */
+const char *ag_names_demangled(struct ag_names *names, const char *linkage);
+void ag_names_clear(struct ag_names *names);
+
+#endif

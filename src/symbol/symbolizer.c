@@ -1,0 +1,255 @@
+/* symbolizer.c: the symbolizer of symbol.h: images, the cache of answers, and the list of problems
+ * for the report.
+ *
+ * An answer is one allocation, kept per file and address: an array of frames behind its count. */
+#include "symbol.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "image_file.h"
+
+enum { PROBLEMS = 1000 }; /* lines kept; a trace can name any number of files */
+
+struct image {
+    struct ag_image_file *file;
+    uint64_t bias, low, high;
+};
+struct answer {
+    size_t n;
+    struct ag_symbol_frame frames[];
+};
+struct ag_symbolizer {
+    char *sysroot;
+    char **folders; /* for separate debug files */
+    struct ag_debug_places places;
+    struct ag_names names;
+    struct ag_pointer_table images;   /* by id: struct image */
+    struct ag_pointer_table homeless; /* answers for addresses of no image */
+    struct ag_image_file **files;
+    size_t n_files, files_capacity;
+    char **problems;
+    size_t n_problems;
+    struct ag_symbol_frame out_of_memory; /* the answer when there is no memory for another one */
+};
+
+static const char system_debug_folder[] = "/usr/lib/debug";
+
+/* The user's folders first, then the system's inside the sysroot and outside of it. */
+static int copy_folders(struct ag_symbolizer *symbolizer, const struct ag_symbol_options *options) {
+    symbolizer->folders = calloc(options->n_debug_dirs + 2, sizeof(char *));
+    if (symbolizer->folders == NULL) {
+        return -ENOMEM;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < options->n_debug_dirs; i++) {
+        symbolizer->folders[n++] = strdup(options->debug_dirs[i]);
+    }
+    if (options->sysroot != NULL) {
+        char *path;
+        symbolizer->folders[n++] =
+            asprintf(&path, "%s%s", options->sysroot, system_debug_folder) < 0 ? NULL : path;
+    }
+    symbolizer->folders[n++] = strdup(system_debug_folder);
+    symbolizer->places.folders = (const char *const *)symbolizer->folders;
+    symbolizer->places.n_folders = n;
+    symbolizer->places.allow_debuginfod = options->allow_debuginfod;
+    for (size_t i = 0; i < n; i++) {
+        if (symbolizer->folders[i] == NULL) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options) {
+    struct ag_symbol_options known = {
+        0}; /* an older caller's options are shorter: the rest is default */
+    if (options != NULL) {
+        memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
+    }
+    struct ag_symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+    if (symbolizer == NULL) {
+        return NULL;
+    }
+    symbolizer->out_of_memory.function = "[no memory]";
+    symbolizer->sysroot = known.sysroot != NULL ? strdup(known.sysroot) : NULL;
+    symbolizer->problems = calloc(PROBLEMS, sizeof(char *));
+    if ((known.sysroot != NULL && symbolizer->sysroot == NULL) || symbolizer->problems == NULL ||
+        copy_folders(symbolizer, &known) < 0) {
+        return ag_symbolizer_free(symbolizer);
+    }
+    return symbolizer;
+}
+
+struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
+    if (symbolizer == NULL) {
+        return NULL;
+    }
+    ag_pointer_table_clear(&symbolizer->images, free);
+    ag_pointer_table_clear(&symbolizer->homeless, free);
+    for (size_t i = 0; i < symbolizer->n_files; i++) {
+        ag_image_file_free(symbolizer->files[i]);
+    }
+    free(symbolizer->files);
+    for (size_t i = 0; i < symbolizer->n_problems; i++) {
+        free(symbolizer->problems[i]);
+    }
+    free(symbolizer->problems);
+    for (size_t i = 0; i < symbolizer->places.n_folders; i++) {
+        free(symbolizer->folders[i]);
+    }
+    free(symbolizer->folders);
+    ag_names_clear(&symbolizer->names);
+    free(symbolizer->sysroot);
+    free(symbolizer);
+    return NULL;
+}
+
+static void add_problem(struct ag_symbolizer *symbolizer, const struct ag_image_file *file,
+                        const char *what) {
+    char *line;
+    if (symbolizer->n_problems < PROBLEMS &&
+        asprintf(&line, "%s: %s", ag_image_file_base_name(file), what) >= 0) {
+        symbolizer->problems[symbolizer->n_problems++] = line;
+    }
+}
+
+/* The file of that path and build id, shared by all images of it. */
+static struct ag_image_file *file_of(struct ag_symbolizer *symbolizer, const char *path,
+                                     const struct ag_build_id *build_id) {
+    for (size_t i = 0; i < symbolizer->n_files; i++) {
+        struct ag_image_file *file = symbolizer->files[i];
+        if (strcmp(file->path, path) == 0 && ag_build_id_equals(&file->build_id, build_id)) {
+            return file;
+        }
+    }
+    if (symbolizer->n_files == symbolizer->files_capacity) {
+        const size_t capacity =
+            symbolizer->files_capacity == 0 ? 32 : 2 * symbolizer->files_capacity;
+        struct ag_image_file **files = reallocarray(symbolizer->files, capacity, sizeof(*files));
+        if (files == NULL) {
+            return NULL;
+        }
+        symbolizer->files = files;
+        symbolizer->files_capacity = capacity;
+    }
+    struct ag_image_file *file = ag_image_file_new(path, build_id);
+    if (file != NULL) {
+        symbolizer->files[symbolizer->n_files++] = file;
+    }
+    return file;
+}
+
+int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t id, const char *path,
+                        const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
+                        uint64_t high) {
+    const struct ag_build_id wanted = ag_build_id_from(build_id, build_id_bytes);
+    struct ag_image_file *file = file_of(symbolizer, path, &wanted);
+    struct image *image = file != NULL ? calloc(1, sizeof(*image)) : NULL;
+    if (image == NULL) {
+        return -ENOMEM;
+    }
+    *image = (struct image){.file = file, .bias = bias, .low = low, .high = high};
+    free(ag_pointer_table_find(&symbolizer->images, id));
+    const int r = ag_pointer_table_put(&symbolizer->images, id, image);
+    if (r < 0) {
+        free(image);
+    }
+    return r;
+}
+
+static const char *unknown_name(struct ag_symbolizer *symbolizer, uint64_t address,
+                                const char *image) {
+    char *text;
+    const int r = image != NULL ? asprintf(&text, "0x%llx [%s]", (unsigned long long)address, image)
+                                : asprintf(&text, "0x%llx", (unsigned long long)address);
+    if (r < 0) {
+        return NULL;
+    }
+    const char *name = ag_names_keep(&symbolizer->names, text);
+    free(text);
+    return name;
+}
+
+/* Makes an answer out of N frames, naming those that nothing else did. */
+static struct answer *make_answer(struct ag_symbolizer *symbolizer, struct ag_symbol_frame *frames,
+                                  size_t n, uint64_t address, const char *image) {
+    if (n == 0) {
+        frames[n++] = (struct ag_symbol_frame){0};
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (frames[i].function == NULL) {
+            frames[i].function = unknown_name(symbolizer, address, image);
+        }
+        if (frames[i].function == NULL) {
+            return NULL;
+        }
+    }
+    struct answer *answer = malloc(sizeof(*answer) + n * sizeof(frames[0]));
+    if (answer != NULL) {
+        answer->n = n;
+        memcpy(answer->frames, frames, n * sizeof(frames[0]));
+    }
+    return answer;
+}
+
+static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *file) {
+    char *problem = ag_image_file_open(file, &symbolizer->places, symbolizer->sysroot);
+    if (problem != NULL) {
+        add_problem(symbolizer, file, problem);
+        file->has_gap = true; /* that line explains the gaps too */
+    }
+    free(problem);
+}
+
+static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_file *file,
+                              uint64_t address, bool return_address) {
+    struct ag_symbol_frame frames[AG_FRAMES_PER_ADDRESS];
+    if (file == NULL) {
+        return make_answer(symbolizer, frames, 0, address, NULL);
+    }
+    if (!file->is_open) {
+        open_file(symbolizer, file);
+    }
+    const size_t n =
+        ag_image_file_frames(file, address - return_address, &symbolizer->names, frames);
+    if ((n == 0 || frames[n - 1].function == NULL) && !file->has_gap) {
+        file->has_gap = true;
+        add_problem(symbolizer, file,
+                    file->functions.n == 0 ? "no symbol table and no debug information"
+                                           : "some addresses are in none of its symbols");
+    }
+    return make_answer(symbolizer, frames, n, address, ag_image_file_base_name(file));
+}
+
+size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint64_t pc,
+                            bool return_address, const struct ag_symbol_frame **ret_frames) {
+    const struct image *image = ag_pointer_table_find(&symbolizer->images, id);
+    const bool is_inside =
+        image != NULL && (image->high == 0 || (image->low <= pc && pc <= image->high));
+    struct ag_image_file *file = is_inside ? image->file : NULL;
+    struct ag_pointer_table *answers = is_inside ? &file->answers : &symbolizer->homeless;
+    const uint64_t address = is_inside ? pc - image->bias : pc;
+    const uint64_t key = address << 1 | return_address; /* user addresses have 56 bits at most */
+
+    struct answer *answer = ag_pointer_table_find(answers, key);
+    if (answer == NULL) {
+        answer = look_up(symbolizer, file, address, return_address);
+        if (answer == NULL || ag_pointer_table_put(answers, key, answer) < 0) {
+            free(answer);
+            *ret_frames = &symbolizer->out_of_memory;
+            return 1;
+        }
+    }
+    *ret_frames = answer->frames;
+    return answer->n;
+}
+
+size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,
+                              const char *const **ret_lines) {
+    *ret_lines = (const char *const *)symbolizer->problems;
+    return symbolizer->n_problems;
+}
