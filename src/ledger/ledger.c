@@ -1,0 +1,644 @@
+/* ledger.c: the life of a ledger around its hot loop: streams and windows, the rare records, and the results. */
+#include "ledger/ledger_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/table_memory.h"
+
+enum {
+    DEATHS_KEPT = 65536,    /* of one window: beyond, a trace without stamps would keep them all */
+    RESOLUTION_PERCENT = 99,
+};
+
+/* ---- life ---- */
+struct ag_ledger *ag_ledger_new(void)
+{
+    struct ag_ledger *ledger = calloc(1, sizeof(*ledger));
+    if (!ledger) {
+        return NULL;
+    }
+    ledger->applying = AG_INDEX_NONE;
+    ledger->tally.peak_version = 1; /* a new sum has version 0: it took part in no peak */
+    if (ag_live_table_init(&ledger->live) < 0 || ag_index_map_init(&ledger->sum_index) < 0 ||
+        ag_index_map_init(&ledger->stream_index) < 0 || ag_index_map_init(&ledger->pair_index) < 0 ||
+        ag_timeline_init(&ledger->timeline) < 0) {
+        return ag_ledger_free(ledger);
+    }
+    return ledger;
+}
+
+struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger)
+{
+    if (!ledger) {
+        return NULL;
+    }
+    for (size_t i = 0; i < ledger->n_streams; i++) {
+        free(ledger->streams[i].deaths);
+    }
+    ag_live_table_done(&ledger->live);
+    ag_index_map_done(&ledger->sum_index);
+    ag_index_map_done(&ledger->stream_index);
+    ag_index_map_done(&ledger->pair_index);
+    ag_timeline_done(&ledger->timeline);
+    ag_mapped_ranges_done(&ledger->mapped);
+    ag_order_bounds_done(&ledger->bounds);
+    ag_repair_done(&ledger->repair);
+    ag_table_memory_free(ledger->sums, ledger->sum_capacity * sizeof(*ledger->sums));
+    free(ledger->results);
+    free(ledger->streams);
+    free(ledger->pairs);
+    free(ledger->sum_bases);
+    free(ledger->live_results);
+    free(ledger->thread_results);
+    free(ledger->heap_results);
+    free(ledger);
+    return NULL;
+}
+
+static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes)
+{
+    if (count < *capacity) {
+        return items;
+    }
+    const size_t wanted = *capacity ? *capacity * 2 : 16;
+    void *more = realloc(items, wanted * item_bytes);
+    *capacity = more ? wanted : *capacity;
+    return more;
+}
+
+/* Sums are cache lines, which realloc does not know. */
+static int grow_sums(struct ag_ledger *ledger)
+{
+    if (ledger->n_sums < ledger->sum_capacity) {
+        return 0;
+    }
+    const size_t capacity = ledger->sum_capacity ? ledger->sum_capacity * 2 : 256;
+    struct ag_sum *sums = ag_table_memory_new(capacity * sizeof(*sums));
+    struct ag_stack_sum *results = realloc(ledger->results, capacity * sizeof(*results));
+    ledger->results = results ? results : ledger->results;
+    if (!sums || !results) {
+        ag_table_memory_free(sums, capacity * sizeof(*sums));
+        return -ENOMEM;
+    }
+    if (ledger->n_sums > 0) {
+        memcpy(sums, ledger->sums, ledger->n_sums * sizeof(*sums));
+    }
+    ag_table_memory_free(ledger->sums, ledger->sum_capacity * sizeof(*sums));
+    ledger->sums = sums;
+    ledger->sum_capacity = capacity;
+    return 0;
+}
+
+uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t via)
+{
+    const uint32_t sum = (uint32_t)ledger->n_sums;
+    if (sum == AG_INDEX_NONE || grow_sums(ledger) < 0 ||
+        ag_index_map_insert(&ledger->sum_index, stack | (uint64_t)via << 32, sum) < 0) {
+        return AG_INDEX_NONE;
+    }
+    ledger->sums[sum] = (struct ag_sum){0};
+    ledger->results[sum] = (struct ag_stack_sum){.stack = stack, .via = via};
+    ledger->n_sums++;
+    return sum;
+}
+
+uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number)
+{
+    const uint32_t index = (uint32_t)ledger->n_streams;
+    struct ag_stream *streams =
+        grown(ledger->streams, &ledger->stream_capacity, ledger->n_streams, sizeof(*streams));
+    if (!streams) {
+        return AG_INDEX_NONE;
+    }
+    ledger->streams = streams;
+    if (ag_order_bounds_add_stream(&ledger->bounds) < 0 ||
+        ag_index_map_insert(&ledger->stream_index, number, index) < 0) {
+        return AG_INDEX_NONE;
+    }
+    streams[index] = (struct ag_stream){.number = number, .pair_with = AG_INDEX_NONE};
+    ledger->n_streams++;
+    return index;
+}
+
+void ag_ledger_expect_streams(struct ag_ledger *ledger)
+{
+    ledger->is_concurrent = true;
+    ledger->deaths_are_kept = true;
+}
+
+void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within)
+{
+    ledger->within = within;
+}
+
+int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit, void *context)
+{
+    ledger->visit = visit;
+    ledger->visit_context = context;
+    ledger->deaths_are_kept = true;
+    return ag_live_table_keep_times(&ledger->live);
+}
+
+void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread_id)
+{
+    uint32_t index = ag_index_map_find(&ledger->stream_index, number);
+    index = index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
+    if (index == AG_INDEX_NONE) {
+        ledger->error = -ENOMEM;
+        return;
+    }
+    ledger->streams[index].thread_id = thread_id;
+}
+
+/* ---- deaths of the open windows ---- */
+static void visit_death(const struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by)
+{
+    const struct ag_stack_sum *sum = &ledger->results[death->block.sum];
+    const struct ag_block block = {.address = death->block.address,
+                                   .size = death->block.size,
+                                   .allocated_ns = death->allocated_ns,
+                                   .freed_ns = death->freed_ns,
+                                   .stack = sum->stack,
+                                   .via = (uint8_t)sum->via,
+                                   .allocated_by = ledger->streams[death->block.stream].number,
+                                   .freed_by = freed_by};
+    ledger->visit(ledger->visit_context, &block);
+}
+
+void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream)
+{
+    for (uint32_t i = 0; ledger->visit && i < stream->n_deaths; i++) {
+        visit_death(ledger, &stream->deaths[i], stream->number);
+    }
+    stream->n_deaths = 0;
+}
+
+int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream, const struct ag_death *death)
+{
+    if (stream->n_deaths == DEATHS_KEPT) {
+        ag_ledger_flush_deaths(ledger, stream);
+    }
+    size_t capacity = stream->death_capacity;
+    struct ag_death *deaths = grown(stream->deaths, &capacity, stream->n_deaths, sizeof(*deaths));
+    if (!deaths) {
+        return -ENOMEM;
+    }
+    stream->deaths = deaths;
+    stream->death_capacity = (uint32_t)capacity;
+    deaths[stream->n_deaths] = *death;
+    deaths[stream->n_deaths++].number = ledger->n_deaths++;
+    return 0;
+}
+
+/* ---- pairs of threads ---- */
+static struct ag_thread_pair *find_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by)
+{
+    struct ag_stream *stream = &ledger->streams[freed_by];
+    if (stream->pair_with != allocated_by) {
+        const uint64_t key = (uint64_t)allocated_by << 32 | freed_by;
+        uint32_t pair = ag_index_map_find(&ledger->pair_index, key);
+        if (pair == AG_INDEX_NONE) {
+            struct ag_thread_pair *pairs =
+                grown(ledger->pairs, &ledger->pair_capacity, ledger->n_pairs, sizeof(*pairs));
+            if (!pairs) {
+                return NULL;
+            }
+            ledger->pairs = pairs;
+            pair = (uint32_t)ledger->n_pairs;
+            if (ag_index_map_insert(&ledger->pair_index, key, pair) < 0) {
+                return NULL;
+            }
+            pairs[ledger->n_pairs++] = (struct ag_thread_pair){
+                .allocated_by = ledger->streams[allocated_by].number, .freed_by = stream->number};
+        }
+        stream->pair_with = allocated_by;
+        stream->pair = pair;
+    }
+    return &ledger->pairs[stream->pair];
+}
+
+int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by, uint64_t bytes)
+{
+    struct ag_thread_pair *pair = find_pair(ledger, allocated_by, freed_by);
+    if (!pair) {
+        return -ENOMEM;
+    }
+    pair->blocks++;
+    pair->bytes += bytes;
+    return 0;
+}
+
+void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by, uint64_t bytes)
+{
+    struct ag_thread_pair *pair = find_pair(ledger, allocated_by, freed_by);
+    if (pair) { /* it was counted before: it is there */
+        pair->blocks--;
+        pair->bytes -= bytes;
+    }
+}
+
+/* ---- time ---- */
+static void observe(struct ag_ledger *ledger)
+{
+    ag_timeline_observe(&ledger->timeline, &(struct ag_timeline_point){
+                                               .time_ns = ledger->now_ns,
+                                               .in_use_bytes = ledger->tally.in_use_bytes,
+                                               .in_use_blocks = ledger->tally.in_use_blocks,
+                                               .allocated_bytes = ledger->tally.allocated_bytes - ledger->base.allocated_bytes,
+                                               .rss_bytes = ledger->rss_bytes,
+                                           });
+}
+
+void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns)
+{
+    ledger->now_ns = time_ns > ledger->now_ns ? time_ns : ledger->now_ns;
+    observe(ledger);
+}
+
+void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream)
+{
+    struct ag_tally *tally = &ledger->tally;
+    ag_order_bounds_window(&ledger->bounds, stream, tally->rise, tally->dip, tally->net);
+    tally->rise = tally->dip = tally->net = 0;
+    if (ledger->late_plus || ledger->late_minus) {
+        ag_order_bounds_late(&ledger->bounds, stream, ledger->late_plus);
+        ag_order_bounds_late(&ledger->bounds, stream, ledger->late_minus);
+        ledger->late_plus = ledger->late_minus = 0;
+    }
+}
+
+/* The window that the stamp at TIME_NS ends, for time_resolution_ns. */
+static void measure_window(struct ag_ledger *ledger, const struct ag_stream *stream, uint64_t time_ns)
+{
+    const uint64_t events = stream->allocated_blocks - stream->window_serial + stream->freed_blocks - stream->window_freed;
+    if (!stream->has_window || time_ns <= stream->window_ns) {
+        return;
+    }
+    const uint64_t length_ns = time_ns - stream->window_ns;
+    const uint32_t order = 63 - (uint32_t)__builtin_clzll(length_ns);
+    ledger->windows[order] += events;
+    if (events > 0 && length_ns > ledger->window_longest_ns[order]) {
+        ledger->window_longest_ns[order] = length_ns;
+    }
+}
+
+int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t time_ns)
+{
+    struct ag_stream *stream = &ledger->streams[index];
+    struct ag_tally *tally = &ledger->tally;
+    if (!ledger->is_at_start || tally->rise || tally->dip || tally->net) {
+        ag_ledger_flush_window(ledger, index);
+    }
+    ledger->is_at_start = false;
+    ledger->events--; /* apply counted the stamp */
+    measure_window(ledger, stream, time_ns);
+    if (ledger->deaths_are_kept) {
+        ag_ledger_flush_deaths(ledger, stream);
+    }
+    if (stream->first_waiting) {
+        ag_ledger_end_waiting(ledger, stream, time_ns);
+    }
+    stream->window_ns = tally->now_ns = time_ns;
+    stream->window_serial = stream->allocated_blocks;
+    stream->window_freed = stream->freed_blocks;
+    stream->has_window = true;
+    if (time_ns > ledger->now_ns) {
+        ledger->now_ns = time_ns;
+        observe(ledger);
+    }
+    return ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
+}
+
+void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes)
+{
+    ledger->rss_bytes = rss_bytes;
+    ledger->rss_peak_bytes = rss_bytes > ledger->rss_peak_bytes ? rss_bytes : ledger->rss_peak_bytes;
+    ag_ledger_reach(ledger, time_ns);
+}
+
+/* ---- heaps ---- */
+void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via, uint32_t heap)
+{
+    if (via < AG_VIAS) {
+        ledger->via_heap[via] = heap;
+    }
+}
+
+void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes)
+{
+    if (ag_mapped_ranges_set(&ledger->mapped, heap, address, bytes) < 0) {
+        ledger->error = -ENOMEM;
+    }
+}
+
+void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
+{
+    ag_ledger_map(ledger, AG_HEAP_UNMAPPED, address, bytes);
+}
+
+/* ---- a reader's time window ---- */
+int ag_ledger_restart(struct ag_ledger *ledger)
+{
+    ledger->sum_bases = malloc((ledger->n_sums + 1) * sizeof(*ledger->sum_bases));
+    if (!ledger->sum_bases) {
+        return ledger->error = -ENOMEM;
+    }
+    ledger->n_sum_bases = ledger->n_sums;
+    for (size_t i = 0; i < ledger->n_sums; i++) {
+        const struct ag_sum *sum = &ledger->sums[i];
+        ledger->sum_bases[i] = (struct ag_sum_base){.allocated_blocks = sum->allocated_blocks,
+                                                    .allocated_bytes = sum->allocated_bytes,
+                                                    .freed_blocks = sum->freed_blocks,
+                                                    .freed_bytes = sum->freed_bytes,
+                                                    .temporary_blocks = sum->temporary_blocks};
+    }
+    for (size_t i = 0; i < ledger->n_streams; i++) {
+        struct ag_stream *stream = &ledger->streams[i];
+        stream->base = (struct ag_thread_sum){.allocated_blocks = stream->allocated_blocks,
+                                              .allocated_bytes = stream->allocated_bytes,
+                                              .freed_blocks = stream->freed_blocks,
+                                              .freed_bytes = stream->freed_bytes};
+    }
+    for (size_t i = 0; i < ledger->n_pairs; i++) {
+        ledger->pairs[i].blocks = ledger->pairs[i].bytes = 0;
+    }
+    struct ag_tally *tally = &ledger->tally;
+    ledger->base = (struct ag_summary){.allocated_bytes = tally->allocated_bytes,
+                                       .events = ledger->events,
+                                       .ghost_frees = ledger->ghost_frees,
+                                       .order_repairs = ledger->repair.repairs};
+    tally->at_peak = true; /* the highest moment so far is this one */
+    tally->peak_bytes = tally->in_use_bytes;
+    tally->peak_time_ns = ledger->now_ns;
+    ledger->rss_peak_bytes = ledger->rss_bytes;
+    ledger->timeline.count = 0;
+    observe(ledger);
+    ag_order_bounds_restart(&ledger->bounds);
+    return 0;
+}
+
+/* ---- results ---- */
+static void take_all_shares(struct ag_ledger *ledger)
+{
+    if (ledger->tally.at_peak) {
+        ag_ledger_leave_peak(ledger, &ledger->tally);
+    }
+    for (size_t i = 0; i < ledger->n_sums; i++) {
+        struct ag_sum *sum = &ledger->sums[i];
+        if (sum->peak_version != ledger->tally.peak_version) {
+            sum->peak_version = ledger->tally.peak_version;
+            sum->peak_blocks = sum->allocated_blocks - sum->freed_blocks;
+            sum->peak_bytes = sum->allocated_bytes - sum->freed_bytes;
+        }
+    }
+}
+
+/* since(now, then): what came between; 0 where a free was taken back across the border. */
+static uint64_t since(uint64_t now, uint64_t then)
+{
+    return now > then ? now - then : 0;
+}
+
+static int settle_sums(struct ag_ledger *ledger)
+{
+    ledger->live_results = malloc((ledger->n_sums + 1) * sizeof(*ledger->live_results));
+    if (!ledger->live_results) {
+        return -ENOMEM;
+    }
+    struct ag_summary *all = &ledger->summary;
+    for (size_t i = 0; i < ledger->n_sums; i++) {
+        const struct ag_sum *sum = &ledger->sums[i];
+        const struct ag_sum_base base = i < ledger->n_sum_bases ? ledger->sum_bases[i] : (struct ag_sum_base){0};
+        struct ag_stack_sum *result = &ledger->results[i];
+        result->allocated_blocks = since(sum->allocated_blocks, base.allocated_blocks);
+        result->allocated_bytes = since(sum->allocated_bytes, base.allocated_bytes);
+        result->freed_blocks = since(sum->freed_blocks, base.freed_blocks);
+        result->freed_bytes = since(sum->freed_bytes, base.freed_bytes);
+        result->temporary_blocks = since(sum->temporary_blocks, base.temporary_blocks);
+        result->peak_blocks = sum->peak_blocks;
+        result->peak_bytes = sum->peak_bytes;
+        ledger->live_results[i] = (struct ag_live_sum){.blocks = sum->allocated_blocks - sum->freed_blocks,
+                                                       .bytes = sum->allocated_bytes - sum->freed_bytes};
+        all->allocated_blocks += result->allocated_blocks;
+        all->allocated_bytes += result->allocated_bytes;
+        all->freed_blocks += result->freed_blocks;
+        all->freed_bytes += result->freed_bytes;
+        all->temporary_blocks += result->temporary_blocks;
+    }
+    return 0;
+}
+
+static int settle_threads(struct ag_ledger *ledger)
+{
+    ledger->thread_results = malloc((ledger->n_streams + 1) * sizeof(*ledger->thread_results));
+    if (!ledger->thread_results) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ledger->n_streams; i++) {
+        const struct ag_stream *stream = &ledger->streams[i];
+        ledger->thread_results[i] =
+            (struct ag_thread_sum){.stream = stream->number,
+                                   .thread_id = stream->thread_id,
+                                   .allocated_blocks = since(stream->allocated_blocks, stream->base.allocated_blocks),
+                                   .allocated_bytes = since(stream->allocated_bytes, stream->base.allocated_bytes),
+                                   .freed_blocks = since(stream->freed_blocks, stream->base.freed_blocks),
+                                   .freed_bytes = since(stream->freed_bytes, stream->base.freed_bytes)};
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < ledger->n_pairs; i++) {
+        if (ledger->pairs[i].blocks > 0) {
+            ledger->pairs[kept++] = ledger->pairs[i];
+        }
+    }
+    ledger->n_pairs = kept;
+    return 0;
+}
+
+static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index_map *index, size_t *capacity, uint32_t heap)
+{
+    uint32_t at = ag_index_map_find(index, heap);
+    if (at == AG_INDEX_NONE) {
+        struct ag_heap_sum *heaps =
+            grown(ledger->heap_results, capacity, ledger->n_heap_results, sizeof(*heaps));
+        at = (uint32_t)ledger->n_heap_results;
+        if (!heaps) {
+            return NULL;
+        }
+        ledger->heap_results = heaps;
+        if (ag_index_map_insert(index, heap, at) < 0) {
+            return NULL;
+        }
+        heaps[ledger->n_heap_results++] = (struct ag_heap_sum){.heap = heap};
+    }
+    return &ledger->heap_results[at];
+}
+
+static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index)
+{
+    size_t capacity = 0;
+    for (size_t i = 0; i < ledger->n_sums; i++) {
+        const struct ag_stack_sum *sum = &ledger->results[i];
+        struct ag_heap_sum *heap = heap_result(ledger, index, &capacity, ledger->via_heap[sum->via]);
+        if (!heap) {
+            return -ENOMEM;
+        }
+        heap->allocated_blocks += sum->allocated_blocks;
+        heap->allocated_bytes += sum->allocated_bytes;
+        heap->in_use_blocks += ledger->live_results[i].blocks;
+        heap->in_use_bytes += ledger->live_results[i].bytes;
+        heap->peak_bytes += sum->peak_bytes;
+    }
+    for (size_t i = 0; i < ledger->mapped.count; i++) {
+        const struct ag_mapped_range *range = &ledger->mapped.log[i];
+        struct ag_heap_sum *heap = heap_result(ledger, index, &capacity, range->heap);
+        if (!heap) {
+            return -ENOMEM;
+        }
+        heap->mapped_bytes += range->high - range->low;
+    }
+    return 0;
+}
+
+/* Heaps cost nothing while events are applied: they are sums of the sums of their vias. */
+static int settle_heaps(struct ag_ledger *ledger)
+{
+    struct ag_index_map index = {0};
+    int r = ag_mapped_ranges_settle(&ledger->mapped);
+    r = r < 0 ? r : ag_index_map_init(&index);
+    r = r < 0 ? r : fill_heaps(ledger, &index);
+    ag_index_map_done(&index);
+    return r;
+}
+
+static uint64_t time_resolution_ns(const struct ag_ledger *ledger)
+{
+    uint64_t all = 0, covered = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(ledger->windows); i++) {
+        all += ledger->windows[i];
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(ledger->windows) && all > 0; i++) {
+        covered += ledger->windows[i];
+        if (covered >= all - all / 100 * (100 - RESOLUTION_PERCENT)) {
+            return ledger->window_longest_ns[i];
+        }
+    }
+    return 0;
+}
+
+static void settle_summary(struct ag_ledger *ledger)
+{
+    const struct ag_tally *tally = &ledger->tally;
+    const int64_t peak = (int64_t)tally->peak_bytes;
+    struct ag_summary *all = &ledger->summary;
+    all->duration_ns = ledger->now_ns;
+    all->time_resolution_ns = time_resolution_ns(ledger);
+    all->in_use_blocks = tally->in_use_blocks;
+    all->in_use_bytes = tally->in_use_bytes;
+    all->peak_blocks = ledger->peak_blocks;
+    all->peak_bytes = tally->peak_bytes;
+    all->peak_time_ns = tally->peak_time_ns;
+    all->peak_low_bytes = (uint64_t)(ledger->bounds.peak_low < peak ? ledger->bounds.peak_low : peak);
+    all->peak_high_bytes = (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
+    all->ghost_frees = since(ledger->ghost_frees, ledger->base.ghost_frees);
+    all->threads = ledger->n_streams;
+    all->order_repairs = since(ledger->repair.repairs, ledger->base.order_repairs);
+    all->rss_peak_bytes = ledger->rss_peak_bytes;
+    all->events = since(ledger->events, ledger->base.events);
+}
+
+static void visit_open_blocks(const struct ag_ledger *ledger)
+{
+    for (uint64_t at = 0; at <= ledger->live.mask; at++) {
+        if (ledger->live.blocks[at].address) {
+            const struct ag_death open = {
+                .block = ledger->live.blocks[at], .allocated_ns = ledger->live.times_ns[at], .freed_ns = UINT64_MAX};
+            visit_death(ledger, &open, AG_INDEX_NONE);
+        }
+    }
+}
+
+/* The curve's two moments that must not be missing. */
+static void keep_peak_and_end(struct ag_ledger *ledger)
+{
+    const struct ag_timeline_point peak = {.time_ns = ledger->tally.peak_time_ns,
+                                           .in_use_bytes = ledger->tally.peak_bytes,
+                                           .in_use_blocks = ledger->peak_blocks,
+                                           .allocated_bytes =
+                                               ledger->peak_allocated_bytes - ledger->base.allocated_bytes,
+                                           .rss_bytes = ledger->peak_rss_bytes};
+    const struct ag_timeline_point end = {.time_ns = ledger->now_ns,
+                                          .in_use_bytes = ledger->tally.in_use_bytes,
+                                          .in_use_blocks = ledger->tally.in_use_blocks,
+                                          .allocated_bytes = ledger->tally.allocated_bytes - ledger->base.allocated_bytes,
+                                          .rss_bytes = ledger->rss_bytes};
+    ag_timeline_keep(&ledger->timeline, &peak);
+    ag_timeline_keep(&ledger->timeline, &end);
+}
+
+int ag_ledger_close(struct ag_ledger *ledger)
+{
+    for (size_t i = 0; i < ledger->n_streams; i++) {
+        ag_ledger_end_waiting(ledger, &ledger->streams[i], UINT64_MAX);
+    }
+    int r = ledger->error ? ledger->error : ag_ledger_expire(ledger, UINT64_MAX);
+    for (size_t i = 0; i < ledger->n_streams; i++) {
+        ag_ledger_flush_deaths(ledger, &ledger->streams[i]);
+    }
+    if (r < 0) {
+        return ledger->error = r;
+    }
+    take_all_shares(ledger);
+    ag_order_bounds_finish(&ledger->bounds);
+    settle_summary(ledger);
+    keep_peak_and_end(ledger);
+    if (ledger->visit) {
+        visit_open_blocks(ledger);
+    }
+    r = settle_sums(ledger);
+    r = r < 0 ? r : settle_threads(ledger);
+    r = r < 0 ? r : settle_heaps(ledger);
+    return ledger->error = r;
+}
+
+const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger)
+{
+    return &ledger->summary;
+}
+
+size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums)
+{
+    *ret_sums = ledger->results;
+    return ledger->n_sums;
+}
+
+size_t ag_ledger_live_sums(const struct ag_ledger *ledger, const struct ag_live_sum **ret_sums)
+{
+    *ret_sums = ledger->live_results;
+    return ledger->n_sums;
+}
+
+size_t ag_ledger_timeline(const struct ag_ledger *ledger, const struct ag_timeline_point **ret_points)
+{
+    *ret_points = ledger->timeline.points;
+    return ledger->timeline.count;
+}
+
+size_t ag_ledger_thread_sums(const struct ag_ledger *ledger, const struct ag_thread_sum **ret_sums)
+{
+    *ret_sums = ledger->thread_results;
+    return ledger->n_streams;
+}
+
+size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger, const struct ag_thread_pair **ret_pairs)
+{
+    *ret_pairs = ledger->pairs;
+    return ledger->n_pairs;
+}
+
+size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums)
+{
+    *ret_sums = ledger->heap_results;
+    return ledger->n_heap_results;
+}

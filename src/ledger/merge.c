@@ -1,0 +1,249 @@
+/* merge.c: a queue of events per stream, and a heap of the streams that have some, by the start of their first window. The
+ * stream on top is applied up to where the next one starts, so a thread that runs alone goes in long batches. */
+#include "ledger/merge.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/index_map.h"
+
+struct queue {
+    uint32_t stream;
+    struct ag_event *events;
+    size_t head, tail, capacity; /* waiting: [head, tail) */
+    uint64_t start_ns;           /* of the window at head */
+};
+struct ag_merge {
+    struct ag_ledger *ledger;
+    struct queue *queues;
+    size_t n_queues, capacity;
+    struct ag_index_map index; /* stream -> queue */
+    uint32_t *heap;            /* queues with events, the earliest start on top */
+    size_t heap_count;
+    uint64_t advanced_ns;
+};
+
+struct ag_merge *ag_merge_new(struct ag_ledger *ledger)
+{
+    struct ag_merge *merge = calloc(1, sizeof(*merge));
+    if (!merge || ag_index_map_init(&merge->index) < 0) {
+        free(merge);
+        return NULL;
+    }
+    merge->ledger = ledger;
+    return merge;
+}
+
+struct ag_merge *ag_merge_free(struct ag_merge *merge)
+{
+    if (!merge) {
+        return NULL;
+    }
+    for (size_t i = 0; i < merge->n_queues; i++) {
+        free(merge->queues[i].events);
+    }
+    ag_index_map_done(&merge->index);
+    free(merge->queues);
+    free(merge->heap);
+    free(merge);
+    return NULL;
+}
+
+/* ---- the heap ---- */
+static bool is_before(const struct ag_merge *merge, uint32_t a, uint32_t b)
+{
+    const uint64_t left = merge->queues[a].start_ns, right = merge->queues[b].start_ns;
+    return left != right ? left < right : a < b; /* a tie is settled the same way in every run */
+}
+
+static void push(struct ag_merge *merge, uint32_t queue)
+{
+    size_t at = merge->heap_count++;
+    for (; at > 0 && is_before(merge, queue, merge->heap[(at - 1) / 2]); at = (at - 1) / 2) {
+        merge->heap[at] = merge->heap[(at - 1) / 2];
+    }
+    merge->heap[at] = queue;
+}
+
+/* Puts QUEUE on top, where a queue was taken off or has a later start now, and lets it sink. */
+static void sink(struct ag_merge *merge, uint32_t queue)
+{
+    size_t at = 0;
+    for (size_t child = 1; child < merge->heap_count; child = 2 * at + 1) {
+        if (child + 1 < merge->heap_count && is_before(merge, merge->heap[child + 1], merge->heap[child])) {
+            child++;
+        }
+        if (!is_before(merge, merge->heap[child], queue)) {
+            break;
+        }
+        merge->heap[at] = merge->heap[child];
+        at = child;
+    }
+    merge->heap[at] = queue;
+}
+
+/* The start of the window that comes after the one on top. */
+static uint64_t second_start(const struct ag_merge *merge)
+{
+    uint64_t start = UINT64_MAX;
+    for (size_t child = 1; child <= 2 && child < merge->heap_count; child++) {
+        const uint64_t other = merge->queues[merge->heap[child]].start_ns;
+        start = other < start ? other : start;
+    }
+    return start;
+}
+
+/* ---- queues ---- */
+static int add_queue(struct ag_merge *merge, uint32_t stream)
+{
+    if (merge->n_queues == merge->capacity) {
+        const size_t capacity = merge->capacity ? merge->capacity * 2 : 16;
+        struct queue *queues = realloc(merge->queues, capacity * sizeof(*queues));
+        merge->queues = queues ? queues : merge->queues;
+        uint32_t *heap = realloc(merge->heap, capacity * sizeof(*heap));
+        merge->heap = heap ? heap : merge->heap;
+        if (!queues || !heap) {
+            return -ENOMEM;
+        }
+        merge->capacity = capacity;
+    }
+    const int r = ag_index_map_insert(&merge->index, stream, (uint32_t)merge->n_queues);
+    if (r < 0) {
+        return r;
+    }
+    merge->queues[merge->n_queues++] = (struct queue){.stream = stream};
+    if (merge->n_queues == 2) {
+        ag_ledger_expect_streams(merge->ledger);
+    }
+    return 0;
+}
+
+static int make_room(struct queue *queue, size_t count)
+{
+    if (queue->head == queue->tail) {
+        queue->head = queue->tail = 0;
+    }
+    if (queue->tail + count <= queue->capacity) {
+        return 0;
+    }
+    const size_t waiting = queue->tail - queue->head;
+    if (queue->head > 0) {
+        memmove(queue->events, queue->events + queue->head, waiting * sizeof(*queue->events));
+        queue->head = 0;
+        queue->tail = waiting;
+    }
+    size_t capacity = queue->capacity ? queue->capacity : 256;
+    while (capacity < (waiting + count) + (waiting + count) / 2) {
+        capacity *= 2;
+    }
+    if (capacity > queue->capacity) {
+        struct ag_event *events = realloc(queue->events, capacity * sizeof(*events));
+        if (!events) {
+            return -ENOMEM;
+        }
+        queue->events = events;
+        queue->capacity = capacity;
+    }
+    return 0;
+}
+
+int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events, size_t count)
+{
+    if (count == 0) {
+        return 0;
+    }
+    uint32_t at = ag_index_map_find(&merge->index, stream);
+    if (at == AG_INDEX_NONE) {
+        const int r = add_queue(merge, stream);
+        if (r < 0) {
+            return r;
+        }
+        at = (uint32_t)merge->n_queues - 1;
+    }
+    struct queue *queue = &merge->queues[at];
+    const bool was_empty = queue->head == queue->tail;
+    const int r = make_room(queue, count);
+    if (r < 0) {
+        return r;
+    }
+    memcpy(queue->events + queue->tail, events, count * sizeof(*events));
+    queue->tail += count;
+    if (was_empty) {
+        if (events[0].kind == AG_RECORD_STAMP) {
+            queue->start_ns = events[0].size;
+        } else if (queue->start_ns < merge->advanced_ns) { /* the rest of a window that was cut */
+            queue->start_ns = merge->advanced_ns;
+        }
+        push(merge, at);
+    }
+    return 0;
+}
+
+/* ---- applying ---- */
+/* How far the queue may be applied in one batch: windows that start before or with LIMIT_NS, the first one in any case. */
+static size_t batch_end(const struct queue *queue, uint64_t limit_ns)
+{
+    size_t at = queue->head + 1;
+    while (at < queue->tail && (queue->events[at].kind != AG_RECORD_STAMP || queue->events[at].size < limit_ns)) {
+        at++;
+    }
+    return at;
+}
+
+/* The same for the only stream: windows that have ended by LIMIT_NS. */
+static size_t ended_windows(const struct queue *queue, uint64_t limit_ns)
+{
+    size_t end = queue->head;
+    for (size_t at = queue->head + 1; at < queue->tail; at++) {
+        if (queue->events[at].kind == AG_RECORD_STAMP) {
+            if (queue->events[at].size > limit_ns) {
+                break;
+            }
+            end = at;
+        }
+    }
+    return end;
+}
+
+static int apply_top(struct ag_merge *merge, size_t end)
+{
+    const uint32_t at = merge->heap[0];
+    struct queue *queue = &merge->queues[at];
+    const int r = ag_ledger_apply(merge->ledger, queue->stream, queue->events + queue->head, end - queue->head);
+    queue->head = end;
+    if (queue->head < queue->tail) {
+        queue->start_ns = queue->events[queue->head].size; /* batches end before a stamp or at the tail */
+        sink(merge, at);
+    } else if (--merge->heap_count > 0) {
+        sink(merge, merge->heap[merge->heap_count]);
+    }
+    return r;
+}
+
+int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns)
+{
+    int r = 0;
+    if (merge->n_queues == 1 && merge->heap_count == 1) {
+        const size_t end = ended_windows(&merge->queues[0], time_ns);
+        r = end > merge->queues[0].head ? apply_top(merge, end) : 0;
+    } else {
+        while (r == 0 && merge->heap_count > 0 && merge->queues[merge->heap[0]].start_ns < time_ns) {
+            const uint64_t second_ns = second_start(merge);
+            r = apply_top(merge,
+                          batch_end(&merge->queues[merge->heap[0]], second_ns < time_ns ? second_ns : time_ns));
+        }
+    }
+    merge->advanced_ns = time_ns > merge->advanced_ns ? time_ns : merge->advanced_ns;
+    return r;
+}
+
+int ag_merge_finish(struct ag_merge *merge)
+{
+    int r = 0;
+    while (r == 0 && merge->heap_count > 0) {
+        r = apply_top(merge, batch_end(&merge->queues[merge->heap[0]], second_start(merge)));
+    }
+    return r;
+}

@@ -1,0 +1,434 @@
+/* order_repair.c: puts events right whose order between threads came out wrong.
+ *
+ * 1. What can be wrong
+ *
+ * Windows of different streams are applied by their starts, each as a whole, though their events interleave in truth. At one
+ * address events must alternate: alloc, free, alloc, free. What does not fit is out of order, or lost:
+ *
+ *     true order                      applied as                     what we do
+ *     A: alloc x      B: free x       B: free x, A: alloc x          the free waits for the alloc
+ *     A: free x       B: alloc x      B: alloc x, A: free x          the alloc waits for the free
+ *
+ * An event waits until its partner comes. Once a stream's window has ended at time e (the stamp after it), every event that
+ * can have come before has its window applied when the ledger's clock is beyond e: what still waits then has no partner, and
+ * is forced: a free is a ghost, an alloc buries the block that lives there (whose free was lost).
+ *
+ * 2. Which waiting event comes first
+ *
+ * The order inside a stream is exact, so an event never passes a waiting one of its own stream at the same address. Of
+ * those that fit the state of the address, the one that came first is taken.
+ *
+ * 3. Pairs that come too late
+ *
+ * Two threads that hand one block to and fro can do this in one window each:
+ *
+ *     true order    A: alloc x | B: free x, alloc x | A: free x
+ *     applied as    A: alloc x, free x;  then B: free x, alloc x          nothing will ever come to free
+ *
+ * B's two events fit between A's. So when a free and an alloc of one stream wait at a dead address that died in another
+ * stream's open window, that death is taken back, the two are applied, and the death is applied again, to the new block.
+ * For this, several streams keep the deaths of their open windows (ledger.deaths_are_kept). The mirror image,
+ *
+ *     true order    A: free x | B: alloc x, free x | A: alloc x
+ *     applied as    A: free x, alloc x;  then B: alloc x, free x
+ *
+ * is a whole life that fits before the block that lives at x now, if that was born in an open window: the block is set
+ * aside for as long as the two events take.
+ *
+ * 4. What cannot be known
+ *
+ * Where an address is used anew twice inside overlapping windows, more than one order alternates. Blocks, frees and ghosts
+ * come out the same in each; which of two blocks died first, hence which stack still owns one, may not.
+ *
+ * The number of allocations by a thread counts when an event arrives, which is in the order of its stream; everything else
+ * when it is applied. order_bounds.c hears of both (late events). */
+#include "ledger/ledger_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_POOL = 64 };
+
+void ag_repair_done(struct ag_repair *repair)
+{
+    free(repair->pool);
+    free(repair->buckets);
+    *repair = (struct ag_repair){0};
+}
+
+/* ---- the pool and the lists ---- */
+static uint32_t *bucket_of(const struct ag_repair *repair, uint64_t address)
+{
+    return &repair->buckets[(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (repair->capacity - 1)];
+}
+
+static void link_by_address(struct ag_repair *repair, uint32_t at)
+{
+    uint32_t *link = bucket_of(repair, repair->pool[at].address);
+    while (*link) {
+        link = &repair->pool[*link].next_of_address;
+    }
+    *link = at;
+    repair->pool[at].next_of_address = 0;
+}
+
+static int grow_pool(struct ag_repair *repair)
+{
+    const uint32_t capacity = repair->capacity ? repair->capacity * 2 : FIRST_POOL;
+    struct ag_waiting *pool = capacity ? realloc(repair->pool, capacity * sizeof(*pool)) : NULL;
+    if (!pool) {
+        return -ENOMEM;
+    }
+    repair->pool = pool;
+    uint32_t *buckets = calloc(capacity, sizeof(*buckets));
+    if (!buckets) {
+        return -ENOMEM;
+    }
+    const struct ag_repair old = *repair;
+    repair->buckets = buckets;
+    repair->capacity = capacity;
+    repair->n_pool = old.n_pool ? old.n_pool : 1; /* 0 means none */
+    for (uint32_t i = 0; i < old.capacity; i++) { /* chains are moved from their heads: the order of arrival stays */
+        for (uint32_t at = old.buckets[i]; at;) {
+            const uint32_t next = pool[at].next_of_address;
+            link_by_address(repair, at);
+            at = next;
+        }
+    }
+    free(old.buckets);
+    return 0;
+}
+
+static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at)
+{
+    if (!repair->first_free && repair->n_pool >= repair->capacity) {
+        const int r = grow_pool(repair);
+        if (r < 0) {
+            return r;
+        }
+    }
+    if (repair->first_free) {
+        *ret_at = repair->first_free;
+        repair->first_free = repair->pool[*ret_at].next_of_expiry;
+    } else {
+        *ret_at = repair->n_pool++;
+    }
+    return 0;
+}
+
+/* Out of its address' chain; it stays in the list of its stream or of the expiring until its turn, to be recycled. */
+static void settle(struct ag_repair *repair, uint32_t at)
+{
+    uint32_t *link = bucket_of(repair, repair->pool[at].address);
+    while (*link != at) {
+        link = &repair->pool[*link].next_of_address;
+    }
+    *link = repair->pool[at].next_of_address;
+    repair->pool[at].kind = 0;
+    repair->n_waiting--;
+}
+
+static uint32_t next_at(const struct ag_repair *repair, uint32_t at, uint64_t address)
+{
+    while (at && repair->pool[at].address != address) {
+        at = repair->pool[at].next_of_address;
+    }
+    return at;
+}
+
+static uint32_t first_at(const struct ag_repair *repair, uint64_t address)
+{
+    return repair->capacity ? next_at(repair, *bucket_of(repair, address), address) : 0;
+}
+
+static uint32_t following(const struct ag_repair *repair, uint32_t at)
+{
+    return next_at(repair, repair->pool[at].next_of_address, repair->pool[at].address);
+}
+
+bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address)
+{
+    return first_at(&ledger->repair, address) != 0;
+}
+
+/* ---- applying ---- */
+static uint64_t live_slot(const struct ag_ledger *ledger, uint64_t address, bool *ret_is_live)
+{
+    const uint64_t at = ag_live_table_seek(&ledger->live, address);
+    *ret_is_live = ledger->live.blocks[at].address != 0;
+    return at;
+}
+
+static void tell_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t bytes, bool is_alloc)
+{
+    const int64_t change = (int64_t)(is_alloc ? bytes : -bytes);
+    if (stream != ledger->applying) {
+        ag_order_bounds_late(&ledger->bounds, stream, change);
+    } else if (is_alloc) {
+        ledger->late_plus += change;
+    } else {
+        ledger->late_minus += change;
+    }
+}
+
+/* Applies a waiting event that fits the state of its address, and settles it. */
+static int apply_waiting(struct ag_ledger *ledger, uint32_t at)
+{
+    const struct ag_waiting event = ledger->repair.pool[at];
+    settle(&ledger->repair, at);
+    bool is_live;
+    const uint64_t slot = live_slot(ledger, event.address, &is_live);
+    if (event.kind == AG_RECORD_ALLOC) {
+        tell_bounds(ledger, event.stream, event.size, /* is_alloc= */ true);
+        const struct ag_live_block block = {.address = event.address,
+                                            .size = event.size,
+                                            .serial = event.serial,
+                                            .sum = event.sum,
+                                            .stream = event.stream};
+        return ag_ledger_birth(ledger, &block, event.time_ns);
+    }
+    tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
+    struct ag_death death;
+    const int r = ag_ledger_death(ledger, slot, event.stream, event.serial, event.time_ns, &death);
+    if (event.kind == AG_RECORD_REALLOC_FREE) {
+        ledger->streams[event.stream].undo = death;
+        ledger->streams[event.stream].undo_kind = AG_UNDO_DEATH;
+    }
+    return r;
+}
+
+static bool is_behind_its_stream(const struct ag_repair *repair, uint32_t candidate)
+{
+    const struct ag_waiting *event = &repair->pool[candidate];
+    for (uint32_t at = first_at(repair, event->address); at != candidate; at = following(repair, at)) {
+        if (repair->pool[at].stream == event->stream) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Applies what fits at ADDRESS, in order of arrival, until nothing does. */
+static int drain(struct ag_ledger *ledger, uint64_t address)
+{
+    struct ag_repair *repair = &ledger->repair;
+    for (uint32_t at = first_at(repair, address); at;) {
+        bool is_live;
+        live_slot(ledger, address, &is_live);
+        const bool fits = is_live != (repair->pool[at].kind == AG_RECORD_ALLOC);
+        if (!fits || is_behind_its_stream(repair, at)) {
+            at = following(repair, at);
+            continue;
+        }
+        const int r = apply_waiting(ledger, at);
+        if (r < 0) {
+            return r;
+        }
+        at = first_at(repair, address);
+    }
+    return 0;
+}
+
+/* ---- pairs that came too late (section 3) ---- */
+/* The newest death at ADDRESS in the open window of another stream than STREAM, or NULL. */
+static const struct ag_death *open_death(const struct ag_ledger *ledger, uint64_t address, uint32_t stream,
+                                         uint32_t *ret_freed_by)
+{
+    const struct ag_death *newest = NULL;
+    for (uint32_t i = 0; i < ledger->n_streams; i++) {
+        const struct ag_stream *other = &ledger->streams[i];
+        for (uint32_t k = other->n_deaths; i != stream && k-- > 0;) {
+            if (other->deaths[k].block.address == address) {
+                if (!newest || other->deaths[k].number > newest->number) {
+                    newest = &other->deaths[k];
+                    *ret_freed_by = i;
+                }
+                break;
+            }
+        }
+    }
+    return newest;
+}
+
+/* Waiting at a dead address: FIRST, a free, and SECOND, the alloc behind it. */
+static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t second)
+{
+    const struct ag_waiting event = ledger->repair.pool[first];
+    uint32_t freed_by = AG_INDEX_NONE;
+    const struct ag_death *found = open_death(ledger, event.address, event.stream, &freed_by);
+    if (!found) {
+        return 0;
+    }
+    const struct ag_death death = *found;
+    const uint64_t serial = ledger->streams[freed_by].allocated_blocks;
+    int r = ag_ledger_restore(ledger, &death, freed_by);
+    r = r < 0 ? r : apply_waiting(ledger, first);
+    r = r < 0 ? r : apply_waiting(ledger, second);
+    if (r < 0) {
+        return r;
+    }
+    bool is_live;
+    const uint64_t at = live_slot(ledger, event.address, &is_live);
+    struct ag_death again;
+    tell_bounds(ledger, freed_by, ledger->live.blocks[at].size, /* is_alloc= */ false);
+    tell_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
+    return ag_ledger_death(ledger, at, freed_by, serial, death.freed_ns, &again);
+}
+
+/* Waiting at a live address: FIRST, an alloc, and SECOND, the free behind it. */
+static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t second)
+{
+    bool is_live;
+    const uint64_t at = live_slot(ledger, ledger->repair.pool[first].address, &is_live);
+    const struct ag_live_block block = ledger->live.blocks[at];
+    const struct ag_stream *owner = &ledger->streams[block.stream];
+    if (block.stream == ledger->repair.pool[first].stream || block.serial <= owner->window_serial) {
+        return 0; /* it was there before: the free that ends it is still to come */
+    }
+    const uint64_t time_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    ag_live_table_remove(&ledger->live, at); /* set aside: the books do not notice */
+    int r = apply_waiting(ledger, first);
+    r = r < 0 ? r : apply_waiting(ledger, second);
+    return r < 0 ? r : ag_ledger_put_back(ledger, &block, time_ns);
+}
+
+/* LAST has just been put behind an event of its stream: do the two come too late? */
+static int insert_pair(struct ag_ledger *ledger, uint32_t last)
+{
+    const struct ag_repair *repair = &ledger->repair;
+    const struct ag_waiting *event = &repair->pool[last];
+    uint32_t first = 0;
+    for (uint32_t at = first_at(repair, event->address); at != last; at = following(repair, at)) {
+        if (repair->pool[at].stream == event->stream) {
+            if (first) {
+                return 0; /* a third one: the two in front have to go first */
+            }
+            first = at;
+        }
+    }
+    const bool is_alloc = event->kind == AG_RECORD_ALLOC;
+    if (!first || is_alloc == (repair->pool[first].kind == AG_RECORD_ALLOC)) {
+        return 0;
+    }
+    return is_alloc ? insert_between(ledger, first, last) : insert_before(ledger, first, last);
+}
+
+/* ---- arrival and expiry ---- */
+int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_event *event)
+{
+    struct ag_repair *repair = &ledger->repair;
+    struct ag_stream *stream = &ledger->streams[index];
+    uint32_t at, sum = 0;
+    if (event->kind == AG_RECORD_ALLOC) {
+        sum = ag_ledger_sum(ledger, event->stack, event->via);
+        stream->allocated_blocks++;
+        stream->allocated_bytes += event->size;
+    }
+    if (sum == AG_INDEX_NONE || take_from_pool(repair, &at) < 0) {
+        return -ENOMEM;
+    }
+    repair->pool[at] = (struct ag_waiting){.address = event->address,
+                                           .size = event->size,
+                                           .time_ns = ledger->tally.now_ns,
+                                           .serial = stream->allocated_blocks,
+                                           .stream = index,
+                                           .sum = sum,
+                                           .kind = event->kind};
+    link_by_address(repair, at);
+    repair->n_waiting++;
+    repair->repairs++;
+    if (stream->last_waiting) {
+        repair->pool[stream->last_waiting].next_of_expiry = at;
+    } else {
+        stream->first_waiting = at;
+    }
+    stream->last_waiting = at;
+    int r = drain(ledger, event->address);
+    if (r == 0 && repair->pool[at].kind != 0) {
+        r = insert_pair(ledger, at);
+        r = r < 0 ? r : drain(ledger, event->address);
+    }
+    return r;
+}
+
+bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address)
+{
+    struct ag_repair *repair = &ledger->repair;
+    uint32_t last = 0;
+    for (uint32_t at = first_at(repair, address); at; at = following(repair, at)) {
+        if (repair->pool[at].stream == stream) {
+            last = at;
+        }
+    }
+    if (!last || repair->pool[last].kind != AG_RECORD_REALLOC_FREE) {
+        return false;
+    }
+    settle(repair, last);
+    return true;
+}
+
+void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t deadline_ns)
+{
+    struct ag_repair *repair = &ledger->repair;
+    if (!stream->first_waiting) {
+        return;
+    }
+    for (uint32_t at = stream->first_waiting; at; at = repair->pool[at].next_of_expiry) {
+        repair->pool[at].deadline_ns = deadline_ns;
+    }
+    if (repair->last_expiry) {
+        repair->pool[repair->last_expiry].next_of_expiry = stream->first_waiting;
+    } else {
+        repair->first_expiry = stream->first_waiting;
+    }
+    repair->last_expiry = stream->last_waiting;
+    stream->first_waiting = stream->last_waiting = 0;
+}
+
+/* No partner will come for the event. */
+static int force(struct ag_ledger *ledger, uint32_t at)
+{
+    const struct ag_waiting event = ledger->repair.pool[at];
+    bool is_live;
+    const uint64_t slot = live_slot(ledger, event.address, &is_live);
+    if (event.kind != AG_RECORD_ALLOC && !is_live) {
+        settle(&ledger->repair, at);
+        ledger->ghost_frees++;
+        ledger->repair.repairs--; /* nothing was put right */
+        return 0;
+    }
+    if (event.kind == AG_RECORD_ALLOC && is_live) {
+        struct ag_death death;
+        tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
+        const int r = ag_ledger_death(ledger, slot, AG_INDEX_NONE, 0, event.time_ns, &death);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return apply_waiting(ledger, at);
+}
+
+int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns)
+{
+    struct ag_repair *repair = &ledger->repair;
+    while (repair->first_expiry) {
+        const uint32_t at = repair->first_expiry;
+        const uint64_t address = repair->pool[at].address;
+        if (repair->pool[at].kind != 0 && repair->pool[at].deadline_ns >= now_ns && now_ns != UINT64_MAX) {
+            break;
+        }
+        if (repair->pool[at].kind != 0) {
+            int r = force(ledger, at);
+            r = r < 0 ? r : drain(ledger, address);
+            if (r < 0) {
+                return r;
+            }
+        }
+        repair->first_expiry = repair->pool[at].next_of_expiry;
+        repair->last_expiry = repair->first_expiry ? repair->last_expiry : 0;
+        repair->pool[at].next_of_expiry = repair->first_free;
+        repair->first_free = at;
+    }
+    return 0;
+}
