@@ -44,9 +44,17 @@ static struct ag_thread
 __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) =
     &absent_thread;
 
-static size_t state_bytes(void) {
-    const size_t bytes = sizeof(struct ag_thread) + ag_recorder.walker_bytes;
-    return (bytes + 4095) & ~(size_t)4095;
+enum { PAGE_BYTES = 4096 };
+
+/* A state is a page, then its walker on pages of its own, so that these can be emptied alone. */
+_Static_assert(sizeof(struct ag_thread) <= PAGE_BYTES, "a thread state fits its page");
+
+static size_t walker_bytes(void) {
+    return (ag_recorder.walker_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+}
+
+static void *walker_memory(struct ag_thread *state) {
+    return (unsigned char *)state + PAGE_BYTES;
 }
 
 static uint32_t current_thread_id(void) {
@@ -68,6 +76,12 @@ static bool thread_is_dead(uint32_t thread_id) {
     return ag_syscall3(SYS_tgkill, ag_recorder.pid, thread_id, 0) == NO_SUCH_THREAD;
 }
 
+/* What the dead thread's walker knows of its stack may be unmapped by now. */
+static void forget_walks(struct ag_thread *state) {
+    (void)ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)walker_bytes(), MADV_DONTNEED);
+    state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
+}
+
 /* Looks at a few states only, so that a program with a thousand living threads does not pay for
  * them at each new one. */
 static struct ag_thread *inherit_state(uint32_t thread_id) {
@@ -86,6 +100,7 @@ static struct ag_thread *inherit_state(uint32_t thread_id) {
             atomic_compare_exchange_strong_explicit(&state->thread_id, &owner, thread_id,
                                                     memory_order_acq_rel, memory_order_relaxed)) {
             atomic_store_explicit(&next_look, state->next, memory_order_relaxed);
+            forget_walks(state);
             return state;
         }
         state = state->next;
@@ -95,7 +110,7 @@ static struct ag_thread *inherit_state(uint32_t thread_id) {
 }
 
 static struct ag_thread *map_state(uint32_t thread_id) {
-    const size_t bytes = state_bytes();
+    const size_t bytes = PAGE_BYTES + walker_bytes();
     const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (ag_syscall_failed(address)) {
@@ -104,7 +119,7 @@ static struct ag_thread *map_state(uint32_t thread_id) {
     (void)ag_syscall3(SYS_madvise, address, (long)bytes,
                       MADV_WIPEONFORK); /* older than 4.14: the fork hook is enough */
     struct ag_thread *state = (struct ag_thread *)address;
-    state->walker = ag_walker_init(state + 1, ag_recorder.depth);
+    state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
     atomic_store_explicit(&state->thread_id, thread_id, memory_order_relaxed);
     atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
     struct ag_thread *head = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
