@@ -2,7 +2,8 @@
 """check_defs [ROOT]: no #if where it would hide a choice: the number is zero, not "few".
 
 Allowed: include guards; src/base/compiler.h; src/unwind/arch/; adapters/*/compat.h; `#ifdef __cplusplus` in public
-headers. Elsewhere choose by file at link time, or by a method table at start.
+headers; in a table (.def) with several kinds of rows, `#ifdef AG_ROW` around the rows of that kind. Elsewhere choose by file
+at link time, or by a method table at start.
 """
 
 import re
@@ -24,14 +25,23 @@ def conditionals(lines):
     return directives
 
 
+def chooses_rows(lines, number, directive):
+    """Whether a conditional of a table stands around rows of the kind that it asks for."""
+    row = re.fullmatch(r"#ifdef (AG_\w+)", directive)
+    return bool(row) and lines[number].startswith(row.group(1) + "(")
+
+
 def main():
     root = source_tree.root_of(sys.argv)
     findings = []
     for path in source_tree.files(root, [".c", ".h", ".def"]):
         if ALLOWED.match(path):
             continue
-        for number, directive in conditionals(source_tree.lines(root, path)):
+        lines = source_tree.lines(root, path)
+        for number, directive in conditionals(lines):
             if path.startswith("include/") and directive == "#ifdef __cplusplus":
+                continue
+            if path.endswith(".def") and chooses_rows(lines, number, directive):
                 continue
             findings.append(f"{path}:{number}: {directive}: choose by file or by table, not by #if")
     source_tree.finish(findings)

@@ -58,9 +58,17 @@ def cycles(rows):
                 open_modules += rows.get(name, [])
 
 
+def modules_files(root):
+    """(module, path): src/MODULE/..., and all adapters, which share a row."""
+    suffixes = [".c", ".h", ".def", ".S"]
+    for path in source_tree.files(root, suffixes, "src"):
+        yield path.split(os.sep)[1], path
+    for path in source_tree.files(root, suffixes, "adapters"):
+        yield "adapters", path
+
+
 def foreign_includes(root, rows):
-    for path in source_tree.files(root, [".c", ".h", ".def"], "src"):
-        module = path.split(os.sep)[1]
+    for module, path in modules_files(root):
         if module not in rows:
             yield f"{path}:1: the folder {module} has no row in the layer table"
             continue

@@ -16,7 +16,7 @@ packages_of() {
         procps? sqlite3? libxml2-utils? graphviz? lua5.4? redis-server? redis-tools? rustc? gdb? \
         libjemalloc-dev? libmimalloc-dev? ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
-    demo) echo jq python3 ;;
+    demo) echo python3 dpkg-dev? jq? debian-archive-keyring? ;;
     bench) echo heaptrack? google-perftools? libgoogle-perftools-dev? valgrind? jq python3 redis-server? \
         redis-tools? z3? ;;
     roots) echo debootstrap? ;;

@@ -1,7 +1,9 @@
-/* decode.h: the bytes of a trace to records. Input is hostile: every length is checked, nothing is asserted.
+/* decode.h: the bytes of a trace to records. Input is hostile: every length is checked, nothing is
+ * asserted.
  *
- * Threads: a decoder is one thread's; different chunks may be decoded by different threads at once. Memory: a decoder owns
- * its tables; strings and arrays in a record point into the chunk's bytes and live as long as those. */
+ * Threads: a decoder is one thread's; different chunks may be decoded by different threads at once.
+ * Memory: a decoder owns its tables; a record's strings point into the decoded chunk and live until
+ * the next start, its rows (nodes, sums) until the next call of next. */
 #ifndef AG_DECODE_H
 #define AG_DECODE_H
 
@@ -15,24 +17,39 @@ enum ag_record_kind {
 #undef AG_RECORD
 };
 const char *ag_record_kind_name(enum ag_record_kind kind); /* "alloc"; NULL when unknown */
+const char *ag_lost_cause_name(
+    uint32_t cause); /* enum ag_lost_cause of segment.h: "ring_full"; "unknown" else */
+
+enum ag_chunk_kind { AG_CHUNK_KIND_EVENTS = 1, AG_CHUNK_KIND_RECORDS = 2, AG_CHUNK_KIND_INDEX = 3 };
+
+enum {
+    AG_TRACE_VERSION = 1,
+    AG_CHUNK_MAX_BYTES =
+        16 << 20, /* of a decoded chunk: what a reader must be able to hold per thread */
+};
 
 enum ag_decode_code { /* pinned numbers, never reused */
-    AG_DECODE_OK = 0,
-    AG_DECODE_EMPTY = 10,        /* the file has no byte */
-    AG_DECODE_NOT_A_TRACE = 11,  /* no magic */
-    AG_DECODE_NEWER = 12,        /* a version this reader does not know */
-    AG_DECODE_LIVE = 13,         /* a live segment, not a sealed trace: seal it first */
-    AG_DECODE_CUT = 20,          /* the file ends inside something */
-    AG_DECODE_CHECKSUM = 21,
-    AG_DECODE_BAD_CHUNK = 22,    /* a header that contradicts itself or its limits */
-    AG_DECODE_BAD_RECORD = 23,
-    AG_DECODE_NO_MEMORY = 30,
-    AG_DECODE_IO = 31,           /* errno tells */
+                      AG_DECODE_OK = 0,
+                      AG_DECODE_EMPTY = 10,       /* the file has no byte */
+                      AG_DECODE_NOT_A_TRACE = 11, /* no magic */
+                      AG_DECODE_NEWER = 12,       /* a version this reader does not know */
+                      AG_DECODE_LIVE = 13, /* a live segment, not a sealed trace: seal it first */
+                      AG_DECODE_NOT_REGULAR =
+                          14, /* a pipe, a device, a socket: only regular files are opened */
+                      AG_DECODE_CUT = 20, /* the file, a chunk or a record ends inside something */
+                      AG_DECODE_CHECKSUM = 21,
+                      AG_DECODE_BAD_CHUNK = 22, /* a header that contradicts itself or its limits */
+                      AG_DECODE_BAD_RECORD = 23,
+                      AG_DECODE_UNSEALED = 24, /* whole chunks, but no index: the recording was
+                                                  never finished, or still runs */
+                      AG_DECODE_NO_MEMORY = 30,
+                      AG_DECODE_IO = 31, /* errno tells */
 };
 struct ag_decode_error {
     enum ag_decode_code code;
-    uint64_t offset;  /* in the file, bytes */
-    uint32_t record;  /* kind of the record, 0 when outside of one */
+    uint64_t offset;      /* in the file, bytes; inside a chunk: of its header */
+    uint64_t body_offset; /* inside a chunk: bytes into its decoded body */
+    uint32_t record;      /* kind of the record, 0 when outside of one */
 };
 const char *ag_decode_code_text(enum ag_decode_code code); /* "cut short", for messages */
 
@@ -43,7 +60,7 @@ struct ag_bytes { /* a string that is not terminated */
 
 struct ag_event { /* 32 bytes; what a chunk of events is decoded to in bulk */
     uint64_t address;
-    uint64_t size; /* ALLOC: bytes asked for; STAMP: ns since the session began */
+    uint64_t size;  /* ALLOC: bytes asked for; STAMP: ns since the session began */
     uint32_t stack; /* ALLOC: node id */
     uint8_t kind;   /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP */
     uint8_t via;
@@ -57,7 +74,8 @@ struct ag_node { /* one node of the stack tree; id is arbitrary, parents come be
     uint32_t image;  /* 0: none known */
 };
 
-struct ag_stack_sum { /* what the index keeps per stack (and via): enough for every unfiltered view */
+struct ag_stack_sum { /* what the index keeps per stack (and via): enough for every unfiltered view
+                       */
     uint32_t stack, via;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
     uint64_t peak_blocks, peak_bytes; /* at the process' highest moment */
@@ -68,7 +86,8 @@ struct ag_timeline_point {
 };
 struct ag_thread_sum {
     uint32_t stream, thread_id;
-    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes; /* freed: by this thread, whosever they were */
+    uint64_t allocated_blocks, allocated_bytes, freed_blocks,
+        freed_bytes; /* freed: by this thread, whosever they were */
 };
 struct ag_thread_pair {
     uint32_t allocated_by, freed_by; /* streams */
@@ -76,7 +95,8 @@ struct ag_thread_pair {
 };
 struct ag_heap_sum {
     uint32_t heap, reserved;
-    uint64_t allocated_blocks, allocated_bytes, in_use_bytes, in_use_blocks, peak_bytes, mapped_bytes;
+    uint64_t allocated_blocks, allocated_bytes, in_use_bytes, in_use_blocks, peak_bytes,
+        mapped_bytes;
 };
 struct ag_summary {
     uint64_t duration_ns, time_resolution_ns;
@@ -84,7 +104,8 @@ struct ag_summary {
     uint64_t in_use_blocks, in_use_bytes; /* at the end */
     uint64_t peak_blocks, peak_bytes, peak_time_ns;
     uint64_t peak_low_bytes, peak_high_bytes; /* equal where the order of events is known */
-    uint64_t temporary_blocks, ghost_frees, unique_stacks, truncated_stacks, incomplete_stacks, threads;
+    uint64_t temporary_blocks, ghost_frees, unique_stacks, truncated_stacks, incomplete_stacks,
+        threads;
     uint64_t order_repairs; /* pairs of events that the alternation per address put right */
     uint64_t rss_peak_bytes;
     uint64_t events;
@@ -92,13 +113,15 @@ struct ag_summary {
 
 struct ag_record { /* one record of the other kinds, decoded */
     enum ag_record_kind kind;
-    uint64_t time_ns; /* of the stamp before it, or 0 in RECORDS chunks */
+    uint64_t time_ns; /* of the stamp before it; outside EVENTS chunks the chunk's first time */
     uint32_t stream;
     union {
         struct {
             uint32_t pid, parent_pid, mode, depth, n_arguments;
             uint64_t start_realtime_ns, session, start_ns; /* start_ns: since the session began */
             struct ag_bytes exe, cwd, command; /* command: n_arguments strings, each ends in NUL */
+            struct ag_bytes live_path; /* of the live segment: what a killed session left is sealed
+                                          from there */
         } process;
         struct {
             uint32_t image;
@@ -149,9 +172,9 @@ struct ag_record { /* one record of the other kinds, decoded */
         } profiler;
         struct ag_summary summary;
         struct {
-            uint32_t count; /* iterate with ag_sums_next and the struct of the kind */
+            uint32_t count; /* iterate with the ag_sums_next_* of the kind */
             struct ag_bytes data;
-        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS */
+        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS */
     } u;
 };
 
@@ -162,38 +185,55 @@ struct ag_chunk_entry {
     uint32_t stream, thread_id, sequences, events, used_bytes, stored_bytes;
     uint64_t first_sequence, first_time_ns;
 };
-struct ag_trace_file; /* the file mapped read-only, its chunk list, its damage */
+struct ag_trace_file; /* the file opened read-only, its chunk list, its damage */
 
-/* Opens PATH (a regular file). 0, or negative errno with *ret_error filled (code says why). A file without a footer is
- * walked; what is readable is opened and damage() tells the first damaged place. Caller closes. */
-int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file, struct ag_decode_error *ret_error);
+/* Opens PATH (a regular file; nothing else is touched). 0, or negative errno with *ret_error filled
+ * (code says why). A file without a footer is walked; what is readable is opened and damage() tells
+ * the first damaged place. Caller closes. The file is read with pread, never mapped: one that
+ * shrinks while it is read gives an error, not a SIGBUS. */
+int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
+                       struct ag_decode_error *ret_error);
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* NULL */
 uint64_t ag_trace_file_bytes(const struct ag_trace_file *file);
 uint32_t ag_trace_file_version(const struct ag_trace_file *file);
 uint64_t ag_trace_file_session(const struct ag_trace_file *file);
-bool ag_trace_file_has_index(const struct ag_trace_file *file); /* sealed by a collector that finished */
-const struct ag_decode_error *ag_trace_file_damage(const struct ag_trace_file *file); /* NULL: whole as far as headers tell */
-size_t ag_trace_file_chunks(const struct ag_trace_file *file, const struct ag_chunk_entry **ret_entries);
+bool ag_trace_file_has_index(
+    const struct ag_trace_file *file); /* sealed by a collector that finished */
+const struct ag_decode_error *ag_trace_file_damage(
+    const struct ag_trace_file *file); /* NULL: whole as far as headers tell */
+/* All chunks in the order of the file; those of kind INDEX are the last ones. */
+size_t ag_trace_file_chunks(const struct ag_trace_file *file,
+                            const struct ag_chunk_entry **ret_entries);
 
 /* ---- a chunk, decoded ---- */
 struct ag_chunk_decoder; /* tables and a decompression buffer, reused from chunk to chunk */
 struct ag_chunk_decoder *ag_chunk_decoder_new(void); /* NULL: no memory */
 struct ag_chunk_decoder *ag_chunk_decoder_free(struct ag_chunk_decoder *decoder);
-/* Checks, decompresses and starts a chunk. 0 or a negative errno with *ret_error. */
+/* Reads, checks, decompresses and starts a chunk. 0 or a negative errno with *ret_error. */
 int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
-/* Decodes up to `capacity` events of an EVENTS chunk. Stops early before a record of another kind: then *ret_record is
- * filled (kind != 0) and the next call goes on behind it. Returns the number of events, 0 with kind 0 at the chunk's end,
- * negative errno when damaged. In RECORDS and INDEX chunks it yields only records. */
-int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events, size_t capacity,
-                          struct ag_record *ret_record, struct ag_decode_error *ret_error);
+/* Decodes up to `capacity` events (at least 1) of an EVENTS chunk. Stops early before a record of
+ * another kind: then *ret_record is filled (kind != 0) and the next call goes on behind it. Returns
+ * the number of events, 0 with kind 0 at the chunk's end, negative errno when damaged: then the
+ * events of this call are not to be used. In RECORDS and INDEX chunks it yields only records.
+ * Records of unknown kinds, and chunks of unknown kinds, are passed over. */
+int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
+                          size_t capacity, struct ag_record *ret_record,
+                          struct ag_decode_error *ret_error);
 
-/* Iterators over batches; *cursor starts at 0. 1: one more, 0: end, negative errno: damaged. */
+/* Iterators over batches; *cursor starts at 0. 1: one more, 0: end, -EINVAL: the record is of
+ * another kind. */
 int ag_nodes_next(const struct ag_record *record, size_t *cursor, struct ag_node *ret_node);
-int ag_sums_next_stack(const struct ag_record *record, size_t *cursor, struct ag_stack_sum *ret_sum);
-int ag_sums_next_timeline(const struct ag_record *record, size_t *cursor, struct ag_timeline_point *ret_point);
-int ag_sums_next_thread(const struct ag_record *record, size_t *cursor, struct ag_thread_sum *ret_sum);
-int ag_sums_next_pair(const struct ag_record *record, size_t *cursor, struct ag_thread_pair *ret_pair);
+int ag_sums_next_stack(const struct ag_record *record, size_t *cursor,
+                       struct ag_stack_sum *ret_sum);
+int ag_sums_next_timeline(const struct ag_record *record, size_t *cursor,
+                          struct ag_timeline_point *ret_point);
+int ag_sums_next_thread(const struct ag_record *record, size_t *cursor,
+                        struct ag_thread_sum *ret_sum);
+int ag_sums_next_pair(const struct ag_record *record, size_t *cursor,
+                      struct ag_thread_pair *ret_pair);
 int ag_sums_next_heap(const struct ag_record *record, size_t *cursor, struct ag_heap_sum *ret_sum);
+int ag_sums_next_chunk(const struct ag_record *record, size_t *cursor,
+                       struct ag_chunk_entry *ret_entry);
 
 #endif

@@ -1,29 +1,39 @@
 /* encode.h: records to the bytes of a trace. Used by the collector only.
  *
- * The two halves: an ag_event_encoder turns one stream's raw words (segment.h) or events into the body of an event chunk;
- * ag_record_* append records to a growing ag_blob; ag_trace_writer_* puts chunks, index and footer into a file.
- * Threads: each object is one thread's. Errors: negative errno. Nothing is written twice: a chunk is one pwrite. */
+ * The two halves: an ag_event_encoder turns one stream's raw words (segment.h) or events into the
+ * body of an event chunk; ag_record_* append records to a growing ag_blob; ag_trace_writer_* puts
+ * chunks, index and footer into a file. Threads: each object is one thread's. Errors: negative
+ * errno. Nothing is written twice: a chunk is one pwrite. */
 #ifndef AG_ENCODE_H
 #define AG_ENCODE_H
 
 #include "decode.h"
 
-struct ag_blob { /* a growing byte array; zero-initialise; data is the owner's to free with ag_blob_done */
+struct ag_blob { /* a growing byte array; zero-initialise; data is the owner's to free with
+                    ag_blob_done */
     uint8_t *data;
     size_t length, capacity;
     int error; /* first failure (-ENOMEM), sticky: check once at the end */
 };
 void ag_blob_done(struct ag_blob *blob);
+bool ag_blob_reserve(struct ag_blob *blob,
+                     size_t n_bytes); /* room for n_bytes more; false: blob->error is set */
 
 /* Appends kind, length and body of one record (any kind but events and nodes/sums). */
 int ag_record_append(struct ag_blob *blob, const struct ag_record *record);
 /* Batches. */
 int ag_record_append_nodes(struct ag_blob *blob, const struct ag_node *nodes, size_t count);
-int ag_record_append_stack_sums(struct ag_blob *blob, const struct ag_stack_sum *sums, size_t count);
-int ag_record_append_timeline(struct ag_blob *blob, const struct ag_timeline_point *points, size_t count);
-int ag_record_append_thread_sums(struct ag_blob *blob, const struct ag_thread_sum *sums, size_t count);
-int ag_record_append_thread_pairs(struct ag_blob *blob, const struct ag_thread_pair *pairs, size_t count);
+int ag_record_append_stack_sums(struct ag_blob *blob, const struct ag_stack_sum *sums,
+                                size_t count);
+int ag_record_append_timeline(struct ag_blob *blob, const struct ag_timeline_point *points,
+                              size_t count);
+int ag_record_append_thread_sums(struct ag_blob *blob, const struct ag_thread_sum *sums,
+                                 size_t count);
+int ag_record_append_thread_pairs(struct ag_blob *blob, const struct ag_thread_pair *pairs,
+                                  size_t count);
 int ag_record_append_heap_sums(struct ag_blob *blob, const struct ag_heap_sum *sums, size_t count);
+int ag_record_append_chunks(struct ag_blob *blob, const struct ag_chunk_entry *entries,
+                            size_t count);
 
 /* ---- the body of an event chunk ---- */
 struct ag_event_encoder;
@@ -31,12 +41,16 @@ struct ag_event_encoder *ag_event_encoder_new(void);
 struct ag_event_encoder *ag_event_encoder_free(struct ag_event_encoder *encoder);
 /* Starts a new chunk body; first_time_ns is what the header will say. */
 void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_time_ns);
-/* Appends events. Fast: at most a few ns each. */
-int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events, size_t count);
+/* Appends events, at a few ns each; their sizes, stacks and addresses may be any. A stamp that goes
+ * back in time is written as the one before it. -EMSGSIZE: they might not fit AG_CHUNK_MAX_BYTES;
+ * -EINVAL: one is no event; the body is unusable then. */
+int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
+                         size_t count);
 /* Appends another record in the middle of the events. */
 int ag_event_encoder_add_record(struct ag_event_encoder *encoder, const struct ag_record *record);
 const struct ag_blob *ag_event_encoder_body(const struct ag_event_encoder *encoder);
-uint32_t ag_event_encoder_events(const struct ag_event_encoder *encoder);
+uint32_t ag_event_encoder_events(
+    const struct ag_event_encoder *encoder); /* stamps and records are not counted */
 
 /* ---- the file ---- */
 struct ag_trace_writer;
@@ -45,20 +59,30 @@ struct ag_trace_header {
     uint32_t pid, slot;
     uint64_t start_realtime_ns;
 };
-/* Writes the file header to fd (owned from now on; opened O_RDWR, empty). With resume the file has content: it is walked,
- * a torn tail is cut off, an index is dropped, and writing goes on behind the last whole chunk. */
-int ag_trace_writer_new(int fd, const struct ag_trace_header *header, struct ag_trace_writer **ret_writer);
+/* Writes the file header to fd (opened O_RDWR, empty; the writer's from now on, unless this fails).
+ * With resume the file has content: it is walked, every chunk's bytes are checked, a torn tail is
+ * cut off, an index is dropped, and writing goes on behind the last whole chunk; -EBADMSG when
+ * there is no whole file header. */
+int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
+                        struct ag_trace_writer **ret_writer);
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
 struct ag_chunk_info {
     uint8_t kind; /* enum ag_chunk_kind */
-    uint32_t stream, thread_id, sequences, events;
+    uint32_t stream, thread_id, sequences;
+    uint32_t events; /* ag_event_encoder_events */
     uint64_t first_sequence, first_time_ns;
 };
-enum ag_chunk_kind { AG_CHUNK_KIND_EVENTS = 1, AG_CHUNK_KIND_RECORDS = 2, AG_CHUNK_KIND_INDEX = 3 };
-/* Compresses and writes one chunk. -ENOSPC, -EFBIG, -EDQUOT ...: the file is truncated back to its last whole chunk. */
-int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_info *info, const void *body, size_t bytes);
-/* Writes the index chunk (the chunk list is added to `aggregates`, a blob of index records) and the footer. */
+/* Compresses and writes one chunk of at most AG_CHUNK_MAX_BYTES. -ENOSPC, -EFBIG, -EDQUOT ...: the
+ * file is truncated back to its last whole chunk, and every later call gives the same error. The
+ * process must ignore SIGXFSZ. */
+int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
+                          const void *body, size_t bytes);
+/* The same for a blob of whole records of any length: as many chunks as it takes. */
+int ag_trace_writer_records(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
+                            const struct ag_blob *records);
+/* Writes the index: the list of chunks, then `aggregates` (a blob of index records, or NULL), then
+ * the footer. */
 int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob *aggregates);
 uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer);
 /* For resume: the highest raw sequence already in the file for a stream, or -1. */

@@ -26,6 +26,10 @@ def c_function(n_lines, comment=""):
     return f"{comment}int ag_long(void) {{\n" + "    ;\n" * (n_lines - 2) + "}\n"
 
 
+ADAPTERS_ROW = {
+    "meson.build": "layers = {\n  'base': [],\n  'format': ['base'],\n  'adapters': ['base'],\n}\n",
+    "ARCHITECTURE.md": "| module | may include |\n|---|---|\n| base | - |\n| format | base |\n| adapters | base |\n",
+}
 CASES = [
     ("a module that only meson knows", "layers", {"meson.build": "layers = {\n  'base': [],\n  'format': ['base'],\n  'x': [],\n}\n"}, "no row for x"),
     ("a row that differs", "layers", {"meson.build": "layers = {\n  'base': [],\n  'format': [],\n}\n"}, "meson.build says []"),
@@ -33,6 +37,7 @@ CASES = [
     ("layers that include each other", "layers", {"meson.build": "layers = {\n  'base': ['format'],\n  'format': ['base'],\n}\n"}, "includes itself"),
     ("an include upwards", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base may not include format"),
     ("an include by a way out", "layers", {"src/base/up.c": '#include "../format/bytes.h"\n'}, "a way out"),
+    ("an adapter that includes too much", "layers", {"adapters/libc/x.c": '#include "format/bytes.h"\n', **ADAPTERS_ROW}, "adapters may not include format"),
     ("a folder without a row", "layers", {"src/extra/thing.c": "int x;\n"}, "no row in the layer table"),
     ("a runtime in a comment", "names", {"src/base/x.c": "/* as OCaml does */\n"}, "names the runtime ocaml"),
     ("a runtime inside an identifier", "names", {"src/base/x.c": "int ag_julia_type;\n"}, "names the runtime julia"),
@@ -48,6 +53,7 @@ CASES = [
     ("an #if in code", "defs", {"src/base/x.c": "#if 1\nint x;\n#endif\n"}, "#if 1"),
     ("an #ifdef behind the guard", "defs", {"src/base/x.h": "#ifndef X\n#define X\n#ifdef Y\n#endif\n#endif\n"}, "#ifdef Y"),
     ("__cplusplus in an internal header", "defs", {"src/base/x.h": "#ifdef __cplusplus\n#endif\n"}, "__cplusplus"),
+    ("an #ifdef in a table that chooses no rows", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_B(1)\n#endif\n"}, "#ifdef AG_A"),
     ("an unfinished line", "text", {"src/base/x.c": "int x; // TODO later\n"}, "no issue number"),
     ("blanks at a line's end", "text", {"README.md": "hello \n"}, "blanks at the end"),
     ("a tab", "text", {"src/base/x.c": "\tint x;\n"}, "a tab"),
@@ -66,6 +72,7 @@ PASSING = [
     ("a function of 60 lines", "size", {"src/base/x.c": c_function(60)}),
     ("a long function that says why", "size", {"src/base/x.c": c_function(90, "/* Long because one switch. */\n")}),
     ("__cplusplus in a public header", "defs", {"include/allogram/x.h": "#ifdef __cplusplus\n#endif\n"}),
+    ("an #ifdef around the rows of a table", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_A(1)\n#endif\n"}),
     ("a TODO with its issue", "text", {"src/base/x.c": "int x; // TODO #12: later\n"}),
     ("an #if in the arch folder", "defs", {"src/unwind/arch/x86_64/x.h": "#if 1\n#endif\n"}),
 ]

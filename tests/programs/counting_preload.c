@@ -58,6 +58,7 @@ static __thread uint32_t thread_of_process,
     thread_number __attribute__((tls_model("initial-exec")));
 static __thread uint64_t thread_serial __attribute__((tls_model("initial-exec")));
 
+static volatile bool is_looking_up; /* volatile: dlsym is declared a leaf, never to call back */
 static void *(*next_malloc)(size_t);
 static void *(*next_calloc)(size_t, size_t);
 static void *(*next_realloc)(void *, size_t);
@@ -104,6 +105,7 @@ static struct counters *open_counters(void) {
 }
 
 static void find_next(void) {
+    is_looking_up = true;
     next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
     next_calloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
     next_realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
@@ -113,6 +115,7 @@ static void find_next(void) {
     next_valloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "valloc");
     next_pvalloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "pvalloc");
     next_malloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+    is_looking_up = false;
 }
 
 /* In the first call, or before main: while there is one thread, and no timer yet. */
@@ -237,6 +240,9 @@ void *malloc(size_t size) {
 }
 
 void *calloc(size_t count, size_t size) {
+    if (is_looking_up) {
+        return NULL; /* dlsym of glibc before 2.34, for its errors: it has a buffer for this case */
+    }
     start();
     return allocated(next_calloc(count, size), (uint64_t)count * size);
 }

@@ -1,0 +1,35 @@
+#!/bin/sh
+# run.sh BUILD: profiles jq over 60,000 readings of weather stations, and shows the report.
+#
+# jq is compiled from Debian's source package, for its debug symbols; where that cannot be had, Debian's own jq has to do:
+# then functions are those that its libraries export, and lines are missing.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+folder=$build/demo
+mkdir -p "$folder"
+cd "$folder"
+
+program=./jq
+"$here/jq_from_source.sh" "$folder" || {
+    echo "demo: no source package of jq to be had; taking the installed jq, which has no debug symbols" >&2
+    program=$(command -v jq)
+}
+[ -s readings.json ] || python3 "$here/make_input.py" >readings.json
+rm -f -- *.allogram
+
+PATH=$build/src/cli:$PATH
+say() {
+    printf '\n$ %s\n' "$*"
+}
+filter='group_by(.station) | map({station: .[0].station, warmest: (map(.celsius) | max)}) | .[]'
+say allogram run -- "$(basename $program)" -c "'$filter'" readings.json
+allogram run -- "$program" -c "$filter" readings.json
+trace=$(ls -- *.allogram)
+say allogram report "$trace"
+allogram report "$trace"
+say allogram report "$trace" --view=sites --limit=12
+allogram report "$trace" --view=sites --limit=12
+say allogram report "$trace" --view=peak --limit=3
+allogram report "$trace" --view=peak --limit=3
+printf '\nThe trace is %s\n' "$folder/$trace"

@@ -1,0 +1,49 @@
+/* varint.h: numbers of variable length (LEB128: 7 bits a byte, low first) and zigzag for signed
+ * ones. */
+#ifndef AG_VARINT_H
+#define AG_VARINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+enum { AG_VARINT_MAX_BYTES = 10 };
+
+/* Writes at most AG_VARINT_MAX_BYTES at `at`, returns the place behind them. */
+AG_FAST uint8_t *ag_varint_put(uint8_t *at, uint64_t value) {
+    while (value >= 0x80) {
+        *at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+/* Reads below `end`; the place behind it, or NULL when it is cut or does not fit 64 bits. */
+AG_FAST const uint8_t *ag_varint_get(const uint8_t *at, const uint8_t *end, uint64_t *ret_value) {
+    uint64_t value = 0;
+
+    for (unsigned shift = 0; at < end; shift += 7) {
+        const uint64_t byte = *at++;
+        if (shift == 63 && byte > 1) {
+            return NULL;
+        }
+        value |= (byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *ret_value = value;
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Small negative numbers become small: 0 -1 1 -2 -> 0 1 2 3. */
+AG_FAST uint64_t ag_zigzag(uint64_t difference) {
+    return (difference << 1) ^ (0 - (difference >> 63));
+}
+AG_FAST uint64_t ag_unzigzag(uint64_t value) {
+    return (value >> 1) ^ (0 - (value & 1));
+}
+
+#endif

@@ -1,0 +1,192 @@
+/* decode_chunk.c: one chunk of a trace: read, checked, decompressed, and handed out as events and
+ * records.
+ *
+ * A chunk needs no other chunk, so decoders work side by side on one file. Lengths were bounded
+ * when the header was accepted (AG_CHUNK_MAX_BYTES): a decoder never holds more than two chunks'
+ * bytes, its tables and one batch of rows. The bytes are read with pread and not mapped: a file
+ * that shrinks under a map kills the reader with SIGBUS, and the copy costs 2 % of what
+ * decompression does. */
+#include "decode_chunk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode_file.h"
+
+struct ag_chunk_decoder *ag_chunk_decoder_new(void) {
+    struct ag_chunk_decoder *decoder = calloc(1, sizeof(*decoder));
+    if (decoder == NULL) {
+        return NULL;
+    }
+    decoder->decompressor = ZSTD_createDCtx();
+    decoder->rows = malloc(AG_BATCH_ROWS * AG_ROW_MAX_BYTES);
+    if (decoder->decompressor == NULL || decoder->rows == NULL) {
+        return ag_chunk_decoder_free(decoder);
+    }
+    return decoder;
+}
+
+struct ag_chunk_decoder *ag_chunk_decoder_free(struct ag_chunk_decoder *decoder) {
+    if (decoder != NULL) {
+        ZSTD_freeDCtx(decoder->decompressor);
+        free(decoder->stored);
+        free(decoder->body);
+        free(decoder->rows);
+        free(decoder->events.tuples);
+        free(decoder);
+    }
+    return NULL;
+}
+
+static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t n_bytes) {
+    if (*capacity >= n_bytes) {
+        return true;
+    }
+    free(*buffer); /* its content is of another chunk */
+    *buffer = malloc(n_bytes);
+    *capacity = *buffer == NULL ? 0 : n_bytes;
+    return *buffer != NULL;
+}
+
+/* Is the chunk in the file still the one that the list speaks of? */
+static bool entry_is(const struct ag_chunk_entry *entry, const struct ag_chunk_entry *found) {
+    return entry->kind == found->kind && entry->coding == found->coding &&
+           entry->stream == found->stream && entry->thread_id == found->thread_id &&
+           entry->sequences == found->sequences && entry->events == found->events &&
+           entry->used_bytes == found->used_bytes && entry->stored_bytes == found->stored_bytes &&
+           entry->first_sequence == found->first_sequence &&
+           entry->first_time_ns == found->first_time_ns;
+}
+
+/* Header and stored bytes, checked, in decoder->stored. */
+static enum ag_decode_code read_stored(struct ag_chunk_decoder *decoder, int fd,
+                                       const struct ag_chunk_entry *entry) {
+    const size_t n_bytes = AG_CHUNK_HEADER_BYTES + (size_t)entry->stored_bytes;
+    if (!buffer_reserve(&decoder->stored, &decoder->stored_capacity, n_bytes)) {
+        return AG_DECODE_NO_MEMORY;
+    }
+    const int64_t n_read = ag_read_at(fd, decoder->stored, n_bytes, entry->offset);
+    if (n_read < 0) {
+        return AG_DECODE_IO;
+    }
+    if ((size_t)n_read != n_bytes) {
+        return AG_DECODE_CUT;
+    }
+    struct ag_chunk_header header;
+    const enum ag_decode_code code = ag_chunk_header_get(decoder->stored, &header);
+    if (code != AG_DECODE_OK) {
+        return code;
+    }
+    if (!entry_is(entry, &header.entry)) {
+        return AG_DECODE_BAD_CHUNK;
+    }
+    if (ag_hash_bytes(decoder->stored + AG_CHUNK_HEADER_BYTES, entry->stored_bytes) !=
+        header.stored_hash) {
+        return AG_DECODE_CHECKSUM;
+    }
+    return AG_DECODE_OK;
+}
+
+/* The chunk's body, with its padding, in decoder->body. */
+static enum ag_decode_code unpack_body(struct ag_chunk_decoder *decoder,
+                                       const struct ag_chunk_entry *entry) {
+    const uint8_t *const stored = decoder->stored + AG_CHUNK_HEADER_BYTES;
+    if (!buffer_reserve(&decoder->body, &decoder->body_capacity,
+                        (size_t)entry->used_bytes + AG_BODY_PADDING)) {
+        return AG_DECODE_NO_MEMORY;
+    }
+    if (entry->coding == AG_CODING_RAW) {
+        memcpy(decoder->body, stored, entry->used_bytes);
+    } else {
+        const size_t n_bytes = ZSTD_decompressDCtx(decoder->decompressor, decoder->body,
+                                                   entry->used_bytes, stored, entry->stored_bytes);
+        if (ZSTD_isError(n_bytes) || n_bytes != entry->used_bytes) {
+            return AG_DECODE_BAD_CHUNK;
+        }
+    }
+    memset(decoder->body + entry->used_bytes, 0, AG_BODY_PADDING);
+    return AG_DECODE_OK;
+}
+
+int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
+                           const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error) {
+    decoder->entry = *entry;
+    decoder->at = decoder->end = NULL;
+    ag_events_start(&decoder->events, entry->first_time_ns);
+    if (entry->used_bytes > AG_CHUNK_MAX_BYTES || entry->stored_bytes > entry->used_bytes) {
+        return ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK,
+                              entry->offset); /* an entry of the caller's own making */
+    }
+    enum ag_decode_code code = read_stored(decoder, file->fd, entry);
+    if (code == AG_DECODE_OK && entry->kind >= AG_CHUNK_KIND_EVENTS &&
+        entry->kind <= AG_CHUNK_KIND_INDEX) {
+        code = unpack_body(decoder, entry);
+        decoder->at = decoder->body;
+        decoder->end = decoder->body == NULL ? NULL : decoder->body + entry->used_bytes;
+    }
+    if (code != AG_DECODE_OK) {
+        decoder->at = decoder->end = NULL;
+        return ag_decode_fail(ret_error, code, entry->offset);
+    }
+    return 0;
+}
+
+static int fail_inside(const struct ag_chunk_decoder *decoder, enum ag_decode_code code,
+                       uint32_t kind, struct ag_decode_error *ret_error) {
+    const int r = ag_decode_fail(ret_error, code, decoder->entry.offset);
+
+    ret_error->body_offset = decoder->at == NULL ? 0 : (uint64_t)(decoder->at - decoder->body);
+    ret_error->record = kind;
+    return r;
+}
+
+/* At the end of a chunk of events: are they as many as its header says? */
+static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_error *ret_error) {
+    if (decoder->entry.kind == AG_CHUNK_KIND_EVENTS && decoder->at != NULL &&
+        ag_events_counted(&decoder->events) != decoder->entry.events) {
+        return fail_inside(decoder, AG_DECODE_BAD_CHUNK, /* kind= */ 0, ret_error);
+    }
+    return 0;
+}
+
+int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
+                          size_t capacity, struct ag_record *ret_record,
+                          struct ag_decode_error *ret_error) {
+    const bool has_events = decoder->entry.kind == AG_CHUNK_KIND_EVENTS;
+    size_t done = 0;
+
+    ret_record->kind = 0;
+    capacity = capacity > INT32_MAX ? INT32_MAX : capacity;
+    for (;;) {
+        if (has_events) {
+            size_t count = 0;
+            const enum ag_events_stop stop =
+                ag_events_decode(decoder, ret_events + done, capacity - done, &count);
+            done += count;
+            switch (stop) {
+            case AG_EVENTS_FULL:
+                return (int)done;
+            case AG_EVENTS_END:
+                return done != 0 ? (int)done : check_count(decoder, ret_error);
+            case AG_EVENTS_RECORD:
+                break;
+            case AG_EVENTS_DAMAGED:
+                return fail_inside(decoder, AG_DECODE_BAD_RECORD, /* kind= */ 0, ret_error);
+            case AG_EVENTS_NO_MEMORY:
+                return fail_inside(decoder, AG_DECODE_NO_MEMORY, /* kind= */ 0, ret_error);
+            }
+        } else if (decoder->at == decoder->end) {
+            return 0;
+        }
+        enum ag_decode_code code;
+        uint32_t kind;
+        const int r = ag_record_decode(decoder, ret_record, &code, &kind);
+        if (r < 0) {
+            return fail_inside(decoder, code, kind, ret_error);
+        }
+        if (r > 0) {
+            return (int)done;
+        }
+    }
+}

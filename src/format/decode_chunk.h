@@ -1,0 +1,66 @@
+/* decode_chunk.h: what the files of the decoder share. Inside format only. */
+#ifndef AG_DECODE_CHUNK_H
+#define AG_DECODE_CHUNK_H
+
+#include <zstd.h>
+
+#include "decode.h"
+#include "trace_layout.h"
+
+struct ag_decoder_tuple {
+    uint64_t size;
+    uint64_t last_address;
+    uint32_t stack;
+    uint32_t next;
+    uint32_t via;
+    uint32_t reserved;
+};
+
+/* The rings of the last AG_NEAR_EVENTS addresses of each kind, and all else that an event may refer
+ * to. The counts are of the chunk; ring[n & (AG_NEAR_EVENTS - 1)] is where the next one goes. */
+struct ag_event_state {
+    uint32_t n_allocs, n_frees, n_undone;
+    uint32_t n_tuples, tuples_capacity;
+    uint32_t last_tuple; /* UINT32_MAX before the chunk's first */
+    uint64_t last_alloced, last_freed;
+    uint64_t time_ns;
+    struct ag_decoder_tuple *tuples; /* grows up to AG_TUPLES_MAX */
+    uint64_t alloced[AG_NEAR_EVENTS];
+    uint64_t freed[AG_NEAR_EVENTS];
+};
+
+enum {
+    AG_BODY_PADDING = 64
+}; /* zero bytes behind a body: an event that is cut reads at most as many */
+
+struct ag_chunk_decoder {
+    ZSTD_DCtx *decompressor;
+    uint8_t *stored,
+        *body; /* as in the file, with the chunk header; decoded, with AG_BODY_PADDING */
+    size_t stored_capacity, body_capacity;
+    const uint8_t *at, *end; /* in body: at <= end */
+    struct ag_chunk_entry entry;
+    void *rows; /* of the batch record that was decoded last: AG_BATCH_ROWS of the longest struct */
+    struct ag_event_state events;
+};
+
+/* Decodes events until capacity, the end, a record (decoder->at then stands at its kind) or damage.
+ */
+enum ag_events_stop {
+    AG_EVENTS_FULL,
+    AG_EVENTS_END,
+    AG_EVENTS_RECORD,
+    AG_EVENTS_DAMAGED,
+    AG_EVENTS_NO_MEMORY
+};
+enum ag_events_stop ag_events_decode(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
+                                     size_t capacity, size_t *ret_count);
+void ag_events_start(struct ag_event_state *state, uint64_t first_time_ns);
+uint32_t ag_events_counted(const struct ag_event_state *state); /* as a chunk header counts them */
+
+/* Decodes the record at decoder->at. 1: *ret_record is filled; 0: of an unknown kind, passed over;
+ * negative errno with *ret_code and *ret_kind. */
+int ag_record_decode(struct ag_chunk_decoder *decoder, struct ag_record *ret_record,
+                     enum ag_decode_code *ret_code, uint32_t *ret_kind);
+
+#endif

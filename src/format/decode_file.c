@@ -1,0 +1,275 @@
+/* decode_file.c: opens a trace file and finds its chunks, by the index or, where there is none, by
+ * walking.
+ *
+ * The file is anybody's: it is looked at before it is opened (only regular files are), every header
+ * is hashed, the index is a list of claims that must tile the file without gap or overlap, and each
+ * claim is compared with the chunk's own header when that is read. A damaged index costs a walk and
+ * is reported, nothing else. Memory: one entry per 65 bytes of file at worst, which a walk proves
+ * and an index must not exceed. */
+#include "decode_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the list of chunks ---- */
+
+static bool entries_add(struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
+    if (file->n_entries == file->entries_capacity) {
+        const size_t capacity = file->entries_capacity == 0 ? 64 : file->entries_capacity * 2;
+        struct ag_chunk_entry *entries = realloc(file->entries, capacity * sizeof(*entries));
+        if (entries == NULL) {
+            return false;
+        }
+        file->entries = entries;
+        file->entries_capacity = capacity;
+    }
+    file->entries[file->n_entries++] = *entry;
+    return true;
+}
+
+/* Adds every chunk from `offset` on. 0, also when the walk ended at damage (*ret_damage has it, or
+ * code OK), or errno. */
+static int add_walked(struct ag_trace_file *file, uint64_t offset, uint64_t end,
+                      struct ag_decode_error *ret_damage) {
+    struct ag_chunk_walk walk = {.fd = file->fd, .file_bytes = end, .offset = offset};
+    struct ag_chunk_header header;
+    int r;
+
+    while ((r = ag_chunk_walk_next(&walk, &header)) > 0) {
+        if (!entries_add(file, &header.entry)) {
+            return -ENOMEM;
+        }
+    }
+    *ret_damage = walk.damage;
+    return r;
+}
+
+/* ---- with an index ---- */
+
+/* Takes the rows of one CHUNKS record: each chunk begins where the one before ended. */
+static bool take_rows(struct ag_trace_file *file, const struct ag_record *record,
+                      uint64_t index_offset, uint64_t *next) {
+    struct ag_chunk_entry entry;
+
+    for (size_t cursor = 0; ag_sums_next_chunk(record, &cursor, &entry) > 0;) {
+        if (entry.offset != *next || entry.stored_bytes == 0 ||
+            entry.stored_bytes > entry.used_bytes || entry.used_bytes > AG_CHUNK_MAX_BYTES ||
+            entry.events > entry.used_bytes ||
+            index_offset - *next < AG_CHUNK_HEADER_BYTES + (uint64_t)entry.stored_bytes) {
+            return false;
+        }
+        *next += AG_CHUNK_HEADER_BYTES + (uint64_t)entry.stored_bytes;
+        if (!entries_add(file, &entry)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads the list out of the index chunks `index` .. of the file. */
+static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decoder,
+                      const struct ag_chunk_entry *index, size_t n_index, uint64_t index_offset,
+                      struct ag_decode_error *ret_error) {
+    uint64_t next = file->header.header_bytes;
+
+    for (size_t i = 0; i < n_index; i++) {
+        if (ag_chunk_decoder_start(decoder, file, &index[i], ret_error) < 0) {
+            return false;
+        }
+        struct ag_record record;
+        while (ag_chunk_decoder_next(decoder, NULL, 0, &record, ret_error) == 0 &&
+               record.kind != 0) {
+            if (record.kind == AG_RECORD_CHUNKS && !take_rows(file, &record, index_offset, &next)) {
+                (void)ag_decode_fail(ret_error, AG_DECODE_BAD_RECORD,
+                                     index[i].offset); /* the code is what counts */
+                ret_error->record = AG_RECORD_CHUNKS;
+                return false;
+            }
+        }
+        if (ret_error->code != AG_DECODE_OK) {
+            return false;
+        }
+    }
+    if (next != index_offset) { /* chunks that the list leaves out */
+        (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK, next); /* the code is what counts */
+        return false;
+    }
+    return true;
+}
+
+/* The chunks by the index that the footer points at. false: there is none to be trusted, *ret_error
+ * says why. */
+static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
+                       struct ag_decode_error *ret_error) {
+    const uint64_t footer_offset = file->n_bytes - AG_TRACE_FOOTER_BYTES;
+    if (index_offset < file->header.header_bytes || index_offset > footer_offset) {
+        (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK,
+                             footer_offset); /* the code is what counts */
+        return false;
+    }
+    if (add_walked(file, index_offset, footer_offset, ret_error) < 0 ||
+        ret_error->code != AG_DECODE_OK) {
+        return false;
+    }
+    struct ag_chunk_entry *const index = file->entries;
+    const size_t n_index = file->n_entries;
+    file->entries = NULL;
+    file->n_entries = file->entries_capacity = 0;
+
+    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
+    bool is_good =
+        decoder != NULL && take_list(file, decoder, index, n_index, index_offset, ret_error);
+    for (size_t i = 0; is_good && i < n_index; i++) {
+        is_good = entries_add(file, &index[i]);
+    }
+    (void)ag_chunk_decoder_free(decoder); /* NULL always */
+    free(index);
+    if (!is_good && ret_error->code == AG_DECODE_OK) {
+        (void)ag_decode_fail(ret_error, AG_DECODE_NO_MEMORY,
+                             index_offset); /* the code is what counts */
+    }
+    return is_good;
+}
+
+/* ---- without ---- */
+
+static int find_chunks(struct ag_trace_file *file) {
+    uint8_t footer[AG_TRACE_FOOTER_BYTES];
+    uint64_t index_offset;
+    struct ag_decode_error index_error = {0};
+    bool has_footer = false;
+
+    if (file->n_bytes >= AG_TRACE_HEADER_BYTES + AG_TRACE_FOOTER_BYTES) {
+        const int64_t n_read =
+            ag_read_at(file->fd, footer, sizeof(footer), file->n_bytes - sizeof(footer));
+        has_footer = n_read == (int64_t)sizeof(footer) && ag_footer_get(footer, &index_offset);
+    }
+    if (has_footer && load_index(file, index_offset, &index_error)) {
+        file->has_index = true;
+        return 0;
+    }
+    file->n_entries = 0;
+    const int r = add_walked(file, file->header.header_bytes, file->n_bytes, &file->damage);
+    if (r < 0) {
+        return r;
+    }
+    if (file->damage.code == AG_DECODE_OK) {
+        file->damage = has_footer ? index_error
+                                  : (struct ag_decode_error){.code = AG_DECODE_UNSEALED,
+                                                             .offset = file->n_bytes};
+    }
+    return 0;
+}
+
+/* ---- opening ---- */
+
+/* Opens what is a regular file and stays one: a look first, since opening a device or a pipe may do
+ * something. */
+static int open_regular(const char *path, struct ag_decode_error *ret_error,
+                        struct stat *ret_status) {
+    if (stat(path, ret_status) < 0) {
+        const int error = -errno;
+        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno says more */
+        return error;
+    }
+    if (!S_ISREG(ret_status->st_mode)) {
+        const int error = ag_decode_fail(ret_error, AG_DECODE_NOT_REGULAR, 0);
+        return S_ISDIR(ret_status->st_mode) ? -EISDIR : error;
+    }
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, ret_status) < 0) {
+        const int error = -errno;
+        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno says more */
+        if (fd >= 0) {
+            close(fd);
+        }
+        return error;
+    }
+    if (!S_ISREG(ret_status->st_mode)) {
+        close(fd);
+        return ag_decode_fail(ret_error, AG_DECODE_NOT_REGULAR, 0);
+    }
+    return fd;
+}
+
+int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
+                       struct ag_decode_error *ret_error) {
+    struct stat status;
+    *ret_error = (struct ag_decode_error){0};
+    const int fd = open_regular(path, ret_error, &status);
+    if (fd < 0) {
+        return fd;
+    }
+    struct ag_trace_file *file = calloc(1, sizeof(*file));
+    if (file == NULL) {
+        close(fd);
+        return ag_decode_fail(ret_error, AG_DECODE_NO_MEMORY, 0);
+    }
+    file->fd = fd;
+    file->n_bytes = (uint64_t)status.st_size;
+
+    uint8_t bytes[AG_TRACE_HEADER_BYTES];
+    int64_t n_read = ag_read_at(fd, bytes, sizeof(bytes), 0);
+    int r;
+    if (n_read < 0) {
+        r = (int)n_read;
+        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno says more */
+        goto fail;
+    }
+    const enum ag_decode_code code = ag_file_header_get(bytes, (size_t)n_read, &file->header);
+    if (code != AG_DECODE_OK) {
+        r = ag_decode_fail(ret_error, code, 0);
+        goto fail;
+    }
+    r = find_chunks(file);
+    if (r < 0) {
+        (void)ag_decode_fail(ret_error, r == -ENOMEM ? AG_DECODE_NO_MEMORY : AG_DECODE_IO,
+                             0); /* errno says more */
+        goto fail;
+    }
+    *ret_file = file;
+    return 0;
+
+fail:
+    (void)ag_trace_file_close(file); /* NULL always */
+    return r;
+}
+
+struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file) {
+    if (file != NULL) {
+        close(file->fd);
+        free(file->entries);
+        free(file);
+    }
+    return NULL;
+}
+
+uint64_t ag_trace_file_bytes(const struct ag_trace_file *file) {
+    return file->n_bytes;
+}
+
+uint32_t ag_trace_file_version(const struct ag_trace_file *file) {
+    return file->header.version;
+}
+
+uint64_t ag_trace_file_session(const struct ag_trace_file *file) {
+    return file->header.session;
+}
+
+bool ag_trace_file_has_index(const struct ag_trace_file *file) {
+    return file->has_index;
+}
+
+const struct ag_decode_error *ag_trace_file_damage(const struct ag_trace_file *file) {
+    return file->damage.code == AG_DECODE_OK ? NULL : &file->damage;
+}
+
+size_t ag_trace_file_chunks(const struct ag_trace_file *file,
+                            const struct ag_chunk_entry **ret_entries) {
+    *ret_entries = file->entries;
+    return file->n_entries;
+}

@@ -1,0 +1,428 @@
+/* encode_file.c: chunks, index and footer into a trace file, so that the file is a readable trace
+ * after every write.
+ *
+ * 1. What holds at any moment
+ *
+ *     | file header | whole chunk | ... | whole chunk | perhaps a torn one |
+ *
+ * A chunk goes out in one pwrite, header and bytes together, behind the last whole one. Killed
+ * between two, the writer leaves whole chunks; killed within one, a torn tail that a reader tells
+ * by its lengths and hashes, and that resume cuts off. The index and the footer come last and only
+ * add speed.
+ *
+ * 2. Failure
+ *
+ * A write that fails (disk full, RLIMIT_FSIZE, quota) leaves a part of a chunk: the file is cut
+ * back to its last whole chunk, and the writer is done: the error is sticky, each later call gives
+ * it again. Whoever writes must ignore SIGXFSZ.
+ *
+ * 3. Compression
+ *
+ * One context for all chunks. Level 1... see ZSTD_LEVEL. */
+#include "encode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/varint.h"
+#include "trace_layout.h"
+
+enum {
+    ZSTD_LEVEL = 1,
+    STREAMS_FIRST = 64,
+};
+
+struct stream_end { /* open addressing by stream; free while last_sequence is -1 */
+    uint32_t stream;
+    int64_t last_sequence;
+};
+
+struct ag_trace_writer {
+    int fd;
+    int error;    /* of the first write that failed */
+    uint64_t end; /* of the last whole chunk: file offset */
+    ZSTD_CCtx *compressor;
+    uint8_t *buffer; /* one chunk: header and stored bytes */
+    size_t buffer_bytes;
+    struct ag_chunk_entry *entries;
+    size_t n_entries, entries_capacity;
+    struct stream_end *streams;
+    size_t n_streams, streams_capacity; /* a power of two, n_streams <= half of it */
+};
+
+/* ---- what is in the file ---- */
+
+static struct stream_end *stream_slot(struct stream_end *streams, size_t capacity,
+                                      uint32_t stream) {
+    size_t at = (stream * UINT32_C(0x9e3779b1)) & (capacity - 1);
+
+    while (streams[at].last_sequence >= 0 && streams[at].stream != stream) {
+        at = (at + 1) & (capacity - 1);
+    }
+    return &streams[at];
+}
+
+static int streams_grow(struct ag_trace_writer *writer) {
+    const size_t capacity =
+        writer->streams_capacity == 0 ? STREAMS_FIRST : writer->streams_capacity * 2;
+    struct stream_end *streams = malloc(capacity * sizeof(*streams));
+    if (streams == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < capacity; i++) {
+        streams[i] = (struct stream_end){.last_sequence = -1};
+    }
+    for (size_t i = 0; i < writer->streams_capacity; i++) {
+        if (writer->streams[i].last_sequence >= 0) {
+            *stream_slot(streams, capacity, writer->streams[i].stream) = writer->streams[i];
+        }
+    }
+    free(writer->streams);
+    writer->streams = streams;
+    writer->streams_capacity = capacity;
+    return 0;
+}
+
+static int note_sequences(struct ag_trace_writer *writer, const struct ag_chunk_entry *entry) {
+    if (entry->kind != AG_CHUNK_KIND_EVENTS || entry->sequences == 0) {
+        return 0;
+    }
+    const uint64_t last = entry->first_sequence + entry->sequences - 1;
+    if (last > INT64_MAX) {
+        return -EBADMSG;
+    }
+    if (writer->n_streams * 2 >= writer->streams_capacity) {
+        const int r = streams_grow(writer);
+        if (r < 0) {
+            return r;
+        }
+    }
+    struct stream_end *end = stream_slot(writer->streams, writer->streams_capacity, entry->stream);
+    if (end->last_sequence < 0) {
+        writer->n_streams++;
+        end->stream = entry->stream;
+    }
+    if ((int64_t)last > end->last_sequence) {
+        end->last_sequence = (int64_t)last;
+    }
+    return 0;
+}
+
+/* Makes room first, so that a chunk that was written is never left out of the list. */
+static int entries_reserve(struct ag_trace_writer *writer) {
+    if (writer->n_entries < writer->entries_capacity) {
+        return 0;
+    }
+    const size_t capacity = writer->entries_capacity == 0 ? 256 : writer->entries_capacity * 2;
+    struct ag_chunk_entry *entries = realloc(writer->entries, capacity * sizeof(*entries));
+    if (entries == NULL) {
+        return -ENOMEM;
+    }
+    writer->entries = entries;
+    writer->entries_capacity = capacity;
+    return 0;
+}
+
+int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream) {
+    if (writer->streams_capacity == 0) {
+        return -1;
+    }
+    return stream_slot(writer->streams, writer->streams_capacity, stream)->last_sequence;
+}
+
+uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer) {
+    return writer->end;
+}
+
+/* ---- life ---- */
+
+static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
+    struct ag_trace_writer *writer = calloc(1, sizeof(*writer));
+    if (writer == NULL) {
+        return -ENOMEM;
+    }
+    writer->fd = -1; /* the caller's until all has worked */
+    writer->compressor = ZSTD_createCCtx();
+    if (writer->compressor == NULL ||
+        ZSTD_isError(
+            ZSTD_CCtx_setParameter(writer->compressor, ZSTD_c_compressionLevel, ZSTD_LEVEL))) {
+        (void)ag_trace_writer_free(writer); /* NULL always */
+        return -ENOMEM;
+    }
+    writer->fd = fd;
+    *ret_writer = writer;
+    return 0;
+}
+
+/* On failure the descriptor stays the caller's, as it was. */
+static int writer_drop(struct ag_trace_writer *writer, int error) {
+    writer->fd = -1;
+    (void)ag_trace_writer_free(writer); /* NULL always */
+    return error;
+}
+
+int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
+                        struct ag_trace_writer **ret_writer) {
+    struct ag_trace_writer *writer;
+    int r = writer_make(fd, &writer);
+    if (r < 0) {
+        return r;
+    }
+    uint8_t bytes[AG_TRACE_HEADER_BYTES];
+    ag_file_header_put(bytes,
+                       &(struct ag_file_header){.session = header->session,
+                                                .pid = header->pid,
+                                                .slot = header->slot,
+                                                .start_realtime_ns = header->start_realtime_ns});
+    r = ag_write_at(fd, bytes, sizeof(bytes), 0);
+    if (r < 0) {
+        return writer_drop(writer, r);
+    }
+    writer->end = sizeof(bytes);
+    *ret_writer = writer;
+    return 0;
+}
+
+struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer) {
+    if (writer != NULL) {
+        if (writer->fd >= 0) {
+            close(writer->fd);
+        }
+        ZSTD_freeCCtx(writer->compressor);
+        free(writer->buffer);
+        free(writer->entries);
+        free(writer->streams);
+        free(writer);
+    }
+    return NULL;
+}
+
+static int buffer_reserve(struct ag_trace_writer *writer, size_t n_bytes) {
+    if (writer->buffer_bytes >= n_bytes) {
+        return 0;
+    }
+    uint8_t *buffer = realloc(writer->buffer, n_bytes);
+    if (buffer == NULL) {
+        return -ENOMEM;
+    }
+    writer->buffer = buffer;
+    writer->buffer_bytes = n_bytes;
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static int write_or_cut_back(struct ag_trace_writer *writer, const void *bytes, size_t n_bytes) {
+    const int r = ag_write_at(writer->fd, bytes, n_bytes, writer->end);
+    if (r == 0) {
+        writer->end += n_bytes;
+        return 0;
+    }
+    writer->error = r;
+    (void)!ftruncate(writer->fd,
+                     (off_t)writer->end); /* a torn tail that stays is cut by readers and resume */
+    return r;
+}
+
+int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
+                          const void *body, size_t bytes) {
+    if (writer->error != 0) {
+        return writer->error;
+    }
+    if (bytes == 0 || bytes > AG_CHUNK_MAX_BYTES || info->events > bytes) {
+        return -EMSGSIZE;
+    }
+    const size_t bound = ZSTD_compressBound(bytes);
+    int r = buffer_reserve(writer, AG_CHUNK_HEADER_BYTES + bound);
+    if (r == 0) {
+        r = entries_reserve(writer);
+    }
+    if (r < 0) {
+        return r;
+    }
+    uint8_t *const stored = writer->buffer + AG_CHUNK_HEADER_BYTES;
+    size_t stored_bytes = ZSTD_compress2(writer->compressor, stored, bound, body, bytes);
+    const uint8_t coding =
+        ZSTD_isError(stored_bytes) || stored_bytes >= bytes ? AG_CODING_RAW : AG_CODING_ZSTD;
+    if (coding == AG_CODING_RAW) {
+        memcpy(stored, body, bytes);
+        stored_bytes = bytes;
+    }
+    const struct ag_chunk_header header = {
+        .entry = {.offset = writer->end,
+                  .kind = info->kind,
+                  .coding = coding,
+                  .stream = info->stream,
+                  .thread_id = info->thread_id,
+                  .sequences = info->sequences,
+                  .events = info->events,
+                  .used_bytes = (uint32_t)bytes,
+                  .stored_bytes = (uint32_t)stored_bytes,
+                  .first_sequence = info->first_sequence,
+                  .first_time_ns = info->first_time_ns},
+        .stored_hash = ag_hash_bytes(stored, stored_bytes),
+    };
+    r = note_sequences(writer, &header.entry);
+    if (r < 0) {
+        return r;
+    }
+    ag_chunk_header_put(writer->buffer, &header);
+    r = write_or_cut_back(writer, writer->buffer, AG_CHUNK_HEADER_BYTES + stored_bytes);
+    if (r < 0) {
+        return r;
+    }
+    writer->entries[writer->n_entries++] = header.entry;
+    return 0;
+}
+
+/* ---- the index ---- */
+
+/* How many bytes of whole records, from `at` on, go into one chunk. 0: a record is damaged or too
+ * large. */
+static size_t whole_records(const uint8_t *at, const uint8_t *end) {
+    const uint8_t *const start = at;
+
+    while (at < end) {
+        uint64_t kind, body_bytes;
+        const uint8_t *next = ag_varint_get(at, end, &kind);
+        next = next == NULL ? NULL : ag_varint_get(next, end, &body_bytes);
+        if (next == NULL || body_bytes > (uint64_t)(end - next)) {
+            return 0;
+        }
+        next += body_bytes;
+        if (next - start > AG_CHUNK_MAX_BYTES) {
+            break;
+        }
+        at = next;
+    }
+    return (size_t)(at - start);
+}
+
+int ag_trace_writer_records(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
+                            const struct ag_blob *records) {
+    if (records->error != 0) {
+        return records->error;
+    }
+    for (size_t done = 0; done < records->length;) {
+        const uint8_t *at = records->data + done;
+        const size_t bytes = whole_records(at, records->data + records->length);
+        if (bytes == 0) {
+            return -EINVAL;
+        }
+        const int r = ag_trace_writer_chunk(writer, info, at, bytes);
+        if (r < 0) {
+            return r;
+        }
+        done += bytes;
+    }
+    return 0;
+}
+
+int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob *aggregates) {
+    if (writer->error != 0) {
+        return writer->error;
+    }
+    const uint64_t index_offset = writer->end;
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_INDEX};
+    struct ag_blob list = {0};
+
+    /* The list first: a reader that only seeks needs no more. */
+    int r = ag_record_append_chunks(&list, writer->entries, writer->n_entries);
+    if (r == 0) {
+        r = ag_trace_writer_records(writer, &info, &list);
+    }
+    ag_blob_done(&list);
+    if (r == 0 && aggregates != NULL) {
+        r = ag_trace_writer_records(writer, &info, aggregates);
+    }
+    if (r < 0) {
+        return r;
+    }
+    uint8_t footer[AG_TRACE_FOOTER_BYTES];
+    ag_footer_put(footer, index_offset);
+    return write_or_cut_back(writer, footer, sizeof(footer));
+}
+
+/* ---- resume ---- */
+
+/* Are the chunk's stored bytes those that its header announces? 1, 0, or negative errno. */
+static int chunk_is_whole(struct ag_trace_writer *writer, const struct ag_chunk_header *header) {
+    const size_t bytes = header->entry.stored_bytes;
+    const int r = buffer_reserve(writer, bytes);
+    if (r < 0) {
+        return r;
+    }
+    const int64_t n_read =
+        ag_read_at(writer->fd, writer->buffer, bytes, header->entry.offset + AG_CHUNK_HEADER_BYTES);
+    if (n_read < 0) {
+        return (int)n_read;
+    }
+    return (size_t)n_read == bytes && ag_hash_bytes(writer->buffer, bytes) == header->stored_hash;
+}
+
+/* Walks the whole chunks, takes them into the list, and leaves writer->end behind the last. */
+static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
+    struct ag_chunk_walk walk = {.fd = writer->fd, .file_bytes = file_bytes, .offset = writer->end};
+    struct ag_chunk_header header;
+    int r;
+
+    while ((r = ag_chunk_walk_next(&walk, &header)) > 0) {
+        if (header.entry.kind == AG_CHUNK_KIND_INDEX) {
+            break; /* it tells of what was there: it is written anew */
+        }
+        r = chunk_is_whole(writer, &header);
+        if (r <= 0) {
+            break;
+        }
+        r = entries_reserve(writer);
+        if (r == 0) {
+            r = note_sequences(writer, &header.entry);
+        }
+        if (r < 0) {
+            break;
+        }
+        writer->entries[writer->n_entries++] = header.entry;
+        writer->end = walk.offset;
+    }
+    return r < 0 ? r : 0;
+}
+
+int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer) {
+    struct stat status;
+    if (fstat(fd, &status) < 0) {
+        return -errno;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return -EINVAL;
+    }
+    uint8_t bytes[AG_TRACE_HEADER_BYTES];
+    const int64_t n_read = ag_read_at(fd, bytes, sizeof(bytes), 0);
+    if (n_read < 0) {
+        return (int)n_read;
+    }
+    struct ag_file_header header;
+    struct ag_decode_error error;
+    const enum ag_decode_code code = ag_file_header_get(bytes, (size_t)n_read, &header);
+    if (code != AG_DECODE_OK) {
+        return ag_decode_fail(&error, code, 0);
+    }
+    struct ag_trace_writer *writer;
+    int r = writer_make(fd, &writer);
+    if (r < 0) {
+        return r;
+    }
+    writer->end = header.header_bytes;
+    r = resume_walk(writer, (uint64_t)status.st_size);
+    if (r == 0 && ftruncate(fd, (off_t)writer->end) < 0) {
+        r = -errno;
+    }
+    if (r < 0) {
+        return writer_drop(writer, r);
+    }
+    *ret_writer = writer;
+    return 0;
+}

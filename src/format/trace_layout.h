@@ -1,0 +1,99 @@
+/* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer) and the numbers
+ * both sides agree on.
+ *
+ * Inside format only. docs/trace-format.md is the specification; section numbers in the comments
+ * are its. */
+#ifndef AG_TRACE_LAYOUT_H
+#define AG_TRACE_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "decode.h"
+
+enum {
+    AG_TRACE_HEADER_BYTES = 64,
+    AG_TRACE_HEADER_MAX_BYTES =
+        4096, /* a later writer may append fields to the header; a reader passes over them */
+    AG_CHUNK_HEADER_BYTES = 64,
+    AG_TRACE_FOOTER_BYTES = 32,
+    AG_CODING_RAW = 0,
+    AG_CODING_ZSTD = 1,
+
+    AG_NEAR_EVENTS = 4096, /* how far back an event may point at another: both rings are 32 KiB, in
+                              the L1 or L2 cache */
+    AG_TUPLES_MAX = 1 << 16, /* of (stack, size, via) a chunk may remember: 2 MiB in a reader */
+    AG_BATCH_ROWS = 4096,    /* rows of one batch record: 300 KiB decoded */
+    AG_ROW_MAX_BYTES = 128,  /* of any batch's struct (asserted where the structs are listed) */
+};
+
+/* How an event is written: the low 3 bits of its first byte; the other 5 are its argument (section
+ * 3). */
+enum ag_event_form {
+    AG_FORM_FREE_NEAR = 0,
+    AG_FORM_FREE_FAR = 1,
+    AG_FORM_ALLOC_NEAR_EXPECTED = 2,
+    AG_FORM_ALLOC_NEAR = 3,
+    AG_FORM_ALLOC_FAR_EXPECTED = 4,
+    AG_FORM_ALLOC_FAR = 5,
+    AG_FORM_FREE_SPECIAL = 6,
+    AG_FORM_OTHER = 7,
+};
+enum {
+    AG_FORM_BITS = 3,
+    AG_ARGUMENT_MAX = 31, /* near: this and more follows as a varint */
+    AG_FAR_UNSCALED = 1,  /* far: the difference is in bytes, not in units of 16 */
+    AG_FAR_OF_TUPLE =
+        2, /* far alloc: from the address this tuple allocated last, not from the last of all */
+    AG_SPECIAL_NEAR = 2, /* special free: points back like a near one */
+    AG_SPECIAL_UNDO = 4, /* special free: an undo_free, else a realloc_free */
+    AG_OTHER_STAMP = 0,
+    AG_OTHER_RECORD = 1,
+    AG_FAR_SHIFT = 4, /* allocators align to 16 */
+};
+
+struct ag_file_header {
+    uint16_t version, header_bytes;
+    uint32_t flags, pid, slot;
+    uint64_t session, start_realtime_ns;
+};
+struct ag_chunk_header {
+    struct ag_chunk_entry entry; /* entry.offset is the caller's */
+    uint64_t stored_hash;        /* XXH64 of the stored bytes */
+};
+
+void ag_file_header_put(uint8_t bytes[AG_TRACE_HEADER_BYTES], const struct ag_file_header *header);
+void ag_chunk_header_put(uint8_t bytes[AG_CHUNK_HEADER_BYTES],
+                         const struct ag_chunk_header *header);
+void ag_footer_put(uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t index_offset);
+
+/* The getters check all that can be checked without the rest of the file. */
+enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
+                                       struct ag_file_header *ret_header);
+enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTES],
+                                        struct ag_chunk_header *ret_header);
+bool ag_footer_get(const uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t *ret_index_offset);
+
+uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes); /* XXH64, seed 0 */
+
+/* Reads until n_bytes or the file's end. Bytes read, or negative errno. */
+int64_t ag_read_at(int fd, void *bytes, size_t n_bytes, uint64_t offset);
+/* Writes all or says why not. */
+int ag_write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset);
+
+/* Goes from chunk header to chunk header. Zero-initialise but fd, file_bytes and offset (of the
+ * first chunk). */
+struct ag_chunk_walk {
+    int fd;
+    uint64_t file_bytes, offset;
+    struct ag_decode_error damage; /* code AG_DECODE_OK while there is none */
+};
+/* 1: *ret_header is the chunk at its entry.offset, the walk stands behind it. 0: the walk ended, at
+ * the end of the file, at a footer, or at damage. Negative errno: the file could not be read. */
+int ag_chunk_walk_next(struct ag_chunk_walk *walk, struct ag_chunk_header *ret_header);
+
+int ag_decode_fail(struct ag_decode_error *ret_error, enum ag_decode_code code,
+                   uint64_t offset); /* the errno of code */
+
+#endif

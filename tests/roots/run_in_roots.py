@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""run_in_roots ROOTS BUILD: the agent built here, inside an older and a newer Debian (make_roots.sh). Prints TAP.
+
+allogram itself stays outside: `allogram run -- chroot ROOT PROGRAM`. So a case also shows recording through exec and chroot, and
+reading with --sysroot. What must be visible inside is mounted for this test alone, in a mount namespace that ends with
+it: the agent at its own path, /dev/shm with the live segment, /proc.
+
+Hand-counted programs and the judge (tests/programs) are compiled against each root's libc; programs of the root itself come
+along, judged in the same process.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../conformance"))
+import counted  # noqa: E402
+import recorded  # noqa: E402
+import tap  # noqa: E402
+
+PROGRAMS = os.path.join(HERE, "../programs")
+SUITES = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}
+INSIDE = "/allogram-test"  # folder in the root: programs, and what the judge writes
+HAND_COUNTED = {
+    "family": [],
+    "cross_free": [],
+    "short_threads": [],
+    "longjmp_deep": [],
+    "recursion": [],
+    "alloca_frames": [],
+    "around_main": [],
+    "plugins": [INSIDE],
+    "libc_inside": [],
+}
+OF_THE_ROOT = {
+    "perl": ["/usr/bin/perl", "-e", "my %h; $h{$_ % 977} .= chr(65 + $_ % 26) for 1 .. 60000; print join '', map { $h{$_} } sort keys %h"],
+    "sort": ["/usr/bin/sort", "/usr/share/dict/none", "/etc/debconf.conf", "/etc/passwd"],
+    "dpkg-query": ["/usr/bin/dpkg-query", "-W"],
+    "bash": ["/bin/bash", "-c", "for i in {1..2000}; do a[$i]=$(( i * i )); done; echo ${a[@]}"],
+}
+
+
+def enter_namespace():
+    """Starts over with mounts of its own, which nobody else sees and which end with this process."""
+    if os.environ.get("AG_OWN_MOUNTS"):
+        return
+    if os.geteuid() != 0 or not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        skip_all("mounts need root, and a kernel that lets it")
+    os.environ["AG_OWN_MOUNTS"] = "1"
+    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+
+
+def skip_all(why):
+    print(f"1..0 # SKIP {why}")
+    sys.exit(0)
+
+
+def bind(source, target):
+    os.makedirs(target, exist_ok=True)
+    subprocess.run(["mount", "--bind", source, target], check=True)
+
+
+def compile_for(root, source, output, *flags):
+    libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
+    command = ["gcc", f"--sysroot={root}", f"-B{libraries}", f"-L{libraries}", "-D_GNU_SOURCE", "-fno-builtin", "-g", "-O2", "-w",
+               *flags, "-o", output, source, "-lpthread", "-ldl"]
+    subprocess.run(command, check=True)
+
+
+def prepare(root, agent_folder):
+    folder = root + INSIDE
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder + "/counts")
+    compile_for(root, os.path.join(PROGRAMS, "counting_preload.c"), folder + "/judge.so", "-shared", "-fPIC")
+    for plugin in ("plugin_red", "plugin_blue"):
+        compile_for(root, os.path.join(PROGRAMS, plugin + ".c"), f"{folder}/{plugin}.so", "-shared", "-fPIC")
+    for name in HAND_COUNTED:
+        compile_for(root, os.path.join(PROGRAMS, name + ".c"), f"{folder}/{name}")
+    bind("/dev/shm", root + "/dev/shm")
+    bind("/proc", root + "/proc")
+    bind(agent_folder, root + agent_folder)
+
+
+def run_case(tools, root, command):
+    failures = tap.Failures()
+    inside = ["chroot", root, "/usr/bin/env", "PERL_HASH_SEED=0"]
+    plain = recorded.run([*inside, *command])
+
+    # Alone: unharmed, whole, nothing lost.
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [*inside, *command], folder)
+        failures.expect("standard output", outcome.stdout, plain.stdout)
+        failures.expect("standard error", outcome.stderr, plain.stderr)
+        failures.expect("status", outcome.status, plain.status)
+        failures.require("chroot, env and the program have a trace each", len(traces) >= 3)
+        if failures:
+            return failures
+        sites = recorded.report(tools, traces[-1], "--view=sites", "--sysroot=" + root)["sites"]
+        failures.require("functions are found with --sysroot", any(not site["function"].startswith("0x") for site in sites))
+        for trace in traces:
+            summary = recorded.report(tools, trace)
+            failures.expect("lost events", summary["lost_events"]["total"], 0)
+            failures.expect("check's status", recorded.check(tools, trace)[0], 0)
+
+    # Behind the judge, in one process: the same counts, to the unit.
+    with recorded.Folder() as folder:
+        for name in os.listdir(root + INSIDE + "/counts"):
+            os.unlink(os.path.join(root + INSIDE + "/counts", name))
+        script = f'LD_PRELOAD="{INSIDE}/judge.so:$LD_PRELOAD" COUNTING_FOLDER={INSIDE}/counts exec "$@"'
+        outcome, traces = recorded.record(tools, [*inside, "/bin/sh", "-c", script, "sh", *command], folder)
+        failures.expect("judged: standard output", outcome.stdout, plain.stdout)
+        counts = counted.read(root + INSIDE + "/counts")
+        failures.expect("judged processes", len(counts), 1)
+        if failures:
+            return failures
+        summary = recorded.report(tools, traces[-1])
+        for key, value in counts[0].items():
+            if key in ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees"):
+                failures.expect(key, summary[key], value)
+    return failures
+
+
+def main():
+    roots, build = (os.path.abspath(path) for path in sys.argv[1:3])
+    missing = [suite for suite in SUITES if not os.path.exists(os.path.join(roots, suite, ".complete"))]
+    if missing:
+        skip_all(f"no root of {' and '.join(missing)} (tests/roots/make_roots.sh says why)")
+    enter_namespace()
+    tools = recorded.Tools(build)
+    cases = {**{name: [f"{INSIDE}/{name}", *arguments] for name, arguments in HAND_COUNTED.items()}, **OF_THE_ROOT}
+    plan = tap.Plan(len(SUITES) * len(cases))
+    for suite, libc in SUITES.items():
+        root = os.path.join(roots, suite)
+        prepare(root, os.path.join(build, "adapters/libc"))
+        for name, command in cases.items():
+            plan.run(f"{suite} ({libc}): {name}", lambda command=command: run_case(tools, root, command))
+    sys.exit(plan.status())
+
+
+main()

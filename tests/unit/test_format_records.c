@@ -1,0 +1,253 @@
+/* test_format_records.c: records and batches there and back, what versions do to them, and that
+ * each is documented. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/decode_chunk.h"
+#include "format/encode.h"
+#include "format/record_layout.h"
+#include "format_samples.h"
+
+/* A decoder that stands at the start of a blob of records, as if they were a chunk. */
+static struct ag_chunk_decoder *decoder_at(const void *bytes, size_t n_bytes) {
+    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
+    assert_non_null(decoder);
+    decoder->body = malloc(n_bytes + AG_BODY_PADDING);
+    assert_non_null(decoder->body);
+    memcpy(decoder->body, bytes, n_bytes);
+    decoder->at = decoder->body;
+    decoder->end = decoder->body + n_bytes;
+    decoder->entry = (struct ag_chunk_entry){.kind = AG_CHUNK_KIND_RECORDS, .stream = 3};
+    return decoder;
+}
+
+static void assert_same_record(const struct ag_record *found, const struct ag_record *expected) {
+    struct ag_record_layout layout;
+    assert_int_equal(found->kind, expected->kind);
+    assert_true(ag_record_layout(found->kind, &layout));
+    for (uint32_t i = 0; i < layout.n_fields; i++) {
+        const struct ag_field *field = &layout.fields[i];
+        if (ag_field_is_number(field)) {
+            assert_int_equal(ag_field_number(field, found), ag_field_number(field, expected));
+            continue;
+        }
+        struct ag_bytes a, b;
+        memcpy(&a, (const uint8_t *)found + field->offset, sizeof(a));
+        memcpy(&b, (const uint8_t *)expected + field->offset, sizeof(b));
+        assert_int_equal(a.length, b.length);
+        assert_memory_equal(a.data, b.data, a.length);
+    }
+}
+
+static void every_record_comes_back_the_same(void **state) {
+    (void)state;
+    struct ag_record records[64];
+    struct ag_blob blob = {0};
+    const size_t count = ag_sample_records(records, 64);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(ag_record_append(&blob, &records[i]), 0);
+    }
+    struct ag_chunk_decoder *decoder = decoder_at(blob.data, blob.length);
+    struct ag_decode_error error;
+    for (size_t i = 0; i < count; i++) {
+        struct ag_record record;
+        assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), 0);
+        assert_same_record(&record, &records[i]);
+        assert_int_equal(record.stream, 3);
+    }
+    struct ag_record record;
+    assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), 0);
+    assert_int_equal(record.kind, 0);
+    assert_null(ag_chunk_decoder_free(decoder));
+    ag_blob_done(&blob);
+}
+
+/* 10,000 rows are three records of a kind; the rows of all of them are the rows that went in. */
+static void batches_come_back_the_same(void **state) {
+    (void)state;
+    enum { ROWS = 10000 };
+    struct ag_stack_sum *sums = calloc(ROWS, sizeof(*sums));
+    struct ag_node *nodes = calloc(ROWS, sizeof(*nodes));
+    struct ag_sample_random random = {.state = 5};
+    for (size_t i = 0; i < ROWS; i++) {
+        sums[i] = (struct ag_stack_sum){.stack = (uint32_t)ag_sample_next(&random),
+                                        .via = (uint32_t)ag_sample_next(&random),
+                                        .allocated_blocks = ag_sample_next(&random),
+                                        .freed_bytes = ag_sample_next(&random),
+                                        .temporary_blocks = i};
+        nodes[i] = (struct ag_node){.id = (uint32_t)ag_sample_next(&random),
+                                    .parent = (uint32_t)ag_sample_next(&random),
+                                    .pc = ag_sample_next(&random),
+                                    .image = (uint32_t)i};
+    }
+    struct ag_blob blob = {0};
+    assert_int_equal(ag_record_append_stack_sums(&blob, sums, ROWS), 0);
+    assert_int_equal(ag_record_append_nodes(&blob, nodes, ROWS), 0);
+    struct ag_chunk_decoder *decoder = decoder_at(blob.data, blob.length);
+    struct ag_decode_error error;
+    struct ag_record record;
+    size_t n_sums = 0, n_nodes = 0;
+    while (ag_chunk_decoder_next(decoder, NULL, 0, &record, &error) == 0 && record.kind != 0) {
+        struct ag_stack_sum sum;
+        struct ag_node node;
+        size_t cursor = 0;
+        if (record.kind == AG_RECORD_STACK_SUMS) {
+            assert_int_equal(ag_nodes_next(&record, &cursor, &node), -EINVAL);
+            for (; ag_sums_next_stack(&record, &cursor, &sum) > 0; n_sums++) {
+                assert_memory_equal(&sum, &sums[n_sums], sizeof(sum));
+            }
+        } else {
+            for (; ag_nodes_next(&record, &cursor, &node) > 0; n_nodes++) {
+                assert_memory_equal(&node, &nodes[n_nodes], sizeof(node));
+            }
+        }
+    }
+    assert_int_equal(n_sums, ROWS);
+    assert_int_equal(n_nodes, ROWS);
+    assert_null(ag_chunk_decoder_free(decoder));
+    ag_blob_done(&blob);
+    free(sums);
+    free(nodes);
+}
+
+/* ---- other versions ---- */
+
+static void assert_decodes(const void *bytes, size_t n_bytes, struct ag_record *ret_record,
+                           struct ag_chunk_decoder **ret_decoder) {
+    struct ag_decode_error error;
+    *ret_decoder = decoder_at(bytes, n_bytes);
+    assert_int_equal(ag_chunk_decoder_next(*ret_decoder, NULL, 0, ret_record, &error), 0);
+}
+
+static void an_unknown_kind_is_passed_over(void **state) {
+    (void)state;
+    const char bytes[] = {(char)0xcd,
+                          0x02,
+                          3,
+                          1,
+                          2,
+                          3, /* kind 333 */
+                          AG_RECORD_IMAGE_UNLOAD,
+                          1,
+                          42};
+    struct ag_record record;
+    struct ag_chunk_decoder *decoder;
+    assert_decodes(bytes, sizeof(bytes), &record, &decoder);
+    assert_int_equal(record.kind, AG_RECORD_IMAGE_UNLOAD);
+    assert_int_equal(record.u.image_unload.image, 42);
+    assert_null(ag_chunk_decoder_free(decoder));
+}
+
+static void fields_of_a_newer_writer_are_passed_over(void **state) {
+    (void)state;
+    const char bytes[] = {AG_RECORD_IMAGE_UNLOAD, 4, 42, 99, 98, 97, AG_RECORD_IMAGE_UNLOAD, 1, 43};
+    struct ag_record record;
+    struct ag_chunk_decoder *decoder;
+    assert_decodes(bytes, sizeof(bytes), &record, &decoder);
+    assert_int_equal(record.u.image_unload.image, 42);
+    struct ag_decode_error error;
+    assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), 0);
+    assert_int_equal(record.u.image_unload.image, 43);
+    assert_null(ag_chunk_decoder_free(decoder));
+}
+
+static void fields_that_an_older_writer_lacks_are_zero(void **state) {
+    (void)state;
+    const char bytes[] = {AG_RECORD_PROCESS, 2, 42, 7};
+    struct ag_record record;
+    struct ag_chunk_decoder *decoder;
+    memset(&record, 0xff, sizeof(record));
+    assert_decodes(bytes, sizeof(bytes), &record, &decoder);
+    assert_int_equal(record.u.process.pid, 42);
+    assert_int_equal(record.u.process.parent_pid, 7);
+    assert_int_equal(record.u.process.session, 0);
+    assert_int_equal(record.u.process.live_path.length, 0);
+    assert_null(ag_chunk_decoder_free(decoder));
+}
+
+static void columns_of_other_versions_are_passed_over_or_zero(void **state) {
+    (void)state;
+    /* two rows of one column, then one row of six columns */
+    const char bytes[] = {
+        AG_RECORD_NODES, 4, 2, 1, 32, 2, AG_RECORD_NODES, 8, 1, 6, 32, 4, 6, 8, 10, 12};
+    struct ag_record record;
+    struct ag_chunk_decoder *decoder;
+    struct ag_node node;
+    size_t cursor = 0;
+    assert_decodes(bytes, sizeof(bytes), &record, &decoder);
+    assert_int_equal(ag_nodes_next(&record, &cursor, &node), 1);
+    assert_int_equal(ag_nodes_next(&record, &cursor, &node), 1);
+    assert_int_equal(node.id, 17);
+    assert_int_equal(node.pc, 0);
+    assert_int_equal(ag_nodes_next(&record, &cursor, &node), 0);
+    struct ag_decode_error error;
+    cursor = 0;
+    assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), 0);
+    assert_int_equal(ag_nodes_next(&record, &cursor, &node), 1);
+    assert_int_equal(node.id, 16);
+    assert_int_equal(node.image, 4);
+    assert_int_equal(ag_nodes_next(&record, &cursor, &node), 0);
+    assert_null(ag_chunk_decoder_free(decoder));
+}
+
+static void assert_refused(const void *bytes, size_t n_bytes, enum ag_decode_code code,
+                           uint32_t kind) {
+    struct ag_chunk_decoder *decoder = decoder_at(bytes, n_bytes);
+    struct ag_decode_error error = {0};
+    struct ag_record record;
+    assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), -EBADMSG);
+    assert_int_equal(error.code, code);
+    assert_int_equal(error.record, kind);
+    assert_null(ag_chunk_decoder_free(decoder));
+}
+
+static void records_that_contradict_themselves_are_refused(void **state) {
+    (void)state;
+    const char longer_than_the_chunk[] = {AG_RECORD_MAP, 9, 1};
+    assert_refused(longer_than_the_chunk, 3, AG_DECODE_CUT, AG_RECORD_MAP);
+    const char cut_number[] = {AG_RECORD_MAP, 1, (char)0x80};
+    assert_refused(cut_number, 3, AG_DECODE_BAD_RECORD, AG_RECORD_MAP);
+    const char text_beyond[] = {AG_RECORD_VIA, 4, 1, 1, 9, 'm'};
+    assert_refused(text_beyond, 6, AG_DECODE_BAD_RECORD, AG_RECORD_VIA);
+    const char wide_image[] = {
+        AG_RECORD_IMAGE_UNLOAD, 5, (char)0xff, (char)0xff, (char)0xff, (char)0xff, 0x7f};
+    assert_refused(wide_image, 7, AG_DECODE_BAD_RECORD, AG_RECORD_IMAGE_UNLOAD);
+    const char too_many_rows[] = {AG_RECORD_NODES, 3, (char)0x81, 0x20, 1};
+    assert_refused(too_many_rows, 5, AG_DECODE_BAD_RECORD, AG_RECORD_NODES);
+    const char no_columns[] = {AG_RECORD_NODES, 2, 1, 0};
+    assert_refused(no_columns, 4, AG_DECODE_BAD_RECORD, AG_RECORD_NODES);
+    const char rows_cut[] = {AG_RECORD_NODES, 4, 2, 1, 32, (char)0x80};
+    assert_refused(rows_cut, 6, AG_DECODE_BAD_RECORD, AG_RECORD_NODES);
+}
+
+static void an_event_or_a_batch_is_no_record_to_append(void **state) {
+    (void)state;
+    struct ag_blob blob = {0};
+    assert_int_equal(ag_record_append(&blob, &(struct ag_record){.kind = AG_RECORD_ALLOC}),
+                     -EINVAL);
+    assert_int_equal(ag_record_append(&blob, &(struct ag_record){.kind = AG_RECORD_NODES}),
+                     -EINVAL);
+    assert_int_equal(blob.length, 0);
+    ag_blob_done(&blob);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_record_comes_back_the_same),
+        cmocka_unit_test(batches_come_back_the_same),
+        cmocka_unit_test(an_unknown_kind_is_passed_over),
+        cmocka_unit_test(fields_of_a_newer_writer_are_passed_over),
+        cmocka_unit_test(fields_that_an_older_writer_lacks_are_zero),
+        cmocka_unit_test(columns_of_other_versions_are_passed_over_or_zero),
+        cmocka_unit_test(records_that_contradict_themselves_are_refused),
+        cmocka_unit_test(an_event_or_a_batch_is_no_record_to_append),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
