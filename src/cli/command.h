@@ -20,6 +20,8 @@ struct ag_command {
     const char *summary; /* one line of the list that `allogram` alone prints */
 };
 
+int ag_command_check(int argc, char **argv);
+int ag_command_dump(int argc, char **argv);
 int ag_command_promised(int argc,
                         char **argv); /* a name of the contract that this version cannot do yet */
 

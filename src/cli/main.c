@@ -20,8 +20,8 @@ static const struct ag_command commands[] = {
     {"view", ag_command_promised, "a trace as one self-contained HTML page"},
     {"diff", ag_command_promised, "what grew and what shrank between two traces"},
     {"export", ag_command_promised, "a trace in the format of another tool"},
-    {"dump", ag_command_promised, "every record of a trace as one line of text"},
-    {"check", ag_command_promised, "is a trace whole, and if not, where does it break"},
+    {"dump", ag_command_dump, "every record of a trace as one line of text"},
+    {"check", ag_command_check, "is a trace whole, and if not, where does it break"},
     {"doctor", ag_command_promised, "what can be profiled on this machine"},
 };
 

@@ -20,8 +20,7 @@ struct ag_chunk_decoder *ag_chunk_decoder_new(void) {
         return NULL;
     }
     decoder->decompressor = ZSTD_createDCtx();
-    decoder->rows = malloc(AG_BATCH_ROWS * AG_ROW_MAX_BYTES);
-    if (decoder->decompressor == NULL || decoder->rows == NULL) {
+    if (decoder->decompressor == NULL) {
         return ag_chunk_decoder_free(decoder);
     }
     return decoder;

@@ -5,6 +5,7 @@
  * of an unknown kind. A field that ends in its middle, a number that does not fit, a text longer
  * than the record: that is damage. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/varint.h"
@@ -107,6 +108,13 @@ int ag_record_decode(struct ag_chunk_decoder *decoder, struct ag_record *ret_rec
     *ret_record = (struct ag_record){.kind = (enum ag_record_kind)kind,
                                      .time_ns = decoder->events.time_ns,
                                      .stream = decoder->entry.stream};
+    if (layout.row_bytes != 0 && decoder->rows == NULL) {
+        decoder->rows = malloc(AG_BATCH_ROWS * AG_ROW_MAX_BYTES);
+        if (decoder->rows == NULL) {
+            *ret_code = AG_DECODE_NO_MEMORY;
+            return -ENOMEM;
+        }
+    }
     const bool is_good = layout.row_bytes == 0
                              ? get_fields(at, end, &layout, ret_record)
                              : get_rows(at, end, &layout, decoder->rows, ret_record);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "segment.h"
-#include "trace_layout.h"
 
 /* Two arrays with one entry per line of record_fields.def: the field, and the kind that it belongs
  * to. */

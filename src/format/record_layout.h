@@ -18,6 +18,7 @@ enum ag_field_type {
     AG_FIELD_TEXTS, /* strings that each end in NUL */
     AG_FIELD_BYTES, /* binary */
 };
+enum { AG_ROW_MAX_BYTES = 128 }; /* of any batch's struct; asserted where the structs are listed */
 struct ag_field {
     enum ag_field_type type;
     uint16_t offset; /* in struct ag_record, or in the struct of a batch's row */

@@ -25,7 +25,6 @@ enum {
                               the L1 or L2 cache */
     AG_TUPLES_MAX = 1 << 16, /* of (stack, size, via) a chunk may remember: 2 MiB in a reader */
     AG_BATCH_ROWS = 4096,    /* rows of one batch record: 300 KiB decoded */
-    AG_ROW_MAX_BYTES = 128,  /* of any batch's struct (asserted where the structs are listed) */
 };
 
 /* How an event is written: the low 3 bits of its first byte; the other 5 are its argument (section

@@ -1,0 +1,105 @@
+/* check.c: `allogram check TRACE`: is it whole? Exit status 0, or 1 with the first damaged place;
+ * lost events counted. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "format/verify.h"
+
+static uint64_t lost_total(const struct ag_verdict *verdict) {
+    uint64_t total = verdict->lost_unknown;
+    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        total += verdict->lost[cause];
+    }
+    return total;
+}
+
+static void print_json(const struct ag_verdict *verdict) {
+    const struct ag_decode_error *damage = &verdict->damage;
+
+    printf("{\"whole\": %s, \"events\": %" PRIu64 ", \"lost_events\": {\"total\": %" PRIu64,
+           verdict->is_whole ? "true" : "false", verdict->events, lost_total(verdict));
+    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        printf(", \"%s\": %" PRIu64, ag_lost_cause_name(cause), verdict->lost[cause]);
+    }
+    printf(", \"unknown\": %" PRIu64 "}, \"damage\": ", verdict->lost_unknown);
+    if (damage->code == AG_DECODE_OK) {
+        puts("null}");
+    } else {
+        printf("{\"offset\": %" PRIu64 ", \"what\": \"%s\"}}\n", damage->offset,
+               ag_decode_code_text(damage->code));
+    }
+}
+
+static void print_text(const char *path, const struct ag_verdict *verdict) {
+    const struct ag_decode_error *damage = &verdict->damage;
+
+    printf("%s: %s", path, ag_decode_code_text(damage->code));
+    if (damage->code != AG_DECODE_OK && verdict->is_trace) {
+        printf(" (at byte %" PRIu64, damage->offset);
+        if (damage->body_offset != 0) {
+            printf(", %" PRIu64 " into its chunk", damage->body_offset);
+        }
+        const char *kind = ag_record_kind_name((enum ag_record_kind)damage->record);
+        printf("%s%s)", kind == NULL ? "" : ", in a record of kind ", kind == NULL ? "" : kind);
+    }
+    if (verdict->is_trace) {
+        printf("; %" PRIu64 " events, %" PRIu64 " lost", verdict->events, lost_total(verdict));
+        const char *before = " (";
+        for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+            if (verdict->lost[cause] != 0) {
+                printf("%s%s %" PRIu64, before, ag_lost_cause_name(cause), verdict->lost[cause]);
+                before = ", ";
+            }
+        }
+        if (verdict->lost_unknown != 0) {
+            printf("%sof unknown cause %" PRIu64, before, verdict->lost_unknown);
+            before = ", ";
+        }
+        fputs(before[0] == ',' ? ")" : "", stdout);
+    }
+    putchar('\n');
+}
+
+int ag_command_check(int argc, char **argv) {
+    static const struct ag_option table[] = {
+        {'j', "json", NULL, "the answer as one JSON object"},
+    };
+    struct ag_options options = {
+        .usage = "check [--json] TRACE",
+        .about = "Says whether a trace is whole (exit status 0), or where it is first damaged (1).",
+        .table = table,
+        .n_table = AG_ARRAY_SIZE(table)};
+    bool wants_json = false;
+
+    ag_options_start(&options, argc, argv);
+    for (int id; (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        wants_json = true;
+    }
+    if (options.n_operands != 1) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "check: one trace is wanted, not %d; see allogram check --help",
+                       options.n_operands);
+    }
+    const char *path = options.operands[0];
+    struct ag_verdict verdict;
+    const int r = ag_trace_verify(path, &verdict);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "%s: %s", path, strerror(-r));
+    }
+    if (wants_json) {
+        print_json(&verdict);
+    } else {
+        print_text(path, &verdict);
+    }
+    return verdict.is_whole ? AG_EXIT_OK : AG_EXIT_FAILURE;
+}

@@ -1,0 +1,361 @@
+/* dump.c: `allogram dump TRACE`: every record as one line of text, in order of time; each row of a
+ * batch is a line.
+ *
+ *     SECONDS STREAM KIND FIELD=VALUE ...
+ *
+ * STREAM is - outside of event chunks, and SECONDS too in the index, which comes last.
+ *
+ * A chunk holds one stream's events in order, so the dump is a merge of chunks: they are opened in
+ * the order of their first times, and the line that comes next is always the earliest of what is
+ * open. What is open at once are the chunks that overlap in time: about one per thread. A file made
+ * to overlap more than OPEN_MAX chunks is dumped too, out of order. */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "format/decode.h"
+#include "format/record_layout.h"
+
+enum {
+    EVENTS_AT_ONCE = 256,
+    OPEN_MAX = 1024,
+};
+#define OPEN_MAX_BYTES (UINT64_C(512) << 20) /* of decoded chunks: 32 of the largest */
+
+struct cursor { /* one open chunk and what of it comes next */
+    const struct ag_chunk_entry *entry;
+    struct ag_chunk_decoder *decoder;
+    struct ag_event events[EVENTS_AT_ONCE];
+    struct ag_record record; /* behind the events; kind 0: none */
+    int n_events, at;
+    uint64_t time_ns;
+};
+
+struct dump {
+    struct ag_trace_file *file;
+    const struct ag_chunk_entry **order; /* chunks by first time, then by place */
+    size_t n_order, n_opened;
+    struct cursor *open[OPEN_MAX]; /* n_open of them */
+    size_t n_open;
+    uint64_t open_bytes;
+    bool is_out_of_order;
+    struct ag_decode_error damage; /* the first met */
+};
+
+/* ---- lines ---- */
+
+/* Text from a trace may hold anything: what could move a terminal's cursor, or end the quotes, is
+ * escaped. */
+static void print_text(const struct ag_bytes *text) {
+    putchar('"');
+    for (uint32_t i = 0; i < text->length; i++) {
+        const unsigned char c = (unsigned char)text->data[i];
+        if (c < ' ' || c > '~') {
+            printf("\\x%02x", c);
+        } else if (c == '"' || c == '\\') {
+            printf("\\%c", c);
+        } else {
+            putchar(c);
+        }
+    }
+    putchar('"');
+}
+
+static void print_field(const struct ag_field *field, const void *base) {
+    struct ag_bytes text = {0};
+    if (!ag_field_is_number(field)) {
+        memcpy(&text, (const uint8_t *)base + field->offset, sizeof(text));
+    }
+    printf(" %s=", field->name);
+    switch (field->type) {
+    case AG_FIELD_U8:
+    case AG_FIELD_U32:
+    case AG_FIELD_U64:
+        printf("%" PRIu64, ag_field_number(field, base));
+        break;
+    case AG_FIELD_ADDRESS:
+        printf("0x%" PRIx64, ag_field_number(field, base));
+        break;
+    case AG_FIELD_TEXT:
+    case AG_FIELD_TEXTS:
+        print_text(&text);
+        break;
+    case AG_FIELD_BYTES:
+        for (uint32_t i = 0; i < text.length; i++) {
+            printf("%02x", (unsigned char)text.data[i]);
+        }
+        break;
+    }
+}
+
+static void print_head(const struct cursor *cursor, const char *kind) {
+    if (cursor->entry->kind == AG_CHUNK_KIND_INDEX) {
+        printf("- - %s", kind);
+        return;
+    }
+    printf("%" PRIu64 ".%09" PRIu64, cursor->time_ns / 1000000000, cursor->time_ns % 1000000000);
+    if (cursor->entry->kind == AG_CHUNK_KIND_EVENTS) {
+        printf(" %" PRIu32 " %s", cursor->entry->stream, kind);
+    } else {
+        printf(" - %s", kind);
+    }
+}
+
+static void print_event(const struct cursor *cursor, const struct ag_event *event) {
+    print_head(cursor, ag_record_kind_name((enum ag_record_kind)event->kind));
+    if (event->kind == AG_RECORD_ALLOC) {
+        printf(" address=0x%" PRIx64 " size=%" PRIu64 " stack=%" PRIu32 " via=%u", event->address,
+               event->size, event->stack, event->via);
+    } else if (event->kind != AG_RECORD_STAMP) {
+        printf(" address=0x%" PRIx64, event->address);
+    }
+    putchar('\n');
+}
+
+static void print_line(const struct cursor *cursor, const struct ag_record_layout *layout,
+                       const void *base) {
+    print_head(cursor, ag_record_kind_name(cursor->record.kind));
+    for (uint32_t i = 0; i < layout->n_fields; i++) {
+        print_field(&layout->fields[i], base);
+    }
+    putchar('\n');
+}
+
+static void print_record(const struct cursor *cursor) {
+    const struct ag_record *record = &cursor->record;
+    struct ag_record_layout layout;
+
+    if (!ag_record_layout(record->kind, &layout)) {
+        return;
+    }
+    if (layout.row_bytes == 0) {
+        print_line(cursor, &layout, record);
+        return;
+    }
+    for (uint32_t i = 0; i < record->u.sums.count; i++) {
+        const char *row = record->u.sums.data.data + (size_t)i * layout.row_bytes;
+        uint64_t aligned[AG_ROW_MAX_BYTES / 8];
+        memcpy(aligned, row, layout.row_bytes);
+        print_line(cursor, &layout, aligned);
+    }
+}
+
+/* ---- one chunk ---- */
+
+static void note_damage(struct dump *dump, const struct ag_decode_error *error) {
+    if (dump->damage.code == AG_DECODE_OK) {
+        dump->damage = *error;
+    }
+}
+
+/* Makes events[at] or the record the next line, and its time the cursor's. false: the chunk has
+ * ended. */
+static bool cursor_fill(struct dump *dump, struct cursor *cursor) {
+    if (cursor->at == cursor->n_events && cursor->record.kind == 0) {
+        struct ag_decode_error error;
+        const int n = ag_chunk_decoder_next(cursor->decoder, cursor->events, EVENTS_AT_ONCE,
+                                            &cursor->record, &error);
+        if (n < 0) {
+            note_damage(dump, &error);
+            return false;
+        }
+        cursor->n_events = n;
+        cursor->at = 0;
+        if (n == 0 && cursor->record.kind == 0) {
+            return false;
+        }
+    }
+    if (cursor->at < cursor->n_events && cursor->events[cursor->at].kind == AG_RECORD_STAMP) {
+        cursor->time_ns = cursor->events[cursor->at].size;
+    }
+    return true;
+}
+
+static void cursor_print(struct cursor *cursor) {
+    if (cursor->at < cursor->n_events) {
+        print_event(cursor, &cursor->events[cursor->at++]);
+    } else {
+        print_record(cursor);
+        cursor->record.kind = 0;
+    }
+}
+
+static struct cursor *cursor_free(struct cursor *cursor) {
+    if (cursor != NULL) {
+        (void)ag_chunk_decoder_free(cursor->decoder); /* NULL always */
+        free(cursor);
+    }
+    return NULL;
+}
+
+/* NULL: no memory, or a chunk that is damaged (then noted) or empty. */
+static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry *entry) {
+    struct ag_decode_error error = {.code = AG_DECODE_NO_MEMORY, .offset = entry->offset};
+    struct cursor *cursor = calloc(1, sizeof(*cursor));
+    if (cursor == NULL) {
+        note_damage(dump, &error);
+        return NULL;
+    }
+    cursor->entry = entry;
+    cursor->time_ns = entry->first_time_ns;
+    cursor->decoder = ag_chunk_decoder_new();
+    if (cursor->decoder == NULL ||
+        ag_chunk_decoder_start(cursor->decoder, dump->file, entry, &error) < 0) {
+        note_damage(dump, &error);
+        return cursor_free(cursor);
+    }
+    return cursor_fill(dump, cursor) ? cursor : cursor_free(cursor);
+}
+
+/* ---- the merge ---- */
+
+static bool comes_before(uint64_t time_a, const struct ag_chunk_entry *a, uint64_t time_b,
+                         const struct ag_chunk_entry *b) {
+    return time_a != time_b ? time_a < time_b : a->offset < b->offset;
+}
+
+static int compare_chunks(const void *left, const void *right) {
+    const struct ag_chunk_entry *a = *(const struct ag_chunk_entry *const *)left;
+    const struct ag_chunk_entry *b = *(const struct ag_chunk_entry *const *)right;
+    const bool a_is_index = a->kind == AG_CHUNK_KIND_INDEX,
+               b_is_index = b->kind == AG_CHUNK_KIND_INDEX;
+
+    if (a_is_index != b_is_index) {
+        return a_is_index ? 1 : -1; /* it sums up what came before */
+    }
+    return comes_before(a->first_time_ns, a, b->first_time_ns, b) ? -1 : 1;
+}
+
+/* Opens the next chunk of the order when it comes before every line of what is open. */
+static bool open_next(struct dump *dump, const struct cursor *earliest) {
+    if (dump->n_opened == dump->n_order) {
+        return false;
+    }
+    const struct ag_chunk_entry *entry = dump->order[dump->n_opened];
+    if (earliest != NULL &&
+        (entry->kind == AG_CHUNK_KIND_INDEX ||
+         !comes_before(entry->first_time_ns, entry, earliest->time_ns, earliest->entry))) {
+        return false;
+    }
+    if (earliest != NULL &&
+        (dump->n_open == OPEN_MAX || dump->open_bytes + entry->used_bytes > OPEN_MAX_BYTES)) {
+        dump->is_out_of_order = true;
+        return false;
+    }
+    dump->n_opened++;
+    struct cursor *cursor = cursor_open(dump, entry);
+    if (cursor != NULL) {
+        dump->open[dump->n_open++] = cursor;
+        dump->open_bytes += entry->used_bytes;
+    }
+    return true;
+}
+
+static size_t earliest_open(const struct dump *dump) {
+    size_t earliest = 0;
+    for (size_t i = 1; i < dump->n_open; i++) {
+        const struct cursor *a = dump->open[i], *b = dump->open[earliest];
+        if (comes_before(a->time_ns, a->entry, b->time_ns, b->entry)) {
+            earliest = i;
+        }
+    }
+    return earliest;
+}
+
+static void close_at(struct dump *dump, size_t at) {
+    dump->open_bytes -= dump->open[at]->entry->used_bytes;
+    (void)cursor_free(dump->open[at]); /* NULL always */
+    dump->open[at] = dump->open[--dump->n_open];
+}
+
+/* Prints lines of one cursor as long as its time stands still: nothing else can come before them.
+ */
+static void print_moment(struct dump *dump, size_t at) {
+    struct cursor *cursor = dump->open[at];
+    const uint64_t time_ns = cursor->time_ns;
+
+    do {
+        cursor_print(cursor);
+        if (!cursor_fill(dump, cursor)) {
+            close_at(dump, at);
+            return;
+        }
+    } while (cursor->time_ns == time_ns);
+}
+
+static void print_all(struct dump *dump) {
+    while (dump->n_open != 0 || dump->n_opened < dump->n_order) {
+        const size_t at = earliest_open(dump);
+        if (open_next(dump, dump->n_open == 0 ? NULL : dump->open[at])) {
+            continue;
+        }
+        if (ferror(stdout)) {
+            while (dump->n_open != 0) {
+                close_at(dump, 0);
+            }
+            return;
+        }
+        print_moment(dump, at);
+    }
+}
+
+/* ---- the command ---- */
+
+static int dump_file(struct dump *dump, const char *path) {
+    const struct ag_chunk_entry *entries;
+    dump->n_order = ag_trace_file_chunks(dump->file, &entries);
+    dump->order = malloc((dump->n_order + 1) * sizeof(const struct ag_chunk_entry *));
+    if (dump->order == NULL) {
+        return ag_fail(AG_EXIT_FAILURE, "%s: no memory for its %zu chunks", path, dump->n_order);
+    }
+    for (size_t i = 0; i < dump->n_order; i++) {
+        dump->order[i] = &entries[i];
+    }
+    qsort(dump->order, dump->n_order, sizeof(const struct ag_chunk_entry *), compare_chunks);
+    print_all(dump);
+    free(dump->order);
+
+    if (dump->damage.code == AG_DECODE_OK && ag_trace_file_damage(dump->file) != NULL) {
+        dump->damage = *ag_trace_file_damage(dump->file);
+    }
+    if (dump->is_out_of_order) {
+        ag_say("%s: so many chunks overlap in time that lines are out of order", path);
+    }
+    if (dump->damage.code != AG_DECODE_OK) {
+        return ag_fail(AG_EXIT_FAILURE, "%s: %s (at byte %" PRIu64 ")", path,
+                       ag_decode_code_text(dump->damage.code), dump->damage.offset);
+    }
+    return AG_EXIT_OK;
+}
+
+int ag_command_dump(int argc, char **argv) {
+    struct ag_options options = {.usage = "dump TRACE",
+                                 .about =
+                                     "Prints every record as one line of text, in order of time."};
+
+    ag_options_start(&options, argc, argv);
+    if (ag_options_next(&options) == AG_OPTIONS_STOP) {
+        return options.status;
+    }
+    if (options.n_operands != 1) {
+        return ag_fail(AG_EXIT_USAGE, "dump: one trace is wanted, not %d; see allogram dump --help",
+                       options.n_operands);
+    }
+    const char *path = options.operands[0];
+    struct dump dump = {0};
+    struct ag_decode_error error;
+    const int r = ag_trace_file_open(path, &dump.file, &error);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "%s: %s", path,
+                       error.code == AG_DECODE_IO ? strerror(-r) : ag_decode_code_text(error.code));
+    }
+    const int status = dump_file(&dump, path);
+    (void)ag_trace_file_close(dump.file); /* NULL always */
+    return status;
+}
