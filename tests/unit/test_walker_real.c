@@ -88,7 +88,7 @@ static int open_all(void **state) {
 
 /* Is frame i a return address within the first 512 bytes of the function? */
 static bool is_in(int i, void *function) {
-    return pcs[i] - 1 - (uintptr_t)function < 512;
+    return pcs[i] - 1 - (uintptr_t)function < 1024;
 }
 
 static AG_NOINLINE uint32_t inner(void) {
