@@ -1,4 +1,5 @@
-/* micro_ledger.c: how many events a second one core takes through the ledger, in streams shaped like real programs.
+/* micro_ledger.c: how many events a second one core takes through the ledger, in streams shaped
+ * like real programs.
  *
  *     micro_ledger [SECONDS_EACH=1]
  *
@@ -6,8 +7,9 @@
  *     espresso   230,000 stacks, 50,000 blocks alive                     target  60 M events/s
  *     threads    cfrac by 8 threads in windows of 64 events, through the merge
  *
- * Best round, CPU time. The events lie in memory before the clock starts; each round ends with nothing alive, so that it can be repeated. The books
- * are checked after it: a ledger that lost an event would be fast too. */
+ * Best round, CPU time. The events lie in memory before the clock starts; each round ends with
+ * nothing alive, so that it can be repeated. The books are checked after it: a ledger that lost an
+ * event would be fast too. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,44 +32,46 @@ struct program { /* the events of one thread, and what it has alive */
 
 static uint64_t random_state = 88172645463325252u;
 
-static uint64_t random_below(uint64_t n)
-{
+static uint64_t random_below(uint64_t n) {
     random_state ^= random_state << 13;
     random_state ^= random_state >> 7;
     random_state ^= random_state << 17;
     return (random_state >> 11) % n;
 }
 
-static double cpu_s(void)
-{
+static double cpu_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void add_alloc(struct program *program, uint64_t address, uint32_t n_stacks)
-{
-    /* a few stacks do most of the work (uniform in the logarithm); their ids lie all over the tree's slots */
+static void add_alloc(struct program *program, uint64_t address, uint32_t n_stacks) {
+    /* a few stacks do most of the work (uniform in the logarithm); their ids lie all over the
+     * tree's slots */
     const double u = (double)random_below(1 << 30) / (1 << 30);
     const uint32_t stack = (uint32_t)((uint64_t)pow(n_stacks, u) * 2654435761u % 1400000);
     program->alive[program->n_alive++] = address;
-    program->events[program->n_events++] = (struct ag_event){
-        .kind = AG_RECORD_ALLOC, .address = address, .size = 8 + random_below(120), .stack = stack + 16};
+    program->events[program->n_events++] = (struct ag_event){.kind = AG_RECORD_ALLOC,
+                                                             .address = address,
+                                                             .size = 8 + random_below(120),
+                                                             .stack = stack + 16};
 }
 
-/* Frees one of the youngest in three of four cases, else any; returns its address, free to be used again. */
-static uint64_t add_free(struct program *program)
-{
+/* Frees one of the youngest in three of four cases, else any; returns its address, free to be used
+ * again. */
+static uint64_t add_free(struct program *program) {
     const size_t reach = random_below(4) ? 4 : program->n_alive;
-    const size_t at = program->n_alive - 1 - random_below(reach < program->n_alive ? reach : program->n_alive);
+    const size_t at =
+        program->n_alive - 1 - random_below(reach < program->n_alive ? reach : program->n_alive);
     const uint64_t address = program->alive[at];
     program->alive[at] = program->alive[--program->n_alive];
-    program->events[program->n_events++] = (struct ag_event){.kind = AG_RECORD_FREE, .address = address};
+    program->events[program->n_events++] =
+        (struct ag_event){.kind = AG_RECORD_FREE, .address = address};
     return address;
 }
 
-static void make_program(struct program *program, const struct shape *shape, uint64_t first_address)
-{
+static void make_program(struct program *program, const struct shape *shape,
+                         uint64_t first_address) {
     const size_t n = shape->n_events / shape->n_streams;
     program->events = calloc(n + n / 32 + shape->n_alive + 128, sizeof(*program->events));
     program->alive = calloc(shape->n_alive + 1, sizeof(*program->alive));
@@ -76,8 +80,8 @@ static void make_program(struct program *program, const struct shape *shape, uin
     uint64_t fresh = first_address, time_ns = 1;
     while (program->n_events < n) {
         if (program->n_events % 65 == 0) {
-            program->events[program->n_events++] =
-                (struct ag_event){.kind = AG_RECORD_STAMP, .size = time_ns += 2000 + random_below(1000)};
+            program->events[program->n_events++] = (struct ag_event){
+                .kind = AG_RECORD_STAMP, .size = time_ns += 2000 + random_below(1000)};
         } else if (program->n_alive < shape->n_alive && (program->n_alive < 2 || random_below(2))) {
             fresh += n_reusable ? 0 : 48;
             add_alloc(program, n_reusable ? reusable[--n_reusable] : fresh, shape->n_stacks);
@@ -91,8 +95,7 @@ static void make_program(struct program *program, const struct shape *shape, uin
     free(reusable);
 }
 
-static void feed_merge(struct ag_merge *merge, const struct program *programs, uint32_t n_streams)
-{
+static void feed_merge(struct ag_merge *merge, const struct program *programs, uint32_t n_streams) {
     const size_t piece = 65 * 16;
     for (size_t at = 0, is_left = 1; is_left; at += piece) {
         is_left = 0;
@@ -104,7 +107,8 @@ static void feed_merge(struct ag_merge *merge, const struct program *programs, u
             }
             const size_t n = program->n_events - at < piece ? program->n_events - at : piece;
             ag_merge_add(merge, k, program->events + at, n);
-            reached_ns = program->events[at].size < reached_ns ? program->events[at].size : reached_ns;
+            reached_ns =
+                program->events[at].size < reached_ns ? program->events[at].size : reached_ns;
             is_left = 1;
         }
         ag_merge_advance(merge, is_left ? reached_ns : UINT64_MAX - 1);
@@ -112,8 +116,7 @@ static void feed_merge(struct ag_merge *merge, const struct program *programs, u
     ag_merge_advance(merge, UINT64_MAX - 1);
 }
 
-static int measure(const struct shape *shape, double seconds)
-{
+static int measure(const struct shape *shape, double seconds) {
     struct program programs[8] = {0};
     for (uint32_t k = 0; k < shape->n_streams; k++) {
         make_program(&programs[k], shape, 0x555500000000u + ((uint64_t)k << 36));
@@ -139,10 +142,11 @@ static int measure(const struct shape *shape, double seconds)
     const struct ag_summary *summary = ag_ledger_summary(ledger);
     const struct ag_stack_sum *sums;
     printf("%-10s %7.1f M events/s   %6.2f ns/event   %zu stacks, %llu rounds\n", shape->name,
-           (double)events / best_s / 1e6, best_s * 1e9 / (double)events, ag_ledger_stack_sums(ledger, &sums),
-           (unsigned long long)rounds);
-    const int is_right = r == 0 && summary->allocated_blocks == summary->freed_blocks && summary->in_use_bytes == 0 &&
-                         summary->ghost_frees == 0 && summary->order_repairs == 0;
+           (double)events / best_s / 1e6, best_s * 1e9 / (double)events,
+           ag_ledger_stack_sums(ledger, &sums), (unsigned long long)rounds);
+    const int is_right = r == 0 && summary->allocated_blocks == summary->freed_blocks &&
+                         summary->in_use_bytes == 0 && summary->ghost_frees == 0 &&
+                         summary->order_repairs == 0;
     if (!is_right) {
         printf("%-10s the books are wrong\n", shape->name);
     }
@@ -155,11 +159,14 @@ static int measure(const struct shape *shape, double seconds)
     return is_right ? 0 : 1;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const struct shape shapes[] = {
         {.name = "cfrac", .n_stacks = 300, .n_alive = 500, .n_events = 16384, .n_streams = 1},
-        {.name = "espresso", .n_stacks = 230000, .n_alive = 50000, .n_events = 4000000, .n_streams = 1},
+        {.name = "espresso",
+         .n_stacks = 230000,
+         .n_alive = 50000,
+         .n_events = 4000000,
+         .n_streams = 1},
         {.name = "threads", .n_stacks = 300, .n_alive = 500, .n_events = 131072, .n_streams = 8},
     };
     const double seconds = argc > 1 ? atof(argv[1]) : 1;

@@ -17,7 +17,8 @@
 /* The agent is linked with -fvisibility=hidden: only what carries AG_EXPORT leaves the object. */
 #define AG_EXPORT __attribute__((visibility("default")))
 
-/* On the declaration of a variable of the agent: it is in this object, so no load of its address from the GOT. */
+/* On the declaration of a variable of the agent: it is in this object, so no load of its address
+ * from the GOT. */
 #define AG_HIDDEN __attribute__((visibility("hidden")))
 
 #define AG_CACHE_LINE 64

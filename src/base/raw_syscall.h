@@ -1,7 +1,8 @@
-/* raw_syscall.h: system calls that touch nothing of the host: no errno, no cancellation point, no interposed symbol.
+/* raw_syscall.h: system calls that touch nothing of the host: no errno, no cancellation point, no
+ * interposed symbol.
  *
- * They return the kernel's own answer: a result, or a negative errno in [-4095, -1]. x86-64; another CPU brings its own
- * file of this name in an arch folder. */
+ * They return the kernel's own answer: a result, or a negative errno in [-4095, -1]. x86-64;
+ * another CPU brings its own file of this name in an arch folder. */
 #ifndef AG_RAW_SYSCALL_H
 #define AG_RAW_SYSCALL_H
 
@@ -23,7 +24,10 @@ AG_FAST long ag_syscall6(long number, long a, long b, long c, long d, long e, lo
 
 AG_FAST long ag_syscall3(long number, long a, long b, long c) {
     long result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c)
+                     : "rcx", "r11", "memory");
     return result;
 }
 

@@ -1,12 +1,15 @@
-/* apply.c: the hot loop of the ledger: one event after the other, at most some ten nanoseconds each.
+/* apply.c: the hot loop of the ledger: one event after the other, at most some ten nanoseconds
+ * each.
  *
- * An event touches three places: the slot of its address in the live table, for an alloc the slot of its (stack, via) in the
- * index, and the sum's own cache line. All three are random in memory that exceeds the first caches, so they are prefetched
- * some events ahead; totals live in registers (struct hot) and are stored only where a slow path may look at them.
+ * An event touches three places: the slot of its address in the live table, for an alloc the slot
+ * of its (stack, via) in the index, and the sum's own cache line. All three are random in memory
+ * that exceeds the first caches, so they are prefetched some events ahead; totals live in registers
+ * (struct hot) and are stored only where a slow path may look at them.
  *
- * The peak with the share of every stack costs O(1) an event. peak_version counts how often the total has left its
- * highest moment. A sum whose version is older has not changed since then, so what it holds live is its share of that
- * moment: whoever changes a sum first takes its share (take_share), and close takes the shares of the untouched.
+ * The peak with the share of every stack costs O(1) an event. peak_version counts how often the
+ * total has left its highest moment. A sum whose version is older has not changed since then, so
+ * what it holds live is its share of that moment: whoever changes a sum first takes its share
+ * (take_share), and close takes the shares of the untouched.
  *
  *     total            1   2   3*  2   3   4*  3        * highest moment so far
  *     peak_version     0   0   0   1   1   1   2        bumped by the first event after it
@@ -24,8 +27,7 @@ struct hot { /* of the ledger and of one stream, for the time of one batch */
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes; /* by the stream */
 };
 
-AG_FAST void load(struct hot *hot, const struct ag_ledger *ledger, const struct ag_stream *stream)
-{
+AG_FAST void load(struct hot *hot, const struct ag_ledger *ledger, const struct ag_stream *stream) {
     hot->tally = ledger->tally;
     hot->allocated_blocks = stream->allocated_blocks;
     hot->allocated_bytes = stream->allocated_bytes;
@@ -33,8 +35,7 @@ AG_FAST void load(struct hot *hot, const struct ag_ledger *ledger, const struct 
     hot->freed_bytes = stream->freed_bytes;
 }
 
-AG_FAST void store(const struct hot *hot, struct ag_ledger *ledger, struct ag_stream *stream)
-{
+AG_FAST void store(const struct hot *hot, struct ag_ledger *ledger, struct ag_stream *stream) {
     ledger->tally = hot->tally;
     stream->allocated_blocks = hot->allocated_blocks;
     stream->allocated_bytes = hot->allocated_bytes;
@@ -42,8 +43,7 @@ AG_FAST void store(const struct hot *hot, struct ag_ledger *ledger, struct ag_st
     stream->freed_bytes = hot->freed_bytes;
 }
 
-AG_FAST void take_share(struct ag_sum *sum, uint64_t peak_version)
-{
+AG_FAST void take_share(struct ag_sum *sum, uint64_t peak_version) {
     if (sum->peak_version != peak_version) {
         sum->peak_version = peak_version;
         sum->peak_blocks = sum->allocated_blocks - sum->freed_blocks;
@@ -51,8 +51,7 @@ AG_FAST void take_share(struct ag_sum *sum, uint64_t peak_version)
     }
 }
 
-AG_FAST void grow_total(struct ag_tally *tally, uint64_t bytes)
-{
+AG_FAST void grow_total(struct ag_tally *tally, uint64_t bytes) {
     tally->in_use_blocks++;
     tally->in_use_bytes += bytes;
     if (tally->in_use_bytes >= tally->peak_bytes) {
@@ -62,8 +61,7 @@ AG_FAST void grow_total(struct ag_tally *tally, uint64_t bytes)
     }
 }
 
-AG_FAST void count_birth(struct ag_sum *sum, struct ag_tally *tally, uint64_t bytes)
-{
+AG_FAST void count_birth(struct ag_sum *sum, struct ag_tally *tally, uint64_t bytes) {
     take_share(sum, tally->peak_version);
     sum->allocated_blocks++;
     sum->allocated_bytes += bytes;
@@ -71,9 +69,8 @@ AG_FAST void count_birth(struct ag_sum *sum, struct ag_tally *tally, uint64_t by
     grow_total(tally, bytes);
 }
 
-AG_FAST void count_death(struct ag_ledger *ledger, struct ag_sum *sum, struct ag_tally *tally, uint64_t bytes,
-                         bool is_temporary)
-{
+AG_FAST void count_death(struct ag_ledger *ledger, struct ag_sum *sum, struct ag_tally *tally,
+                         uint64_t bytes, bool is_temporary) {
     if (tally->at_peak) {
         ag_ledger_leave_peak(ledger, tally);
     }
@@ -85,8 +82,8 @@ AG_FAST void count_death(struct ag_ledger *ledger, struct ag_sum *sum, struct ag
     tally->in_use_bytes -= bytes;
 }
 
-AG_FAST int put(struct ag_live_table *live, uint64_t at, const struct ag_live_block *block, uint64_t time_ns)
-{
+AG_FAST int put(struct ag_live_table *live, uint64_t at, const struct ag_live_block *block,
+                uint64_t time_ns) {
     live->blocks[at] = *block;
     if (live->times_ns) {
         live->times_ns[at] = time_ns;
@@ -95,8 +92,7 @@ AG_FAST int put(struct ag_live_table *live, uint64_t at, const struct ag_live_bl
 }
 
 /* ---- single steps, for the slow paths ---- */
-void ag_ledger_leave_peak(struct ag_ledger *ledger, struct ag_tally *tally)
-{
+void ag_ledger_leave_peak(struct ag_ledger *ledger, struct ag_tally *tally) {
     tally->at_peak = false;
     tally->peak_version++;
     ledger->peak_blocks = tally->in_use_blocks;
@@ -104,26 +100,25 @@ void ag_ledger_leave_peak(struct ag_ledger *ledger, struct ag_tally *tally)
     ledger->peak_rss_bytes = ledger->rss_bytes;
 }
 
-int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns)
-{
+int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns) {
     count_birth(&ledger->sums[block->sum], &ledger->tally, block->size);
     return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block, time_ns);
 }
 
-int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns)
-{
+int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
+                       uint64_t time_ns) {
     return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block, time_ns);
 }
 
-int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint64_t serial, uint64_t time_ns,
-                    struct ag_death *ret_death)
-{
+int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint64_t serial,
+                    uint64_t time_ns, struct ag_death *ret_death) {
     const struct ag_live_block block = ledger->live.blocks[at];
     const bool is_temporary = block.stream == stream && serial - block.serial <= ledger->within;
-    *ret_death = (struct ag_death){.block = block,
-                                   .allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
-                                   .freed_ns = time_ns,
-                                   .is_temporary = is_temporary};
+    *ret_death =
+        (struct ag_death){.block = block,
+                          .allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
+                          .freed_ns = time_ns,
+                          .is_temporary = is_temporary};
     ag_live_table_remove(&ledger->live, at);
     count_death(ledger, &ledger->sums[block.sum], &ledger->tally, block.size, is_temporary);
     if (stream == AG_INDEX_NONE) {
@@ -131,15 +126,15 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint
     }
     ledger->streams[stream].freed_blocks++;
     ledger->streams[stream].freed_bytes += block.size;
-    int r = block.stream == stream ? 0 : ag_ledger_count_pair(ledger, block.stream, stream, block.size);
+    int r =
+        block.stream == stream ? 0 : ag_ledger_count_pair(ledger, block.stream, stream, block.size);
     if (r == 0 && ledger->deaths_are_kept) {
         r = ag_ledger_keep_death(ledger, &ledger->streams[stream], ret_death);
     }
     return r;
 }
 
-int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by)
-{
+int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by) {
     const struct ag_live_block *block = &death->block;
     struct ag_sum *sum = &ledger->sums[block->sum];
     take_share(sum, ledger->tally.peak_version);
@@ -160,12 +155,12 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
             break;
         }
     }
-    return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block, death->allocated_ns);
+    return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block,
+               death->allocated_ns);
 }
 
 /* ---- the events that do not take the fast path ---- */
-static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address)
-{
+static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
     struct ag_stream *stream = &ledger->streams[index];
     if (ag_ledger_cancel_waiting(ledger, index, address)) {
         return 0;
@@ -178,25 +173,28 @@ static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address)
     stream->undo_kind = AG_UNDO_NONE;
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     if (!is_death || ledger->live.blocks[at].address) {
-        return 0; /* nothing to undo, or somebody's alloc came in between: then the block has died of a free to come */
+        return 0; /* nothing to undo, or somebody's alloc came in between: then the block has died
+                     of a free to come */
     }
     ledger->tally.net += (int64_t)death.block.size;
-    ledger->tally.rise = ledger->tally.net > ledger->tally.rise ? ledger->tally.net : ledger->tally.rise;
+    ledger->tally.rise =
+        ledger->tally.net > ledger->tally.rise ? ledger->tally.net : ledger->tally.rise;
     return ag_ledger_restore(ledger, &death, index);
 }
 
-/* A block was allocated where one lives and no other thread can have freed it: its free was lost. */
-static int bury(struct ag_ledger *ledger, uint64_t at)
-{
+/* A block was allocated where one lives and no other thread can have freed it: its free was lost.
+ */
+static int bury(struct ag_ledger *ledger, uint64_t at) {
     struct ag_death death;
     ledger->repair.repairs++;
     ledger->tally.net -= (int64_t)ledger->live.blocks[at].size;
-    ledger->tally.dip = ledger->tally.net < ledger->tally.dip ? ledger->tally.net : ledger->tally.dip;
+    ledger->tally.dip =
+        ledger->tally.net < ledger->tally.dip ? ledger->tally.net : ledger->tally.dip;
     return ag_ledger_death(ledger, at, AG_INDEX_NONE, 0, ledger->tally.now_ns, &death);
 }
 
-static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream, const struct ag_event *event)
-{
+static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
+                        const struct ag_event *event) {
     ledger->ghost_frees++;
     if (event->kind == AG_RECORD_REALLOC_FREE) {
         stream->undo_kind = AG_UNDO_GHOST;
@@ -204,10 +202,10 @@ static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream, cons
     }
 }
 
-/* Anything but an alloc of a dead address or a free of a live one that nobody waits for. Returns 1 where the caller has to
- * take the fast path after all, 0 when done, or negative errno. */
-static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index, const struct ag_event *event)
-{
+/* Anything but an alloc of a dead address or a free of a live one that nobody waits for. Returns 1
+ * where the caller has to take the fast path after all, 0 when done, or negative errno. */
+static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
+                              const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
     switch (event->kind) {
     case AG_RECORD_STAMP:
@@ -245,23 +243,27 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index, const st
 }
 
 /* ---- the loop ---- */
-AG_FAST void prefetch(const struct ag_ledger *ledger, const struct ag_event *event)
-{
+AG_FAST void prefetch(const struct ag_ledger *ledger, const struct ag_event *event) {
     __builtin_prefetch(&ledger->live.blocks[ag_live_table_home(&ledger->live, event->address)], 1);
-    __builtin_prefetch(ag_index_map_home(&ledger->sum_index, event->stack | (uint64_t)event->via << 32));
+    __builtin_prefetch(
+        ag_index_map_home(&ledger->sum_index, event->stack | (uint64_t)event->via << 32));
 }
 
-/* The second step: what the first one has brought names the sum. A wrong guess costs nothing but the line it fetches. */
-AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event)
-{
-    const uint32_t sum_of_block = ledger->live.blocks[ag_live_table_home(&ledger->live, event->address)].sum;
+/* The second step: what the first one has brought names the sum. A wrong guess costs nothing but
+ * the line it fetches. */
+AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
+    const uint32_t sum_of_block =
+        ledger->live.blocks[ag_live_table_home(&ledger->live, event->address)].sum;
     const uint32_t sum_of_stack =
-        ag_index_map_home(&ledger->sum_index, event->stack | (uint64_t)event->via << 32)->value_plus_1 - 1;
-    __builtin_prefetch(&ledger->sums[event->kind == AG_RECORD_ALLOC ? sum_of_stack : sum_of_block], 1);
+        ag_index_map_home(&ledger->sum_index, event->stack | (uint64_t)event->via << 32)
+            ->value_plus_1 -
+        1;
+    __builtin_prefetch(&ledger->sums[event->kind == AG_RECORD_ALLOC ? sum_of_stack : sum_of_block],
+                       1);
 }
 
-AG_FAST int fast_alloc(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at, const struct ag_event *event)
-{
+AG_FAST int fast_alloc(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at,
+                       const struct ag_event *event) {
     const uint32_t sum = ag_ledger_sum(ledger, event->stack, event->via);
     if (AG_UNLIKELY(sum == AG_INDEX_NONE)) {
         return -ENOMEM;
@@ -272,15 +274,19 @@ AG_FAST int fast_alloc(struct ag_ledger *ledger, struct hot *hot, uint32_t index
     count_birth(&ledger->sums[sum], tally, event->size);
     tally->net += (int64_t)event->size;
     tally->rise = tally->net > tally->rise ? tally->net : tally->rise;
-    const struct ag_live_block block = {
-        .address = event->address, .size = event->size, .serial = hot->allocated_blocks, .sum = sum, .stream = index};
+    const struct ag_live_block block = {.address = event->address,
+                                        .size = event->size,
+                                        .serial = hot->allocated_blocks,
+                                        .sum = sum,
+                                        .stream = index};
     return put(&ledger->live, at, &block, tally->now_ns);
 }
 
-AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at, const struct ag_event *event)
-{
+AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at,
+                      const struct ag_event *event) {
     const struct ag_live_block block = ledger->live.blocks[at];
-    const bool is_temporary = block.stream == index && hot->allocated_blocks - block.serial <= ledger->within;
+    const bool is_temporary =
+        block.stream == index && hot->allocated_blocks - block.serial <= ledger->within;
     struct ag_tally *tally = &hot->tally;
     count_death(ledger, &ledger->sums[block.sum], tally, block.size, is_temporary);
     hot->freed_blocks++;
@@ -290,7 +296,8 @@ AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index,
     int r = 0;
     if (AG_UNLIKELY(ledger->deaths_are_kept || event->kind == AG_RECORD_REALLOC_FREE)) {
         const struct ag_death death = {.block = block,
-                                       .allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
+                                       .allocated_ns =
+                                           ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
                                        .freed_ns = tally->now_ns,
                                        .is_temporary = is_temporary};
         struct ag_stream *stream = &ledger->streams[index];
@@ -308,14 +315,13 @@ AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index,
 }
 
 /* A realloc that failed, both halves next to each other: nothing has happened. */
-AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_event *end)
-{
-    return event->kind == AG_RECORD_REALLOC_FREE && event + 1 < end && event[1].kind == AG_RECORD_UNDO_FREE &&
-           event[1].address == event->address;
+AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_event *end) {
+    return event->kind == AG_RECORD_REALLOC_FREE && event + 1 < end &&
+           event[1].kind == AG_RECORD_UNDO_FREE && event[1].address == event->address;
 }
 
-static int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events, size_t count)
-{
+static int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
+                       size_t count) {
     struct ag_stream *stream = &ledger->streams[index];
     const struct ag_event *const end = events + count;
     struct hot hot;
@@ -328,8 +334,8 @@ static int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag
         const bool is_live = ledger->live.blocks[at].address != 0;
         const bool is_alloc = event->kind == AG_RECORD_ALLOC;
         const bool is_free = event->kind == AG_RECORD_FREE || event->kind == AG_RECORD_REALLOC_FREE;
-        if (AG_UNLIKELY(!(is_alloc ? !is_live : is_free && is_live) || ledger->repair.n_waiting > 0 ||
-                        event->address == 0)) {
+        if (AG_UNLIKELY(!(is_alloc ? !is_live : is_free && is_live) ||
+                        ledger->repair.n_waiting > 0 || event->address == 0)) {
             if (is_failed_realloc(event, end)) {
                 event++;
                 continue;
@@ -340,7 +346,8 @@ static int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag
             if (r != 1) {
                 continue;
             }
-            r = is_alloc ? fast_alloc(ledger, &hot, index, ag_live_table_seek(&ledger->live, event->address), event)
+            r = is_alloc ? fast_alloc(ledger, &hot, index,
+                                      ag_live_table_seek(&ledger->live, event->address), event)
                          : fast_free(ledger, &hot, index, at, event);
             continue;
         }
@@ -356,14 +363,13 @@ static int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag
     return r < 0 ? r : 0;
 }
 
-static uint32_t find_or_add_stream(struct ag_ledger *ledger, uint32_t number)
-{
+static uint32_t find_or_add_stream(struct ag_ledger *ledger, uint32_t number) {
     const uint32_t index = ag_index_map_find(&ledger->stream_index, number);
     return index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
 }
 
-int ag_ledger_apply(struct ag_ledger *ledger, uint32_t number, const struct ag_event *events, size_t count)
-{
+int ag_ledger_apply(struct ag_ledger *ledger, uint32_t number, const struct ag_event *events,
+                    size_t count) {
     if (ledger->error || count == 0) {
         return ledger->error;
     }

@@ -7,14 +7,12 @@
 
 enum { INITIAL_BITS = 6 };
 
-void ag_index_map_done(struct ag_index_map *map)
-{
+void ag_index_map_done(struct ag_index_map *map) {
     ag_table_memory_free(map->slots, map->slots ? (map->mask + 1) * sizeof(*map->slots) : 0);
     *map = (struct ag_index_map){0};
 }
 
-static int resize(struct ag_index_map *map, uint32_t bits)
-{
+static int resize(struct ag_index_map *map, uint32_t bits) {
     struct ag_index_slot *slots = ag_table_memory_new(sizeof(*slots) << bits);
     if (!slots) {
         return -ENOMEM;
@@ -35,13 +33,11 @@ static int resize(struct ag_index_map *map, uint32_t bits)
     return 0;
 }
 
-int ag_index_map_init(struct ag_index_map *map)
-{
+int ag_index_map_init(struct ag_index_map *map) {
     return resize(map, INITIAL_BITS);
 }
 
-int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t value)
-{
+int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t value) {
     if ((map->count + 1) * 2 > map->mask) {
         const int r = resize(map, 64 - map->shift + 1);
         if (r < 0) {

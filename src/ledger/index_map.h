@@ -1,8 +1,9 @@
 /* index_map.h: sparse 64-bit keys to dense 32-bit indexes; grows, never forgets a key.
  *
- * Open addressing with linear probing at a load of at most 1/2; one slot is 16 bytes, so a look-up is one cache line.
- * Keys come from outside (stack ids, stream numbers): any value is allowed, memory follows the number of different keys.
- * The hash is not secret: a crafted trace can make probes long, never wrong. */
+ * Open addressing with linear probing at a load of at most 1/2; one slot is 16 bytes, so a look-up
+ * is one cache line. Keys come from outside (stack ids, stream numbers): any value is allowed,
+ * memory follows the number of different keys. The hash is not secret: a crafted trace can make
+ * probes long, never wrong. */
 #ifndef AG_INDEX_MAP_H
 #define AG_INDEX_MAP_H
 
@@ -30,13 +31,12 @@ void ag_index_map_done(struct ag_index_map *map);
 /* KEY must not be in the map. Returns 0 or -ENOMEM. */
 int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t value);
 
-AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map, uint64_t key)
-{
+AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map,
+                                                      uint64_t key) {
     return &map->slots[(key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> map->shift];
 }
 
-AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key)
-{
+AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key) {
     const struct ag_index_slot *slot = ag_index_map_home(map, key);
     while (slot->value_plus_1) {
         if (AG_LIKELY(slot->key == key)) {

@@ -1,4 +1,5 @@
-/* ledger.c: the life of a ledger around its hot loop: streams and windows, the rare records, and the results. */
+/* ledger.c: the life of a ledger around its hot loop: streams and windows, the rare records, and
+ * the results. */
 #include "ledger/ledger_state.h"
 
 #include <errno.h>
@@ -8,13 +9,12 @@
 #include "ledger/table_memory.h"
 
 enum {
-    DEATHS_KEPT = 65536,    /* of one window: beyond, a trace without stamps would keep them all */
+    DEATHS_KEPT = 65536, /* of one window: beyond, a trace without stamps would keep them all */
     RESOLUTION_PERCENT = 99,
 };
 
 /* ---- life ---- */
-struct ag_ledger *ag_ledger_new(void)
-{
+struct ag_ledger *ag_ledger_new(void) {
     struct ag_ledger *ledger = calloc(1, sizeof(*ledger));
     if (!ledger) {
         return NULL;
@@ -22,15 +22,14 @@ struct ag_ledger *ag_ledger_new(void)
     ledger->applying = AG_INDEX_NONE;
     ledger->tally.peak_version = 1; /* a new sum has version 0: it took part in no peak */
     if (ag_live_table_init(&ledger->live) < 0 || ag_index_map_init(&ledger->sum_index) < 0 ||
-        ag_index_map_init(&ledger->stream_index) < 0 || ag_index_map_init(&ledger->pair_index) < 0 ||
-        ag_timeline_init(&ledger->timeline) < 0) {
+        ag_index_map_init(&ledger->stream_index) < 0 ||
+        ag_index_map_init(&ledger->pair_index) < 0 || ag_timeline_init(&ledger->timeline) < 0) {
         return ag_ledger_free(ledger);
     }
     return ledger;
 }
 
-struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger)
-{
+struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     if (!ledger) {
         return NULL;
     }
@@ -57,8 +56,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger)
     return NULL;
 }
 
-static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes)
-{
+static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
     if (count < *capacity) {
         return items;
     }
@@ -69,8 +67,7 @@ static void *grown(void *items, size_t *capacity, size_t count, size_t item_byte
 }
 
 /* Sums are cache lines, which realloc does not know. */
-static int grow_sums(struct ag_ledger *ledger)
-{
+static int grow_sums(struct ag_ledger *ledger) {
     if (ledger->n_sums < ledger->sum_capacity) {
         return 0;
     }
@@ -91,8 +88,7 @@ static int grow_sums(struct ag_ledger *ledger)
     return 0;
 }
 
-uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t via)
-{
+uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t via) {
     const uint32_t sum = (uint32_t)ledger->n_sums;
     if (sum == AG_INDEX_NONE || grow_sums(ledger) < 0 ||
         ag_index_map_insert(&ledger->sum_index, stack | (uint64_t)via << 32, sum) < 0) {
@@ -104,8 +100,7 @@ uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t vi
     return sum;
 }
 
-uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number)
-{
+uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number) {
     const uint32_t index = (uint32_t)ledger->n_streams;
     struct ag_stream *streams =
         grown(ledger->streams, &ledger->stream_capacity, ledger->n_streams, sizeof(*streams));
@@ -122,27 +117,23 @@ uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number)
     return index;
 }
 
-void ag_ledger_expect_streams(struct ag_ledger *ledger)
-{
+void ag_ledger_expect_streams(struct ag_ledger *ledger) {
     ledger->is_concurrent = true;
     ledger->deaths_are_kept = true;
 }
 
-void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within)
-{
+void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within) {
     ledger->within = within;
 }
 
-int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit, void *context)
-{
+int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit, void *context) {
     ledger->visit = visit;
     ledger->visit_context = context;
     ledger->deaths_are_kept = true;
     return ag_live_table_keep_times(&ledger->live);
 }
 
-void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread_id)
-{
+void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread_id) {
     uint32_t index = ag_index_map_find(&ledger->stream_index, number);
     index = index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
     if (index == AG_INDEX_NONE) {
@@ -153,8 +144,8 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread
 }
 
 /* ---- deaths of the open windows ---- */
-static void visit_death(const struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by)
-{
+static void visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
+                        uint32_t freed_by) {
     const struct ag_stack_sum *sum = &ledger->results[death->block.sum];
     const struct ag_block block = {.address = death->block.address,
                                    .size = death->block.size,
@@ -167,16 +158,15 @@ static void visit_death(const struct ag_ledger *ledger, const struct ag_death *d
     ledger->visit(ledger->visit_context, &block);
 }
 
-void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream)
-{
+void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     for (uint32_t i = 0; ledger->visit && i < stream->n_deaths; i++) {
         visit_death(ledger, &stream->deaths[i], stream->number);
     }
     stream->n_deaths = 0;
 }
 
-int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream, const struct ag_death *death)
-{
+int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
+                         const struct ag_death *death) {
     if (stream->n_deaths == DEATHS_KEPT) {
         ag_ledger_flush_deaths(ledger, stream);
     }
@@ -193,8 +183,8 @@ int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream, con
 }
 
 /* ---- pairs of threads ---- */
-static struct ag_thread_pair *find_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by)
-{
+static struct ag_thread_pair *find_pair(struct ag_ledger *ledger, uint32_t allocated_by,
+                                        uint32_t freed_by) {
     struct ag_stream *stream = &ledger->streams[freed_by];
     if (stream->pair_with != allocated_by) {
         const uint64_t key = (uint64_t)allocated_by << 32 | freed_by;
@@ -219,8 +209,8 @@ static struct ag_thread_pair *find_pair(struct ag_ledger *ledger, uint32_t alloc
     return &ledger->pairs[stream->pair];
 }
 
-int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by, uint64_t bytes)
-{
+int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
+                         uint64_t bytes) {
     struct ag_thread_pair *pair = find_pair(ledger, allocated_by, freed_by);
     if (!pair) {
         return -ENOMEM;
@@ -230,8 +220,8 @@ int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32
     return 0;
 }
 
-void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by, uint64_t bytes)
-{
+void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
+                            uint64_t bytes) {
     struct ag_thread_pair *pair = find_pair(ledger, allocated_by, freed_by);
     if (pair) { /* it was counted before: it is there */
         pair->blocks--;
@@ -240,25 +230,23 @@ void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uin
 }
 
 /* ---- time ---- */
-static void observe(struct ag_ledger *ledger)
-{
+static void observe(struct ag_ledger *ledger) {
     ag_timeline_observe(&ledger->timeline, &(struct ag_timeline_point){
                                                .time_ns = ledger->now_ns,
                                                .in_use_bytes = ledger->tally.in_use_bytes,
                                                .in_use_blocks = ledger->tally.in_use_blocks,
-                                               .allocated_bytes = ledger->tally.allocated_bytes - ledger->base.allocated_bytes,
+                                               .allocated_bytes = ledger->tally.allocated_bytes -
+                                                                  ledger->base.allocated_bytes,
                                                .rss_bytes = ledger->rss_bytes,
                                            });
 }
 
-void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns)
-{
+void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns) {
     ledger->now_ns = time_ns > ledger->now_ns ? time_ns : ledger->now_ns;
     observe(ledger);
 }
 
-void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream)
-{
+void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream) {
     struct ag_tally *tally = &ledger->tally;
     ag_order_bounds_window(&ledger->bounds, stream, tally->rise, tally->dip, tally->net);
     tally->rise = tally->dip = tally->net = 0;
@@ -270,9 +258,10 @@ void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream)
 }
 
 /* The window that the stamp at TIME_NS ends, for time_resolution_ns. */
-static void measure_window(struct ag_ledger *ledger, const struct ag_stream *stream, uint64_t time_ns)
-{
-    const uint64_t events = stream->allocated_blocks - stream->window_serial + stream->freed_blocks - stream->window_freed;
+static void measure_window(struct ag_ledger *ledger, const struct ag_stream *stream,
+                           uint64_t time_ns) {
+    const uint64_t events = stream->allocated_blocks - stream->window_serial +
+                            stream->freed_blocks - stream->window_freed;
     if (!stream->has_window || time_ns <= stream->window_ns) {
         return;
     }
@@ -284,8 +273,7 @@ static void measure_window(struct ag_ledger *ledger, const struct ag_stream *str
     }
 }
 
-int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t time_ns)
-{
+int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t time_ns) {
     struct ag_stream *stream = &ledger->streams[index];
     struct ag_tally *tally = &ledger->tally;
     if (!ledger->is_at_start || tally->rise || tally->dip || tally->net) {
@@ -311,36 +299,32 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     return ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
 }
 
-void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes)
-{
+void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes) {
     ledger->rss_bytes = rss_bytes;
-    ledger->rss_peak_bytes = rss_bytes > ledger->rss_peak_bytes ? rss_bytes : ledger->rss_peak_bytes;
+    ledger->rss_peak_bytes =
+        rss_bytes > ledger->rss_peak_bytes ? rss_bytes : ledger->rss_peak_bytes;
     ag_ledger_reach(ledger, time_ns);
 }
 
 /* ---- heaps ---- */
-void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via, uint32_t heap)
-{
+void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via, uint32_t heap) {
     if (via < AG_VIAS) {
         ledger->via_heap[via] = heap;
     }
 }
 
-void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes)
-{
+void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes) {
     if (ag_mapped_ranges_set(&ledger->mapped, heap, address, bytes) < 0) {
         ledger->error = -ENOMEM;
     }
 }
 
-void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
-{
+void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes) {
     ag_ledger_map(ledger, AG_HEAP_UNMAPPED, address, bytes);
 }
 
 /* ---- a reader's time window ---- */
-int ag_ledger_restart(struct ag_ledger *ledger)
-{
+int ag_ledger_restart(struct ag_ledger *ledger) {
     ledger->sum_bases = malloc((ledger->n_sums + 1) * sizeof(*ledger->sum_bases));
     if (!ledger->sum_bases) {
         return ledger->error = -ENOMEM;
@@ -380,8 +364,7 @@ int ag_ledger_restart(struct ag_ledger *ledger)
 }
 
 /* ---- results ---- */
-static void take_all_shares(struct ag_ledger *ledger)
-{
+static void take_all_shares(struct ag_ledger *ledger) {
     if (ledger->tally.at_peak) {
         ag_ledger_leave_peak(ledger, &ledger->tally);
     }
@@ -396,13 +379,11 @@ static void take_all_shares(struct ag_ledger *ledger)
 }
 
 /* since(now, then): what came between; 0 where a free was taken back across the border. */
-static uint64_t since(uint64_t now, uint64_t then)
-{
+static uint64_t since(uint64_t now, uint64_t then) {
     return now > then ? now - then : 0;
 }
 
-static int settle_sums(struct ag_ledger *ledger)
-{
+static int settle_sums(struct ag_ledger *ledger) {
     ledger->live_results = malloc((ledger->n_sums + 1) * sizeof(*ledger->live_results));
     if (!ledger->live_results) {
         return -ENOMEM;
@@ -410,7 +391,8 @@ static int settle_sums(struct ag_ledger *ledger)
     struct ag_summary *all = &ledger->summary;
     for (size_t i = 0; i < ledger->n_sums; i++) {
         const struct ag_sum *sum = &ledger->sums[i];
-        const struct ag_sum_base base = i < ledger->n_sum_bases ? ledger->sum_bases[i] : (struct ag_sum_base){0};
+        const struct ag_sum_base base =
+            i < ledger->n_sum_bases ? ledger->sum_bases[i] : (struct ag_sum_base){0};
         struct ag_stack_sum *result = &ledger->results[i];
         result->allocated_blocks = since(sum->allocated_blocks, base.allocated_blocks);
         result->allocated_bytes = since(sum->allocated_bytes, base.allocated_bytes);
@@ -419,8 +401,9 @@ static int settle_sums(struct ag_ledger *ledger)
         result->temporary_blocks = since(sum->temporary_blocks, base.temporary_blocks);
         result->peak_blocks = sum->peak_blocks;
         result->peak_bytes = sum->peak_bytes;
-        ledger->live_results[i] = (struct ag_live_sum){.blocks = sum->allocated_blocks - sum->freed_blocks,
-                                                       .bytes = sum->allocated_bytes - sum->freed_bytes};
+        ledger->live_results[i] =
+            (struct ag_live_sum){.blocks = sum->allocated_blocks - sum->freed_blocks,
+                                 .bytes = sum->allocated_bytes - sum->freed_bytes};
         all->allocated_blocks += result->allocated_blocks;
         all->allocated_bytes += result->allocated_bytes;
         all->freed_blocks += result->freed_blocks;
@@ -430,21 +413,20 @@ static int settle_sums(struct ag_ledger *ledger)
     return 0;
 }
 
-static int settle_threads(struct ag_ledger *ledger)
-{
+static int settle_threads(struct ag_ledger *ledger) {
     ledger->thread_results = malloc((ledger->n_streams + 1) * sizeof(*ledger->thread_results));
     if (!ledger->thread_results) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < ledger->n_streams; i++) {
         const struct ag_stream *stream = &ledger->streams[i];
-        ledger->thread_results[i] =
-            (struct ag_thread_sum){.stream = stream->number,
-                                   .thread_id = stream->thread_id,
-                                   .allocated_blocks = since(stream->allocated_blocks, stream->base.allocated_blocks),
-                                   .allocated_bytes = since(stream->allocated_bytes, stream->base.allocated_bytes),
-                                   .freed_blocks = since(stream->freed_blocks, stream->base.freed_blocks),
-                                   .freed_bytes = since(stream->freed_bytes, stream->base.freed_bytes)};
+        ledger->thread_results[i] = (struct ag_thread_sum){
+            .stream = stream->number,
+            .thread_id = stream->thread_id,
+            .allocated_blocks = since(stream->allocated_blocks, stream->base.allocated_blocks),
+            .allocated_bytes = since(stream->allocated_bytes, stream->base.allocated_bytes),
+            .freed_blocks = since(stream->freed_blocks, stream->base.freed_blocks),
+            .freed_bytes = since(stream->freed_bytes, stream->base.freed_bytes)};
     }
     size_t kept = 0;
     for (size_t i = 0; i < ledger->n_pairs; i++) {
@@ -456,8 +438,8 @@ static int settle_threads(struct ag_ledger *ledger)
     return 0;
 }
 
-static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index_map *index, size_t *capacity, uint32_t heap)
-{
+static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index_map *index,
+                                       size_t *capacity, uint32_t heap) {
     uint32_t at = ag_index_map_find(index, heap);
     if (at == AG_INDEX_NONE) {
         struct ag_heap_sum *heaps =
@@ -475,12 +457,12 @@ static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index
     return &ledger->heap_results[at];
 }
 
-static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index)
-{
+static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
     size_t capacity = 0;
     for (size_t i = 0; i < ledger->n_sums; i++) {
         const struct ag_stack_sum *sum = &ledger->results[i];
-        struct ag_heap_sum *heap = heap_result(ledger, index, &capacity, ledger->via_heap[sum->via]);
+        struct ag_heap_sum *heap =
+            heap_result(ledger, index, &capacity, ledger->via_heap[sum->via]);
         if (!heap) {
             return -ENOMEM;
         }
@@ -502,8 +484,7 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index)
 }
 
 /* Heaps cost nothing while events are applied: they are sums of the sums of their vias. */
-static int settle_heaps(struct ag_ledger *ledger)
-{
+static int settle_heaps(struct ag_ledger *ledger) {
     struct ag_index_map index = {0};
     int r = ag_mapped_ranges_settle(&ledger->mapped);
     r = r < 0 ? r : ag_index_map_init(&index);
@@ -512,8 +493,7 @@ static int settle_heaps(struct ag_ledger *ledger)
     return r;
 }
 
-static uint64_t time_resolution_ns(const struct ag_ledger *ledger)
-{
+static uint64_t time_resolution_ns(const struct ag_ledger *ledger) {
     uint64_t all = 0, covered = 0;
     for (size_t i = 0; i < AG_ARRAY_SIZE(ledger->windows); i++) {
         all += ledger->windows[i];
@@ -527,8 +507,7 @@ static uint64_t time_resolution_ns(const struct ag_ledger *ledger)
     return 0;
 }
 
-static void settle_summary(struct ag_ledger *ledger)
-{
+static void settle_summary(struct ag_ledger *ledger) {
     const struct ag_tally *tally = &ledger->tally;
     const int64_t peak = (int64_t)tally->peak_bytes;
     struct ag_summary *all = &ledger->summary;
@@ -539,8 +518,10 @@ static void settle_summary(struct ag_ledger *ledger)
     all->peak_blocks = ledger->peak_blocks;
     all->peak_bytes = tally->peak_bytes;
     all->peak_time_ns = tally->peak_time_ns;
-    all->peak_low_bytes = (uint64_t)(ledger->bounds.peak_low < peak ? ledger->bounds.peak_low : peak);
-    all->peak_high_bytes = (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
+    all->peak_low_bytes =
+        (uint64_t)(ledger->bounds.peak_low < peak ? ledger->bounds.peak_low : peak);
+    all->peak_high_bytes =
+        (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
     all->ghost_frees = since(ledger->ghost_frees, ledger->base.ghost_frees);
     all->threads = ledger->n_streams;
     all->order_repairs = since(ledger->repair.repairs, ledger->base.order_repairs);
@@ -548,37 +529,36 @@ static void settle_summary(struct ag_ledger *ledger)
     all->events = since(ledger->events, ledger->base.events);
 }
 
-static void visit_open_blocks(const struct ag_ledger *ledger)
-{
+static void visit_open_blocks(const struct ag_ledger *ledger) {
     for (uint64_t at = 0; at <= ledger->live.mask; at++) {
         if (ledger->live.blocks[at].address) {
-            const struct ag_death open = {
-                .block = ledger->live.blocks[at], .allocated_ns = ledger->live.times_ns[at], .freed_ns = UINT64_MAX};
+            const struct ag_death open = {.block = ledger->live.blocks[at],
+                                          .allocated_ns = ledger->live.times_ns[at],
+                                          .freed_ns = UINT64_MAX};
             visit_death(ledger, &open, AG_INDEX_NONE);
         }
     }
 }
 
 /* The curve's two moments that must not be missing. */
-static void keep_peak_and_end(struct ag_ledger *ledger)
-{
+static void keep_peak_and_end(struct ag_ledger *ledger) {
     const struct ag_timeline_point peak = {.time_ns = ledger->tally.peak_time_ns,
                                            .in_use_bytes = ledger->tally.peak_bytes,
                                            .in_use_blocks = ledger->peak_blocks,
-                                           .allocated_bytes =
-                                               ledger->peak_allocated_bytes - ledger->base.allocated_bytes,
+                                           .allocated_bytes = ledger->peak_allocated_bytes -
+                                                              ledger->base.allocated_bytes,
                                            .rss_bytes = ledger->peak_rss_bytes};
     const struct ag_timeline_point end = {.time_ns = ledger->now_ns,
                                           .in_use_bytes = ledger->tally.in_use_bytes,
                                           .in_use_blocks = ledger->tally.in_use_blocks,
-                                          .allocated_bytes = ledger->tally.allocated_bytes - ledger->base.allocated_bytes,
+                                          .allocated_bytes = ledger->tally.allocated_bytes -
+                                                             ledger->base.allocated_bytes,
                                           .rss_bytes = ledger->rss_bytes};
     ag_timeline_keep(&ledger->timeline, &peak);
     ag_timeline_keep(&ledger->timeline, &end);
 }
 
-int ag_ledger_close(struct ag_ledger *ledger)
-{
+int ag_ledger_close(struct ag_ledger *ledger) {
     for (size_t i = 0; i < ledger->n_streams; i++) {
         ag_ledger_end_waiting(ledger, &ledger->streams[i], UINT64_MAX);
     }
@@ -602,43 +582,39 @@ int ag_ledger_close(struct ag_ledger *ledger)
     return ledger->error = r;
 }
 
-const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger)
-{
+const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger) {
     return &ledger->summary;
 }
 
-size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums)
-{
+size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums) {
     *ret_sums = ledger->results;
     return ledger->n_sums;
 }
 
-size_t ag_ledger_live_sums(const struct ag_ledger *ledger, const struct ag_live_sum **ret_sums)
-{
+size_t ag_ledger_live_sums(const struct ag_ledger *ledger, const struct ag_live_sum **ret_sums) {
     *ret_sums = ledger->live_results;
     return ledger->n_sums;
 }
 
-size_t ag_ledger_timeline(const struct ag_ledger *ledger, const struct ag_timeline_point **ret_points)
-{
+size_t ag_ledger_timeline(const struct ag_ledger *ledger,
+                          const struct ag_timeline_point **ret_points) {
     *ret_points = ledger->timeline.points;
     return ledger->timeline.count;
 }
 
-size_t ag_ledger_thread_sums(const struct ag_ledger *ledger, const struct ag_thread_sum **ret_sums)
-{
+size_t ag_ledger_thread_sums(const struct ag_ledger *ledger,
+                             const struct ag_thread_sum **ret_sums) {
     *ret_sums = ledger->thread_results;
     return ledger->n_streams;
 }
 
-size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger, const struct ag_thread_pair **ret_pairs)
-{
+size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
+                              const struct ag_thread_pair **ret_pairs) {
     *ret_pairs = ledger->pairs;
     return ledger->n_pairs;
 }
 
-size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums)
-{
+size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums) {
     *ret_sums = ledger->heap_results;
     return ledger->n_heap_results;
 }

@@ -1,14 +1,17 @@
 /* ledger.h: the live blocks of a process and what each stack did, from a stream of events.
  *
- * Used twice on the same events: by the collector as they come (its result is the index of the trace) and by the model when
- * a reader asks for a part of them (a time window, a thread, another --within). So both agree by construction.
+ * Used twice on the same events: by the collector as they come (its result is the index of the
+ * trace) and by the model when a reader asks for a part of them (a time window, a thread, another
+ * --within). So both agree by construction.
  *
- * Feed a single stream as it comes, several streams through merge.h. Exactness: counts do not depend on the order between
- * threads. Where two threads raced for an address the order is put right by alternation: a second alloc of a live address
- * waits for the free that must be on its way; a free of an unknown address waits for an alloc whose window overlaps, else
- * it is a ghost (order_repair.c). Repairs are counted.
+ * Feed a single stream as it comes, several streams through merge.h. Exactness: counts do not
+ * depend on the order between threads. Where two threads raced for an address the order is put
+ * right by alternation: a second alloc of a live address waits for the free that must be on its
+ * way; a free of an unknown address waits for an alloc whose window overlaps, else it is a ghost
+ * (order_repair.c). Repairs are counted.
  *
- * Threads: one ledger, one thread. Memory: 32 bytes a live block at a load of 3/8 to 3/4, about 200 bytes a stack. */
+ * Threads: one ledger, one thread. Memory: 32 bytes a live block at a load of 3/8 to 3/4, about 200
+ * bytes a stack. */
 #ifndef AG_LEDGER_H
 #define AG_LEDGER_H
 
@@ -18,46 +21,59 @@ struct ag_ledger;
 struct ag_ledger *ag_ledger_new(void);
 struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger);
 
-/* Applies events of one stream, in order; stamps among them set the time. Returns 0 or -ENOMEM (sticky). */
-int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *events, size_t count);
-/* Several streams will be applied, window by window (ag_merge says it by itself): an event whose partner is missing waits
- * for it instead of being a ghost. Before the first event that could be out of order. */
+/* Applies events of one stream, in order; stamps among them set the time. Returns 0 or -ENOMEM
+ * (sticky). */
+int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *events,
+                    size_t count);
+/* Several streams will be applied, window by window (ag_merge says it by itself): an event whose
+ * partner is missing waits for it instead of being a ghost. Before the first event that could be
+ * out of order. */
 void ag_ledger_expect_streams(struct ag_ledger *ledger);
 void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within); /* default 0 */
-void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream, uint32_t thread_id); /* for the results */
-void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via, uint32_t heap); /* which heap a via belongs to */
+void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
+                      uint32_t thread_id); /* for the results */
+void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
+                        uint32_t heap); /* which heap a via belongs to */
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
 void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes);
 void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes);
 /* The recording went on until TIME_NS, with or without events. */
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns);
-/* A reader's time window begins: results count from here on, the peak and the timeline are those inside of it. What is in
- * use stays in use, and its deaths count. At most once. 0 or -ENOMEM (sticky). */
+/* A reader's time window begins: results count from here on, the peak and the timeline are those
+ * inside of it. What is in use stays in use, and its deaths count. At most once. 0 or -ENOMEM
+ * (sticky). */
 int ag_ledger_restart(struct ag_ledger *ledger);
 
-/* Ends the books: pending frees become ghosts, shares at the peak are settled. Then the results may be read. */
+/* Ends the books: pending frees become ghosts, shares at the peak are settled. Then the results may
+ * be read. */
 int ag_ledger_close(struct ag_ledger *ledger);
-/* unique_stacks, truncated_stacks and incomplete_stacks are the caller's to fill in. time_resolution_ns: 99 % of the events
- * stand between two stamps of their stream that are no further apart. */
+/* unique_stacks, truncated_stacks and incomplete_stacks are the caller's to fill in.
+ * time_resolution_ns: 99 % of the events stand between two stamps of their stream that are no
+ * further apart. */
 const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger);
 size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums);
 struct ag_live_sum { /* in use at the end; allocated - freed, but in a time window */
     uint64_t blocks, bytes;
 };
-size_t ag_ledger_live_sums(const struct ag_ledger *ledger, const struct ag_live_sum **ret_sums); /* beside the stack sums */
-size_t ag_ledger_timeline(const struct ag_ledger *ledger, const struct ag_timeline_point **ret_points); /* <= 4096 */
+size_t ag_ledger_live_sums(const struct ag_ledger *ledger,
+                           const struct ag_live_sum **ret_sums); /* beside the stack sums */
+size_t ag_ledger_timeline(const struct ag_ledger *ledger,
+                          const struct ag_timeline_point **ret_points); /* <= 4096 */
 size_t ag_ledger_thread_sums(const struct ag_ledger *ledger, const struct ag_thread_sum **ret_sums);
-size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger, const struct ag_thread_pair **ret_pairs); /* two threads */
+size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
+                              const struct ag_thread_pair **ret_pairs); /* two threads */
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 
-/* Where a caller wants more than sums (blocks, lifetimes): called for each death when its window is over (until then a
- * failed realloc can take it back), and in close for each open block. freed_by UINT32_MAX: its free was lost. */
+/* Where a caller wants more than sums (blocks, lifetimes): called for each death when its window is
+ * over (until then a failed realloc can take it back), and in close for each open block. freed_by
+ * UINT32_MAX: its free was lost. */
 struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: open */
     uint32_t stack, allocated_by, freed_by;
     uint8_t via;
 };
 typedef void ag_block_visit(void *context, const struct ag_block *block);
-int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit, void *context); /* before the first event */
+int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit,
+                       void *context); /* before the first event */
 
 #endif

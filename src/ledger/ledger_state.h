@@ -21,7 +21,7 @@ enum { AG_VIAS = 256 };
 struct ag_sum { /* what one (stack, via) did; one cache line, written at each of its events */
     AG_CACHE_ALIGNED uint64_t allocated_blocks;
     uint64_t allocated_bytes, freed_blocks, freed_bytes; /* live = allocated - freed */
-    uint64_t peak_blocks, peak_bytes;                    /* live at the peak numbered peak_version */
+    uint64_t peak_blocks, peak_bytes; /* live at the peak numbered peak_version */
     uint64_t temporary_blocks;
     uint64_t peak_version;
 };
@@ -40,10 +40,12 @@ struct ag_death { /* enough to take a free back */
 struct ag_stream {
     uint32_t number, thread_id;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
-    uint64_t window_ns;     /* the stamp before its newest events */
-    uint64_t window_serial, window_freed; /* allocated_blocks and freed_blocks when the window began */
+    uint64_t window_ns; /* the stamp before its newest events */
+    uint64_t window_serial,
+        window_freed; /* allocated_blocks and freed_blocks when the window began */
     bool has_window;
-    struct ag_death *deaths; /* of the window, kept where they may be asked for: see ledger.deaths_are_kept */
+    struct ag_death
+        *deaths; /* of the window, kept where they may be asked for: see ledger.deaths_are_kept */
     uint32_t n_deaths, death_capacity;
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
     uint32_t pair_with, pair;             /* the last pair used, a cache of the look-up */
@@ -56,7 +58,7 @@ struct ag_waiting { /* order_repair.c */
     uint64_t address, size, time_ns, serial, deadline_ns;
     uint32_t stream, sum;
     uint32_t next_of_address, next_of_expiry; /* index + 1; 0: none */
-    uint8_t kind;                             /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, waits to be recycled */
+    uint8_t kind; /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, waits to be recycled */
 };
 struct ag_repair {
     struct ag_waiting *pool; /* index 0 is never used */
@@ -73,7 +75,8 @@ struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
     uint64_t peak_version; /* bumped when the total leaves its highest moment */
     uint64_t now_ns;       /* the stamp before the event */
     bool at_peak;          /* the total stands at its highest moment: nothing has happened since */
-    int64_t net, rise, dip; /* of the bytes in use by the stream's own events, since the window began */
+    int64_t net, rise,
+        dip; /* of the bytes in use by the stream's own events, since the window began */
 };
 
 struct ag_ledger {
@@ -96,14 +99,17 @@ struct ag_ledger {
     uint64_t n_deaths;
     struct ag_repair repair;
     struct ag_order_bounds bounds;
-    int64_t late_plus, late_minus; /* late events of the stream that is being applied: told to bounds after its window */
+    int64_t late_plus, late_minus; /* late events of the stream that is being applied: told to
+                                      bounds after its window */
 
-    uint64_t now_ns;       /* newest stamp of all */
-    uint64_t peak_blocks, peak_allocated_bytes, peak_rss_bytes; /* taken when the total leaves its highest moment */
+    uint64_t now_ns; /* newest stamp of all */
+    uint64_t peak_blocks, peak_allocated_bytes,
+        peak_rss_bytes; /* taken when the total leaves its highest moment */
     uint64_t rss_bytes, rss_peak_bytes;
     uint64_t events, ghost_frees;
     struct ag_timeline timeline;
-    uint64_t windows[64], window_longest_ns[64]; /* events in windows of [2^i, 2^(i+1)) ns, and the longest of those */
+    uint64_t windows[64], window_longest_ns[64]; /* events in windows of [2^i, 2^(i+1)) ns, and the
+                                                    longest of those */
 
     struct ag_thread_pair *pairs;
     size_t n_pairs, pair_capacity;
@@ -112,7 +118,8 @@ struct ag_ledger {
     uint32_t via_heap[AG_VIAS];
     struct ag_mapped_ranges mapped;
 
-    struct ag_sum_base *sum_bases; /* where the reader's time window began inside the trace, else NULL */
+    struct ag_sum_base
+        *sum_bases; /* where the reader's time window began inside the trace, else NULL */
     size_t n_sum_bases;
     struct ag_summary base; /* what the results are counted from; zero but in a time window */
 
@@ -128,10 +135,10 @@ struct ag_ledger {
 };
 
 /* ---- ledger.c ---- */
-uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number);          /* adds a stream */
-uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t via); /* adds a sum; AG_INDEX_NONE: no memory */
-AG_FAST uint32_t ag_ledger_sum(struct ag_ledger *ledger, uint32_t stack, uint8_t via)
-{
+uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number); /* adds a stream */
+uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack,
+                            uint8_t via); /* adds a sum; AG_INDEX_NONE: no memory */
+AG_FAST uint32_t ag_ledger_sum(struct ag_ledger *ledger, uint32_t stack, uint8_t via) {
     const uint32_t sum = ag_index_map_find(&ledger->sum_index, stack | (uint64_t)via << 32);
     return AG_LIKELY(sum != AG_INDEX_NONE) ? sum : ag_ledger_sum_slow(ledger, stack, via);
 }
@@ -140,30 +147,37 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t t
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
 void ag_ledger_leave_peak(struct ag_ledger *ledger, struct ag_tally *tally);
-int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream, const struct ag_death *death);
-int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by, uint64_t bytes);
-void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by, uint64_t bytes);
+int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
+                         const struct ag_death *death);
+int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
+                         uint64_t bytes);
+void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
+                            uint64_t bytes);
 
 /* ---- single steps, the way the slow paths take them (apply.c) ---- */
 /* Puts a block into the books and the live table; its address must be dead. */
 int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns);
-/* The live block in slot AT dies by STREAM, which had allocated SERIAL blocks by then; AG_INDEX_NONE: by nobody we saw. */
-int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint64_t serial, uint64_t time_ns,
-                    struct ag_death *ret_death);
+/* The live block in slot AT dies by STREAM, which had allocated SERIAL blocks by then;
+ * AG_INDEX_NONE: by nobody we saw. */
+int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint64_t serial,
+                    uint64_t time_ns, struct ag_death *ret_death);
 /* Takes a death back: the block lives on. Its address must be dead. */
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by);
 
 /* Puts a block into the table alone, where it was set aside from. */
-int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns);
+int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
+                       uint64_t time_ns);
 
 /* ---- order_repair.c ---- */
 void ag_repair_done(struct ag_repair *repair);
 /* An event that does not fit, or whose address has waiting events. Applies what can be applied. */
 int ag_ledger_defer(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *event);
-/* The realloc_free of ADDRESS that STREAM has just undone: true when it was still waiting, and is gone now. */
+/* The realloc_free of ADDRESS that STREAM has just undone: true when it was still waiting, and is
+ * gone now. */
 bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address);
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
-void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t deadline_ns); /* its window ended */
+void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
+                           uint64_t deadline_ns); /* its window ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
 
 #endif

@@ -9,8 +9,7 @@
 
 enum { INITIAL_BITS = 10 };
 
-static int allocate(struct ag_live_table *table, uint32_t bits, bool with_times)
-{
+static int allocate(struct ag_live_table *table, uint32_t bits, bool with_times) {
     const size_t slots = (size_t)1 << bits;
     struct ag_live_block *blocks = ag_table_memory_new(slots * sizeof(*blocks));
     uint64_t *times_ns = with_times ? malloc(slots * sizeof(*times_ns)) : NULL;
@@ -19,33 +18,33 @@ static int allocate(struct ag_live_table *table, uint32_t bits, bool with_times)
         free(times_ns);
         return -ENOMEM;
     }
-    *table = (struct ag_live_table){
-        .blocks = blocks, .times_ns = times_ns, .mask = slots - 1, .shift = 64 - bits, .limit = slots / 4 * 3};
+    *table = (struct ag_live_table){.blocks = blocks,
+                                    .times_ns = times_ns,
+                                    .mask = slots - 1,
+                                    .shift = 64 - bits,
+                                    .limit = slots / 4 * 3};
     return 0;
 }
 
-int ag_live_table_init(struct ag_live_table *table)
-{
+int ag_live_table_init(struct ag_live_table *table) {
     return allocate(table, INITIAL_BITS, /* with_times= */ false);
 }
 
-void ag_live_table_done(struct ag_live_table *table)
-{
-    ag_table_memory_free(table->blocks, table->blocks ? (table->mask + 1) * sizeof(*table->blocks) : 0);
+void ag_live_table_done(struct ag_live_table *table) {
+    ag_table_memory_free(table->blocks,
+                         table->blocks ? (table->mask + 1) * sizeof(*table->blocks) : 0);
     free(table->times_ns);
     *table = (struct ag_live_table){0};
 }
 
-int ag_live_table_keep_times(struct ag_live_table *table)
-{
+int ag_live_table_keep_times(struct ag_live_table *table) {
     if (!table->times_ns) {
         table->times_ns = malloc((table->mask + 1) * sizeof(*table->times_ns));
     }
     return table->times_ns ? 0 : -ENOMEM;
 }
 
-int ag_live_table_grow(struct ag_live_table *table)
-{
+int ag_live_table_grow(struct ag_live_table *table) {
     struct ag_live_table grown;
     const int r = allocate(&grown, 64 - table->shift + 1, table->times_ns != NULL);
     if (r < 0) {

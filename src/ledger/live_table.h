@@ -1,8 +1,9 @@
 /* live_table.h: address -> live block; what the ledger touches at every event.
  *
- * Open addressing, linear probing, 32 bytes a slot (two in a cache line, none across two), at most 3/4 full. A removal
- * shifts the blocks behind it back, so there are no tombstones and a long trace never slows down. The home slot is the
- * high bits of a product, so growing keeps the order of slots: the old table is read and the new one written in sequence.
+ * Open addressing, linear probing, 32 bytes a slot (two in a cache line, none across two), at most
+ * 3/4 full. A removal shifts the blocks behind it back, so there are no tombstones and a long trace
+ * never slows down. The home slot is the high bits of a product, so growing keeps the order of
+ * slots: the old table is read and the new one written in sequence.
  *
  * Address 0 means empty: no block has it. */
 #ifndef AG_LIVE_TABLE_H
@@ -24,7 +25,8 @@ _Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");
 
 struct ag_live_table {
     struct ag_live_block *blocks;
-    uint64_t *times_ns; /* when each block was allocated, kept beside it only where somebody asks; or NULL */
+    uint64_t *times_ns; /* when each block was allocated, kept beside it only where somebody asks;
+                           or NULL */
     uint64_t mask;
     uint32_t shift;
     size_t count, limit; /* count <= limit = 3/4 of the slots, except inside ag_live_table_insert */
@@ -35,14 +37,12 @@ void ag_live_table_done(struct ag_live_table *table);
 int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
 int ag_live_table_grow(struct ag_live_table *table);       /* doubles; 0 or -ENOMEM */
 
-AG_FAST uint64_t ag_live_table_home(const struct ag_live_table *table, uint64_t address)
-{
+AG_FAST uint64_t ag_live_table_home(const struct ag_live_table *table, uint64_t address) {
     return address * UINT64_C(0x9e3779b97f4a7c15) >> table->shift;
 }
 
 /* The slot of ADDRESS, or the empty slot where it belongs. */
-AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t address)
-{
+AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t address) {
     uint64_t at = ag_live_table_home(table, address);
     while (table->blocks[at].address != address && table->blocks[at].address != 0) {
         at = (at + 1) & table->mask;
@@ -51,10 +51,10 @@ AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t 
 }
 
 /* Empties slot AT and moves back what was displaced over it. */
-AG_FAST void ag_live_table_remove(struct ag_live_table *table, uint64_t at)
-{
+AG_FAST void ag_live_table_remove(struct ag_live_table *table, uint64_t at) {
     uint64_t hole = at;
-    for (uint64_t next = (at + 1) & table->mask; table->blocks[next].address; next = (next + 1) & table->mask) {
+    for (uint64_t next = (at + 1) & table->mask; table->blocks[next].address;
+         next = (next + 1) & table->mask) {
         const uint64_t home = ag_live_table_home(table, table->blocks[next].address);
         if (((next - home) & table->mask) >= ((next - hole) & table->mask)) {
             table->blocks[hole] = table->blocks[next];

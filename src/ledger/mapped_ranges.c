@@ -1,5 +1,6 @@
-/* mapped_ranges.c: settling is one sweep over the sorted ends of all logged operations. Between two neighbouring ends the
- * newest of the operations that cover the place decides; a heap ordered by age, cleaned lazily, has it on top. */
+/* mapped_ranges.c: settling is one sweep over the sorted ends of all logged operations. Between two
+ * neighbouring ends the newest of the operations that cover the place decides; a heap ordered by
+ * age, cleaned lazily, has it on top. */
 #include "ledger/mapped_ranges.h"
 
 #include <errno.h>
@@ -19,20 +20,17 @@ struct sweep {
     size_t count;
 };
 
-void ag_mapped_ranges_done(struct ag_mapped_ranges *ranges)
-{
+void ag_mapped_ranges_done(struct ag_mapped_ranges *ranges) {
     free(ranges->log);
     *ranges = (struct ag_mapped_ranges){0};
 }
 
-static int by_low(const void *a, const void *b)
-{
+static int by_low(const void *a, const void *b) {
     const struct edge *left = a, *right = b;
     return (left->address > right->address) - (left->address < right->address);
 }
 
-static void push(struct sweep *sweep, uint32_t operation)
-{
+static void push(struct sweep *sweep, uint32_t operation) {
     size_t at = sweep->count++;
     for (; at > 0 && sweep->newest[(at - 1) / 2] < operation; at = (at - 1) / 2) {
         sweep->newest[at] = sweep->newest[(at - 1) / 2];
@@ -40,8 +38,7 @@ static void push(struct sweep *sweep, uint32_t operation)
     sweep->newest[at] = operation;
 }
 
-static void pop(struct sweep *sweep)
-{
+static void pop(struct sweep *sweep) {
     const uint32_t last = sweep->newest[--sweep->count];
     size_t at = 0;
     for (size_t child = 1; child < sweep->count; child = 2 * at + 1) {
@@ -56,16 +53,15 @@ static void pop(struct sweep *sweep)
 }
 
 /* Who covers the place at ADDRESS; operations that ended at or before it leave the heap. */
-static const struct ag_mapped_range *owner(struct sweep *sweep, uint64_t address)
-{
+static const struct ag_mapped_range *owner(struct sweep *sweep, uint64_t address) {
     while (sweep->count > 0 && sweep->log[sweep->newest[0]].high <= address) {
         pop(sweep);
     }
     return sweep->count > 0 ? &sweep->log[sweep->newest[0]] : NULL;
 }
 
-static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, uint64_t low, uint64_t high)
-{
+static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, uint64_t low,
+                 uint64_t high) {
     struct ag_mapped_range *last = *count > 0 ? &result[*count - 1] : NULL;
     if (last && last->high == low && last->heap == heap) {
         last->high = high;
@@ -74,9 +70,10 @@ static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, u
     }
 }
 
-/* Walks the begins in order; between one begin and the next the owners give way to older ones as they end. */
-static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_t n, struct ag_mapped_range *result)
-{
+/* Walks the begins in order; between one begin and the next the owners give way to older ones as
+ * they end. */
+static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_t n,
+                           struct ag_mapped_range *result) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         push(sweep, begins[i].operation);
@@ -94,8 +91,7 @@ static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_
     return count;
 }
 
-int ag_mapped_ranges_settle(struct ag_mapped_ranges *ranges)
-{
+int ag_mapped_ranges_settle(struct ag_mapped_ranges *ranges) {
     const size_t n = ranges->count;
     if (n == 0) {
         return 0;
@@ -121,14 +117,15 @@ int ag_mapped_ranges_settle(struct ag_mapped_ranges *ranges)
     return is_done ? 0 : -ENOMEM;
 }
 
-int ag_mapped_ranges_set(struct ag_mapped_ranges *ranges, uint32_t heap, uint64_t address, uint64_t bytes)
-{
+int ag_mapped_ranges_set(struct ag_mapped_ranges *ranges, uint32_t heap, uint64_t address,
+                         uint64_t bytes) {
     if (bytes == 0 || address + bytes < address) {
         return 0;
     }
     if (ranges->count == ranges->capacity) {
         const int r = ag_mapped_ranges_settle(ranges);
-        const size_t capacity = ranges->count * 2 > FIRST_CAPACITY ? ranges->count * 2 : FIRST_CAPACITY;
+        const size_t capacity =
+            ranges->count * 2 > FIRST_CAPACITY ? ranges->count * 2 : FIRST_CAPACITY;
         struct ag_mapped_range *log =
             r == 0 && capacity < UINT32_MAX ? realloc(ranges->log, capacity * sizeof(*log)) : NULL;
         if (!log) {

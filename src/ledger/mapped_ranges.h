@@ -1,8 +1,9 @@
 /* mapped_ranges.h: which addresses a heap holds from the kernel, from a log of maps and unmaps.
  *
- * Only the end matters to a report, so nothing is kept in order meanwhile: operations are logged, and the log is
- * settled (the last operation on a byte wins) when it has doubled and at the end. A part of a range may be unmapped or
- * mapped over; memory is bounded by the number of ranges that are mapped. */
+ * Only the end matters to a report, so nothing is kept in order meanwhile: operations are logged,
+ * and the log is settled (the last operation on a byte wins) when it has doubled and at the end. A
+ * part of a range may be unmapped or mapped over; memory is bounded by the number of ranges that
+ * are mapped. */
 #ifndef AG_MAPPED_RANGES_H
 #define AG_MAPPED_RANGES_H
 
@@ -22,8 +23,10 @@ struct ag_mapped_ranges { /* zero-initialise */
 };
 
 void ag_mapped_ranges_done(struct ag_mapped_ranges *ranges);
-/* The last word on [address, address + bytes); empty and wrapping ranges say nothing. 0 or -ENOMEM. */
-int ag_mapped_ranges_set(struct ag_mapped_ranges *ranges, uint32_t heap, uint64_t address, uint64_t bytes);
+/* The last word on [address, address + bytes); empty and wrapping ranges say nothing. 0 or -ENOMEM.
+ */
+int ag_mapped_ranges_set(struct ag_mapped_ranges *ranges, uint32_t heap, uint64_t address,
+                         uint64_t bytes);
 /* Reduces the log to the ranges that are mapped now: disjoint, rising. 0 or -ENOMEM. */
 int ag_mapped_ranges_settle(struct ag_mapped_ranges *ranges);
 

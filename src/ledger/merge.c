@@ -1,5 +1,6 @@
-/* merge.c: a queue of events per stream, and a heap of the streams that have some, by the start of their first window. The
- * stream on top is applied up to where the next one starts, so a thread that runs alone goes in long batches. */
+/* merge.c: a queue of events per stream, and a heap of the streams that have some, by the start of
+ * their first window. The stream on top is applied up to where the next one starts, so a thread
+ * that runs alone goes in long batches. */
 #include "ledger/merge.h"
 
 #include <errno.h>
@@ -25,8 +26,7 @@ struct ag_merge {
     uint64_t advanced_ns;
 };
 
-struct ag_merge *ag_merge_new(struct ag_ledger *ledger)
-{
+struct ag_merge *ag_merge_new(struct ag_ledger *ledger) {
     struct ag_merge *merge = calloc(1, sizeof(*merge));
     if (!merge || ag_index_map_init(&merge->index) < 0) {
         free(merge);
@@ -36,8 +36,7 @@ struct ag_merge *ag_merge_new(struct ag_ledger *ledger)
     return merge;
 }
 
-struct ag_merge *ag_merge_free(struct ag_merge *merge)
-{
+struct ag_merge *ag_merge_free(struct ag_merge *merge) {
     if (!merge) {
         return NULL;
     }
@@ -52,14 +51,12 @@ struct ag_merge *ag_merge_free(struct ag_merge *merge)
 }
 
 /* ---- the heap ---- */
-static bool is_before(const struct ag_merge *merge, uint32_t a, uint32_t b)
-{
+static bool is_before(const struct ag_merge *merge, uint32_t a, uint32_t b) {
     const uint64_t left = merge->queues[a].start_ns, right = merge->queues[b].start_ns;
     return left != right ? left < right : a < b; /* a tie is settled the same way in every run */
 }
 
-static void push(struct ag_merge *merge, uint32_t queue)
-{
+static void push(struct ag_merge *merge, uint32_t queue) {
     size_t at = merge->heap_count++;
     for (; at > 0 && is_before(merge, queue, merge->heap[(at - 1) / 2]); at = (at - 1) / 2) {
         merge->heap[at] = merge->heap[(at - 1) / 2];
@@ -68,11 +65,11 @@ static void push(struct ag_merge *merge, uint32_t queue)
 }
 
 /* Puts QUEUE on top, where a queue was taken off or has a later start now, and lets it sink. */
-static void sink(struct ag_merge *merge, uint32_t queue)
-{
+static void sink(struct ag_merge *merge, uint32_t queue) {
     size_t at = 0;
     for (size_t child = 1; child < merge->heap_count; child = 2 * at + 1) {
-        if (child + 1 < merge->heap_count && is_before(merge, merge->heap[child + 1], merge->heap[child])) {
+        if (child + 1 < merge->heap_count &&
+            is_before(merge, merge->heap[child + 1], merge->heap[child])) {
             child++;
         }
         if (!is_before(merge, merge->heap[child], queue)) {
@@ -85,8 +82,7 @@ static void sink(struct ag_merge *merge, uint32_t queue)
 }
 
 /* The start of the window that comes after the one on top. */
-static uint64_t second_start(const struct ag_merge *merge)
-{
+static uint64_t second_start(const struct ag_merge *merge) {
     uint64_t start = UINT64_MAX;
     for (size_t child = 1; child <= 2 && child < merge->heap_count; child++) {
         const uint64_t other = merge->queues[merge->heap[child]].start_ns;
@@ -96,8 +92,7 @@ static uint64_t second_start(const struct ag_merge *merge)
 }
 
 /* ---- queues ---- */
-static int add_queue(struct ag_merge *merge, uint32_t stream)
-{
+static int add_queue(struct ag_merge *merge, uint32_t stream) {
     if (merge->n_queues == merge->capacity) {
         const size_t capacity = merge->capacity ? merge->capacity * 2 : 16;
         struct queue *queues = realloc(merge->queues, capacity * sizeof(*queues));
@@ -120,8 +115,7 @@ static int add_queue(struct ag_merge *merge, uint32_t stream)
     return 0;
 }
 
-static int make_room(struct queue *queue, size_t count)
-{
+static int make_room(struct queue *queue, size_t count) {
     if (queue->head == queue->tail) {
         queue->head = queue->tail = 0;
     }
@@ -149,8 +143,8 @@ static int make_room(struct queue *queue, size_t count)
     return 0;
 }
 
-int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events, size_t count)
-{
+int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events,
+                 size_t count) {
     if (count == 0) {
         return 0;
     }
@@ -182,19 +176,19 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
 }
 
 /* ---- applying ---- */
-/* How far the queue may be applied in one batch: windows that start before or with LIMIT_NS, the first one in any case. */
-static size_t batch_end(const struct queue *queue, uint64_t limit_ns)
-{
+/* How far the queue may be applied in one batch: windows that start before or with LIMIT_NS, the
+ * first one in any case. */
+static size_t batch_end(const struct queue *queue, uint64_t limit_ns) {
     size_t at = queue->head + 1;
-    while (at < queue->tail && (queue->events[at].kind != AG_RECORD_STAMP || queue->events[at].size < limit_ns)) {
+    while (at < queue->tail &&
+           (queue->events[at].kind != AG_RECORD_STAMP || queue->events[at].size < limit_ns)) {
         at++;
     }
     return at;
 }
 
 /* The same for the only stream: windows that have ended by LIMIT_NS. */
-static size_t ended_windows(const struct queue *queue, uint64_t limit_ns)
-{
+static size_t ended_windows(const struct queue *queue, uint64_t limit_ns) {
     size_t end = queue->head;
     for (size_t at = queue->head + 1; at < queue->tail; at++) {
         if (queue->events[at].kind == AG_RECORD_STAMP) {
@@ -207,14 +201,15 @@ static size_t ended_windows(const struct queue *queue, uint64_t limit_ns)
     return end;
 }
 
-static int apply_top(struct ag_merge *merge, size_t end)
-{
+static int apply_top(struct ag_merge *merge, size_t end) {
     const uint32_t at = merge->heap[0];
     struct queue *queue = &merge->queues[at];
-    const int r = ag_ledger_apply(merge->ledger, queue->stream, queue->events + queue->head, end - queue->head);
+    const int r = ag_ledger_apply(merge->ledger, queue->stream, queue->events + queue->head,
+                                  end - queue->head);
     queue->head = end;
     if (queue->head < queue->tail) {
-        queue->start_ns = queue->events[queue->head].size; /* batches end before a stamp or at the tail */
+        queue->start_ns =
+            queue->events[queue->head].size; /* batches end before a stamp or at the tail */
         sink(merge, at);
     } else if (--merge->heap_count > 0) {
         sink(merge, merge->heap[merge->heap_count]);
@@ -222,25 +217,24 @@ static int apply_top(struct ag_merge *merge, size_t end)
     return r;
 }
 
-int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns)
-{
+int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns) {
     int r = 0;
     if (merge->n_queues == 1 && merge->heap_count == 1) {
         const size_t end = ended_windows(&merge->queues[0], time_ns);
         r = end > merge->queues[0].head ? apply_top(merge, end) : 0;
     } else {
-        while (r == 0 && merge->heap_count > 0 && merge->queues[merge->heap[0]].start_ns < time_ns) {
+        while (r == 0 && merge->heap_count > 0 &&
+               merge->queues[merge->heap[0]].start_ns < time_ns) {
             const uint64_t second_ns = second_start(merge);
-            r = apply_top(merge,
-                          batch_end(&merge->queues[merge->heap[0]], second_ns < time_ns ? second_ns : time_ns));
+            r = apply_top(merge, batch_end(&merge->queues[merge->heap[0]],
+                                           second_ns < time_ns ? second_ns : time_ns));
         }
     }
     merge->advanced_ns = time_ns > merge->advanced_ns ? time_ns : merge->advanced_ns;
     return r;
 }
 
-int ag_merge_finish(struct ag_merge *merge)
-{
+int ag_merge_finish(struct ag_merge *merge) {
     int r = 0;
     while (r == 0 && merge->heap_count > 0) {
         r = apply_top(merge, batch_end(&merge->queues[merge->heap[0]], second_start(merge)));

@@ -2,76 +2,79 @@
  *
  * 1. What is known
  *
- * Stream k's events change the bytes in use by known amounts in a known order; D_k is their running sum. Its stamps cut
- * the events into windows: what stands between two stamps happened at some time between them, nothing more is known.
- * The process' bytes in use at a time t are the sum over k of D_k(t), and at any t each stream is inside exactly one of its
- * windows. So with, for the window w of stream k,
+ * Stream k's events change the bytes in use by known amounts in a known order; D_k is their running
+ * sum. Its stamps cut the events into windows: what stands between two stamps happened at some time
+ * between them, nothing more is known. The process' bytes in use at a time t are the sum over k of
+ * D_k(t), and at any t each stream is inside exactly one of its windows. So with, for the window w
+ * of stream k,
  *
- *     base(w)  D_k at its start, exact           high(w), low(w)  the extremes of D_k inside it, both ends included
+ *     base(w)  D_k at its start, exact           high(w), low(w)  the extremes of D_k inside it,
+ * both ends included
  *
  *     time      s1      s2  s3      s4     s5
- *     stream A  |-- w1 -----|---- w4 ------|-      between two neighbouring starts (one step) no stream changes its window,
- *     stream B          |-- w2 -----|-- w5 ---     and the starts of windows are the only times at which anything changes
+ *     stream A  |-- w1 -----|---- w4 ------|-      between two neighbouring starts (one step) no
+ * stream changes its window, stream B          |-- w2 -----|-- w5 ---     and the starts of windows
+ * are the only times at which anything changes
  *
  * 2. The upper bound
  *
- * Inside one step the total is at most the sum of the streams' highs: peak_high is the largest such sum over all steps. It
- * is as low as windows allow: streams that share a step may all stand at their highs at one moment of it.
+ * Inside one step the total is at most the sum of the streams' highs: peak_high is the largest such
+ * sum over all steps. It is as low as windows allow: streams that share a step may all stand at
+ * their highs at one moment of it.
  *
  * 3. The lower bound: the largest of three
  *
  *     start     when w starts D_k is base(w) exactly, the others are at least at their lows
- *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and there the others were at
- *               least at their lows: high(w) + min over the steps of w of (sum of the lows - low(w))
- *     end       after the last event everything has happened: the sum of all D_k
+ *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and
+ * there the others were at least at their lows: high(w) + min over the steps of w of (sum of the
+ * lows - low(w)) end       after the last event everything has happened: the sum of all D_k
  *
  * With a single stream the summit is exact and equal to the upper bound: both bounds are the peak.
  *
  * 4. The minimum over the steps of a window
  *
- * Windows end in any order, so the minimum is asked for from any step in the past up to now. A stack of floors answers: rising
- * steps with rising lows, each the minimum from there on; a new sum of lows removes the floors above it. A search finds the
- * first floor at or behind the asked step. The stack is bounded: when it is full neighbours are joined at the lower value,
- * which can only lower peak_low.
+ * Windows end in any order, so the minimum is asked for from any step in the past up to now. A
+ * stack of floors answers: rising steps with rising lows, each the minimum from there on; a new sum
+ * of lows removes the floors above it. A search finds the first floor at or behind the asked step.
+ * The stack is bounded: when it is full neighbours are joined at the lower value, which can only
+ * lower peak_low.
  *
  * 5. Late events
  *
- * A free that is applied before the alloc it belongs to (their windows overlap and start in the wrong order) has an unknown
- * size until that alloc comes; an alloc of an address that is still live waits for its free. Such an event counts nothing in
- * its window and is reported when its partner comes, with the stream still in the same window. It happened after its partner,
- * hence after the start of the partner's window, which is now: what was computed for earlier steps holds. From here on high or
- * low of its window move by its size; `attained` is what high may be relied on for, `first_low` what was subtracted before.
+ * A free that is applied before the alloc it belongs to (their windows overlap and start in the
+ * wrong order) has an unknown size until that alloc comes; an alloc of an address that is still
+ * live waits for its free. Such an event counts nothing in its window and is reported when its
+ * partner comes, with the stream still in the same window. It happened after its partner, hence
+ * after the start of the partner's window, which is now: what was computed for earlier steps holds.
+ * From here on high or low of its window move by its size; `attained` is what high may be relied on
+ * for, `first_low` what was subtracted before.
  *
- * Sums are kept in wrapping arithmetic: a hostile trace may overflow them, which gives nonsense but nothing worse. */
+ * Sums are kept in wrapping arithmetic: a hostile trace may overflow them, which gives nonsense but
+ * nothing worse. */
 #include "ledger/order_bounds.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static int64_t add(int64_t a, int64_t b)
-{
+static int64_t add(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-static int64_t subtract(int64_t a, int64_t b)
-{
+static int64_t subtract(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-static void raise_to(int64_t *value, int64_t candidate)
-{
+static void raise_to(int64_t *value, int64_t candidate) {
     *value = candidate > *value ? candidate : *value;
 }
 
-void ag_order_bounds_done(struct ag_order_bounds *bounds)
-{
+void ag_order_bounds_done(struct ag_order_bounds *bounds) {
     free(bounds->streams);
     bounds->streams = NULL;
     bounds->n_streams = 0;
 }
 
-int ag_order_bounds_add_stream(struct ag_order_bounds *bounds)
-{
+int ag_order_bounds_add_stream(struct ag_order_bounds *bounds) {
     struct ag_bounds_stream *streams = bounds->streams;
     if ((bounds->n_streams & (bounds->n_streams + 1)) == 0) { /* full at 2^n - 1 */
         streams = realloc(streams, (bounds->n_streams + 1) * 2 * sizeof(*streams));
@@ -85,8 +88,7 @@ int ag_order_bounds_add_stream(struct ag_order_bounds *bounds)
 }
 
 /* The least sum of lows since `step`. */
-static int64_t least_low(const struct ag_order_bounds *bounds, uint64_t step)
-{
+static int64_t least_low(const struct ag_order_bounds *bounds, uint64_t step) {
     size_t low = 0, high = bounds->n_floors;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -96,34 +98,35 @@ static int64_t least_low(const struct ag_order_bounds *bounds, uint64_t step)
             high = middle;
         }
     }
-    return low < bounds->n_floors && bounds->floors[low].low < bounds->sum_low ? bounds->floors[low].low
-                                                                               : bounds->sum_low;
+    return low < bounds->n_floors && bounds->floors[low].low < bounds->sum_low
+               ? bounds->floors[low].low
+               : bounds->sum_low;
 }
 
-static void push_floor(struct ag_order_bounds *bounds)
-{
+static void push_floor(struct ag_order_bounds *bounds) {
     struct ag_bounds_floor *floors = bounds->floors;
     while (bounds->n_floors > 0 && floors[bounds->n_floors - 1].low >= bounds->sum_low) {
         bounds->n_floors--;
     }
     if (bounds->n_floors == AG_BOUNDS_FLOORS) {
         for (size_t i = 0; i < AG_BOUNDS_FLOORS / 2; i++) {
-            floors[i] = (struct ag_bounds_floor){.step = floors[2 * i + 1].step, .low = floors[2 * i].low};
+            floors[i] =
+                (struct ag_bounds_floor){.step = floors[2 * i + 1].step, .low = floors[2 * i].low};
         }
         bounds->n_floors = AG_BOUNDS_FLOORS / 2;
     }
-    floors[bounds->n_floors++] = (struct ag_bounds_floor){.step = bounds->step, .low = bounds->sum_low};
+    floors[bounds->n_floors++] =
+        (struct ag_bounds_floor){.step = bounds->step, .low = bounds->sum_low};
 }
 
 /* The summit of the stream's window, which ends here. */
-static void count_summit(struct ag_order_bounds *bounds, const struct ag_bounds_stream *stream)
-{
+static void count_summit(struct ag_order_bounds *bounds, const struct ag_bounds_stream *stream) {
     const int64_t others = subtract(least_low(bounds, stream->step), stream->first_low);
     raise_to(&bounds->peak_low, add(stream->attained, others));
 }
 
-void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t index, int64_t rise, int64_t dip, int64_t net)
-{
+void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t index, int64_t rise,
+                            int64_t dip, int64_t net) {
     struct ag_bounds_stream *stream = &bounds->streams[index];
     count_summit(bounds, stream);
     const int64_t others_low = subtract(bounds->sum_low, stream->low);
@@ -144,8 +147,7 @@ void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t index, int6
     push_floor(bounds);
 }
 
-void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t index, int64_t bytes)
-{
+void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t index, int64_t bytes) {
     struct ag_bounds_stream *stream = &bounds->streams[index];
     stream->net = add(stream->net, bytes);
     if (bytes >= 0) {
@@ -158,8 +160,7 @@ void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t index, int64_
     }
 }
 
-void ag_order_bounds_finish(struct ag_order_bounds *bounds)
-{
+void ag_order_bounds_finish(struct ag_order_bounds *bounds) {
     raise_to(&bounds->peak_high, bounds->sum_high);
     int64_t end = 0;
     for (size_t i = 0; i < bounds->n_streams; i++) {
@@ -169,14 +170,18 @@ void ag_order_bounds_finish(struct ag_order_bounds *bounds)
     raise_to(&bounds->peak_low, end);
 }
 
-void ag_order_bounds_restart(struct ag_order_bounds *bounds)
-{
+void ag_order_bounds_restart(struct ag_order_bounds *bounds) {
     int64_t now = 0;
-    for (size_t i = 0; i < bounds->n_streams; i++) { /* what is inside of the open windows counts as past */
+    for (size_t i = 0; i < bounds->n_streams;
+         i++) { /* what is inside of the open windows counts as past */
         struct ag_bounds_stream *stream = &bounds->streams[i];
         const int64_t base = add(stream->base, stream->net);
-        *stream = (struct ag_bounds_stream){
-            .base = base, .high = base, .low = base, .first_low = base, .attained = base, .step = bounds->step + 1};
+        *stream = (struct ag_bounds_stream){.base = base,
+                                            .high = base,
+                                            .low = base,
+                                            .first_low = base,
+                                            .attained = base,
+                                            .step = bounds->step + 1};
         now = add(now, base);
     }
     bounds->step++;

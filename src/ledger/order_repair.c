@@ -2,46 +2,51 @@
  *
  * 1. What can be wrong
  *
- * Windows of different streams are applied by their starts, each as a whole, though their events interleave in truth. At one
- * address events must alternate: alloc, free, alloc, free. What does not fit is out of order, or lost:
+ * Windows of different streams are applied by their starts, each as a whole, though their events
+ * interleave in truth. At one address events must alternate: alloc, free, alloc, free. What does
+ * not fit is out of order, or lost:
  *
  *     true order                      applied as                     what we do
  *     A: alloc x      B: free x       B: free x, A: alloc x          the free waits for the alloc
  *     A: free x       B: alloc x      B: alloc x, A: free x          the alloc waits for the free
  *
- * An event waits until its partner comes. Once a stream's window has ended at time e (the stamp after it), every event that
- * can have come before has its window applied when the ledger's clock is beyond e: what still waits then has no partner, and
- * is forced: a free is a ghost, an alloc buries the block that lives there (whose free was lost).
+ * An event waits until its partner comes. Once a stream's window has ended at time e (the stamp
+ * after it), every event that can have come before has its window applied when the ledger's clock
+ * is beyond e: what still waits then has no partner, and is forced: a free is a ghost, an alloc
+ * buries the block that lives there (whose free was lost).
  *
  * 2. Which waiting event comes first
  *
- * The order inside a stream is exact, so an event never passes a waiting one of its own stream at the same address. Of
- * those that fit the state of the address, the one that came first is taken.
+ * The order inside a stream is exact, so an event never passes a waiting one of its own stream at
+ * the same address. Of those that fit the state of the address, the one that came first is taken.
  *
  * 3. Pairs that come too late
  *
  * Two threads that hand one block to and fro can do this in one window each:
  *
  *     true order    A: alloc x | B: free x, alloc x | A: free x
- *     applied as    A: alloc x, free x;  then B: free x, alloc x          nothing will ever come to free
+ *     applied as    A: alloc x, free x;  then B: free x, alloc x          nothing will ever come to
+ * free
  *
- * B's two events fit between A's. So when a free and an alloc of one stream wait at a dead address that died in another
- * stream's open window, that death is taken back, the two are applied, and the death is applied again, to the new block.
- * For this, several streams keep the deaths of their open windows (ledger.deaths_are_kept). The mirror image,
+ * B's two events fit between A's. So when a free and an alloc of one stream wait at a dead address
+ * that died in another stream's open window, that death is taken back, the two are applied, and the
+ * death is applied again, to the new block. For this, several streams keep the deaths of their open
+ * windows (ledger.deaths_are_kept). The mirror image,
  *
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
  *
- * is a whole life that fits before the block that lives at x now, if that was born in an open window: the block is set
- * aside for as long as the two events take.
+ * is a whole life that fits before the block that lives at x now, if that was born in an open
+ * window: the block is set aside for as long as the two events take.
  *
  * 4. What cannot be known
  *
- * Where an address is used anew twice inside overlapping windows, more than one order alternates. Blocks, frees and ghosts
- * come out the same in each; which of two blocks died first, hence which stack still owns one, may not.
+ * Where an address is used anew twice inside overlapping windows, more than one order alternates.
+ * Blocks, frees and ghosts come out the same in each; which of two blocks died first, hence which
+ * stack still owns one, may not.
  *
- * The number of allocations by a thread counts when an event arrives, which is in the order of its stream; everything else
- * when it is applied. order_bounds.c hears of both (late events). */
+ * The number of allocations by a thread counts when an event arrives, which is in the order of its
+ * stream; everything else when it is applied. order_bounds.c hears of both (late events). */
 #include "ledger/ledger_state.h"
 
 #include <errno.h>
@@ -50,21 +55,19 @@
 
 enum { FIRST_POOL = 64 };
 
-void ag_repair_done(struct ag_repair *repair)
-{
+void ag_repair_done(struct ag_repair *repair) {
     free(repair->pool);
     free(repair->buckets);
     *repair = (struct ag_repair){0};
 }
 
 /* ---- the pool and the lists ---- */
-static uint32_t *bucket_of(const struct ag_repair *repair, uint64_t address)
-{
-    return &repair->buckets[(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (repair->capacity - 1)];
+static uint32_t *bucket_of(const struct ag_repair *repair, uint64_t address) {
+    return &repair
+                ->buckets[(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (repair->capacity - 1)];
 }
 
-static void link_by_address(struct ag_repair *repair, uint32_t at)
-{
+static void link_by_address(struct ag_repair *repair, uint32_t at) {
     uint32_t *link = bucket_of(repair, repair->pool[at].address);
     while (*link) {
         link = &repair->pool[*link].next_of_address;
@@ -73,8 +76,7 @@ static void link_by_address(struct ag_repair *repair, uint32_t at)
     repair->pool[at].next_of_address = 0;
 }
 
-static int grow_pool(struct ag_repair *repair)
-{
+static int grow_pool(struct ag_repair *repair) {
     const uint32_t capacity = repair->capacity ? repair->capacity * 2 : FIRST_POOL;
     struct ag_waiting *pool = capacity ? realloc(repair->pool, capacity * sizeof(*pool)) : NULL;
     if (!pool) {
@@ -89,7 +91,8 @@ static int grow_pool(struct ag_repair *repair)
     repair->buckets = buckets;
     repair->capacity = capacity;
     repair->n_pool = old.n_pool ? old.n_pool : 1; /* 0 means none */
-    for (uint32_t i = 0; i < old.capacity; i++) { /* chains are moved from their heads: the order of arrival stays */
+    for (uint32_t i = 0; i < old.capacity;
+         i++) { /* chains are moved from their heads: the order of arrival stays */
         for (uint32_t at = old.buckets[i]; at;) {
             const uint32_t next = pool[at].next_of_address;
             link_by_address(repair, at);
@@ -100,8 +103,7 @@ static int grow_pool(struct ag_repair *repair)
     return 0;
 }
 
-static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at)
-{
+static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at) {
     if (!repair->first_free && repair->n_pool >= repair->capacity) {
         const int r = grow_pool(repair);
         if (r < 0) {
@@ -117,9 +119,9 @@ static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at)
     return 0;
 }
 
-/* Out of its address' chain; it stays in the list of its stream or of the expiring until its turn, to be recycled. */
-static void settle(struct ag_repair *repair, uint32_t at)
-{
+/* Out of its address' chain; it stays in the list of its stream or of the expiring until its turn,
+ * to be recycled. */
+static void settle(struct ag_repair *repair, uint32_t at) {
     uint32_t *link = bucket_of(repair, repair->pool[at].address);
     while (*link != at) {
         link = &repair->pool[*link].next_of_address;
@@ -129,39 +131,33 @@ static void settle(struct ag_repair *repair, uint32_t at)
     repair->n_waiting--;
 }
 
-static uint32_t next_at(const struct ag_repair *repair, uint32_t at, uint64_t address)
-{
+static uint32_t next_at(const struct ag_repair *repair, uint32_t at, uint64_t address) {
     while (at && repair->pool[at].address != address) {
         at = repair->pool[at].next_of_address;
     }
     return at;
 }
 
-static uint32_t first_at(const struct ag_repair *repair, uint64_t address)
-{
+static uint32_t first_at(const struct ag_repair *repair, uint64_t address) {
     return repair->capacity ? next_at(repair, *bucket_of(repair, address), address) : 0;
 }
 
-static uint32_t following(const struct ag_repair *repair, uint32_t at)
-{
+static uint32_t following(const struct ag_repair *repair, uint32_t at) {
     return next_at(repair, repair->pool[at].next_of_address, repair->pool[at].address);
 }
 
-bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address)
-{
+bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address) {
     return first_at(&ledger->repair, address) != 0;
 }
 
 /* ---- applying ---- */
-static uint64_t live_slot(const struct ag_ledger *ledger, uint64_t address, bool *ret_is_live)
-{
+static uint64_t live_slot(const struct ag_ledger *ledger, uint64_t address, bool *ret_is_live) {
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     *ret_is_live = ledger->live.blocks[at].address != 0;
     return at;
 }
 
-static void tell_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t bytes, bool is_alloc)
-{
+static void tell_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t bytes, bool is_alloc) {
     const int64_t change = (int64_t)(is_alloc ? bytes : -bytes);
     if (stream != ledger->applying) {
         ag_order_bounds_late(&ledger->bounds, stream, change);
@@ -173,8 +169,7 @@ static void tell_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t byte
 }
 
 /* Applies a waiting event that fits the state of its address, and settles it. */
-static int apply_waiting(struct ag_ledger *ledger, uint32_t at)
-{
+static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
     settle(&ledger->repair, at);
     bool is_live;
@@ -198,10 +193,10 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at)
     return r;
 }
 
-static bool is_behind_its_stream(const struct ag_repair *repair, uint32_t candidate)
-{
+static bool is_behind_its_stream(const struct ag_repair *repair, uint32_t candidate) {
     const struct ag_waiting *event = &repair->pool[candidate];
-    for (uint32_t at = first_at(repair, event->address); at != candidate; at = following(repair, at)) {
+    for (uint32_t at = first_at(repair, event->address); at != candidate;
+         at = following(repair, at)) {
         if (repair->pool[at].stream == event->stream) {
             return true;
         }
@@ -210,8 +205,7 @@ static bool is_behind_its_stream(const struct ag_repair *repair, uint32_t candid
 }
 
 /* Applies what fits at ADDRESS, in order of arrival, until nothing does. */
-static int drain(struct ag_ledger *ledger, uint64_t address)
-{
+static int drain(struct ag_ledger *ledger, uint64_t address) {
     struct ag_repair *repair = &ledger->repair;
     for (uint32_t at = first_at(repair, address); at;) {
         bool is_live;
@@ -232,9 +226,8 @@ static int drain(struct ag_ledger *ledger, uint64_t address)
 
 /* ---- pairs that came too late (section 3) ---- */
 /* The newest death at ADDRESS in the open window of another stream than STREAM, or NULL. */
-static const struct ag_death *open_death(const struct ag_ledger *ledger, uint64_t address, uint32_t stream,
-                                         uint32_t *ret_freed_by)
-{
+static const struct ag_death *open_death(const struct ag_ledger *ledger, uint64_t address,
+                                         uint32_t stream, uint32_t *ret_freed_by) {
     const struct ag_death *newest = NULL;
     for (uint32_t i = 0; i < ledger->n_streams; i++) {
         const struct ag_stream *other = &ledger->streams[i];
@@ -252,8 +245,7 @@ static const struct ag_death *open_death(const struct ag_ledger *ledger, uint64_
 }
 
 /* Waiting at a dead address: FIRST, a free, and SECOND, the alloc behind it. */
-static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t second)
-{
+static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t second) {
     const struct ag_waiting event = ledger->repair.pool[first];
     uint32_t freed_by = AG_INDEX_NONE;
     const struct ag_death *found = open_death(ledger, event.address, event.stream, &freed_by);
@@ -277,8 +269,7 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
 }
 
 /* Waiting at a live address: FIRST, an alloc, and SECOND, the free behind it. */
-static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t second)
-{
+static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t second) {
     bool is_live;
     const uint64_t at = live_slot(ledger, ledger->repair.pool[first].address, &is_live);
     const struct ag_live_block block = ledger->live.blocks[at];
@@ -294,8 +285,7 @@ static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t seco
 }
 
 /* LAST has just been put behind an event of its stream: do the two come too late? */
-static int insert_pair(struct ag_ledger *ledger, uint32_t last)
-{
+static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
     const struct ag_repair *repair = &ledger->repair;
     const struct ag_waiting *event = &repair->pool[last];
     uint32_t first = 0;
@@ -315,8 +305,7 @@ static int insert_pair(struct ag_ledger *ledger, uint32_t last)
 }
 
 /* ---- arrival and expiry ---- */
-int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_event *event)
-{
+int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_event *event) {
     struct ag_repair *repair = &ledger->repair;
     struct ag_stream *stream = &ledger->streams[index];
     uint32_t at, sum = 0;
@@ -352,8 +341,7 @@ int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_ev
     return r;
 }
 
-bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address)
-{
+bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address) {
     struct ag_repair *repair = &ledger->repair;
     uint32_t last = 0;
     for (uint32_t at = first_at(repair, address); at; at = following(repair, at)) {
@@ -368,8 +356,8 @@ bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_
     return true;
 }
 
-void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t deadline_ns)
-{
+void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
+                           uint64_t deadline_ns) {
     struct ag_repair *repair = &ledger->repair;
     if (!stream->first_waiting) {
         return;
@@ -387,8 +375,7 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream, u
 }
 
 /* No partner will come for the event. */
-static int force(struct ag_ledger *ledger, uint32_t at)
-{
+static int force(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
     bool is_live;
     const uint64_t slot = live_slot(ledger, event.address, &is_live);
@@ -409,13 +396,13 @@ static int force(struct ag_ledger *ledger, uint32_t at)
     return apply_waiting(ledger, at);
 }
 
-int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns)
-{
+int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns) {
     struct ag_repair *repair = &ledger->repair;
     while (repair->first_expiry) {
         const uint32_t at = repair->first_expiry;
         const uint64_t address = repair->pool[at].address;
-        if (repair->pool[at].kind != 0 && repair->pool[at].deadline_ns >= now_ns && now_ns != UINT64_MAX) {
+        if (repair->pool[at].kind != 0 && repair->pool[at].deadline_ns >= now_ns &&
+            now_ns != UINT64_MAX) {
             break;
         }
         if (repair->pool[at].kind != 0) {

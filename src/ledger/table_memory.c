@@ -1,4 +1,5 @@
-/* table_memory.c: see table_memory.h. Large tables are mappings of their own, cut to the alignment of a huge page. */
+/* table_memory.c: see table_memory.h. Large tables are mappings of their own, cut to the alignment
+ * of a huge page. */
 #include "ledger/table_memory.h"
 
 #include <stdint.h>
@@ -10,13 +11,11 @@
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-static size_t rounded(size_t bytes, size_t unit)
-{
+static size_t rounded(size_t bytes, size_t unit) {
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
-void *ag_table_memory_new(size_t bytes)
-{
+void *ag_table_memory_new(size_t bytes) {
     if (bytes < HUGE_PAGE_BYTES) {
         void *memory = aligned_alloc(AG_CACHE_LINE, rounded(bytes, AG_CACHE_LINE));
         return memory ? memset(memory, 0, bytes) : NULL;
@@ -37,8 +36,7 @@ void *ag_table_memory_new(size_t bytes)
     return memory;
 }
 
-void ag_table_memory_free(void *memory, size_t bytes)
-{
+void ag_table_memory_free(void *memory, size_t bytes) {
     if (bytes < HUGE_PAGE_BYTES) {
         free(memory);
     } else if (memory) {

@@ -1,5 +1,6 @@
-/* timeline.c: time is cut into slices of 2^n ns, and each slice keeps its highest moment. When the points run out, n grows
- * by one and neighbours are joined: so every point is a moment that really was, spikes survive, and the spacing stays even. */
+/* timeline.c: time is cut into slices of 2^n ns, and each slice keeps its highest moment. When the
+ * points run out, n grows by one and neighbours are joined: so every point is a moment that really
+ * was, spikes survive, and the spacing stays even. */
 #include "ledger/timeline.h"
 
 #include <errno.h>
@@ -11,21 +12,18 @@ enum {
     KEPT_APART = 2,        /* room for the peak and the end */
 };
 
-int ag_timeline_init(struct ag_timeline *timeline)
-{
+int ag_timeline_init(struct ag_timeline *timeline) {
     timeline->points = calloc(AG_TIMELINE_POINTS, sizeof(*timeline->points));
     timeline->slice_bits = FIRST_SLICE_BITS;
     return timeline->points ? 0 : -ENOMEM;
 }
 
-void ag_timeline_done(struct ag_timeline *timeline)
-{
+void ag_timeline_done(struct ag_timeline *timeline) {
     free(timeline->points);
     *timeline = (struct ag_timeline){0};
 }
 
-static void append(struct ag_timeline *timeline, const struct ag_timeline_point *moment)
-{
+static void append(struct ag_timeline *timeline, const struct ag_timeline_point *moment) {
     const uint64_t slice = moment->time_ns >> timeline->slice_bits;
     if (timeline->count > 0 && slice == timeline->slice) {
         struct ag_timeline_point *last = &timeline->points[timeline->count - 1];
@@ -38,8 +36,7 @@ static void append(struct ag_timeline *timeline, const struct ag_timeline_point 
     timeline->slice = slice;
 }
 
-void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment)
-{
+void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment) {
     while (timeline->count == AG_TIMELINE_POINTS - KEPT_APART) {
         const size_t count = timeline->count;
         timeline->count = 0;
@@ -51,8 +48,7 @@ void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_
     append(timeline, moment);
 }
 
-void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment)
-{
+void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment) {
     size_t at = timeline->count;
     while (at > 0 && timeline->points[at - 1].time_ns > moment->time_ns) {
         at--;
@@ -61,7 +57,8 @@ void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_poi
         return;
     }
     if (timeline->count < AG_TIMELINE_POINTS) {
-        memmove(&timeline->points[at + 1], &timeline->points[at], (timeline->count - at) * sizeof(*moment));
+        memmove(&timeline->points[at + 1], &timeline->points[at],
+                (timeline->count - at) * sizeof(*moment));
         timeline->points[at] = *moment;
         timeline->count++;
     }

@@ -1,4 +1,5 @@
-/* timeline.h: the curve of memory over time, in at most AG_TIMELINE_POINTS real moments whatever the trace's length. */
+/* timeline.h: the curve of memory over time, in at most AG_TIMELINE_POINTS real moments whatever
+ * the trace's length. */
 #ifndef AG_TIMELINE_H
 #define AG_TIMELINE_H
 
@@ -9,18 +10,19 @@
 
 enum { AG_TIMELINE_POINTS = 4096 };
 
-struct ag_timeline { /* zero-initialise */
+struct ag_timeline {                  /* zero-initialise */
     struct ag_timeline_point *points; /* rising times, at most one per slice */
     size_t count;
     uint32_t slice_bits; /* a slice is 2^slice_bits ns; its number is time >> slice_bits */
-    uint64_t slice; /* of the last point */
+    uint64_t slice;      /* of the last point */
 };
 
 int ag_timeline_init(struct ag_timeline *timeline);
 void ag_timeline_done(struct ag_timeline *timeline);
 /* A moment; times must not fall. Where several share a slice the highest is kept. */
 void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
-/* Makes sure that the moment is in the curve, wherever it belongs; for the peak and the end, at most 2 times. */
+/* Makes sure that the moment is in the curve, wherever it belongs; for the peak and the end, at
+ * most 2 times. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 
 #endif
