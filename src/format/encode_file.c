@@ -391,6 +391,25 @@ static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
     return r < 0 ? r : 0;
 }
 
+int ag_trace_header_read(int fd, struct ag_trace_header *ret_header) {
+    uint8_t bytes[AG_TRACE_HEADER_BYTES];
+    const int64_t n_read = ag_read_at(fd, bytes, sizeof(bytes), 0);
+    if (n_read < 0) {
+        return (int)n_read;
+    }
+    struct ag_file_header header;
+    struct ag_decode_error error;
+    const enum ag_decode_code code = ag_file_header_get(bytes, (size_t)n_read, &header);
+    if (code != AG_DECODE_OK) {
+        return ag_decode_fail(&error, code, 0);
+    }
+    *ret_header = (struct ag_trace_header){.session = header.session,
+                                           .pid = header.pid,
+                                           .slot = header.slot,
+                                           .start_realtime_ns = header.start_realtime_ns};
+    return 0;
+}
+
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer) {
     struct stat status;
     if (fstat(fd, &status) < 0) {

@@ -82,7 +82,8 @@ struct ag_segment_header {
     _Atomic uint64_t clock_ns_per_2_32; /* ns = (raw - clock_origin) * this >> 32; refined by the collector */
     uint64_t adapters;                  /* reserved for the adapter mask */
     char trace_pattern[1024];           /* absolute path pattern of the trace files, %p and the like unexpanded */
-    char reserved1[1024];
+    uint64_t max_trace_bytes; /* for the collector: a trace never grows past it; 0: none */
+    char reserved1[1016];
 
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* bumped about every millisecond; stands still when there is no collector */
