@@ -1,8 +1,9 @@
 /* collector.h: the process beside the program: drains the live segment into trace files.
  *
- * The segment is another party's memory: everything is copied, then checked, then used. The collector's durable state is
- * the trace files themselves (which chunk of which stream they hold), so one that dies is replaced by another that goes
- * on, and `ag_collector_seal` finishes what both left. */
+ * The segment is another party's memory: everything is copied, then checked, then used. The
+ * collector's durable state is the trace files themselves (which chunk of which stream they hold),
+ * so one that dies is replaced by another that goes on, and `ag_collector_seal` finishes what both
+ * left. */
 #ifndef AG_COLLECTOR_H
 #define AG_COLLECTOR_H
 
@@ -23,29 +24,44 @@ struct ag_session_options { /* what `run` sets up; size first, zero means defaul
 };
 
 struct ag_session; /* a mapped segment, as its maker sees it */
-/* Makes the live segment. 0 or negative errno with one line in ret_message (for the user, without "allogram: "). */
-int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session, char ret_message[512]);
-const char *ag_session_path(const struct ag_session *session); /* of the live file: goes to the agent as ALLOGRAM_SESSION */
+/* Makes the live segment. 0 or negative errno with one line in ret_message (for the user, without
+ * "allogram: "). */
+int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
+                      char ret_message[512]);
+const char *ag_session_path(
+    const struct ag_session *session); /* of the live file: goes to the agent as ALLOGRAM_SESSION */
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 void ag_session_remove(struct ag_session *session);              /* removes the file too */
 
-/* Creates the trace file of the first process before it runs, so that a bad folder is known at once. */
-int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program, char ret_path[4096],
-                           char ret_message[512]);
+/* Creates the trace file of the first process before it runs, so that a bad folder is known at
+ * once. */
+int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
+                           char ret_path[4096], char ret_message[512]);
+/* Descriptors that the session needs and a process that tidies up must keep open. Returns how many.
+ */
+enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
+size_t ag_session_descriptors(const struct ag_session *session,
+                              int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
 /* `run` saw its child end. */
-void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status, uint64_t max_rss_kib);
+void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
+                            uint64_t max_rss_kib);
 
-struct ag_collector_report { /* of the first process, written to report_fd when its trace is sealed */
+struct ag_collector_report { /* of the first process, written to report_fd when its trace is sealed
+                              */
     uint64_t trace_bytes, duration_ns;
-    uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes, lost_events, n_other_traces;
-    uint32_t is_cut, error, registered; /* error: errno of the write that stopped it; registered: an agent was there */
+    uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
+        lost_events, n_other_traces;
+    uint32_t is_cut, error,
+        registered; /* error: errno of the write that stopped it; registered: an agent was there */
     char path[4096];
 };
-/* Runs until every process of the session has ended and is sealed. Called in a process of its own. */
+/* Runs until every process of the session has ended and is sealed. Called in a process of its own.
+ */
 int ag_collector_run(struct ag_session *session, int report_fd);
-/* Offline: seals what a killed session left, for the trace at PATH (its header names the session) or a live file.
- * Returns 1 when something was sealed, 0 when there was nothing to do, negative errno. */
+/* Offline: seals what a killed session left, for the trace at PATH (its header names the session)
+ * or a live file. Returns 1 when something was sealed, 0 when there was nothing to do, negative
+ * errno. */
 int ag_collector_seal(const char *path, char ret_message[512]);
 
 #endif

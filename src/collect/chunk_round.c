@@ -1,0 +1,246 @@
+/* chunk_round.c: one look at all chunk controls, and what follows from it.
+ *
+ * Chunks that will not change any more (FULL, or of an ended process) are taken in the order of
+ * their first stamps, so that the merge of several threads has little to keep. A thread's ACTIVE
+ * chunk is left alone until it is full, unless the books wait for that thread: then they are told
+ * what it holds so far.
+ *
+ * Up to when have all threads delivered? A chunk that was seen and not read holds the answer back
+ * to its stream's last known stamp; else it is the time of this look, less a margin: a recorder
+ * that was about to write an event when we looked has stamped it with a tick no older than that.
+ * One that was put off the CPU in just that place is late; the ledger repairs what comes late and
+ * counts it. */
+#include "collector_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
+    PEEK_AFTER_NS = 4 * 1000 * 1000,
+    GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 -
+                      1,   /* a missing chunk: its owner is between taking and filling it */
+    TAKEN_PER_ROUND = 256, /* then look again: 16 MiB of words */
+};
+
+static bool make_room(struct ag_collector *collector, size_t count) {
+    if (count <= collector->capacity) {
+        return true;
+    }
+    struct ag_chunk_ready *larger = realloc(collector->ready, count * 2 * sizeof(*larger));
+    if (larger) {
+        collector->ready = larger;
+        collector->capacity = count * 2;
+    }
+    return larger != NULL;
+}
+
+/* Copies a control. false: it is not for this round. */
+static bool look_at(struct ag_collector *collector, uint32_t chunk,
+                    struct ag_chunk_ready *ret_ready) {
+    const struct ag_session *session = collector->session;
+    struct ag_chunk_control *control = ag_session_control(session, chunk);
+    /* acquire: pairs with the recorder's release; the fields beside it are set, and the words when
+     * it is FULL */
+    const uint32_t state = atomic_load_explicit(&control->state, memory_order_acquire);
+    if (state != AG_CHUNK_ACTIVE && state != AG_CHUNK_FULL) {
+        return false;
+    }
+    const uint32_t generation = control->slot_generation;
+    *ret_ready = (struct ag_chunk_ready){
+        .chunk = chunk,
+        .slot = control->slot,
+        .stream = control->stream,
+        .thread_id = control->thread_id,
+        .used_words = atomic_load_explicit(
+            &control->used_words, memory_order_acquire), /* pairs with the commit's release */
+        .is_full = state == AG_CHUNK_FULL,
+        .sequence = control->sequence,
+    };
+    if (ret_ready->used_words > AG_CHUNK_WORDS) {
+        ret_ready->used_words = AG_CHUNK_WORDS;
+    }
+    if (ret_ready->slot >= session->n_slots) {
+        ag_session_release_chunk(collector->session, chunk);
+        return false;
+    }
+    struct ag_process_slot *slot = ag_session_slot(session, ret_ready->slot);
+    if (generation != atomic_load_explicit(&slot->generation, memory_order_acquire)) {
+        ag_session_release_chunk(collector->session,
+                                 chunk); /* of a process that was sealed long ago */
+        return false;
+    }
+    const struct ag_watched_slot *watched = &collector->slots[ret_ready->slot];
+    return watched->phase == AG_PHASE_OPEN && !ag_recording_has(watched->recording, ret_ready);
+}
+
+static uint64_t first_raw(const struct ag_collector *collector,
+                          const struct ag_chunk_ready *ready) {
+    const uint64_t word =
+        ready->used_words > 0
+            ? __atomic_load_n(ag_session_chunk_words(collector->session, ready->chunk),
+                              __ATOMIC_RELAXED)
+            : 0;
+    return AG_WORD_KIND(word) == AG_WORD_STAMP ? AG_WORD_STAMP_RAW(word) : 0;
+}
+
+/* ready[0, n_ready) are chunks that will not change, the n_active behind them may. */
+static int look_at_all(struct ag_collector *collector) {
+    const struct ag_session *session = collector->session;
+    uint32_t touched =
+        atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
+    touched = touched < session->n_chunks ? touched : session->n_chunks;
+    if (!make_room(collector, touched)) {
+        return -ENOMEM;
+    }
+    size_t n_ready = 0, active_from = collector->capacity;
+    for (uint32_t chunk = 0; chunk < touched; chunk++) {
+        struct ag_chunk_ready ready;
+        if (!look_at(collector, chunk, &ready)) {
+            continue;
+        }
+        if (ready.is_full || collector->slots[ready.slot].has_ended) {
+            ready.first_raw = first_raw(collector, &ready);
+            collector->ready[n_ready++] = ready;
+        } else {
+            collector->ready[--active_from] = ready;
+        }
+    }
+    collector->n_ready = n_ready;
+    collector->n_active = collector->capacity - active_from;
+    return 0;
+}
+
+static int by_time(const void *left, const void *right) {
+    const struct ag_chunk_ready *a = left, *b = right;
+    if (a->slot != b->slot) {
+        return a->slot < b->slot ? -1 : 1;
+    }
+    if (a->first_raw != b->first_raw) {
+        return a->first_raw < b->first_raw ? -1 : 1;
+    }
+    if (a->stream != b->stream) {
+        return a->stream < b->stream ? -1 : 1;
+    }
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+/* The books go no further than this stream is known to them. */
+static void hold_back(struct ag_watched_slot *watched, uint32_t stream) {
+    const uint64_t booked_ns = ag_recording_booked_ns(watched->recording, stream);
+    watched->advance_ns = booked_ns < watched->advance_ns ? booked_ns : watched->advance_ns;
+}
+
+static const struct ag_chunk_ready *active_at(const struct ag_collector *collector, size_t i) {
+    return &collector->ready[collector->capacity - 1 - i];
+}
+
+static bool has_one_thread(const struct ag_collector *collector, uint32_t slot) {
+    return atomic_load_explicit(&ag_session_slot(collector->session, slot)->n_streams,
+                                memory_order_relaxed) <= 1;
+}
+
+/* The merge must know of a new thread before it applies what the others did meanwhile. */
+static void peek_at_new_streams(struct ag_collector *collector) {
+    for (size_t i = 0; i < collector->n_active; i++) {
+        const struct ag_chunk_ready *active = active_at(collector, i);
+        struct ag_watched_slot *watched = &collector->slots[active->slot];
+        if (ag_recording_booked_ns(watched->recording, active->stream) == 0 &&
+            !has_one_thread(collector, active->slot)) {
+            (void)ag_recording_peek(
+                watched->recording,
+                active); /* a chunk before it comes first: then that one tells */
+        }
+    }
+}
+
+/* Threads that have not filled a chunk for a while must not hold up the others. */
+static void peek_at_quiet_streams(struct ag_collector *collector, uint64_t now_ns) {
+    for (size_t i = 0; i < collector->n_active; i++) {
+        const struct ag_chunk_ready *active = active_at(collector, i);
+        struct ag_watched_slot *watched = &collector->slots[active->slot];
+        if (has_one_thread(collector, active->slot)) {
+            continue;
+        }
+        const bool is_quiet =
+            ag_recording_booked_ns(watched->recording, active->stream) + PEEK_AFTER_NS < now_ns;
+        if (!is_quiet || !ag_recording_peek(watched->recording, active)) {
+            hold_back(watched, active->stream);
+        }
+    }
+}
+
+/* A missing chunk: soon there, or never. */
+static bool is_out_of_patience(struct ag_watched_slot *watched, uint64_t now_ns) {
+    if (watched->gap_ns == 0) {
+        watched->gap_ns = now_ns;
+    }
+    return now_ns - watched->gap_ns > GAP_PATIENCE_NS;
+}
+
+static int64_t take_ready(struct ag_collector *collector) {
+    int64_t taken = 0, first_left = 0;
+    for (size_t i = 0; i < collector->n_ready; i++) {
+        const struct ag_chunk_ready *ready = &collector->ready[i];
+        struct ag_watched_slot *watched = &collector->slots[ready->slot];
+        enum ag_taken result = AG_TAKEN_NOT_YET;
+        if (taken < TAKEN_PER_ROUND) {
+            result = ag_recording_take(watched->recording, ready, /* skip_gap= */ false);
+        }
+        if (result == AG_TAKEN_NOT_YET) {
+            collector->ready[first_left++] = *ready;
+            watched->has_unread = true;
+            hold_back(watched, ready->stream);
+            continue;
+        }
+        taken++;
+        if (!collector->is_offline) {
+            (void)ag_session_clock_tick(
+                &collector->clock, collector->session); /* a round may take longer than a tick */
+        }
+    }
+    collector->n_ready = (size_t)first_left;
+    return taken;
+}
+
+/* Nothing could be taken though there is something: chunks are missing before it. */
+static int64_t take_behind_gaps(struct ag_collector *collector, uint64_t now_ns) {
+    int64_t taken = 0;
+    for (size_t i = 0; i < collector->n_ready; i++) {
+        const struct ag_chunk_ready *ready = &collector->ready[i];
+        struct ag_watched_slot *watched = &collector->slots[ready->slot];
+        if (watched->has_ended || is_out_of_patience(watched, now_ns)) {
+            taken += ag_recording_take(watched->recording, ready, /* skip_gap= */ true) !=
+                     AG_TAKEN_NOT_YET;
+            watched->gap_ns = 0;
+        }
+    }
+    return taken;
+}
+
+int64_t ag_collector_round(struct ag_collector *collector) {
+    const uint64_t look_ns = ag_session_clock_now_ns(collector->session);
+    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        watched->has_unread = false;
+        watched->advance_ns = look_ns > MARGIN_NS ? look_ns - MARGIN_NS : 0;
+    }
+    int64_t taken = look_at_all(collector);
+    if (taken < 0) {
+        return taken;
+    }
+    qsort(collector->ready, collector->n_ready, sizeof(*collector->ready), by_time);
+    peek_at_new_streams(collector);
+    taken = take_ready(collector);
+    if (taken == 0 && collector->n_ready > 0) {
+        taken = take_behind_gaps(collector, ag_monotonic_ns());
+    }
+    peek_at_quiet_streams(collector, look_ns);
+    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && watched->recording->n_streams > 1) {
+            ag_recording_advance(watched->recording, watched->advance_ns);
+        }
+    }
+    return taken;
+}

@@ -1,0 +1,226 @@
+/* chunk_words.c: raw words (segment.h) to events, one pass, each word read once.
+ *
+ * The recorder only promises that words before used_words are complete. A damaged program may write
+ * anything anywhere, so what does not read as an event ends the chunk: behind an unknown word no
+ * boundary is certain.
+ *
+ * Budget: 2 ns an event; it is the first of the collector's passes over every event. */
+#include "chunk_words.h"
+
+#include <string.h>
+
+#include "session_clock.h"
+#include "stack_harvest.h"
+
+AG_FAST uint64_t word_at(const struct ag_chunk_words *reader, uint32_t at) {
+    return __atomic_load_n(&reader->words[at],
+                           __ATOMIC_RELAXED); /* exactly one load: the other side may write */
+}
+
+static uint64_t stamp_ns(struct ag_chunk_words *reader, uint64_t word) {
+    uint64_t ns = ag_session_clock_ns(reader->ns_per_2_32, AG_WORD_STAMP_RAW(word));
+    ns = ns > reader->now_ns ? reader->now_ns : ns;
+    reader->last_ns = ns > reader->last_ns ? ns : reader->last_ns;
+    return reader->last_ns;
+}
+
+/* Copies a wide's payload. false: it does not fit in its chunk or our limit. */
+static bool take_wide(struct ag_chunk_words *reader, uint64_t word, struct ag_wide *ret_wide) {
+    const uint32_t bytes = AG_WORD_WIDE_BYTES(word), words = (bytes + 7) / 8;
+    if (bytes > AG_WIDE_MAX_BYTES || words > reader->end - reader->at - 1) {
+        return false;
+    }
+    memcpy(ret_wide->u.data, &reader->words[reader->at + 1], bytes);
+    ret_wide->kind = AG_WORD_WIDE_KIND(word);
+    ret_wide->bytes = bytes;
+    reader->at += 1 + words;
+    return true;
+}
+
+static void give_up(struct ag_chunk_words *reader) {
+    reader->is_damaged = true;
+    reader->at = reader->end;
+}
+
+size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
+                           size_t capacity, struct ag_wide *ret_wide) {
+    static const uint8_t record_kinds[8] = {
+        [AG_WORD_ALLOC] = AG_RECORD_ALLOC,         [AG_WORD_ALLOC_BIG] = AG_RECORD_ALLOC,
+        [AG_WORD_FREE] = AG_RECORD_FREE,           [AG_WORD_REALLOC_FREE] = AG_RECORD_REALLOC_FREE,
+        [AG_WORD_UNDO_FREE] = AG_RECORD_UNDO_FREE, [AG_WORD_STAMP] = AG_RECORD_STAMP,
+    };
+    static const uint8_t word_counts[8] = {
+        [AG_WORD_ALLOC] = 2, [AG_WORD_ALLOC_BIG] = 3,    [AG_WORD_FREE] = 1,
+        [AG_WORD_STAMP] = 1, [AG_WORD_REALLOC_FREE] = 1, [AG_WORD_UNDO_FREE] = 1,
+    };
+    size_t count = 0;
+    ret_wide->kind = 0;
+    while (reader->at < reader->end && count < capacity) {
+        const uint64_t word = word_at(reader, reader->at);
+        const uint32_t kind = AG_WORD_KIND(word);
+        if (AG_UNLIKELY(kind == AG_WORD_WIDE)) {
+            if (count > 0) {
+                return count; /* the events before it first: the next call starts at the wide */
+            }
+            if (take_wide(reader, word, ret_wide)) {
+                return 0;
+            }
+            give_up(reader);
+            return 0;
+        }
+        const uint32_t n_words = kind < 8 ? word_counts[kind] : 0;
+        if (AG_UNLIKELY(n_words == 0 || n_words > reader->end - reader->at)) {
+            give_up(reader);
+            return count;
+        }
+        struct ag_event *event = &ret_events[count++];
+        *event = (struct ag_event){.address = AG_WORD_ADDRESS(word),
+                                   .kind = record_kinds[kind],
+                                   .via = (uint8_t)AG_WORD_VIA(word)};
+        if (n_words >= 2) {
+            const uint64_t second = word_at(reader, reader->at + 1);
+            event->stack = ag_stack_checked((uint32_t)(second >> 32));
+            event->size =
+                AG_LIKELY(n_words == 2) ? (uint32_t)second : word_at(reader, reader->at + 2);
+        } else if (kind == AG_WORD_STAMP) {
+            *event = (struct ag_event){.size = stamp_ns(reader, word), .kind = AG_RECORD_STAMP};
+        }
+        reader->at += n_words;
+    }
+    return count;
+}
+
+/* ---- wides
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Strings stand one after the other behind the fixed fields. */
+struct tail {
+    const uint8_t *at;
+    uint32_t left;
+    bool is_short;
+};
+
+static struct ag_bytes next_string(struct tail *tail, uint32_t bytes) {
+    if (bytes > tail->left) {
+        tail->is_short = true;
+        return (struct ag_bytes){.data = "", .length = 0};
+    }
+    const struct ag_bytes string = {.data = (const char *)tail->at, .length = bytes};
+    tail->at += bytes;
+    tail->left -= bytes;
+    return string;
+}
+
+static bool image_load_record(const struct ag_wide *wide, struct tail *tail,
+                              struct ag_record *record) {
+    struct ag_wide_image_load fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_IMAGE_LOAD;
+    record->u.image_load.image = fields.image;
+    record->u.image_load.bias = fields.bias;
+    record->u.image_load.low = fields.low;
+    record->u.image_load.high = fields.high;
+    record->u.image_load.build_id = next_string(tail, fields.build_id_bytes);
+    record->u.image_load.path = next_string(tail, fields.path_bytes);
+    return !tail->is_short;
+}
+
+static bool map_record(const struct ag_wide *wide, struct ag_record *record) {
+    struct ag_wide_map fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = wide->kind == AG_WIDE_MAP ? AG_RECORD_MAP : AG_RECORD_UNMAP;
+    record->u.map.address = fields.address;
+    record->u.map.bytes = fields.bytes;
+    record->u.map.stack = ag_stack_checked(fields.stack);
+    record->u.map.via = fields.via;
+    record->u.map.protection = fields.protection;
+    record->u.map.flags = fields.flags;
+    return true;
+}
+
+static bool thread_record(const struct ag_wide *wide, struct tail *tail, uint32_t stream,
+                          struct ag_record *record) {
+    struct ag_wide_thread fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_THREAD;
+    record->u.thread.stream = stream;
+    record->u.thread.thread_id = fields.thread_id;
+    record->u.thread.name = next_string(tail, fields.name_bytes);
+    return !tail->is_short;
+}
+
+static bool heap_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
+    struct ag_wide_heap fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_HEAP;
+    record->u.heap.heap = fields.heap;
+    record->u.heap.domain = fields.domain;
+    record->u.heap.is_backing = fields.is_backing != 0;
+    record->u.heap.name = next_string(tail, fields.name_bytes);
+    record->u.heap.allocator = next_string(tail, fields.allocator_bytes);
+    record->u.heap.runtime = next_string(tail, fields.runtime_bytes);
+    return !tail->is_short;
+}
+
+static bool via_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
+    struct ag_wide_via fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_VIA;
+    record->u.via.via = fields.via;
+    record->u.via.heap = fields.heap;
+    record->u.via.name = next_string(tail, fields.name_bytes);
+    return !tail->is_short && fields.via < 256;
+}
+
+static bool runtime_record(const struct ag_wide *wide, struct tail *tail,
+                           struct ag_record *record) {
+    struct ag_wide_runtime fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_RUNTIME;
+    record->u.runtime.hooked = fields.hooked != 0;
+    record->u.runtime.name = next_string(tail, fields.name_bytes);
+    record->u.runtime.version = next_string(tail, fields.version_bytes);
+    record->u.runtime.note = next_string(tail, fields.note_bytes);
+    return !tail->is_short;
+}
+
+bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_record *ret_record) {
+    static const uint8_t fixed_bytes[] = {
+        [AG_WIDE_IMAGE_LOAD] = sizeof(struct ag_wide_image_load),
+        [AG_WIDE_IMAGE_UNLOAD] = sizeof(struct ag_wide_image_unload),
+        [AG_WIDE_MAP] = sizeof(struct ag_wide_map),
+        [AG_WIDE_UNMAP] = sizeof(struct ag_wide_map),
+        [AG_WIDE_THREAD] = sizeof(struct ag_wide_thread),
+        [AG_WIDE_HEAP] = sizeof(struct ag_wide_heap),
+        [AG_WIDE_VIA] = sizeof(struct ag_wide_via),
+        [AG_WIDE_RUNTIME] = sizeof(struct ag_wide_runtime),
+    };
+    if (wide->kind == 0 || wide->kind >= AG_ARRAY_SIZE(fixed_bytes) ||
+        wide->bytes < fixed_bytes[wide->kind]) {
+        return false;
+    }
+    struct tail tail = {.at = wide->u.data + fixed_bytes[wide->kind],
+                        .left = wide->bytes - fixed_bytes[wide->kind]};
+    *ret_record = (struct ag_record){.stream = stream};
+    switch ((enum ag_wide_kind)wide->kind) {
+    case AG_WIDE_IMAGE_LOAD:
+        return image_load_record(wide, &tail, ret_record);
+    case AG_WIDE_IMAGE_UNLOAD:
+        ret_record->kind = AG_RECORD_IMAGE_UNLOAD;
+        memcpy(&ret_record->u.image_unload.image, wide->u.data, sizeof(uint32_t));
+        return true;
+    case AG_WIDE_MAP:
+    case AG_WIDE_UNMAP:
+        return map_record(wide, ret_record);
+    case AG_WIDE_THREAD:
+        return thread_record(wide, &tail, stream, ret_record);
+    case AG_WIDE_HEAP:
+        return heap_record(wide, &tail, ret_record);
+    case AG_WIDE_VIA:
+        return via_record(wide, &tail, ret_record);
+    case AG_WIDE_RUNTIME:
+        return runtime_record(wide, &tail, ret_record);
+    }
+    return false;
+}

@@ -1,0 +1,491 @@
+/* collector.c: the process beside the program: its loop, and the life of a slot.
+ *
+ * 1. The loop. About every millisecond: tick the clock, look for new processes, take what is ready,
+ * look who ended. A round that took something is followed by the next at once; else epoll_wait
+ * sleeps for a millisecond or until a process ends.
+ *
+ * 2. A slot's life, as seen from here
+ *
+ *        NONE --- a process is LIVE ---> OPEN --- it ended and is drained ---> RETIRED ---
+ * RETIRE_AFTER_NS ---> NONE
+ *
+ *    A retired slot keeps its state and its tree for a moment: a child that was forked right before
+ * the end still works with that tree, and has not claimed a slot of its own yet. The session ends
+ * when the first process has ended and every slot is free: that moment also catches programs that
+ * were spawned, not forked, right before the end.
+ *
+ * 3. If we die. Everything that matters is in the segment and the traces: whoever comes next adopts
+ * the slots again and finds the traces by the note behind each slot (recording.h). The lock on the
+ * live file says whether somebody is there.
+ *
+ * Globals: guarded (the one session whose pages SIGBUS may hit). */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "collector_state.h"
+#include "trace_index.h"
+
+enum {
+    ADOPT_EVERY_NS = 2 * 1000 * 1000,
+    RSS_EVERY_NS = 10 * 1000 * 1000,
+    FLUSH_EVERY_NS = 100 * 1000 * 1000,
+    FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* a trace chunk waits no longer than this for more */
+    RETIRE_AFTER_NS =
+        300 * 1000 *
+        1000, /* what a forked child may take to its first instruction on a busy machine */
+    STATUS_PATIENCE_NS =
+        500 * 1000 * 1000, /* `run` reaps its child within microseconds, unless it was killed */
+    ASK_PROC_EVERY_NS = 20 * 1000 * 1000, /* where there are no pidfds */
+    N_WOKEN = 64,
+    FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
+};
+
+/* ---- pages that may vanish
+ * ----------------------------------------------------------------------------------------- */
+
+static struct { uint8_t *from, *to; } guarded;
+
+static void replace_page(int number, siginfo_t *info, void *unused) {
+    enum { PAGE_BYTES = 4096 };
+    (void)unused;
+    uint8_t *page = (uint8_t *)((uintptr_t)info->si_addr & ~(uintptr_t)(PAGE_BYTES - 1));
+    if (page < guarded.from || page >= guarded.to ||
+        mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+             0) == MAP_FAILED) {
+        (void)signal(number, SIG_DFL); /* not ours: die of it when it happens again, at once */
+    }
+}
+
+void ag_collector_guard_pages(const struct ag_session *session) {
+    guarded.from = session->base;
+    guarded.to = session->base + session->file_bytes;
+    struct sigaction action = {.sa_sigaction = replace_page, .sa_flags = SA_SIGINFO | SA_RESTART};
+    (void)sigaction(SIGBUS, &action, NULL); /* cannot fail for SIGBUS */
+}
+
+/* ---- start and end
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static void wake_when_ended(struct ag_collector *collector, int pidfd, uint32_t number) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = number};
+    if (pidfd >= 0) {
+        (void)epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD, pidfd,
+                        &event); /* else a look every 20 ms finds out */
+    }
+}
+
+int ag_collector_start(struct ag_collector *collector, struct ag_session *session) {
+    *collector = (struct ag_collector){.session = session};
+    collector->first_watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
+    collector->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    collector->slots = calloc(session->n_slots, sizeof(*collector->slots));
+    if (collector->epoll_fd < 0 || !collector->slots) {
+        return collector->slots ? -errno : -ENOMEM;
+    }
+    if (session->first_pid != 0) {
+        ag_process_watch_start(&collector->first_watch, session->first_pid);
+        wake_when_ended(collector, collector->first_watch.pidfd, FIRST_PROCESS);
+    }
+    return 0;
+}
+
+void ag_collector_done(struct ag_collector *collector) {
+    for (uint32_t i = 0; collector->slots && i < collector->session->n_slots; i++) {
+        if (collector->slots[i].phase == AG_PHASE_OPEN) {
+            collector->slots[i].recording = ag_recording_free(collector->slots[i].recording);
+            ag_process_watch_done(&collector->slots[i].watch);
+        }
+    }
+    ag_process_watch_done(&collector->first_watch);
+    guarded.from = guarded.to = NULL;
+    if (collector->epoll_fd >= 0) {
+        (void)close(collector->epoll_fd); /* nothing was written */
+    }
+    free(collector->slots);
+    free(collector->ready);
+}
+
+/* ---- slots
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Was the process of this slot replaced by a younger one of the same number (exec without a word)?
+ */
+static bool is_replaced(const struct ag_collector *collector, uint32_t index) {
+    const struct ag_session *session = collector->session;
+    const struct ag_process_slot *slot = ag_session_slot(session, index);
+    if (atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_REPLACED) {
+        return true;
+    }
+    for (uint32_t i = 0; i < session->n_slots; i++) {
+        const struct ag_watched_slot *other = &collector->slots[i];
+        if (i != index && other->phase == AG_PHASE_OPEN && other->pid == slot->pid &&
+            ag_session_slot(session, i)->start_raw > slot->start_raw) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void adopt_slot(struct ag_collector *collector, uint32_t index) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    struct ag_recording *recording = ag_recording_begin(collector->session, index);
+    if (!recording) {
+        return; /* no memory: tried again at the next look */
+    }
+    *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
+                                        .recording = recording,
+                                        .pid = recording->pid,
+                                        .tree = recording->tree,
+                                        .watch = {.pidfd = -1, .statm_fd = -1}};
+    collector->n_open++;
+    struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    atomic_store_explicit(&slot->trace_created, 1, memory_order_relaxed);
+    if (collector->is_offline) {
+        watched->has_ended = true;
+        return;
+    }
+    ag_process_watch_start(&watched->watch, watched->pid);
+    wake_when_ended(collector, watched->watch.pidfd, index);
+    if (watched->pid == collector->session->first_pid) {
+        collector->report.registered = 1;
+    }
+}
+
+void ag_collector_adopt(struct ag_collector *collector) {
+    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+        const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
+        /* acquire: pairs with the recorder's release of LIVE; the slot is filled */
+        const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+        if (collector->slots[i].phase != AG_PHASE_NONE ||
+            (state != AG_SLOT_LIVE && state != AG_SLOT_REPLACED)) {
+            continue;
+        }
+        if (collector->is_offline && state == AG_SLOT_LIVE &&
+            ag_process_has_mapped(slot->pid, collector->session->path)) {
+            continue;
+        }
+        adopt_slot(collector, i);
+    }
+}
+
+bool ag_collector_has_live(const struct ag_collector *collector) {
+    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+        const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
+        const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+        if ((state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED) &&
+            collector->slots[i].phase != AG_PHASE_RETIRED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool tree_is_in_use(const struct ag_collector *collector, uint32_t tree, uint32_t except) {
+    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+        const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
+        if (i != except && slot->tree == tree &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64_t after_ns) {
+    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_retired > 0; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase != AG_PHASE_RETIRED || now_ns - watched->ended_ns < after_ns) {
+            continue;
+        }
+        struct ag_process_slot *slot = ag_session_slot(collector->session, i);
+        if (!tree_is_in_use(collector, watched->tree, /* except= */ i)) {
+            ag_session_clear_tree(collector->session, watched->tree);
+        }
+        memset((uint8_t *)slot + AG_SLOT_TRACE_OFFSET, 0, sizeof(struct ag_slot_trace));
+        atomic_fetch_add_explicit(&slot->generation, 1, memory_order_relaxed);
+        /* release: the note and the generation are there for whoever claims the slot (acquire) */
+        atomic_store_explicit(&slot->state, AG_SLOT_FREE, memory_order_release);
+        watched->phase = AG_PHASE_NONE;
+        collector->n_retired--;
+    }
+}
+
+/* ---- sealing
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static enum ag_slot_end how_it_ended(const struct ag_collector *collector,
+                                     const struct ag_process_slot *slot) {
+    enum { SIGNAL_BITS = 0x7f }; /* of a wait status */
+    if (atomic_load_explicit(&collector->session->header->stop, memory_order_relaxed)) {
+        return AG_END_CUT;
+    }
+    /* acquire: pairs with ag_session_child_ended's release; the status is there */
+    if (atomic_load_explicit(&slot->wait_status_known, memory_order_acquire)) {
+        const uint32_t status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed);
+        return status & SIGNAL_BITS ? AG_END_SIGNAL : AG_END_EXIT;
+    }
+    const bool has_exited =
+        atomic_load_explicit(&slot->exiting, memory_order_relaxed) ||
+        atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED;
+    return has_exited ? AG_END_EXIT : AG_END_SIGNAL;
+}
+
+static void fill_report(struct ag_collector_report *report, const struct ag_recording *recording) {
+    const struct ag_summary *summary = &recording->summary;
+    report->trace_bytes = ag_recording_bytes(recording);
+    report->duration_ns = summary->duration_ns;
+    report->allocated_blocks = summary->allocated_blocks;
+    report->allocated_bytes = summary->allocated_bytes;
+    report->peak_bytes = summary->peak_bytes;
+    report->in_use_blocks = summary->in_use_blocks;
+    report->in_use_bytes = summary->in_use_bytes;
+    report->lost_events = ag_recording_lost(recording);
+    report->is_cut = recording->is_cut && !recording->was_finished;
+    report->error = (uint32_t)-recording->error;
+    report->registered = 1;
+    memcpy(report->path, recording->path, sizeof(report->path));
+}
+
+static void seal(struct ag_collector *collector, uint32_t index, uint64_t now_ns) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    struct ag_recording *recording = watched->recording;
+    const struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    struct rusage own = {0};
+    (void)getrusage(RUSAGE_SELF, &own); /* cannot fail */
+    const uint64_t max_rss_kib = atomic_load_explicit(&slot->max_rss_kib, memory_order_relaxed);
+    if (collector->n_traces == 0 && collector->n_open == 1 &&
+        max_rss_kib * 1024 > recording->rss_peak_bytes) {
+        recording->rss_peak_bytes =
+            max_rss_kib * 1024; /* the kernel's number has the largest child's in it: only alone */
+    }
+    const struct ag_recording_end end = {
+        .how = how_it_ended(collector, slot),
+        .time_ns = collector->is_offline ? recording->last_event_ns
+                                         : ag_session_clock_now_ns(collector->session),
+        .profiler_rss_bytes = (uint64_t)own.ru_maxrss * 1024,
+        .profiler_cpu_ns = (uint64_t)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1000000000u +
+                           (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000u,
+        .target_cpu_ns = watched->cpu_ns,
+    };
+    ag_recording_finish(recording, &end);
+    collector->n_traces++;
+    if (watched->pid == collector->session->first_pid) {
+        fill_report(&collector->report, recording);
+    }
+    watched->recording = ag_recording_free(recording);
+    ag_process_watch_done(&watched->watch);
+    watched->phase = AG_PHASE_RETIRED;
+    watched->ended_ns = now_ns;
+    collector->n_open--;
+    collector->n_retired++;
+}
+
+/* Does `run` still have to tell us how its child ended? */
+static bool waits_for_status(const struct ag_collector *collector,
+                             const struct ag_watched_slot *watched, uint32_t index,
+                             uint64_t now_ns) {
+    const struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    return !collector->is_offline && watched->pid == collector->session->first_pid &&
+           collector->first_has_ended &&
+           atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
+           !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
+           now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
+}
+
+uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_ns) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && watched->has_ended && !watched->has_unread &&
+            !waits_for_status(collector, watched, i, now_ns)) {
+            seal(collector, i, now_ns);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* ---- what the kernel says
+ * ------------------------------------------------------------------------------------------ */
+
+static void note_end(struct ag_collector *collector, uint32_t index, uint64_t now_ns) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    const uint64_t cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
+    watched->cpu_ns = cpu_ns > watched->cpu_ns ? cpu_ns : watched->cpu_ns;
+    watched->has_ended = true;
+    watched->has_unread = true; /* until a round has looked at its ACTIVE chunks too */
+    watched->ended_ns = now_ns;
+}
+
+static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool ask_proc) {
+    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
+            (is_replaced(collector, i) ||
+             (watched->watch.pidfd < 0 && ask_proc && ag_process_watch_ended(&watched->watch)))) {
+            note_end(collector, i, now_ns);
+        }
+    }
+    if (ask_proc && collector->first_watch.pidfd < 0 && !collector->first_has_ended) {
+        collector->first_has_ended = ag_process_watch_ended(&collector->first_watch);
+    }
+}
+
+/* Sleeps up to `timeout_ms`, or until a process ends. */
+static void wait_for_ends(struct ag_collector *collector, int timeout_ms) {
+    struct epoll_event woken[N_WOKEN];
+    const int count = epoll_wait(collector->epoll_fd, woken, N_WOKEN, timeout_ms);
+    const uint64_t now_ns = ag_monotonic_ns();
+    for (int i = 0; i < count; i++) {
+        if (woken[i].data.u32 == FIRST_PROCESS) {
+            collector->first_has_ended = true;
+        } else if (collector->slots[woken[i].data.u32].phase == AG_PHASE_OPEN) {
+            note_end(collector, woken[i].data.u32, now_ns);
+        }
+    }
+}
+
+static void measure(struct ag_collector *collector, uint64_t now_ns) {
+    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase != AG_PHASE_OPEN || watched->has_ended ||
+            now_ns < watched->next_rss_ns) {
+            continue;
+        }
+        watched->next_rss_ns =
+            now_ns + RSS_EVERY_NS * (1 + collector->n_open / 4); /* many processes share the cost */
+        const uint64_t rss_bytes = ag_process_watch_rss_bytes(&watched->watch);
+        if (rss_bytes > 0) {
+            ag_recording_resident(watched->recording, ag_session_clock_now_ns(collector->session),
+                                  rss_bytes);
+        }
+    }
+}
+
+/* ---- the loop
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static void flush_all(struct ag_collector *collector, uint64_t older_than_ns) {
+    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+        if (collector->slots[i].phase == AG_PHASE_OPEN) {
+            ag_recording_flush(collector->slots[i].recording, older_than_ns);
+        }
+    }
+}
+
+static void flush_when_due(struct ag_collector *collector, uint64_t now_ns,
+                           uint64_t *next_flush_ns) {
+    const struct ag_segment_header *header = collector->session->header;
+    const uint32_t in_use = atomic_load_explicit(&header->n_chunks_in_use, memory_order_relaxed);
+    if (in_use > header->soft_chunks / 2) {
+        flush_all(collector, UINT64_MAX);
+    } else if (now_ns >= *next_flush_ns) {
+        const uint64_t session_ns = ag_session_clock_now_ns(collector->session);
+        flush_all(collector, session_ns > FLUSH_AFTER_NS ? session_ns - FLUSH_AFTER_NS : 0);
+        *next_flush_ns = now_ns + FLUSH_EVERY_NS;
+    }
+}
+
+static bool first_is_open(const struct ag_collector *collector) {
+    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+        if (collector->slots[i].phase == AG_PHASE_OPEN &&
+            collector->slots[i].pid == collector->session->first_pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Tells `run` once that the first process is sealed, all its images. */
+static void report_when_due(struct ag_collector *collector, int report_fd) {
+    if (!collector->first_has_ended || collector->has_reported || first_is_open(collector)) {
+        return;
+    }
+    collector->has_reported = true;
+    collector->report.n_other_traces =
+        collector->n_traces + collector->n_open - collector->report.registered;
+    const uint8_t *bytes = (const uint8_t *)&collector->report;
+    for (size_t at = 0; at < sizeof(collector->report);) {
+        const ssize_t n = write(report_fd, bytes + at, sizeof(collector->report) - at);
+        if (n < 0 && errno != EINTR) {
+            return; /* `run` is gone: nobody wants to know */
+        }
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void loop(struct ag_collector *collector, int report_fd) {
+    uint64_t next_adopt_ns = 0, next_flush_ns = 0, next_ask_ns = 0;
+    bool is_over = false;
+    while (!is_over) {
+        const uint64_t now_ns = ag_session_clock_tick(&collector->clock, collector->session);
+        const bool first_had_ended =
+            collector->first_has_ended; /* before the look for new slots: none comes after it */
+        if (now_ns >= next_adopt_ns || first_had_ended) {
+            ag_collector_adopt(collector);
+            next_adopt_ns = now_ns + ADOPT_EVERY_NS;
+        }
+        look_for_ends(collector, now_ns, /* ask_proc= */ now_ns >= next_ask_ns);
+        next_ask_ns = now_ns >= next_ask_ns ? now_ns + ASK_PROC_EVERY_NS : next_ask_ns;
+        const int64_t taken = ag_collector_round(collector);
+        measure(collector, now_ns);
+        flush_when_due(collector, now_ns, &next_flush_ns);
+        const uint32_t n_sealed = ag_collector_finish_ended(collector, now_ns);
+        if (first_had_ended) {
+            report_when_due(collector, report_fd);
+        }
+        const bool is_crowded =
+            collector->n_open + collector->n_retired > collector->session->n_slots * 3 / 4;
+        ag_collector_retire(collector, now_ns, is_crowded ? 0 : RETIRE_AFTER_NS);
+        is_over = collector->has_reported && collector->n_open == 0 && collector->n_retired == 0 &&
+                  !ag_collector_has_live(collector);
+        wait_for_ends(collector, taken > 0 || n_sealed > 0 || is_over ? 0 : 1);
+    }
+}
+
+int ag_collector_run(struct ag_session *session, int report_fd) {
+    struct ag_collector collector;
+    int r = ag_session_lock(session, /* wait= */ true);
+    if (r < 0) {
+        return r;
+    }
+    ag_collector_guard_pages(session);
+    r = ag_collector_start(&collector, session);
+    if (r == 0) {
+        /* release: whoever sees us here may rely on the tick */
+        atomic_store_explicit(&session->header->collector_pid, (uint32_t)getpid(),
+                              memory_order_release);
+        loop(&collector, report_fd);
+        atomic_store_explicit(&session->header->collector_pid, 0, memory_order_release);
+        ag_session_remove(session);
+    }
+    ag_collector_done(&collector);
+    return r;
+}
+
+/* ---- what `run` tells
+ * ---------------------------------------------------------------------------------------------- */
+
+void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
+                            uint64_t max_rss_kib) {
+    for (uint32_t i = 0; i < session->n_slots; i++) {
+        struct ag_process_slot *slot = ag_session_slot(session, i);
+        if (slot->pid == pid &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
+            atomic_store_explicit(&slot->max_rss_kib, (uint32_t)max_rss_kib, memory_order_relaxed);
+            atomic_store_explicit(&slot->wait_status, (uint32_t)wait_status, memory_order_relaxed);
+            /* release: pairs with the collector's acquire */
+            atomic_store_explicit(&slot->wait_status_known, 1, memory_order_release);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+/* collector_state.h: what the collector knows between two rounds. */
+#ifndef AG_COLLECTOR_STATE_H
+#define AG_COLLECTOR_STATE_H
+
+#include "process_watch.h"
+#include "recording.h"
+#include "session_clock.h"
+
+enum ag_phase {
+    AG_PHASE_NONE = 0, /* nobody is in this slot, as far as we know */
+    AG_PHASE_OPEN,     /* its process is being recorded */
+    AG_PHASE_RETIRED,  /* its trace is sealed; the slot is not free yet, see retire_slots */
+};
+struct ag_watched_slot {
+    enum ag_phase phase;
+    struct ag_recording *recording; /* of an OPEN slot */
+    struct ag_process_watch watch;
+    uint32_t pid, tree;
+    bool has_ended;    /* the process; its chunks will not change any more */
+    bool has_unread;   /* the last round left chunks of it */
+    uint64_t ended_ns; /* CLOCK_MONOTONIC when we saw it, or when it retired */
+    uint64_t gap_ns;   /* CLOCK_MONOTONIC since when a chunk is missing in a stream, 0: none is */
+    uint64_t next_rss_ns;
+    uint64_t cpu_ns;     /* of the process, when last looked at */
+    uint64_t advance_ns; /* scratch of a round: all streams have delivered what happened before */
+};
+
+struct ag_collector {
+    struct ag_session *session;
+    struct ag_session_clock clock;
+    struct ag_watched_slot *slots; /* session->n_slots */
+    struct ag_chunk_ready
+        *ready; /* scratch of a round: chunks that will not change, then those that may */
+    size_t n_ready, n_active, capacity;
+    uint32_t n_open, n_retired;
+    uint64_t n_traces; /* sealed */
+    bool is_offline; /* sealing what others left: nobody's clock ticks, only dead processes count */
+    int epoll_fd;
+
+    struct ag_process_watch first_watch; /* of the program that `run` started */
+    bool first_has_ended, has_reported;
+    struct ag_collector_report report; /* of its last image */
+};
+
+/* Looks at every chunk once, takes what is complete. Returns the number of chunks taken, or
+ * -ENOMEM. */
+int64_t ag_collector_round(struct ag_collector *collector);
+
+int ag_collector_start(struct ag_collector *collector, struct ag_session *session);
+void ag_collector_done(struct ag_collector *collector);
+void ag_collector_adopt(struct ag_collector *collector);
+/* Seals what has ended and is drained. Returns how many. */
+uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_ns);
+void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64_t after_ns);
+/* Does any slot hold a process that is not sealed? */
+bool ag_collector_has_live(const struct ag_collector *collector);
+
+/* A page of the segment that cannot be had (its file was cut, its disk is full) reads as zeros from
+ * now on, instead of killing us by SIGBUS. One session per process. */
+void ag_collector_guard_pages(const struct ag_session *session);
+
+#endif

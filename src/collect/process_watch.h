@@ -1,0 +1,28 @@
+/* process_watch.h: what the kernel tells about the session's processes: do they live, how much
+ * memory, how much time. */
+#ifndef AG_PROCESS_WATCH_H
+#define AG_PROCESS_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_process_watch { /* of one process */
+    uint32_t pid;
+    int pidfd;    /* readable when the process has ended; -1: the kernel has none, /proc is asked
+                     instead */
+    int statm_fd; /* -1: not open */
+};
+void ag_process_watch_start(struct ag_process_watch *watch, uint32_t pid);
+void ag_process_watch_done(struct ag_process_watch *watch);
+/* A zombie has ended. */
+bool ag_process_watch_ended(const struct ag_process_watch *watch);
+/* 0 when nobody knows (any more). */
+uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch);
+uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch);
+
+/* Does a process of this number live, and does it have the file mapped? For sessions whose
+ * collector is gone: the number may be somebody else's by now. A process that cannot be looked into
+ * counts as living. */
+bool ag_process_has_mapped(uint32_t pid, const char *path);
+
+#endif

@@ -1,0 +1,97 @@
+/* recording.h: one process of the session on its way into its trace file. */
+#ifndef AG_RECORDING_H
+#define AG_RECORDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/encode.h"
+#include "ledger/merge.h"
+#include "session.h"
+#include "stack_harvest.h"
+
+struct ag_stream; /* see recording.c */
+
+/* Where the trace of a slot's process is, so that a collector that takes over finds it: behind the
+ * slot, in the part of its 8 KiB that the recorder never touches. Untrusted like the rest: a file
+ * is believed for the identity in its header. */
+enum { AG_SLOT_TRACE_OFFSET = 7168 };
+_Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_TRACE_OFFSET,
+               "the note stands behind the slot");
+struct ag_slot_trace {
+    uint32_t generation;
+    char path[1020];
+};
+
+struct ag_recording {
+    struct ag_session *session;
+    uint32_t slot, generation;
+    uint32_t number; /* of the process in the session: slot and generation in one; stands in the
+                        file's header */
+    uint32_t pid, tree;
+    uint64_t start_ns; /* since the session began */
+
+    struct ag_trace_writer *writer; /* NULL: the trace could not be made, or is finished */
+    int trace_fd;                   /* the writer's; for reading back */
+    char path[4096];
+    uint64_t max_bytes;
+    bool was_finished; /* by a collector that died before it could say so */
+    bool is_cut;       /* nothing more is written but the end */
+    int error;         /* what cut it: negative errno, 0 when it was the size asked for */
+
+    struct ag_stack_harvest stacks;
+    struct ag_blob records; /* definitions that must stand before the next events */
+    struct ag_blob samples; /* that need not */
+    struct ag_stream **stream_pages[4096];
+    uint32_t n_streams; /* that delivered something */
+    uint8_t heap_of_via[256];
+
+    struct ag_ledger
+        *ledger; /* NULL: events were recorded before us; sums are made by reading back */
+    struct ag_merge *merge;
+
+    uint64_t lost[AG_LOST_CAUSES]; /* found here; the slot's own come on top */
+    uint64_t last_event_ns, end_ns, rss_peak_bytes;
+    struct ag_summary summary; /* after the end */
+};
+
+/* Opens the trace of the process in SLOT: a new file, or the one that a collector before us began.
+ * NULL: no memory. A trace that cannot be made gives a recording that is cut from the start. */
+struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot);
+struct ag_recording *ag_recording_free(struct ag_recording *recording);
+
+struct ag_chunk_ready { /* a copy of a chunk's control */
+    uint32_t chunk, slot, stream, thread_id, used_words;
+    bool is_full;
+    uint64_t sequence, first_raw; /* of its first stamp */
+};
+enum ag_taken { AG_TAKEN_NOT_YET, AG_TAKEN, AG_TAKEN_RELEASED };
+/* A chunk that will not change any more. Only the next one in its stream's order is taken;
+ * `skip_gap` gives up what is missing before it. It is given back to the recorder as soon as the
+ * trace holds it. */
+enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
+                                bool skip_gap);
+/* Tells the books what an ACTIVE chunk holds already; the trace takes it later. true: they know all
+ * that it held. */
+bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready);
+/* Is this chunk taken already and waiting to be written? */
+bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready);
+/* Up to where the books know this stream, ns; 0: not at all. */
+uint64_t ag_recording_booked_ns(const struct ag_recording *recording, uint32_t stream);
+/* All streams have delivered what happened before. */
+void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns);
+
+/* Writes what streams hold that began before OLDER_THAN_NS (session time; UINT64_MAX: all). */
+void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns);
+void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes);
+struct ag_recording_end {
+    uint32_t how; /* enum ag_slot_end */
+    uint64_t time_ns;
+    uint64_t profiler_rss_bytes, profiler_cpu_ns, target_cpu_ns;
+};
+/* Seals the trace: everything taken, the end, the sums, the index. */
+void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end);
+uint64_t ag_recording_bytes(const struct ag_recording *recording);
+uint64_t ag_recording_lost(const struct ag_recording *recording); /* the slot's causes and ours */
+
+#endif

@@ -1,0 +1,444 @@
+/* session.c: makes, opens, checks, shrinks and removes the live segment of a session (segment.h).
+ *
+ * The file is sparse: a hundred gigabytes of addresses cost what is touched. Where even the
+ * addresses are refused (a file system's or a limit's bound, little address space) fewer trees and
+ * chunks do. Header, slots and controls are populated here, once, by a call that fails instead of
+ * killing; everything behind them by whoever uses it first. */
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "session_clock.h"
+#include "trace_name.h"
+
+enum {
+    DEFAULT_DEPTH = 256,
+    DEFAULT_STAMP_EVERY = 64,
+    MAX_STAMP_EVERY = 1 << 20,
+    MAX_DEPTH = 1 << 16,
+    PAGE_BYTES = 4096,
+    SOFT_CHUNKS_MAX =
+        1024, /* 64 MiB in flight: what a collector that is not run for 50 ms falls behind */
+    SOFT_CHUNKS_MIN = 64,
+    MAX_SLOTS = 1 << 16, /* bounds on what a header may claim */
+    MAX_TREES = 1 << 16,
+    MAX_CHUNKS = 1 << 24,
+};
+#define SHARED_MEMORY_FOLDER "/dev/shm"
+#define ROOM_WANTED_BYTES \
+    (UINT64_C(48) << 20) /* less in /dev/shm: the output's folder is the better place */
+
+/* Tried in this order: 98 GiB of addresses, 12, 2, and half a GiB. A tree per slot: a process that
+ * was not forked from one of the session takes the tree of its slot's number. */
+static const struct {
+    uint32_t n_slots, n_chunks;
+} layouts[] = {{512, 65536}, {64, 16384}, {8, 8192}, {2, 1024}};
+
+static int fail(char ret_message[512], int error, const char *what, const char *path) {
+    (void)snprintf(ret_message, 512, "%s %.400s: %s", what, path, strerror(-error));
+    return error;
+}
+
+static uint64_t round_up(uint64_t bytes) {
+    return (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+}
+
+/* ---- geometry
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static void lay_out(struct ag_session *session, uint32_t n_slots, uint32_t n_trees,
+                    uint32_t n_chunks) {
+    session->n_slots = n_slots;
+    session->n_trees = n_trees;
+    session->n_chunks = n_chunks;
+    session->slots_offset = AG_SEGMENT_HEADER_BYTES;
+    session->controls_offset = session->slots_offset + (uint64_t)n_slots * AG_SLOT_BYTES;
+    session->trees_offset =
+        round_up(session->controls_offset + (uint64_t)n_chunks * sizeof(struct ag_chunk_control));
+    session->chunks_offset = round_up(session->trees_offset + (uint64_t)n_trees * AG_TREE_BYTES);
+    session->file_bytes = session->chunks_offset + (uint64_t)n_chunks * AG_CHUNK_BYTES;
+}
+
+static int map_file(struct ag_session *session) {
+    void *base = mmap(NULL, session->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                      session->fd, 0);
+    if (base == MAP_FAILED) {
+        return -errno;
+    }
+    session->base = base;
+    session->header = base;
+    return 0;
+}
+
+/* Header, slots and controls get their memory now. */
+static int populate_front(struct ag_session *session) {
+    static const uint8_t zeros[64 * 1024];
+    if (fallocate(session->fd, 0, 0, (off_t)session->trees_offset) == 0) {
+        return 0;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+        return -errno;
+    }
+    for (uint64_t at = 0; at < session->trees_offset;) {
+        const uint64_t left = session->trees_offset - at;
+        const ssize_t n =
+            pwrite(session->fd, zeros, left < sizeof(zeros) ? left : sizeof(zeros), (off_t)at);
+        if (n < 0 && errno != EINTR) {
+            return -errno;
+        }
+        at += n > 0 ? (uint64_t)n : 0;
+    }
+    return 0;
+}
+
+static int size_and_map(struct ag_session *session) {
+    int r = -EFBIG;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(layouts); i++) {
+        lay_out(session, layouts[i].n_slots, layouts[i].n_slots, layouts[i].n_chunks);
+        r = ftruncate(session->fd, (off_t)session->file_bytes) == 0 ? map_file(session) : -errno;
+        if (r == 0) {
+            return populate_front(session);
+        }
+    }
+    return r;
+}
+
+/* ---- making
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+void ag_session_live_path(const char *folder, uint64_t id, char ret_path[4096]) {
+    (void)snprintf(ret_path, 4096, "%s/.allogram-live.%016llx", folder, (unsigned long long)id);
+}
+
+static uint64_t room_bytes(const char *folder) {
+    struct statfs status;
+    return statfs(folder, &status) == 0 ? (uint64_t)status.f_bavail * (uint64_t)status.f_bsize : 0;
+}
+
+static int open_live(struct ag_session *session, const char *folder) {
+    ag_session_live_path(folder, session->id, session->path);
+    session->fd = open(session->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return session->fd < 0 ? -errno : 0;
+}
+
+static int make_in(struct ag_session *session, const char *folder) {
+    int r = open_live(session, folder);
+    if (r == 0) {
+        r = size_and_map(session);
+        if (r < 0) {
+            (void)unlink(
+                session->path); /* what we made a moment ago; the failure is reported, not this */
+        }
+    }
+    return r;
+}
+
+static void write_header(struct ag_session *session, const struct ag_session_options *options) {
+    struct ag_segment_header *header = session->header;
+    header->version = AG_SEGMENT_VERSION;
+    header->header_bytes = AG_SEGMENT_HEADER_BYTES;
+    header->file_bytes = session->file_bytes;
+    header->session = session->id;
+    header->n_slots = session->n_slots;
+    header->n_trees = session->n_trees;
+    header->n_chunks = session->n_chunks;
+    header->slots_offset = session->slots_offset;
+    header->controls_offset = session->controls_offset;
+    header->trees_offset = session->trees_offset;
+    header->chunks_offset = session->chunks_offset;
+    header->tree_bytes = AG_TREE_BYTES;
+    header->mode = session->mode;
+    header->depth = session->depth;
+    header->follow_children = !options->no_children;
+    header->stamp_every = options->stamp_every ? options->stamp_every : DEFAULT_STAMP_EVERY;
+    const uint64_t room_chunks =
+        room_bytes(session->path) / 4 / AG_CHUNK_BYTES; /* a quarter of the room */
+    header->soft_chunks = room_chunks < SOFT_CHUNKS_MIN   ? SOFT_CHUNKS_MIN
+                          : room_chunks > SOFT_CHUNKS_MAX ? SOFT_CHUNKS_MAX
+                                                          : (uint32_t)room_chunks;
+    header->max_trace_bytes = session->max_trace_bytes;
+    memcpy(header->trace_pattern, session->trace_pattern, sizeof(header->trace_pattern));
+    header->clock_kind = session->clock_kind;
+    ag_session_clock_begin(session);
+    header->clock_origin = session->clock_origin;
+    header->clock_origin_realtime_ns = session->clock_origin_realtime_ns;
+    header->magic = AG_SEGMENT_MAGIC;
+}
+
+static int check_options(const struct ag_session_options *options, char ret_message[512]) {
+    if (options->size != sizeof(*options)) {
+        (void)snprintf(ret_message, 512, "session options of another version");
+        return -EINVAL;
+    }
+    if (options->depth > MAX_DEPTH || options->stamp_every > MAX_STAMP_EVERY) {
+        (void)snprintf(ret_message, 512, "a depth of %u frames is more than %u", options->depth,
+                       MAX_DEPTH);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static uint64_t realtime_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int random_id(uint64_t *ret_id) {
+    do {
+        if (getrandom(ret_id, sizeof(*ret_id), 0) != (ssize_t)sizeof(*ret_id)) {
+            return -EIO;
+        }
+    } while (*ret_id == 0);
+    return 0;
+}
+
+static struct ag_session *new_session(void) {
+    struct ag_session *session = calloc(1, sizeof(*session));
+    if (session) {
+        session->fd = session->first_trace_fd = -1;
+    }
+    return session;
+}
+
+int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
+                      char ret_message[512]) {
+    int r = check_options(options, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_session *session = new_session();
+    if (!session) {
+        return fail(ret_message, -ENOMEM, "start", "a session");
+    }
+    session->depth = options->depth ? options->depth : DEFAULT_DEPTH;
+    session->max_trace_bytes = options->max_bytes;
+    session->owner = geteuid();
+    session->clock_kind = ag_session_clock_choose();
+    session->clock_origin_realtime_ns = realtime_ns();
+    r = ag_trace_pattern_complete(options->output_pattern, session->trace_pattern, ret_message);
+    if (r < 0) {
+        goto failed;
+    }
+    r = random_id(&session->id);
+    if (r < 0) {
+        (void)fail(ret_message, r, "read", "random bytes");
+        goto failed;
+    }
+    char output_folder[4096];
+    ag_trace_pattern_folder(session->trace_pattern, output_folder);
+    const char *folder = options->live_directory;
+    r = -ENOSPC;
+    if (folder || room_bytes(SHARED_MEMORY_FOLDER) >= ROOM_WANTED_BYTES) {
+        r = make_in(session, folder ? folder : SHARED_MEMORY_FOLDER);
+    }
+    if (r < 0 && !folder) {
+        if (session->fd >= 0) {
+            (void)close(
+                session->fd); /* the file in shared memory that could not be made big enough */
+        }
+        r = make_in(session, output_folder);
+    }
+    if (r < 0) {
+        (void)fail(ret_message, r, "create a live file in", folder ? folder : output_folder);
+        goto failed;
+    }
+    write_header(session, options);
+    *ret_session = session;
+    return 0;
+failed:
+    (void)ag_session_close(session); /* NULL */
+    return r;
+}
+
+/* ---- opening what another made
+ * ------------------------------------------------------------------------------------- */
+
+static bool geometry_is_sane(const struct ag_segment_header *header, const struct stat *status) {
+    if (header->magic != AG_SEGMENT_MAGIC || header->version != AG_SEGMENT_VERSION ||
+        header->session == 0 || header->n_slots == 0 || header->n_slots > MAX_SLOTS ||
+        header->n_trees == 0 || header->n_trees > MAX_TREES || header->n_chunks == 0 ||
+        header->n_chunks > MAX_CHUNKS) {
+        return false;
+    }
+    struct ag_session expected;
+    lay_out(&expected, header->n_slots, header->n_trees, header->n_chunks);
+    return header->file_bytes == expected.file_bytes &&
+           (uint64_t)status->st_size == expected.file_bytes &&
+           header->slots_offset == expected.slots_offset &&
+           header->controls_offset == expected.controls_offset &&
+           header->trees_offset == expected.trees_offset &&
+           header->chunks_offset == expected.chunks_offset && header->tree_bytes == AG_TREE_BYTES &&
+           header->clock_kind <= AG_CLOCK_MONOTONIC;
+}
+
+static int read_header(struct ag_session *session, struct ag_segment_header *ret_header,
+                       struct stat *ret_status) {
+    session->fd = open(session->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (session->fd < 0 || fstat(session->fd, ret_status) < 0) {
+        return -errno;
+    }
+    if (!S_ISREG(ret_status->st_mode)) {
+        return -EINVAL;
+    }
+    const ssize_t n = pread(session->fd, ret_header, sizeof(*ret_header), 0);
+    return n < 0 ? -errno : n != (ssize_t)sizeof(*ret_header) ? -EINVAL : 0;
+}
+
+int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]) {
+    struct ag_session *session = new_session();
+    if (!session) {
+        return fail(ret_message, -ENOMEM, "open", path);
+    }
+    struct ag_segment_header header;
+    struct stat status;
+    int r = -ENAMETOOLONG;
+    if ((size_t)snprintf(session->path, sizeof(session->path), "%s", path) <
+        sizeof(session->path)) {
+        r = read_header(session, &header, &status);
+    }
+    if (r == 0) {
+        r = geometry_is_sane(&header, &status) ? 0 : -EINVAL;
+    }
+    if (r == 0) {
+        lay_out(session, header.n_slots, header.n_trees, header.n_chunks);
+        r = map_file(session);
+    }
+    if (r < 0) {
+        (void)fail(ret_message, r, "open the live file", path);
+        (void)ag_session_close(session); /* NULL */
+        return r;
+    }
+    session->id = header.session;
+    session->owner = status.st_uid;
+    session->mode = header.mode;
+    session->depth = header.depth;
+    session->clock_kind = header.clock_kind;
+    session->clock_origin = header.clock_origin;
+    session->clock_origin_realtime_ns = header.clock_origin_realtime_ns;
+    session->max_trace_bytes = header.max_trace_bytes;
+    memcpy(session->trace_pattern, header.trace_pattern, sizeof(session->trace_pattern));
+    session->trace_pattern[sizeof(session->trace_pattern) - 1] = '\0';
+    *ret_session = session;
+    return 0;
+}
+
+const char *ag_session_path(const struct ag_session *session) {
+    return session->path;
+}
+
+struct ag_session *ag_session_close(struct ag_session *session) {
+    if (session) {
+        if (session->base) {
+            (void)munmap(session->base, session->file_bytes); /* our own mapping: cannot fail */
+        }
+        if (session->fd >= 0) {
+            (void)close(session->fd); /* written through the mapping: nothing is left to fail */
+        }
+        if (session->first_trace_fd >= 0) {
+            (void)close(session->first_trace_fd); /* empty */
+        }
+        free(session);
+    }
+    return NULL;
+}
+
+void ag_session_remove(struct ag_session *session) {
+    (void)unlink(session->path); /* gone already: somebody else tidied up */
+}
+
+int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
+                           char ret_path[4096], char ret_message[512]) {
+    const struct ag_trace_names names = {
+        .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
+    const int fd = ag_trace_file_create(session->trace_pattern, &names, session->first_trace_path);
+    if (fd < 0) {
+        (void)snprintf(ret_message, 512, "create the trace %.400s: %s", session->first_trace_path,
+                       strerror(-fd));
+        return fd;
+    }
+    session->first_pid = pid;
+    session->first_trace_fd = fd;
+    memcpy(ret_path, session->first_trace_path, sizeof(session->first_trace_path));
+    return 0;
+}
+
+size_t ag_session_descriptors(const struct ag_session *session,
+                              int ret_fds[AG_SESSION_MAX_DESCRIPTORS]) {
+    size_t count = 0;
+    if (session->fd >= 0) {
+        ret_fds[count++] = session->fd;
+    }
+    if (session->first_trace_fd >= 0) {
+        ret_fds[count++] = session->first_trace_fd;
+    }
+    return count;
+}
+
+/* ---- what a collector does to it
+ * ----------------------------------------------------------------------------------- */
+
+int ag_session_lock(struct ag_session *session, bool wait) {
+    /* A description of our own: one that a fork shares would keep the lock as long as any of the
+     * sharers lives. */
+    const int fd = open(session->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0) {
+        if (errno != EINTR) {
+            const int r = -errno;
+            (void)close(fd); /* nothing was written */
+            return r;
+        }
+    }
+    (void)close(session->fd); /* the mapping does not need it */
+    session->fd = fd;
+    return 0;
+}
+
+void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {
+    const uint64_t offset = session->trees_offset + (uint64_t)tree * AG_TREE_BYTES;
+    if (fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                  (off_t)AG_TREE_BYTES) == 0) {
+        return;
+    }
+    /* No holes on this file system: a next user must find zeros all the same. The file's blocks
+     * exist or it is read as zeros; writing zeros to all of it would fill the disk, so only what is
+     * not zero is written. */
+    uint64_t *words = (uint64_t *)(void *)(session->base + offset);
+    for (uint64_t i = 0; i < AG_TREE_BYTES / 8; i++) {
+        if (words[i] != 0) {
+            words[i] = 0;
+        }
+    }
+}
+
+void ag_session_release_chunk(struct ag_session *session, uint32_t chunk) {
+    struct ag_segment_header *header = session->header;
+    struct ag_chunk_control *control = ag_session_control(session, chunk);
+    atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
+    atomic_store_explicit(&control->state, AG_CHUNK_FREE, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&header->n_chunks_in_use, 1, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&header->free_head, memory_order_relaxed), replacement = 0;
+    do {
+        atomic_store_explicit(&control->next_free, (uint32_t)head, memory_order_relaxed);
+        replacement = ((head >> 32) + 1) << 32 | (chunk + 1);
+        /* release: the chunk's state is FREE before a recorder's pop (acquire) can find it */
+    } while (!atomic_compare_exchange_weak_explicit(&header->free_head, &head, replacement,
+                                                    memory_order_release, memory_order_relaxed));
+}

@@ -1,0 +1,72 @@
+/* session.h: the live segment as the collector's side sees it: mapped, its geometry checked once
+ * and kept in our memory.
+ *
+ * Whatever stands in the mapping may change under our eyes; whatever stands in struct ag_session
+ * may not. So places are computed from the session, never from the header. */
+#ifndef AG_SESSION_H
+#define AG_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collector.h"
+#include "format/segment.h"
+
+struct ag_session {
+    int fd;
+    uint8_t *base;
+    uint64_t file_bytes;
+    struct ag_segment_header *header; /* == base */
+    uint64_t id;                      /* header.session */
+    uint32_t n_slots, n_trees, n_chunks;
+    uint64_t slots_offset, controls_offset, trees_offset, chunks_offset;
+    uint32_t mode, depth;
+    uint32_t clock_kind;
+    uint64_t clock_origin, clock_origin_realtime_ns;
+    uint64_t clock_origin_monotonic_ns; /* known to who made the session and its forks; 0: no refit
+                                           of the clock */
+    uint64_t max_trace_bytes;           /* 0: no bound */
+    char trace_pattern[1024];           /* absolute, NUL-terminated */
+    char path[4096];                    /* of the live file */
+    uint32_t owner; /* uid of the live file: only its owner's traces are resumed */
+
+    uint32_t first_pid; /* of the program that `run` starts, 0: unknown */
+    int first_trace_fd; /* its trace, made before it ran; -1: none or used up */
+    char first_trace_path[4096];
+};
+
+static inline struct ag_process_slot *ag_session_slot(const struct ag_session *session,
+                                                      uint32_t slot) {
+    return (struct ag_process_slot *)(void *)(session->base + session->slots_offset +
+                                              (uint64_t)slot * AG_SLOT_BYTES);
+}
+
+static inline struct ag_chunk_control *ag_session_control(const struct ag_session *session,
+                                                          uint32_t chunk) {
+    return (struct ag_chunk_control *)(void *)(session->base + session->controls_offset) + chunk;
+}
+
+static inline const uint64_t *ag_session_chunk_words(const struct ag_session *session,
+                                                     uint32_t chunk) {
+    return (const uint64_t *)(const void *)(session->base + session->chunks_offset +
+                                            (uint64_t)chunk * AG_CHUNK_BYTES);
+}
+
+static inline const uint8_t *ag_session_tree(const struct ag_session *session, uint32_t tree) {
+    return session->base + session->trees_offset + (uint64_t)tree * AG_TREE_BYTES;
+}
+
+/* Zeroes a tree whose last process has ended and gives its memory back. */
+void ag_session_clear_tree(struct ag_session *session, uint32_t tree);
+
+/* Gives a chunk back: the last thing done with it. */
+void ag_session_release_chunk(struct ag_session *session, uint32_t chunk);
+
+/* One collector per session: the lock ends with the process that took it. wait: for another's end.
+ * 0, -EWOULDBLOCK, ... */
+int ag_session_lock(struct ag_session *session, bool wait);
+
+/* The name of a session's live file inside FOLDER. */
+void ag_session_live_path(const char *folder, uint64_t id, char ret_path[4096]);
+
+#endif

@@ -1,0 +1,141 @@
+/* stack_harvest.c: walks from a stack that an event names up the shared tree, as far as nodes are
+ * new.
+ *
+ * One byte per possible node id remembers: bits 0-1 how the stack ends (enum ag_root), KNOWN (the
+ * node was found before), NAMED (an event named it: it counts as a stack), WALKED (it is on the
+ * walk at hand). The 22 MiB of bytes are anonymous memory, so only pages with ids in use exist.
+ * Each node is walked once in the life of a process.
+ *
+ * The tree belongs to the program: an id is checked before it is followed, a parent that is on the
+ * walk already (a circle) ends it as incomplete, and so does a word that was never written. */
+#include "stack_harvest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { N_MARKS = AG_NODE_FIRST + AG_NODE_SLOTS };
+#define SITES_BYTES ((size_t)AG_SITE_SLOTS * sizeof(struct ag_site))
+
+int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree) {
+    void *marks = mmap(NULL, N_MARKS, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (marks == MAP_FAILED) {
+        return -errno;
+    }
+    *harvest = (struct ag_stack_harvest){.tree = tree, .marks = marks};
+    for (uint8_t root = 0; root < AG_NODE_FIRST; root++) {
+        harvest->marks[root] = AG_MARK_KNOWN | (root <= AG_ROOT_CUT ? root : AG_ROOT_INCOMPLETE);
+    }
+    return 0;
+}
+
+void ag_stack_harvest_done(struct ag_stack_harvest *harvest) {
+    if (harvest->marks) {
+        (void)munmap(harvest->marks, N_MARKS); /* our own mapping: cannot fail */
+    }
+    free(harvest->nodes);
+    free(harvest->chain);
+    *harvest = (struct ag_stack_harvest){0};
+}
+
+/* Room for one more; false: no memory. */
+static bool grow(void **array, size_t *capacity, size_t count, size_t item_bytes) {
+    if (count < *capacity) {
+        return true;
+    }
+    const size_t wanted = *capacity ? *capacity * 2 : 256;
+    void *larger = realloc(*array, wanted * item_bytes);
+    if (!larger) {
+        return false;
+    }
+    *array = larger;
+    *capacity = wanted;
+    return true;
+}
+
+static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
+    const _Atomic uint64_t *nodes =
+        (const _Atomic uint64_t *)(const void *)(harvest->tree + SITES_BYTES);
+    /* acquire: pairs with the interning release; the site below was written before */
+    return id >= AG_NODE_FIRST && id < N_MARKS
+               ? atomic_load_explicit(&nodes[id - AG_NODE_FIRST], memory_order_acquire)
+               : 0;
+}
+
+/* Walks up from `stack` over nodes that are not known; they end up in chain, innermost first.
+ * Returns the known id (or root) where the walk ended. */
+static uint32_t walk_up(struct ag_stack_harvest *harvest, uint32_t stack, size_t *ret_count) {
+    size_t count = 0;
+    uint32_t id = stack;
+    while (!(harvest->marks[id] & AG_MARK_KNOWN)) {
+        const uint64_t word = node_word(harvest, id);
+        const uint32_t parent = (uint32_t)(word >> 32);
+        if (word == 0 || harvest->marks[id] & AG_MARK_WALKED ||
+            !grow((void **)&harvest->chain, &harvest->chain_capacity, count, sizeof(uint32_t))) {
+            id = AG_ROOT_INCOMPLETE;
+            break;
+        }
+        harvest->marks[id] |= AG_MARK_WALKED;
+        harvest->chain[count++] = id;
+        id = ag_stack_checked(parent);
+    }
+    *ret_count = count;
+    return id;
+}
+
+static struct ag_node read_node(const struct ag_stack_harvest *harvest, uint32_t id,
+                                uint32_t parent) {
+    struct ag_node node = {.id = id, .parent = parent};
+    const uint32_t site_id = (uint32_t)node_word(harvest, id);
+    if (site_id >= 1 && site_id <= AG_SITE_SLOTS) {
+        const struct ag_site *site =
+            (const struct ag_site *)(const void *)harvest->tree + (site_id - 1);
+        node.pc = atomic_load_explicit(&site->pc, memory_order_acquire) & AG_SITE_PC_MASK;
+        node.image = atomic_load_explicit(&site->image, memory_order_relaxed);
+    }
+    return node;
+}
+
+void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack) {
+    if (!harvest->tree) {
+        return;
+    }
+    size_t count = 0;
+    uint32_t parent = walk_up(harvest, stack, &count);
+    while (count > 0) {
+        const uint32_t id = harvest->chain[--count];
+        if (!grow((void **)&harvest->nodes, &harvest->capacity, harvest->n_nodes,
+                  sizeof(struct ag_node))) {
+            harvest->error = -ENOMEM;
+            return;
+        }
+        harvest->nodes[harvest->n_nodes++] = read_node(harvest, id, parent);
+        harvest->marks[id] = (uint8_t)(AG_MARK_KNOWN | (harvest->marks[parent] & AG_MARK_ROOT));
+        parent = id;
+    }
+}
+
+void ag_stack_harvest_name_slow(struct ag_stack_harvest *harvest, uint32_t stack) {
+    ag_stack_harvest_learn(harvest, stack);
+    harvest->marks[stack] |= AG_MARK_NAMED;
+    const bool is_known = harvest->marks[stack] & AG_MARK_KNOWN;
+    const uint32_t root = is_known ? harvest->marks[stack] & AG_MARK_ROOT : AG_ROOT_INCOMPLETE;
+    harvest->n_stacks++;
+    harvest->n_cut += root == AG_ROOT_CUT;
+    harvest->n_incomplete += root == AG_ROOT_INCOMPLETE;
+}
+
+void ag_stack_harvest_written(struct ag_stack_harvest *harvest) {
+    harvest->n_nodes = 0;
+}
+
+void ag_stack_harvest_add_node(struct ag_stack_harvest *harvest, const struct ag_node *node) {
+    if (node->id >= AG_NODE_FIRST && node->id < N_MARKS && node->parent < N_MARKS) {
+        const uint8_t parent = harvest->marks[node->parent];
+        const uint32_t root = parent & AG_MARK_KNOWN ? parent & AG_MARK_ROOT : AG_ROOT_INCOMPLETE;
+        harvest->marks[node->id] =
+            (uint8_t)((harvest->marks[node->id] & AG_MARK_NAMED) | AG_MARK_KNOWN | root);
+    }
+}

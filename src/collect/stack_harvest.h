@@ -1,0 +1,48 @@
+/* stack_harvest.h: which nodes of a process' stack tree the trace still needs, and how each stack
+ * ends. */
+#ifndef AG_STACK_HARVEST_H
+#define AG_STACK_HARVEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/stack_tree.h"
+#include "format/decode.h"
+
+struct ag_stack_harvest {
+    const uint8_t *tree;   /* shared; NULL when nodes come from a trace (add_node) */
+    uint8_t *marks;        /* by node id, see the .c; private, lazily touched */
+    struct ag_node *nodes; /* [0, n_nodes): found and not yet written, parents first */
+    size_t n_nodes, capacity;
+    uint32_t *chain; /* scratch of one walk */
+    size_t chain_capacity;
+    uint64_t n_stacks, n_cut, n_incomplete; /* that an event named */
+    int error;                              /* -ENOMEM, sticky */
+};
+int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree);
+void ag_stack_harvest_done(struct ag_stack_harvest *harvest);
+
+enum { AG_MARK_ROOT = 3, AG_MARK_KNOWN = 4, AG_MARK_NAMED = 8, AG_MARK_WALKED = 16 };
+
+/* Any number from outside, as a stack id that may be followed. */
+static inline uint32_t ag_stack_checked(uint32_t stack) {
+    const bool is_node = stack >= AG_NODE_FIRST && stack < AG_NODE_FIRST + AG_NODE_SLOTS;
+    return is_node || stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE;
+}
+
+/* Finds what is new of a stack (a checked id); it does not count as one that an allocation named.
+ */
+void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack);
+/* An allocation named this stack (a checked id). */
+void ag_stack_harvest_name_slow(struct ag_stack_harvest *harvest, uint32_t stack);
+static inline void ag_stack_harvest_name(struct ag_stack_harvest *harvest, uint32_t stack) {
+    if (AG_UNLIKELY(!(harvest->marks[stack] & AG_MARK_NAMED))) {
+        ag_stack_harvest_name_slow(harvest, stack);
+    }
+}
+/* The nodes so far are in the trace. */
+void ag_stack_harvest_written(struct ag_stack_harvest *harvest);
+/* A node that was read from a trace. */
+void ag_stack_harvest_add_node(struct ag_stack_harvest *harvest, const struct ag_node *node);
+
+#endif

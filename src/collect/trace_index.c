@@ -1,0 +1,200 @@
+/* trace_index.c: what lets a reader show the first screen of a trace without a pass over its
+ * events.
+ *
+ * Reading back: chunks are fed in order of their first time. Then, before a chunk that starts at t,
+ * every chunk that starts earlier has been fed whole, so the merge may apply all windows that began
+ * before t. */
+#include "trace_index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ledger/merge.h"
+
+enum {
+    ROWS_AT_ONCE = 4096,
+    TIME_RESOLUTION_NS =
+        1000 * 1000, /* the tick: an event lies between two stamps, at most about this far apart */
+};
+
+/* ---- sums to records
+ * -----------------------------------------------------------------------------------------------
+ */
+
+#define APPEND_ROWS(blob, append, rows, count)                                                    \
+    for (size_t at = 0; at < (count); at += ROWS_AT_ONCE) {                                       \
+        (void)append((blob), (rows) + at, (count)-at < ROWS_AT_ONCE ? (count)-at : ROWS_AT_ONCE); \
+    }
+
+int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
+                             const struct ag_index_facts *facts, struct ag_blob *ret_blob,
+                             struct ag_summary *ret_summary) {
+    struct ag_record record = {.kind = AG_RECORD_SUMMARY, .u.summary = *ag_ledger_summary(ledger)};
+    struct ag_summary *summary = &record.u.summary;
+    summary->duration_ns = facts->end_ns - facts->start_ns;
+    summary->time_resolution_ns = TIME_RESOLUTION_NS;
+    summary->unique_stacks = stacks->n_stacks;
+    summary->truncated_stacks = stacks->n_cut;
+    summary->incomplete_stacks = stacks->n_incomplete;
+    if (facts->rss_peak_bytes > summary->rss_peak_bytes) {
+        summary->rss_peak_bytes = facts->rss_peak_bytes;
+    }
+    (void)ag_record_append(ret_blob,
+                           &record); /* the blob's error is sticky: looked at once, below */
+
+    const struct ag_stack_sum *stack_sums = NULL;
+    const struct ag_timeline_point *points = NULL;
+    const struct ag_thread_sum *thread_sums = NULL;
+    const struct ag_thread_pair *pairs = NULL;
+    const struct ag_heap_sum *heap_sums = NULL;
+    const size_t n_stacks = ag_ledger_stack_sums(ledger, &stack_sums),
+                 n_points = ag_ledger_timeline(ledger, &points),
+                 n_threads = ag_ledger_thread_sums(ledger, &thread_sums),
+                 n_pairs = ag_ledger_thread_pairs(ledger, &pairs),
+                 n_heaps = ag_ledger_heap_sums(ledger, &heap_sums);
+    APPEND_ROWS(ret_blob, ag_record_append_stack_sums, stack_sums, n_stacks)
+    APPEND_ROWS(ret_blob, ag_record_append_timeline, points, n_points)
+    APPEND_ROWS(ret_blob, ag_record_append_thread_sums, thread_sums, n_threads)
+    APPEND_ROWS(ret_blob, ag_record_append_thread_pairs, pairs, n_pairs)
+    APPEND_ROWS(ret_blob, ag_record_append_heap_sums, heap_sums, n_heaps)
+    if (ret_blob->error < 0) {
+        return ret_blob->error;
+    }
+    *ret_summary = *summary;
+    return 0;
+}
+
+/* ---- reading back
+ * --------------------------------------------------------------------------------------------------
+ */
+
+struct read_back {
+    struct ag_trace_file *file;
+    struct ag_chunk_decoder *decoder;
+    struct ag_ledger *ledger;
+    struct ag_merge *merge;
+    struct ag_stack_harvest stacks;
+    uint8_t heap_of_via[256];
+};
+
+static void take_nodes(struct read_back *back, const struct ag_record *record) {
+    struct ag_node node;
+    size_t cursor = 0;
+    while (ag_nodes_next(record, &cursor, &node) == 1) {
+        ag_stack_harvest_add_node(&back->stacks, &node);
+    }
+}
+
+static void take_record(struct read_back *back, const struct ag_record *record) {
+    if (record->kind == AG_RECORD_NODES) {
+        take_nodes(back, record);
+    } else if (record->kind == AG_RECORD_VIA && record->u.via.via < 256) {
+        back->heap_of_via[record->u.via.via] = (uint8_t)record->u.via.heap;
+        ag_ledger_via_heap(back->ledger, record->u.via.via, record->u.via.heap);
+    } else if (record->kind == AG_RECORD_MAP) {
+        const uint32_t heap = back->heap_of_via[record->u.map.via & 255];
+        ag_ledger_map(back->ledger, heap, record->u.map.address, record->u.map.bytes);
+    } else if (record->kind == AG_RECORD_UNMAP) {
+        ag_ledger_unmap(back->ledger, record->u.map.address, record->u.map.bytes);
+    } else if (record->kind == AG_RECORD_RESIDENT) {
+        ag_ledger_resident(back->ledger, record->u.resident.time_ns, record->u.resident.bytes);
+    }
+}
+
+static int take_events(struct read_back *back, uint32_t stream, const struct ag_event *events,
+                       size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].kind == AG_RECORD_ALLOC) {
+            ag_stack_harvest_name(&back->stacks, ag_stack_checked(events[i].stack));
+        }
+    }
+    return ag_merge_add(back->merge, stream, events, count);
+}
+
+static int take_chunk(struct read_back *back, const struct ag_chunk_entry *entry) {
+    enum { BATCH_EVENTS = 512 };
+    struct ag_event events[BATCH_EVENTS];
+    struct ag_decode_error error;
+    int r = ag_chunk_decoder_start(back->decoder, back->file, entry, &error);
+    while (r >= 0) {
+        struct ag_record record = {0};
+        r = ag_chunk_decoder_next(back->decoder, events, BATCH_EVENTS, &record, &error);
+        if (r == 0 && record.kind == 0) {
+            break;
+        }
+        if (r > 0) {
+            const int added = take_events(back, entry->stream, events, (size_t)r);
+            r = added < 0 ? added : r;
+        }
+        if (r >= 0 && record.kind != 0) {
+            take_record(back, &record);
+        }
+    }
+    return r;
+}
+
+static int by_first_time(const void *left, const void *right) {
+    const struct ag_chunk_entry *const *a = left, *const *b = right;
+    if ((*a)->first_time_ns != (*b)->first_time_ns) {
+        return (*a)->first_time_ns < (*b)->first_time_ns ? -1 : 1;
+    }
+    return (*a)->offset < (*b)->offset ? -1 : 1; /* a stream's own order */
+}
+
+static int take_all_of_kind(struct read_back *back, const struct ag_chunk_entry **order,
+                            size_t count, uint8_t kind) {
+    int r = 0;
+    for (size_t i = 0; i < count && r == 0; i++) {
+        if (order[i]->kind != kind) {
+            continue;
+        }
+        if (kind == AG_CHUNK_KIND_EVENTS) {
+            r = ag_merge_advance(back->merge, order[i]->first_time_ns);
+        }
+        r = r < 0 ? r : take_chunk(back, order[i]);
+    }
+    return r;
+}
+
+static int take_file(struct read_back *back) {
+    const struct ag_chunk_entry *entries = NULL;
+    const size_t count = ag_trace_file_chunks(back->file, &entries);
+    const struct ag_chunk_entry **order = calloc(count + 1, sizeof(*order));
+    if (!order) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = &entries[i];
+    }
+    int r = take_all_of_kind(back, order, count, AG_CHUNK_KIND_RECORDS);
+    qsort(order, count, sizeof(*order), by_first_time);
+    r = r < 0 ? r : take_all_of_kind(back, order, count, AG_CHUNK_KIND_EVENTS);
+    free(order);
+    r = r < 0 ? r : ag_merge_finish(back->merge);
+    return r < 0 ? r : ag_ledger_close(back->ledger);
+}
+
+int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
+                           struct ag_blob *ret_blob, struct ag_summary *ret_summary) {
+    struct read_back back = {0};
+    struct ag_decode_error error;
+    int r = ag_trace_file_open(path, &back.file, &error);
+    if (r == 0) {
+        r = ag_stack_harvest_start(&back.stacks, /* tree= */ NULL);
+    }
+    if (r == 0) {
+        back.decoder = ag_chunk_decoder_new();
+        back.ledger = ag_ledger_new();
+        back.merge = back.ledger ? ag_merge_new(back.ledger) : NULL;
+        r = back.decoder && back.merge ? take_file(&back) : -ENOMEM;
+    }
+    if (r == 0) {
+        r = ag_trace_index_of_ledger(back.ledger, &back.stacks, facts, ret_blob, ret_summary);
+    }
+    (void)ag_merge_free(back.merge); /* NULL, as all these */
+    (void)ag_ledger_free(back.ledger);
+    (void)ag_chunk_decoder_free(back.decoder);
+    (void)ag_trace_file_close(back.file);
+    ag_stack_harvest_done(&back.stacks);
+    return r;
+}
