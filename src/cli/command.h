@@ -22,6 +22,7 @@ struct ag_command {
 
 int ag_command_check(int argc, char **argv);
 int ag_command_dump(int argc, char **argv);
+int ag_command_run(int argc, char **argv);
 int ag_command_promised(int argc,
                         char **argv); /* a name of the contract that this version cannot do yet */
 

@@ -12,7 +12,7 @@
 #include "cli/message.h"
 
 static const struct ag_command commands[] = {
-    {"run", ag_command_promised, "record a program and the processes it starts"},
+    {"run", ag_command_run, "record a program and the processes it starts"},
     {"attach", ag_command_promised, "record a program that runs already"},
     {"observe", ag_command_promised, "look at a program from outside, never stop it"},
     {"control", ag_command_promised, "pause, resume, reset, dump or stop a recording that runs"},

@@ -1,0 +1,139 @@
+/* launch.c: fork, wait for a word, exec. The child exists before the trace does (its number is in
+ * the trace's name), and runs only after the trace does. Whatever we changed for ourselves is
+ * changed back in it. */
+#include "cli/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/target.h"
+
+void ag_launch_lift_limits(struct ag_launch *launch) {
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    (void)sigaction(SIGXFSZ, &ignore, &launch->file_size_signal); /* cannot fail for SIGXFSZ */
+    (void)getrlimit(RLIMIT_FSIZE, &launch->file_size); /* cannot fail for a known limit */
+    struct rlimit lifted = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+    if (setrlimit(RLIMIT_FSIZE, &lifted) < 0) {
+        lifted.rlim_cur = lifted.rlim_max = launch->file_size.rlim_max;
+        (void)setrlimit(RLIMIT_FSIZE, &lifted); /* the segment then is as large as it may be */
+    }
+}
+
+/* LD_PRELOAD=agent[:what was there]; the agent once, also inside a recorded program. */
+static int set_environment(const struct ag_launch *launch) {
+    const char *before = getenv("LD_PRELOAD");
+    if (!before || !strstr(before, launch->agent)) {
+        char *preload = NULL;
+        const char *separator = before && *before ? ":" : "";
+        if (asprintf(&preload, "%s%s%s", launch->agent, separator, before ? before : "") < 0 ||
+            setenv("LD_PRELOAD", preload, /* overwrite= */ 1) < 0) {
+            return -ENOMEM;
+        }
+        free(preload);
+    }
+    return setenv("ALLOGRAM_SESSION", launch->session_path, /* overwrite= */ 1) < 0 ? -ENOMEM : 0;
+}
+
+static int execute(const struct ag_launch *launch) {
+    execv(launch->path, launch->arguments);
+    if (errno != ENOEXEC) {
+        return errno;
+    }
+    size_t count = 0; /* as execvp does: what is no program may be a script */
+    while (launch->arguments[count]) {
+        count++;
+    }
+    const char **arguments = calloc(count + 2, sizeof(*arguments));
+    if (!arguments) {
+        return ENOMEM;
+    }
+    arguments[0] = "/bin/sh";
+    arguments[1] = launch->path;
+    for (size_t i = 1; i < count; i++) {
+        arguments[i + 1] = launch->arguments[i];
+    }
+    execv("/bin/sh", (char *const *)arguments);
+    return errno;
+}
+
+static _Noreturn void be_the_child(const struct ag_launch *launch, int go_fd, int status_fd) {
+    char go = 0;
+    ssize_t n = 0;
+    do {
+        n = read(go_fd, &go, 1);
+    } while (n < 0 && errno == EINTR);
+    if (n != 1) {
+        _exit(AG_EXIT_NOT_FOUND); /* abandoned */
+    }
+    int error = -set_environment(launch);
+    if (error == 0) {
+        (void)setrlimit(RLIMIT_FSIZE, &launch->file_size);         /* lowering is always allowed */
+        (void)sigaction(SIGXFSZ, &launch->file_size_signal, NULL); /* cannot fail for SIGXFSZ */
+        error = execute(launch);
+    }
+    (void)!write(status_fd, &error, sizeof(error)); /* nobody else to tell */
+    _exit(AG_EXIT_NOT_FOUND);
+}
+
+int ag_launch_prepare(struct ag_launch *launch) {
+    int go[2], status[2];
+    if (pipe2(go, O_CLOEXEC) < 0) {
+        return -errno;
+    }
+    if (pipe2(status, O_CLOEXEC) < 0) {
+        const int r = -errno;
+        (void)close(go[0]); /* nothing was written, here and below */
+        (void)close(go[1]);
+        return r;
+    }
+    launch->pid = fork();
+    if (launch->pid == 0) {
+        (void)close(go[1]);
+        (void)close(status[0]);
+        be_the_child(launch, go[0], status[1]);
+    }
+    const int error = errno;
+    (void)close(go[0]);
+    (void)close(status[1]);
+    launch->go_fd = go[1];
+    launch->status_fd = status[0];
+    if (launch->pid < 0) {
+        (void)close(go[1]);
+        (void)close(status[0]);
+        return -error;
+    }
+    return 0;
+}
+
+static void reap(const struct ag_launch *launch) {
+    while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
+int ag_launch_go(struct ag_launch *launch) {
+    int error = 0;
+    ssize_t n = 0;
+    (void)!write(launch->go_fd, "g", 1); /* a child that is gone already is noticed below */
+    (void)close(launch->go_fd);
+    do {
+        n = read(launch->status_fd, &error, sizeof(error));
+    } while (n < 0 && errno == EINTR);
+    (void)close(launch->status_fd); /* nothing was written */
+    if (n != (ssize_t)sizeof(error)) {
+        return 0; /* closed by exec */
+    }
+    reap(launch);
+    return error;
+}
+
+void ag_launch_abandon(struct ag_launch *launch) {
+    (void)close(launch->go_fd); /* without a byte: the child leaves */
+    (void)close(launch->status_fd);
+    reap(launch);
+}

@@ -1,0 +1,33 @@
+/* launch.h: starts the program of `run` so that it finds everything as if it had been started
+ * alone. */
+#ifndef AG_LAUNCH_H
+#define AG_LAUNCH_H
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+struct ag_launch {
+    /* set by the caller */
+    const char *path; /* of the program */
+    char *const *arguments;
+    const char *agent, *session_path;
+    /* ours while the program waits */
+    pid_t pid;
+    int go_fd;     /* a byte into it: the program may run; closed without one: it must not */
+    int status_fd; /* readable: the errno of a failed exec; end of file: it runs */
+    struct rlimit file_size;
+    struct sigaction file_size_signal;
+};
+
+/* Raises the limit on file sizes for ourselves, so that the live segment may be as large as it
+ * likes. The program gets the limit and the signal's disposition back as they were. */
+void ag_launch_lift_limits(struct ag_launch *launch);
+/* Forks a child that waits. 0 or negative errno. */
+int ag_launch_prepare(struct ag_launch *launch);
+/* Lets it go. 0: it runs; positive: the errno of its exec, and the child is gone. */
+int ag_launch_go(struct ag_launch *launch);
+/* Ends it before it was anything. */
+void ag_launch_abandon(struct ag_launch *launch);
+
+#endif

@@ -1,0 +1,323 @@
+/* run.c: `allogram run`: makes a session, starts the program in it, and says what came of it.
+ *
+ * The order of things, and what each failure leaves behind (nothing):
+ *
+ *     options, program, agent      a bad one is one line and a status
+ *     live segment                 its file
+ *     fork: the child waits        (its number is in the trace's name)
+ *     trace file                   a folder that takes no file stops here, before the program runs
+ *     fork: the collector
+ *     the child executes           or the trace and the segment are removed again
+ *     wait, seal, summary          the program's own status */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "cli/run_summary.h"
+#include "cli/shepherd.h"
+#include "cli/target.h"
+
+enum { MAX_DEPTH = 65536, AGENT_BYTES = 4096, FIRST_TRACE_BYTES = 4096 };
+
+/* ---- options
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+enum {
+    OPTION_MODE = AG_OPTION_LONG_ONLY,
+    OPTION_DEPTH,
+    OPTION_FOLLOW,
+    OPTION_MAX_SIZE,
+    OPTION_PROMISED, /* from here on: of the contract, not built in this version */
+};
+
+static const struct ag_option option_table[] = {
+    {'o', "output", "PATTERN",
+     "the trace's name; %e program, %p pid, %h host, %t time\n(default: allogram.%e.%p.allogram in the current folder)"},
+    {OPTION_MODE, "mode", "exact", "every allocation (default)"},
+    {OPTION_DEPTH, "depth", "N", "frames kept of a stack (default: 256)"},
+    {OPTION_FOLLOW, "follow", "all|none", "children too, each into its own trace (default: all)"},
+    {OPTION_MAX_SIZE, "max-size", "BYTES", "a trace never grows past it; suffixes K, M, G"},
+    {'q', "quiet", NULL, "no closing summary"},
+    {OPTION_PROMISED, "interval", "BYTES", "not built in this version, as all below"},
+    {OPTION_PROMISED + 1, "budget", "PERCENT", ""},
+    {OPTION_PROMISED + 2, "adapters", "auto|none|LIST", ""},
+    {OPTION_PROMISED + 3, "filter", "EXPR", ""},
+    {OPTION_PROMISED + 4, "dump-at", "WHEN", ""},
+    {OPTION_PROMISED + 5, "serve", "PORT", ""},
+    {OPTION_PROMISED + 6, "crystal-types", "FILE", ""},
+    {OPTION_PROMISED + 7, "delay", "TIME", ""},
+    {OPTION_PROMISED + 8, "duration", "TIME", ""},
+    {OPTION_PROMISED + 9, "signal", "NAME", ""},
+    {OPTION_PROMISED + 10, "seed", "N", ""},
+};
+
+struct wishes {
+    struct ag_session_options session;
+    bool is_quiet;
+};
+
+/* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
+ * says where it stood. */
+static int set_option(struct wishes *wishes, int id, const char *name, const char *value) {
+    uint64_t number = 0;
+    switch (id) {
+    case 'o':
+        wishes->session.output_pattern = value;
+        return 0;
+    case 'q':
+        wishes->is_quiet = true;
+        return 0;
+    case OPTION_MODE:
+        if (strcmp(value, "exact") == 0) {
+            return 0;
+        }
+        return strcmp(value, "sample") == 0
+                   ? ag_fail(AG_EXIT_OWN_FAILURE,
+                             "%s=sample: sampling is not built in this version; exact is", name)
+                   : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
+    case OPTION_DEPTH:
+        if (!ag_parse_count(value, &number) || number == 0 || number > MAX_DEPTH) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
+                           MAX_DEPTH);
+        }
+        wishes->session.depth = (uint32_t)number;
+        return 0;
+    case OPTION_FOLLOW:
+        if (strcmp(value, "all") != 0 && strcmp(value, "none") != 0) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither all nor none", name, value);
+        }
+        wishes->session.no_children = strcmp(value, "none") == 0;
+        return 0;
+    case OPTION_MAX_SIZE:
+        if (!ag_parse_bytes(value, &number) || number == 0) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number of bytes such as 64M", name,
+                           value);
+        }
+        wishes->session.max_bytes = number;
+        return 0;
+    }
+    return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not built in this version", name);
+}
+
+/* ALLOGRAM_MAX_SIZE for max-size. */
+static void twin_name(const char *option, char ret_name[64]) {
+    size_t length = (size_t)snprintf(ret_name, 64, "ALLOGRAM_");
+    for (const char *at = option; *at && length < 63; at++) {
+        ret_name[length++] = (char)(*at == '-'                 ? '_'
+                                    : *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A'
+                                                               : *at);
+    }
+    ret_name[length] = '\0';
+}
+
+static int read_environment(struct wishes *wishes) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
+        char name[64];
+        twin_name(option_table[i].name, name);
+        const char *value = getenv(name);
+        const bool is_off = option_table[i].id == 'q' && value && strcmp(value, "0") == 0;
+        const int status =
+            value && *value && !is_off ? set_option(wishes, option_table[i].id, name, value) : 0;
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}
+
+/* The option's long name, as messages call it. */
+static void option_name(int id, char ret_name[64]) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
+        if (option_table[i].id == id) {
+            (void)snprintf(ret_name, 64, "--%s", option_table[i].name);
+        }
+    }
+}
+
+/* ---- the agent
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* LD_PRELOAD parts its words by colons and spaces. */
+static int check_agent(const char *path) {
+    if (strpbrk(path, ": \t\n")) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "the agent's path %s has a space or a colon, which LD_PRELOAD cannot name",
+                       path);
+    }
+    return 0;
+}
+
+static int find_agent(char ret_agent[AGENT_BYTES]) {
+    static const char *const places[] = {
+        "liballogram-agent.so",
+        "../lib/allogram/liballogram-agent.so",
+        "../lib/x86_64-linux-gnu/allogram/liballogram-agent.so",
+        "../lib64/allogram/liballogram-agent.so",
+        "../../adapters/libc/liballogram-agent.so", /* in a build tree */
+        "../adapters/libc/liballogram-agent.so",
+    };
+    char own[PATH_MAX], candidate[2 * PATH_MAX], resolved[PATH_MAX];
+    const char *given = getenv("ALLOGRAM_AGENT");
+    if (given && *given) {
+        if (!realpath(given, resolved)) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "ALLOGRAM_AGENT=%s: %s", given, strerror(errno));
+        }
+        (void)snprintf(ret_agent, AGENT_BYTES, "%s", resolved);
+        return check_agent(ret_agent);
+    }
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    own[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(own, '/');
+    for (size_t i = 0; slash && i < AG_ARRAY_SIZE(places); i++) {
+        (void)snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)(slash - own), own, places[i]);
+        if (realpath(candidate, resolved) && access(resolved, R_OK) == 0) {
+            (void)snprintf(ret_agent, AGENT_BYTES, "%s", resolved);
+            return check_agent(ret_agent);
+        }
+    }
+    return ag_fail(AG_EXIT_OWN_FAILURE,
+                   "liballogram-agent.so is neither beside %s nor in ../lib/allogram; "
+                   "set ALLOGRAM_AGENT to its path",
+                   own);
+}
+
+/* ---- the run
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+/* An empty trace is nobody's. */
+static void remove_if_empty(const char *path) {
+    struct stat status;
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0) {
+        (void)unlink(path); /* an empty file stays: a pity, no more */
+    }
+}
+
+static int end_status(int wait_status) {
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+/* The program runs: from here on its status is ours. */
+static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, const char *program,
+                     const char *first_trace) {
+    ag_shepherd_step_back(shepherd);
+    const bool has_report = ag_shepherd_watch(shepherd);
+    if (has_report) {
+        if (!shepherd->report.registered) {
+            remove_if_empty(first_trace);
+        }
+        if (!wishes->is_quiet) {
+            ag_run_summary_print(&shepherd->report, program);
+        }
+    } else if (!wishes->is_quiet && !shepherd->gave_up) {
+        ag_say("the collector failed; what was recorded can be saved: allogram check %s",
+               first_trace);
+    }
+    return shepherd->child_ended ? end_status(shepherd->wait_status) : AG_EXIT_OWN_FAILURE;
+}
+
+/* Trace, collector, go. Returns the exit status. */
+static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
+                          const struct wishes *wishes, const char *program) {
+    char first_trace[FIRST_TRACE_BYTES], message[512];
+    struct ag_shepherd shepherd = {
+        .session = session, .child = launch->pid, .report_fd = -1, .signal_fd = -1};
+    if (ag_session_first_trace(session, (uint32_t)launch->pid, program, first_trace, message) < 0) {
+        ag_launch_abandon(launch);
+        ag_session_remove(session);
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
+    }
+    int r = ag_shepherd_take_signals(&shepherd);
+    r = r < 0 ? r : ag_shepherd_start_collector(&shepherd);
+    if (r < 0) {
+        ag_launch_abandon(launch);
+        ag_session_remove(session);
+        remove_if_empty(first_trace);
+        return ag_fail(AG_EXIT_OWN_FAILURE, "start the collector: %s", strerror(-r));
+    }
+    const int error = ag_launch_go(launch);
+    if (error > 0) {
+        shepherd.child_ended = true;
+        (void)ag_shepherd_watch(&shepherd); /* the collector leaves when the child does */
+        remove_if_empty(first_trace);
+        return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
+                       program, strerror(error));
+    }
+    return accompany(&shepherd, wishes, program, first_trace);
+}
+
+static int run_program(struct wishes *wishes, char **arguments) {
+    struct ag_target target;
+    char message[512], agent[AGENT_BYTES];
+    int status = ag_target_find(arguments[0], &target, message);
+    if (status != 0) {
+        return ag_fail(status, "%s", message);
+    }
+    status = find_agent(agent);
+    if (status != 0) {
+        return status;
+    }
+    struct ag_launch launch = {.path = target.path, .arguments = arguments, .agent = agent};
+    struct ag_session *session = NULL;
+    ag_launch_lift_limits(&launch);
+    if (ag_session_create(&wishes->session, &session, message) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
+    }
+    launch.session_path = ag_session_path(session);
+    const int r = ag_launch_prepare(&launch);
+    if (r < 0) {
+        ag_session_remove(session);
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "start %s: %s", arguments[0], strerror(-r));
+    } else {
+        status = start_and_wait(session, &launch, wishes, arguments[0]);
+    }
+    (void)ag_session_close(session); /* NULL */
+    return status;
+}
+
+int ag_command_run(int argc, char **argv) {
+    struct wishes wishes = {.session = {.size = sizeof(wishes.session)}};
+    struct ag_options options = {
+        .usage = "run [OPTIONS] [--] COMMAND [ARG...]",
+        .about =
+            "Records a program and the processes it starts. Its output, signals and exit status stay its own;\n"
+            "125: allogram itself failed, 126: COMMAND is not executable, 127: not found.",
+        .table = option_table,
+        .n_table = AG_ARRAY_SIZE(option_table),
+        .ends_at_operand = true,
+        .usage_status = AG_EXIT_OWN_FAILURE,
+    };
+    int status = read_environment(&wishes);
+    if (status != 0) {
+        return status;
+    }
+    ag_options_start(&options, argc, argv);
+    for (int id; (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        char name[64];
+        option_name(id, name);
+        status = set_option(&wishes, id, name, options.value);
+        if (status != 0) {
+            return status;
+        }
+    }
+    if (options.n_operands == 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "run: name a program to record: allogram run -- COMMAND [ARG...]");
+    }
+    return run_program(&wishes, options.operands);
+}

@@ -1,0 +1,83 @@
+/* run_summary.c: what was recorded in two lines, bad news first; the exact numbers are a report
+ * away. */
+#include "cli/run_summary.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/message.h"
+
+/* 1,234 / 12.7 M: exact as long as it is short. */
+static const char *count_text(uint64_t count, char text[32]) {
+    if (count < 1000) {
+        (void)snprintf(text, 32, "%llu", (unsigned long long)count);
+    } else if (count < 1000000) {
+        (void)snprintf(text, 32, "%llu,%03llu", (unsigned long long)count / 1000,
+                       (unsigned long long)count % 1000);
+    } else if (count < 1000000000) {
+        (void)snprintf(text, 32, "%.1f M", (double)count / 1e6);
+    } else {
+        (void)snprintf(text, 32, "%.2f G", (double)count / 1e9);
+    }
+    return text;
+}
+
+static const char *bytes_text(uint64_t bytes, char text[32]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1000 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024;
+        unit++;
+    }
+    const int decimals = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+    (void)snprintf(text, 32, "%.*f %s", decimals, value, units[unit]);
+    return text;
+}
+
+static const char *time_text(uint64_t ns, char text[32]) {
+    if (ns < 1000000000) {
+        (void)snprintf(text, 32, "%.*f ms", ns < 10000000, (double)ns / 1e6);
+    } else {
+        (void)snprintf(text, 32, "%.1f s", (double)ns / 1e9);
+    }
+    return text;
+}
+
+/* Short names are nicer to type: a trace in the current folder goes without it. */
+static const char *short_path(const char *path) {
+    char folder[4096];
+    const size_t length = getcwd(folder, sizeof(folder)) ? strlen(folder) : 0;
+    return length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/'
+               ? path + length + 1
+               : path;
+}
+
+void ag_run_summary_print(const struct ag_collector_report *report, const char *program) {
+    char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32], lost[32];
+    if (!report->registered) {
+        ag_say("nothing was recorded: the agent did not start in %s", program);
+        return;
+    }
+    if (report->is_cut) {
+        ag_say("recording stopped: %s; the program went on, the trace ends there",
+               report->error ? strerror((int)report->error)
+                             : "the trace has the size that --max-size allows");
+    }
+    ag_say("%s allocations, %s in %s; peak %s; %s blocks, %s in use at the end; %s%s",
+           count_text(report->allocated_blocks, blocks), bytes_text(report->allocated_bytes, bytes),
+           time_text(report->duration_ns, time), bytes_text(report->peak_bytes, peak),
+           count_text(report->in_use_blocks, left), bytes_text(report->in_use_bytes, left_bytes),
+           report->lost_events ? count_text(report->lost_events, lost) : "nothing lost",
+           report->lost_events ? " events lost" : "");
+    const char *path = short_path(report->path);
+    if (report->n_other_traces > 0) {
+        ag_say("trace %s, %s, and %llu of other processes   ->  allogram report %s", path,
+               bytes_text(report->trace_bytes, size), (unsigned long long)report->n_other_traces,
+               path);
+    } else {
+        ag_say("trace %s, %s   ->  allogram report %s", path, bytes_text(report->trace_bytes, size),
+               path);
+    }
+}

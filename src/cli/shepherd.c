@@ -1,0 +1,304 @@
+/* shepherd.c: the parent of a recorded program, as invisible as a parent can be.
+ *
+ * Signals. The terminal sends its signals to the whole process group, so the child has them
+ * already: those (SI_KERNEL) are swallowed. One that a process sent to us is meant for the program
+ * and passed on; except when the program itself, or one of its descendants, sent it, which happens
+ * with kill(0, ...): then the program has it too. Stop signals are left alone, so that we stop with
+ * our group; when the program stops for itself we stop too, and the shell sees what it would have
+ * seen.
+ *
+ * The collector. One that died is followed by another, which finds everything in the segment. One
+ * that fails at its start is not tried again and again: the program goes on, and `allogram check`
+ * seals what the segment holds. */
+#include "cli/shepherd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MAX_RESTARTS = 100,
+    REPORT_PATIENCE_MS = 120 * 1000, /* after the child's end: the collector is done in
+                                        milliseconds, or reads a trace back */
+    STOP_SETTLES_MS = 20,
+};
+
+static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
+
+/* ---- descriptors
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static int by_value(const void *left, const void *right) {
+    const int *a = left, *b = right;
+    return *a < *b ? -1 : *a > *b;
+}
+
+static void close_from_to(unsigned from, unsigned to) {
+    if (from > to || syscall(SYS_close_range, from, to, 0) == 0) {
+        return;
+    }
+    struct rlimit limit = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail for a known limit */
+    for (unsigned fd = from; fd <= to && fd < limit.rlim_cur; fd++) {
+        (void)close((int)fd); /* most are not open */
+    }
+}
+
+/* Closes all from 3 on but these. */
+static void close_all_but(int *keep, size_t count) {
+    unsigned from = 3;
+    qsort(keep, count, sizeof(*keep), by_value);
+    for (size_t i = 0; i < count; i++) {
+        if (keep[i] >= (int)from) {
+            close_from_to(from, (unsigned)keep[i] - 1);
+            from = (unsigned)keep[i] + 1;
+        }
+    }
+    close_from_to(from, UINT32_MAX);
+}
+
+static void replace_by_null(int first, int last) {
+    const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = first; fd <= last; fd++) {
+        if (null_fd < 0) {
+            (void)close(fd); /* no /dev/null in this root: closed is the next best */
+        } else if (null_fd != fd) {
+            (void)dup2(null_fd, fd); /* cannot fail: both are fine descriptors */
+        }
+    }
+    if (null_fd > last) {
+        (void)close(null_fd); /* nothing was written */
+    }
+}
+
+void ag_shepherd_step_back(const struct ag_shepherd *shepherd) {
+    int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
+    size_t count = ag_session_descriptors(shepherd->session, keep);
+    keep[count++] = shepherd->report_fd;
+    keep[count++] = shepherd->signal_fd;
+    close_all_but(keep, count);
+    replace_by_null(
+        0, 1); /* a reader of the program's output must see its end when the program closes it */
+}
+
+/* ---- the collector
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static _Noreturn void be_the_collector(struct ag_session *session, int report_fd) {
+    static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE,
+                                  SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        (void)sigaction(ignored[i], &ignore, NULL); /* cannot fail for these */
+    }
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setsid(); /* fails only for a leader of a group, which a fresh child is not */
+    (void)prctl(PR_SET_NAME, "allogram-collec");
+    replace_by_null(0, 2);
+    int keep[AG_SESSION_MAX_DESCRIPTORS + 1];
+    size_t count = ag_session_descriptors(session, keep);
+    keep[count++] = report_fd;
+    close_all_but(keep, count);
+    (void)!chdir("/"); /* hold no file system: the names we use are absolute */
+    _exit(ag_collector_run(session, report_fd) < 0);
+}
+
+int ag_shepherd_start_collector(struct ag_shepherd *shepherd) {
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) < 0) {
+        return -errno;
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        be_the_collector(shepherd->session, report[1]);
+    }
+    const int error = errno;
+    (void)close(report[1]); /* nothing was written */
+    if (pid < 0) {
+        (void)close(report[0]);
+        return -error;
+    }
+    shepherd->collector = pid;
+    shepherd->report_fd = report[0];
+    shepherd->report_bytes = 0;
+    return 0;
+}
+
+static void collector_ended(struct ag_shepherd *shepherd, int status) {
+    shepherd->collector = 0;
+    const bool was_killed = WIFSIGNALED(status);
+    if (shepherd->report_bytes == sizeof(shepherd->report) || !was_killed ||
+        shepherd->n_restarts++ >= MAX_RESTARTS) {
+        return; /* done, or it cannot do it: another one would fail the same way */
+    }
+    (void)close(shepherd->report_fd); /* nothing was written */
+    shepherd->report_fd = -1;
+    (void)ag_shepherd_start_collector(shepherd); /* without one the segment keeps all */
+}
+
+static void read_report(struct ag_shepherd *shepherd) {
+    uint8_t *bytes = (uint8_t *)&shepherd->report;
+    const ssize_t n = read(shepherd->report_fd, bytes + shepherd->report_bytes,
+                           sizeof(shepherd->report) - shepherd->report_bytes);
+    if (n > 0) {
+        shepherd->report_bytes += (size_t)n;
+    }
+    if ((n <= 0 && errno != EINTR) || shepherd->report_bytes == sizeof(shepherd->report)) {
+        (void)close(shepherd->report_fd); /* nothing was written */
+        shepherd->report_fd = -1;
+    }
+}
+
+/* ---- the child
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+static void sleep_ms(long ms) {
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    (void)nanosleep(&time, NULL); /* a signal ends it early */
+}
+
+/* The program stopped. With its group, as ^Z does: then we stopped too and both go on by now. Or
+ * for itself: we follow. */
+static void child_stopped(const struct ag_shepherd *shepherd) {
+    sleep_ms(STOP_SETTLES_MS);
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)shepherd->child, &info, WCONTINUED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0) {
+        return;
+    }
+    (void)raise(SIGSTOP);
+    (void)kill(shepherd->child, SIGCONT); /* who let us go on meant the program */
+}
+
+static void reap(struct ag_shepherd *shepherd) {
+    for (;;) {
+        int status = 0;
+        struct rusage usage = {0};
+        const pid_t pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage);
+        if (pid <= 0) {
+            return;
+        }
+        if (pid == shepherd->child && WIFSTOPPED(status)) {
+            child_stopped(shepherd);
+        } else if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+            continue;
+        } else if (pid == shepherd->child) {
+            shepherd->wait_status = status;
+            shepherd->child_ended = true;
+            ag_session_child_ended(shepherd->session, (uint32_t)pid, status,
+                                   (uint64_t)usage.ru_maxrss);
+        } else if (pid == shepherd->collector) {
+            collector_ended(shepherd, status);
+        }
+    }
+}
+
+/* Is `pid` the child or a descendant of it? */
+static bool is_of_the_family(const struct ag_shepherd *shepherd, pid_t pid) {
+    enum { MAX_GENERATIONS = 64 };
+    for (int i = 0; i < MAX_GENERATIONS && pid > 1; i++) {
+        if (pid == shepherd->child) {
+            return true;
+        }
+        char path[64], text[512];
+        (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+        text[n > 0 ? n : 0] = '\0';
+        const char *behind_name = strrchr(text, ')');
+        if (!behind_name || sscanf(behind_name + 1, " %*c %d", &pid) != 1) {
+            return false;
+        }
+    }
+    return false;
+}
+
+static void signal_came(struct ag_shepherd *shepherd, const struct signalfd_siginfo *info) {
+    const int number = (int)info->ssi_signo;
+    if (number == SIGCHLD) {
+        reap(shepherd);
+    } else if (shepherd->child_ended) {
+        shepherd->gave_up =
+            shepherd->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
+    } else if (info->ssi_code != SI_KERNEL && !is_of_the_family(shepherd, (pid_t)info->ssi_pid)) {
+        (void)kill(shepherd->child, number); /* it may have ended this moment */
+    }
+}
+
+int ag_shepherd_take_signals(struct ag_shepherd *shepherd) {
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+        (void)sigaddset(&set, passed_on[i]);
+    }
+    const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
+    (void)sigaction(SIGPIPE, &ignore,
+                    NULL); /* cannot fail, nor can the next: we may have inherited it ignored */
+    (void)sigaction(SIGCHLD, &usual, NULL);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
+        return -errno;
+    }
+    shepherd->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return shepherd->signal_fd < 0 ? -errno : 0;
+}
+
+static uint64_t now_ms(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
+    uint64_t give_up_ms = 0;
+    reap(shepherd); /* what ended before signals were data */
+    while (!shepherd->gave_up) {
+        const bool has_report = shepherd->report_bytes == sizeof(shepherd->report);
+        const bool may_come = shepherd->report_fd >= 0 || shepherd->collector != 0;
+        if (shepherd->child_ended && (has_report || !may_come)) {
+            break;
+        }
+        int timeout_ms = -1;
+        if (shepherd->child_ended) {
+            give_up_ms = give_up_ms ? give_up_ms : now_ms() + REPORT_PATIENCE_MS;
+            const uint64_t now = now_ms();
+            if (now >= give_up_ms) {
+                break;
+            }
+            timeout_ms = (int)(give_up_ms - now);
+        }
+        struct pollfd fds[] = {{.fd = shepherd->signal_fd, .events = POLLIN},
+                               {.fd = shepherd->report_fd, .events = POLLIN}};
+        if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR) {
+            break;
+        }
+        if (fds[1].revents) {
+            read_report(shepherd);
+        }
+        struct signalfd_siginfo info;
+        while (read(shepherd->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            signal_came(shepherd, &info);
+        }
+    }
+    return shepherd->report_bytes == sizeof(shepherd->report);
+}

@@ -1,0 +1,33 @@
+/* shepherd.h: what `run` does while its program runs: it passes signals on, keeps a collector
+ * alive, and waits. */
+#ifndef AG_SHEPHERD_H
+#define AG_SHEPHERD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "collect/collector.h"
+
+struct ag_shepherd {
+    struct ag_session *session;
+    pid_t child, collector; /* collector 0: none */
+    int report_fd;          /* of the collector; -1: closed */
+    int signal_fd;
+    int wait_status;
+    bool child_ended, gave_up;
+    unsigned n_restarts;
+    size_t report_bytes; /* received so far */
+    struct ag_collector_report report;
+};
+
+/* Forks a collector. 0 or negative errno. */
+int ag_shepherd_start_collector(struct ag_shepherd *shepherd);
+/* From here on signals reach us as data. Call after the child was forked. */
+int ag_shepherd_take_signals(struct ag_shepherd *shepherd);
+/* Lets go of everything that belongs to the program: its streams, descriptors that we inherited as
+ * it did. */
+void ag_shepherd_step_back(const struct ag_shepherd *shepherd);
+/* Until the child has ended and its trace is sealed. true: the report is whole. */
+bool ag_shepherd_watch(struct ag_shepherd *shepherd);
+
+#endif

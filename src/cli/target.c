@@ -1,0 +1,171 @@
+/* target.c: looks at a program before it runs, because a preload that cannot work is silent: the
+ * dynamic loader of another machine warns, a static program ignores it, a setuid one drops it. What
+ * cannot be recorded is refused with a reason. */
+#include "cli/target.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+
+enum {
+    MAX_SCRIPTS = 5, /* the kernel's own bound on #! lines that lead to scripts */
+    HEAD_BYTES = 4096,
+    SCRIPT_LINE_BYTES = 255,
+    MAX_PROGRAM_HEADERS = 512,
+};
+#define SHELL "/bin/sh" /* what execvp runs a file with that is neither ELF nor has a #! line */
+
+/* ---- where it is
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* 0, ENOENT or EACCES. */
+static int check_file(const char *path) {
+    struct stat status;
+    if (stat(path, &status) < 0) {
+        return errno == EACCES ? EACCES : ENOENT;
+    }
+    return S_ISREG(status.st_mode) && access(path, X_OK) == 0 ? 0 : EACCES;
+}
+
+static int search_path(const char *command, char ret_path[4096]) {
+    const char *folders = getenv("PATH");
+    int result = ENOENT;
+    for (const char *at = folders ? folders : "/bin:/usr/bin"; at; at = *at ? at + 1 : NULL) {
+        const size_t length = strcspn(at, ":");
+        char path[PATH_MAX];
+        const int n = length == 0
+                          ? snprintf(path, sizeof(path), "./%s", command)
+                          : snprintf(path, sizeof(path), "%.*s/%s", (int)length, at, command);
+        const int found = n < (int)sizeof(path) ? check_file(path) : ENOENT;
+        if (found == 0) {
+            memcpy(ret_path, path, (size_t)n + 1);
+            return 0;
+        }
+        result = found == EACCES ? EACCES : result;
+        at += length;
+    }
+    return result;
+}
+
+static int locate(const char *command, struct ag_target *target) {
+    if (!strchr(command, '/')) {
+        return search_path(command, target->path);
+    }
+    if ((size_t)snprintf(target->path, sizeof(target->path), "%s", command) >=
+        sizeof(target->path)) {
+        return ENOENT;
+    }
+    return check_file(target->path);
+}
+
+/* ---- what it is
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+/* The interpreter of a #! line; false: it is none, or it names nothing. */
+static bool read_script_line(const char *head, size_t bytes, char ret_interpreter[4096]) {
+    if (bytes < 3 || head[0] != '#' || head[1] != '!') {
+        return false;
+    }
+    size_t at = 2, length = 0;
+    const size_t end = bytes < SCRIPT_LINE_BYTES ? bytes : SCRIPT_LINE_BYTES;
+    while (at < end && (head[at] == ' ' || head[at] == '\t')) {
+        at++;
+    }
+    while (at + length < end && !strchr(" \t\n", head[at + length])) {
+        length++;
+    }
+    memcpy(ret_interpreter, head + at, length);
+    ret_interpreter[length] = '\0';
+    return length > 0;
+}
+
+static bool raises_rights(int fd) {
+    struct stat status;
+    char capabilities[64];
+    return (fstat(fd, &status) == 0 && status.st_mode & (S_ISUID | S_ISGID)) ||
+           fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0;
+}
+
+/* NULL, or why an ELF file cannot be recorded. */
+static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
+    Elf64_Ehdr elf;
+    if (bytes < sizeof(elf)) {
+        return "it is cut short";
+    }
+    memcpy(&elf, head, sizeof(elf));
+    if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB ||
+        elf.e_machine != EM_X86_64) {
+        return "it is not an x86-64 program; this version records no other";
+    }
+    if (elf.e_phentsize != sizeof(Elf64_Phdr) || elf.e_phnum > MAX_PROGRAM_HEADERS) {
+        return "its program headers are damaged";
+    }
+    for (unsigned i = 0; i < elf.e_phnum; i++) {
+        Elf64_Phdr segment;
+        if (pread(fd, &segment, sizeof(segment), (off_t)(elf.e_phoff + i * sizeof(segment))) !=
+            sizeof(segment)) {
+            return "its program headers are damaged";
+        }
+        if (segment.p_type == PT_INTERP) {
+            return NULL;
+        }
+    }
+    return "it is statically linked, so nothing can be preloaded; look from outside: allogram observe PID";
+}
+
+/* Looks at target->image. Returns true when it named an interpreter, which is target->image now. */
+static bool look_into(struct ag_target *target, const char **ret_obstacle) {
+    char head[HEAD_BYTES];
+    *ret_obstacle = NULL;
+    const int fd = open(target->image, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false; /* executable but not readable: the kernel can, we need not */
+    }
+    const ssize_t n = pread(fd, head, sizeof(head), 0);
+    const size_t bytes = n > 0 ? (size_t)n : 0;
+    bool is_script = false;
+    if (bytes >= SELFMAG && memcmp(head, ELFMAG, SELFMAG) == 0) {
+        *ret_obstacle =
+            raises_rights(fd)
+                ? "it is setuid, setgid or has file capabilities, so the kernel preloads nothing"
+                : elf_obstacle(fd, head, bytes);
+    } else if (read_script_line(head, bytes, target->image)) {
+        is_script = true;
+    } else {
+        memcpy(target->image, SHELL, sizeof(SHELL));
+        is_script = true;
+    }
+    (void)close(fd); /* nothing was written */
+    return is_script;
+}
+
+int ag_target_find(const char *command, struct ag_target *ret_target, char ret_message[512]) {
+    const int error = locate(command, ret_target);
+    if (error != 0) {
+        (void)snprintf(ret_message, 512, "%.400s: %s", command,
+                       error == ENOENT ? "command not found" : "not executable");
+        return error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE;
+    }
+    memcpy(ret_target->image, ret_target->path, sizeof(ret_target->image));
+    const char *obstacle = NULL;
+    for (int i = 0; i < MAX_SCRIPTS && look_into(ret_target, &obstacle); i++) {
+    }
+    if (obstacle) {
+        (void)snprintf(ret_message, 512, "%.300s cannot be recorded: %s", ret_target->image,
+                       obstacle);
+        return AG_EXIT_OWN_FAILURE;
+    }
+    return 0;
+}
