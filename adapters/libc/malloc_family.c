@@ -95,9 +95,7 @@ void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     return tell_alloc(ag_next.pvalloc(bytes), bytes, VIA_PVALLOC, sp, rbp);
 }
 
-/* ---- free
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- free ---- */
 
 AG_EXPORT void free(void *block);
 AG_EXPORT void cfree(void *block);

@@ -96,9 +96,7 @@ AG_FAST void *address_of(struct operator_behind *behind) {
     return atomic_load_explicit(&behind->address, memory_order_relaxed);
 }
 
-/* ---- new
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- new ---- */
 
 /* Called from entry_x86_64.S. */
 void *ag_new(size_t bytes, const uintptr_t *sp, uintptr_t rbp);

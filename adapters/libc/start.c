@@ -96,8 +96,7 @@ __attribute__((destructor)) static void note_the_exit(void) {
     ag_recorder_exiting();
 }
 
-/* ---- before the start: start, then call on
- * ------------------------------------------------------------------------- */
+/* ---- before the start: start, then call on ---- */
 
 static void *first_malloc(size_t bytes) {
     ag_libc_start();

@@ -36,9 +36,7 @@ enum {
     WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1, /* then the ring grows after all: slow beats lost */
 };
 
-/* ---- windows
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- windows ---- */
 
 /* mremap(2): old size 0 on a shared mapping makes a second mapping that begins at the same page of
  * the file. So the new window begins one page early, at the last page of the window before it. */
@@ -85,9 +83,7 @@ static unsigned char *chunk_bytes_at(uint32_t index) {
     return window ? window + (size_t)(index % AG_WINDOW_CHUNKS) * AG_CHUNK_BYTES : NULL;
 }
 
-/* ---- the free list
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- the free list ---- */
 
 static uint64_t monotonic_ns(void) {
     return ag_raw_clock(AG_CLOCK_MONOTONIC);

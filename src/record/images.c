@@ -65,9 +65,7 @@ static struct {
         version; /* the loader's counters of the newest snapshot merged; written under the lock */
 } images;
 
-/* ---- the lock
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the lock ---- */
 
 static bool lock_images(void) {
     const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
@@ -88,8 +86,7 @@ static void unlock_images(void) {
     atomic_store_explicit(&images.lock_owner, 0, memory_order_release);
 }
 
-/* ---- what the loader says
- * -------------------------------------------------------------------------------------------- */
+/* ---- what the loader says ---- */
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes,
                           struct snapshot_entry *entry) {
@@ -188,9 +185,7 @@ static void drop_snapshot(struct snapshot *snapshot) {
     (void)ag_syscall2(SYS_munmap, (long)snapshot, sizeof(*snapshot));
 }
 
-/* ---- telling the trace
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- telling the trace ---- */
 
 /* The state that may be appended to here: the thread's own, but in a handler that interrupted an
  * append. */
@@ -236,9 +231,7 @@ static void announce_unload(const struct image *image) {
     }
 }
 
-/* ---- merging
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- merging ---- */
 
 static uint32_t next_image_id(void) {
     /* The slot that owns the tree counts for its whole fork family: sites are shared, so ids must

@@ -26,9 +26,7 @@
 
 struct ag_recorder ag_recorder;
 
-/* ---- the segment
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the segment ---- */
 
 static void *map_shared(int fd, uint64_t offset, uint64_t bytes) {
     const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
@@ -107,9 +105,7 @@ static int map_private(size_t bytes, void **ret_memory) {
     return 0;
 }
 
-/* ---- slots
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 static struct ag_process_slot *slot_at(uint32_t index) {
     return (struct ag_process_slot *)(ag_recorder.slots + (size_t)index * AG_SLOT_BYTES);
@@ -232,9 +228,7 @@ static void replace_earlier_image(void) {
     }
 }
 
-/* ---- announcements
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- announcements ---- */
 
 static size_t bytes_of(const char *text) {
     return text ? strnlen(text, 200) : 0;
@@ -308,9 +302,7 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
     }
 }
 
-/* ---- life
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static int join_session(int fd) {
     int r = map_control_part(fd);

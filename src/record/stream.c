@@ -67,9 +67,7 @@ void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
     }
 }
 
-/* ---- states
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- states ---- */
 
 static bool thread_is_dead(uint32_t thread_id) {
     enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
@@ -184,8 +182,7 @@ struct ag_thread *ag_thread_begin_nested(void) {
     return state;
 }
 
-/* ---- chunks and stamps
- * --------------------------------------------------------------------------------------------- */
+/* ---- chunks and stamps ---- */
 
 static bool take_new_chunk(struct ag_thread *thread) {
     hand_over_chunk(thread);
@@ -281,8 +278,7 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
     thread->gate = gate;
 }
 
-/* ---- events that the fast path handed over
- * --------------------------------------------------------------------------- */
+/* ---- events that the fast path handed over ---- */
 
 static bool is_forked_child(void) {
     return (uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid;

@@ -128,8 +128,7 @@ __attribute__((constructor)) static void start(void) {
     }
 }
 
-/* ---- the books, behind the lock
- * -------------------------------------------------------------------------------- */
+/* ---- the books, behind the lock ---- */
 static sigset_t enter(void) {
     static struct block *table; /* the same place in every child; emptied there */
     sigset_t all, before;
@@ -231,9 +230,7 @@ static void *allocated(void *address, uint64_t size) {
     return address;
 }
 
-/* ---- the family
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the family ---- */
 void *malloc(size_t size) {
     start();
     return allocated(next_malloc(size), size);
