@@ -10,8 +10,7 @@ enum ag_exit {
     AG_EXIT_OK = 0,
     AG_EXIT_FAILURE = 1, /* understood, but it did not work */
     AG_EXIT_USAGE = 2,   /* the command line makes no sense */
-    AG_EXIT_OWN_FAILURE =
-        125, /* where the status is otherwise the profiled program's: allogram itself failed */
+    AG_EXIT_OWN_FAILURE = 125, /* allogram failed where the status is the program's otherwise */
 };
 
 struct ag_command {
@@ -22,8 +21,9 @@ struct ag_command {
 
 int ag_command_check(int argc, char **argv);
 int ag_command_dump(int argc, char **argv);
+int ag_command_report(int argc, char **argv);
 int ag_command_run(int argc, char **argv);
-int ag_command_promised(int argc,
-                        char **argv); /* a name of the contract that this version cannot do yet */
+/* A name of the contract that this version cannot do yet. */
+int ag_command_promised(int argc, char **argv);
 
 #endif

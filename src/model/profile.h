@@ -77,7 +77,8 @@ struct ag_stack_row { /* one stack with what it did; several vias of one stack a
     struct ag_metrics metrics;
 };
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);
-/* Frames of a stack, innermost first, inlined ones expanded. Symbolizes on demand; each unique pc once. */
+/* Frames of a stack, innermost first, inlined ones expanded. Symbolizes on demand; each unique pc once. The array stays
+ * valid until the profile is closed. */
 size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack, const uint32_t **ret_frames);
 
 enum ag_site_key { AG_BY_FUNCTION, AG_BY_LINE, AG_BY_STACK, AG_BY_IMAGE, AG_BY_THREAD, AG_BY_HEAP };

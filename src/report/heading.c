@@ -1,0 +1,146 @@
+/* heading.c: which process a section is about, and what is missing from what is known of it: that
+ * comes first, so that nobody reads numbers without having seen their limits. */
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "report/quantity.h"
+#include "report/view.h"
+
+uint64_t ag_heading_lost_events(const struct ag_profile *profile) {
+    uint64_t events = 0;
+    for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
+        events += ag_profile_lost(profile, cause);
+    }
+    return events;
+}
+
+static void write_missing(struct ag_page *page, const struct ag_profile *profile) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    if (identity->is_damaged) {
+        ag_page_print(page, AG_STYLE_WARNING,
+                      "damaged: %s at byte %" PRIu64 " of %" PRIu64
+                      "; what is shown is what could be read\n",
+                      ag_decode_code_text(identity->damage.code), identity->damage.offset,
+                      identity->file_bytes);
+    }
+    if (strcmp(identity->end, "cut") == 0) {
+        ag_page_text(
+            page, AG_STYLE_WARNING,
+            "cut: recording stopped before the program ended; what it did after that is missing\n");
+    } else if (strcmp(identity->end, "running") == 0) {
+        ag_page_text(page, AG_STYLE_WARNING,
+                     "running: the program had not ended; this is what it did so far\n");
+    }
+    uint64_t lost_events = ag_heading_lost_events(profile);
+    if (lost_events == 0) {
+        return;
+    }
+    struct ag_quantity count;
+    ag_page_print(page, AG_STYLE_WARNING, "lost: %s events",
+                  ag_quantity_count(&count, lost_events));
+    const char *separator = " (";
+    for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
+        uint64_t events = ag_profile_lost(profile, cause);
+        if (events != 0) {
+            ag_page_print(page, AG_STYLE_WARNING, "%s%s %s", separator, ag_profile_lost_name(cause),
+                          ag_quantity_count(&count, events));
+            separator = ", ";
+        }
+    }
+    ag_page_text(page, AG_STYLE_WARNING, "); all numbers below are too low by what they did\n");
+}
+
+static const char *end_words(struct ag_frame_text *buffer,
+                             const struct ag_profile_identity *identity) {
+    int status = (int)identity->wait_status;
+    if (!identity->wait_status_known) {
+        snprintf(buffer->text, sizeof buffer->text, "%s%s",
+                 strcmp(identity->end, "exit") == 0 || strcmp(identity->end, "signal") == 0
+                     ? "ended by "
+                     : "",
+                 strcmp(identity->end, "signal") == 0 ? "a signal" : identity->end);
+    } else if (WIFSIGNALED(status)) {
+        const char *name = sigabbrev_np(WTERMSIG(status));
+        snprintf(buffer->text, sizeof buffer->text, "ended by SIG%s", name != NULL ? name : "?");
+    } else {
+        snprintf(buffer->text, sizeof buffer->text, "ended by exit %d", WEXITSTATUS(status));
+    }
+    return buffer->text;
+}
+
+static void write_command(char *to, size_t capacity, const struct ag_profile_identity *identity) {
+    size_t used = 0;
+    to[0] = '\0';
+    for (uint32_t i = 0; i < identity->n_arguments && used + 1 < capacity; i++) {
+        int more =
+            snprintf(to + used, capacity - used, "%s%s", i > 0 ? " " : "", identity->arguments[i]);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    if (identity->n_arguments == 0) {
+        snprintf(to, capacity, "%s", identity->exe);
+    }
+}
+
+void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    write_missing(page, profile);
+
+    char command[AG_FITTED_BYTES], facts[1200];
+    struct ag_frame_text end;
+    struct ag_quantity duration;
+    write_command(command, sizeof command, identity);
+    snprintf(facts, sizeof facts, "pid %" PRIu32 ", %s, %s, %s", identity->pid, identity->mode,
+             ag_quantity_time(&duration, summary->duration_ns), end_words(&end, identity));
+    size_t facts_columns = ag_page_columns_of(facts);
+    size_t room = page->columns > facts_columns + 12 ? page->columns - facts_columns - 2 : 10;
+    struct ag_fitted fitted;
+    size_t taken = ag_page_fit(&fitted, command, room);
+    ag_page_text(page, AG_STYLE_BRIGHT, fitted.text);
+    ag_page_spaces(page, room - taken + 2);
+    ag_page_text(page, AG_STYLE_DIM, facts);
+    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+    if (filter != NULL) {
+        ag_page_print(page, AG_STYLE_DIM, "only %s\n", filter);
+    }
+
+    const char *const *problems;
+    size_t n_problems = ag_profile_problems(profile, &problems);
+    for (size_t i = 0; i < n_problems && i < 3; i++) {
+        ag_page_print(page, AG_STYLE_DIM, "names: %s\n", problems[i]);
+    }
+    if (n_problems > 3) {
+        ag_page_print(page, AG_STYLE_DIM, "names: %zu more such; --json lists them\n",
+                      n_problems - 3);
+    }
+    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+}
+
+void ag_heading_json(struct ag_json *json, const struct ag_profile *profile) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    ag_json_open(json, "trace", '{');
+    ag_json_string(json, "file", identity->file);
+    ag_json_integer(json, "format_version", identity->format_version);
+    ag_json_integer(json, "pid", identity->pid);
+    ag_json_open(json, "command", '[');
+    for (uint32_t i = 0; i < identity->n_arguments; i++) {
+        ag_json_string(json, NULL, identity->arguments[i]);
+    }
+    ag_json_close(json, ']');
+    ag_json_string(json, "exe", identity->exe);
+    ag_json_string(json, "mode", identity->mode);
+    ag_json_null(json, "interval_bytes"); /* exact: nothing lies between two samples */
+    ag_json_integer(json, "time_resolution_ns", summary->time_resolution_ns);
+    ag_json_integer(json, "duration_ns", summary->duration_ns);
+    ag_json_string(json, "end", identity->end);
+    ag_json_close(json, '}');
+    if (identity->is_damaged) {
+        ag_json_open(json, "damage", '{');
+        ag_json_integer(json, "offset", identity->damage.offset);
+        ag_json_string(json, "what", ag_decode_code_text(identity->damage.code));
+        ag_json_close(json, '}');
+    }
+}

@@ -1,0 +1,135 @@
+/* heaps_view.c: domains and allocators: what passed through them, what they hold, what they took
+ * from the kernel. */
+#include <errno.h>
+
+#include "report/quantity.h"
+#include "report/ranking.h"
+#include "report/table.h"
+#include "report/view.h"
+
+static uint64_t value_of(const struct ag_heap_sum *sum, enum ag_metric metric) {
+    switch (metric) {
+    case AG_METRIC_ALLOCATED_BLOCKS:
+        return sum->allocated_blocks;
+    case AG_METRIC_IN_USE_BYTES:
+        return sum->in_use_bytes;
+    case AG_METRIC_IN_USE_BLOCKS:
+        return sum->in_use_blocks;
+    case AG_METRIC_PEAK_BYTES:
+        return sum->peak_bytes;
+    case AG_METRIC_FREED_BYTES:
+        return sum->allocated_bytes - sum->in_use_bytes;
+    case AG_METRIC_FREED_BLOCKS:
+        return sum->allocated_blocks - sum->in_use_blocks;
+    case AG_METRIC_DEFAULT:
+    case AG_METRIC_ALLOCATED_BYTES:
+    case AG_METRIC_PEAK_BLOCKS: /* what heaps do not count */
+    case AG_METRIC_TEMPORARY_BLOCKS:
+    case AG_METRIC_END:
+        break;
+    }
+    return sum->allocated_bytes;
+}
+
+static int rank_heaps(struct ag_view *view, const struct ag_heap_row **ret_rows,
+                      struct ag_ranking *ranking) {
+    size_t n_rows = ag_profile_heaps(view->profile, ret_rows);
+    int r = ag_ranking_start(ranking, n_rows);
+    for (size_t i = 0; r == 0 && i < n_rows; i++) {
+        const struct ag_heap_sum *sum = &(*ret_rows)[i].sum;
+        if (sum->allocated_blocks >= view->options->min_count) {
+            ag_ranking_add(ranking, (struct ag_rank){.first = value_of(sum, view->sort),
+                                                     .second = sum->mapped_bytes,
+                                                     .row = (uint32_t)i});
+        }
+    }
+    ag_ranking_sort(ranking);
+    return r;
+}
+
+int ag_heaps_view_json(struct ag_view *view) {
+    const struct ag_heap_row *rows;
+    struct ag_ranking ranking;
+    int r = rank_heaps(view, &rows, &ranking);
+    if (r < 0) {
+        return r;
+    }
+    ag_json_open(view->json, "heaps", '[');
+    for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
+        const struct ag_heap_row *row = &rows[ranking.ranks[i].row];
+        ag_json_open(view->json, NULL, '{');
+        ag_json_string(view->json, "name", row->name);
+        ag_json_string(view->json, "domain", row->domain);
+        ag_json_string(view->json, "allocator", row->allocator);
+        ag_json_string(view->json, "runtime", row->runtime);
+        ag_json_integer(view->json, "allocated_bytes", row->sum.allocated_bytes);
+        ag_json_integer(view->json, "allocated_blocks", row->sum.allocated_blocks);
+        ag_json_integer(view->json, "in_use_bytes", row->sum.in_use_bytes);
+        ag_json_integer(view->json, "in_use_blocks", row->sum.in_use_blocks);
+        ag_json_integer(view->json, "peak_bytes", row->sum.peak_bytes);
+        ag_json_integer(view->json, "mapped_bytes", row->sum.mapped_bytes);
+        ag_json_null(view->json,
+                     "resident_bytes"); /* the kernel tells it for the process, not for a heap */
+        ag_json_bool(view->json, "backing", row->is_backing);
+        ag_json_close(view->json, '}');
+    }
+    ag_json_close(view->json, ']');
+    ag_ranking_end(&ranking);
+    return 0;
+}
+
+int ag_heaps_view_text(struct ag_view *view) {
+    const struct ag_heap_row *rows;
+    struct ag_ranking ranking;
+    int r = rank_heaps(view, &rows, &ranking);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_heap_sum all = {.heap = 0};
+    for (size_t i = 0; i < ranking.count; i++) {
+        const struct ag_heap_sum *sum = &rows[ranking.ranks[i].row].sum;
+        all.allocated_bytes += sum->allocated_bytes;
+        all.in_use_bytes += sum->in_use_bytes;
+        all.peak_bytes += sum->peak_bytes;
+        all.mapped_bytes += sum->mapped_bytes;
+    }
+    const uint64_t largest[] = {all.allocated_bytes, all.in_use_bytes, all.peak_bytes,
+                                all.mapped_bytes};
+    static const char *const words[] = {"allocated", "in use", "peak", "mapped"};
+    struct ag_unit units[4];
+    char heads[4][32];
+    for (size_t i = 0; i < 4; i++) {
+        units[i] = ag_unit_of_bytes(largest[i]);
+        snprintf(heads[i], sizeof heads[i], "%s %s", words[i], units[i].name);
+    }
+    const struct ag_column columns[] = {
+        {.head = heads[0], .style = AG_STYLE_BRIGHT},
+        {.head = heads[1]},
+        {.head = heads[2]},
+        {.head = heads[3]},
+        {.head = "heap", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 12},
+        {.head = "allocator", .align = AG_ALIGN_LEFT, .least_columns = 10},
+        {.head = "domain", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM},
+        {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM},
+    };
+    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
+    size_t n_shown = 0;
+    for (; table != NULL && n_shown < ranking.count && n_shown < view->limit; n_shown++) {
+        const struct ag_heap_row *row = &rows[ranking.ranks[n_shown].row];
+        const uint64_t values[] = {row->sum.allocated_bytes, row->sum.in_use_bytes,
+                                   row->sum.peak_bytes, row->sum.mapped_bytes};
+        for (size_t i = 0; i < 4; i++) {
+            struct ag_quantity number;
+            ag_table_cell(table, ag_quantity_in(&number, values[i], units[i]));
+        }
+        ag_table_cell(table, row->name);
+        ag_table_cell(table, row->allocator != NULL ? row->allocator : "");
+        ag_table_cell(table, row->domain != NULL ? row->domain : "");
+        ag_table_cell(table, row->is_backing ? "holds other heaps" : "");
+    }
+    r = table != NULL ? ag_table_write(table, view->page) : -ENOMEM;
+    ag_ranking_write_rest(view->page, ranking.count - n_shown, "heaps more", 0, 1);
+    ag_table_free(table);
+    ag_ranking_end(&ranking);
+    return r;
+}

@@ -1,0 +1,37 @@
+/* json_writer.h: JSON as it comes, to a stream: nothing is kept, so a report may be as large as it
+ * likes.
+ *
+ *     struct ag_json json = {.out = out};
+ *     ag_json_open(&json, NULL, '{');
+ *     ag_json_string(&json, "view", "sites");
+ *     ag_json_open(&json, "sites", '[');      // a value in an array has the key NULL
+ *     ...
+ *     ag_json_close(&json, ']');
+ *     ag_json_close(&json, '}');
+ *
+ * Write errors stay in the stream (ferror). Strings may hold anything: control characters are
+ * escaped, bytes that are no UTF-8 become U+FFFD. Integers are printed whole, whatever their size.
+ */
+#ifndef AG_JSON_WRITER_H
+#define AG_JSON_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct ag_json {
+    FILE *out;
+    unsigned line_depth; /* containers down to this depth have a line per element; deeper ones stay
+                            on one */
+    unsigned depth;      /* its own */
+    bool follows_value;  /* its own: a comma is due */
+};
+void ag_json_open(struct ag_json *json, const char *key, char bracket);
+void ag_json_close(struct ag_json *json, char bracket);
+void ag_json_string(struct ag_json *json, const char *key, const char *text); /* NULL: null */
+void ag_json_integer(struct ag_json *json, const char *key, uint64_t number);
+void ag_json_percent(struct ag_json *json, const char *key, double percent);
+void ag_json_bool(struct ag_json *json, const char *key, bool is_true);
+void ag_json_null(struct ag_json *json, const char *key);
+
+#endif

@@ -1,0 +1,118 @@
+/* page.c: the paper of a text report, see page.h. A control character of a name is shown as U+FFFD,
+ * like a byte that is no UTF-8: the reader sees that there was something, and the terminal does
+ * nothing. */
+#include "report/page.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "report/utf8.h"
+
+enum {
+    LINE_BYTES = 4096
+}; /* of one formatted piece; names in it are longer only when somebody means harm */
+
+static const char *escape_of(enum ag_style style) {
+    switch (style) {
+    case AG_STYLE_PLAIN:
+        break;
+    case AG_STYLE_DIM:
+        return "\x1b[2m";
+    case AG_STYLE_BRIGHT:
+        return "\x1b[1m";
+    case AG_STYLE_WARNING:
+        return "\x1b[1;33m";
+    }
+    return "";
+}
+
+static uint32_t next_clean(const char **text) {
+    uint32_t c = ag_utf8_next(text);
+    return c != 0 && c != '\n' && ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c;
+}
+
+void ag_page_text(struct ag_page *page, enum ag_style style, const char *text) {
+    bool is_styled = page->has_colour && style != AG_STYLE_PLAIN;
+    if (is_styled) {
+        fputs(escape_of(style), page->out);
+    }
+    for (uint32_t c; (c = next_clean(&text)) != 0;) {
+        char bytes[AG_UTF8_BYTES];
+        fwrite(bytes, 1, ag_utf8_put(bytes, c), page->out);
+    }
+    if (is_styled) {
+        fputs("\x1b[0m", page->out);
+    }
+}
+
+void ag_page_print(struct ag_page *page, enum ag_style style, const char *format, ...) {
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    ag_page_text(page, style, line);
+}
+
+void ag_page_spaces(struct ag_page *page, size_t count) {
+    fprintf(page->out, "%*s", (int)(count < AG_PAGE_MOST_COLUMNS ? count : AG_PAGE_MOST_COLUMNS),
+            "");
+}
+
+/* In a cell a line feed is as unwelcome as any control character. */
+static uint32_t next_of_cell(const char **text) {
+    uint32_t c = next_clean(text);
+    return c == '\n' ? AG_UTF8_REPLACEMENT : c;
+}
+
+size_t ag_page_columns_of(const char *text) {
+    size_t columns = 0;
+    for (uint32_t c; (c = next_of_cell(&text)) != 0;) {
+        columns += ag_utf8_columns(c);
+    }
+    return columns;
+}
+
+size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns) {
+    static const char ellipsis[] = "…";
+    columns = columns < AG_PAGE_MOST_COLUMNS ? columns : AG_PAGE_MOST_COLUMNS;
+    size_t all = ag_page_columns_of(text);
+    /* What is kept of a long text: more of its head, where a name differs from others, than of its
+     * tail. */
+    size_t head = all <= columns ? all : columns * 3 / 5;
+    size_t tail_starts = all <= columns ? all : all - (columns - head - (columns > 0));
+    size_t passed = 0, taken = 0, used = 0;
+    bool has_ellipsis = false;
+    for (uint32_t c; (c = next_of_cell(&text)) != 0;) {
+        size_t width = ag_utf8_columns(c);
+        bool is_kept = passed + width <= head || passed >= tail_starts;
+        passed += width;
+        if (is_kept &&
+            used + AG_UTF8_BYTES < AG_FITTED_BYTES) { /* marks without width could be many */
+            used += ag_utf8_put(fitted->text + used, c);
+            taken += width;
+        } else if (!has_ellipsis && columns > 0 && used + sizeof ellipsis < AG_FITTED_BYTES) {
+            memcpy(fitted->text + used, ellipsis, sizeof ellipsis - 1);
+            used += sizeof ellipsis - 1;
+            taken++;
+            has_ellipsis = true;
+        }
+    }
+    fitted->text[used] = '\0';
+    return taken;
+}
+
+const char *ag_page_bar(struct ag_bar *bar, uint64_t part, uint64_t whole, unsigned columns) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
+    columns = columns < 60 ? columns : 60;
+    double filled = whole == 0 ? 0 : (double)part / (double)whole;
+    unsigned n_eighths = (unsigned)((filled < 1 ? filled : 1) * columns * 8 + 0.5);
+    if (n_eighths == 0 && part != 0) {
+        n_eighths = 1;
+    }
+    bar->text[0] = '\0';
+    for (; n_eighths > 0; n_eighths -= n_eighths < 8 ? n_eighths : 8) {
+        strcat(bar->text, eighths[n_eighths < 8 ? n_eighths : 8]);
+    }
+    return bar->text;
+}

@@ -1,0 +1,35 @@
+/* quantity.h: numbers as people read them. No locale: a comma parts thousands, a point the
+ * fraction.
+ *
+ * Every function fills a buffer of the caller and returns it, so that it can stand in an argument
+ * list. */
+#ifndef AG_QUANTITY_H
+#define AG_QUANTITY_H
+
+#include <stdint.h>
+
+struct ag_quantity { /* room for one formatted number with its unit */
+    char text[40];
+};
+
+/* Alone: with its own unit and about three digits that count. */
+const char *ag_quantity_bytes(struct ag_quantity *buffer, uint64_t bytes);  /* "1.02 GiB" */
+const char *ag_quantity_time(struct ag_quantity *buffer, uint64_t time_ns); /* "930 ms" */
+const char *ag_quantity_count(struct ag_quantity *buffer, uint64_t count);  /* "12,704,112" */
+const char *ag_quantity_short(struct ag_quantity *buffer, uint64_t count);  /* "12.7 M" */
+const char *ag_quantity_share(struct ag_quantity *buffer, uint64_t part,
+                              uint64_t whole); /* "32 %" "<1 %" */
+
+/* In a column: all numbers in one unit, chosen by the largest, so that they line up and compare. */
+struct ag_unit {
+    const char *name; /* for the head of the column; "" for plain counts */
+    double size;
+    int decimals;
+};
+struct ag_unit ag_unit_of_bytes(uint64_t largest);
+struct ag_unit ag_unit_of_blocks(uint64_t largest);
+struct ag_unit ag_unit_of_time(uint64_t largest_ns);
+/* "412.3"; "<0.1" for what would look like nothing, "0" for nothing. */
+const char *ag_quantity_in(struct ag_quantity *buffer, uint64_t value, struct ag_unit unit);
+
+#endif

@@ -1,0 +1,55 @@
+/* ranking.c: the order of rows, see ranking.h. */
+#include "report/ranking.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "report/page.h"
+#include "report/quantity.h"
+
+int ag_ranking_start(struct ag_ranking *ranking, size_t capacity) {
+    *ranking = (struct ag_ranking){.ranks = calloc(capacity + 1, sizeof *ranking->ranks),
+                                   .capacity = capacity};
+    return ranking->ranks != NULL ? 0 : -ENOMEM;
+}
+
+void ag_ranking_add(struct ag_ranking *ranking, struct ag_rank rank) {
+    if (ranking->count < ranking->capacity) {
+        ranking->ranks[ranking->count++] = rank;
+    }
+}
+
+static int compare(const void *left, const void *right) {
+    const struct ag_rank *a = left, *b = right;
+    if (a->first != b->first) {
+        return a->first > b->first ? -1 : 1;
+    }
+    if (a->second != b->second) {
+        return a->second > b->second ? -1 : 1;
+    }
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+void ag_ranking_sort_part(struct ag_rank *ranks, size_t count) {
+    qsort(ranks, count, sizeof *ranks, compare);
+}
+
+void ag_ranking_sort(struct ag_ranking *ranking) {
+    ag_ranking_sort_part(ranking->ranks, ranking->count);
+}
+
+void ag_ranking_end(struct ag_ranking *ranking) {
+    free(ranking->ranks);
+    *ranking = (struct ag_ranking){0};
+}
+
+void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *what, uint64_t part,
+                           uint64_t whole) {
+    if (n_hidden == 0) {
+        return;
+    }
+    struct ag_quantity count, share;
+    ag_page_print(page, AG_STYLE_DIM, "  %s %s, %s; --limit=0 shows all\n",
+                  ag_quantity_count(&count, n_hidden), what,
+                  part == 0 ? "nothing of it" : ag_quantity_share(&share, part, whole));
+}

@@ -1,0 +1,29 @@
+/* ranking.h: the order in which rows are shown: the largest first, and equal ones as they come in
+ * the profile. */
+#ifndef AG_RANKING_H
+#define AG_RANKING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ag_page;
+
+struct ag_rank {
+    uint64_t first, second; /* sorted by the first, among equals by the second */
+    uint32_t row;
+};
+struct ag_ranking {
+    struct ag_rank *ranks;
+    size_t count, capacity;
+};
+int ag_ranking_start(struct ag_ranking *ranking, size_t capacity);    /* 0 or -ENOMEM */
+void ag_ranking_add(struct ag_ranking *ranking, struct ag_rank rank); /* at most capacity times */
+void ag_ranking_sort(struct ag_ranking *ranking);
+void ag_ranking_sort_part(struct ag_rank *ranks, size_t count);
+void ag_ranking_end(struct ag_ranking *ranking);
+
+/* "  312 more: 4 % (--limit=0 shows all)"; nothing when nothing is hidden. */
+void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *what, uint64_t part,
+                           uint64_t whole);
+
+#endif

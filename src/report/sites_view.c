@@ -1,0 +1,204 @@
+/* sites_view.c: which functions (lines, stacks, images, threads, heaps) allocate: what is theirs,
+ * and what happens below them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/quantity.h"
+#include "report/ranking.h"
+#include "report/table.h"
+#include "report/view.h"
+
+struct sites {
+    const struct ag_site_row *rows;
+    size_t n_rows;
+    struct ag_ranking ranking;
+};
+
+static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct sites *ret_sites) {
+    struct sites sites = {0};
+    int r = ag_profile_sites(view->profile, view->options->by, &sites.rows, &sites.n_rows);
+    if (r < 0) {
+        return r;
+    }
+    r = ag_ranking_start(&sites.ranking, sites.n_rows);
+    if (r < 0) {
+        return r;
+    }
+    enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    for (size_t i = 0; i < sites.n_rows; i++) {
+        const struct ag_site_row *row = &sites.rows[i];
+        uint64_t count = ag_metric_of(&row->total, blocks);
+        bool is_shown = shown == AG_SITES_ALL || ag_metric_of(&row->own, blocks) != 0;
+        if (is_shown && count >= view->options->min_count) {
+            ag_ranking_add(&sites.ranking,
+                           (struct ag_rank){.first = ag_metric_of(&row->own, view->sort),
+                                            .second = ag_metric_of(&row->total, view->sort),
+                                            .row = (uint32_t)i});
+        }
+    }
+    ag_ranking_sort(&sites.ranking);
+    *ret_sites = sites;
+    return 0;
+}
+
+static bool is_labelled(enum ag_site_key by) {
+    return by == AG_BY_THREAD || by == AG_BY_HEAP;
+}
+
+static void write_key_json(struct ag_view *view, const struct ag_site_row *row) {
+    enum ag_site_key by = view->options->by;
+    const struct ag_frame none = {.runtime = NULL};
+    const struct ag_frame *frame =
+        is_labelled(by) ? &none : ag_profile_frame(view->profile, row->frame);
+    struct ag_frame key = *frame;
+    if (by == AG_BY_IMAGE) { /* the frame only stands for the image */
+        key.function = NULL;
+        key.file = NULL;
+        key.line = 0;
+    }
+    ag_json_frame(view->json, &key);
+    if (is_labelled(by)) {
+        ag_json_string(view->json, by == AG_BY_THREAD ? "thread" : "heap", row->label);
+    }
+}
+
+int ag_sites_view_json(struct ag_view *view) {
+    struct sites sites;
+    int r = rank_sites(view, AG_SITES_ALL, &sites);
+    if (r < 0) {
+        return r;
+    }
+    ag_json_open(view->json, "sites", '[');
+    for (size_t i = 0; i < sites.ranking.count && i < view->limit; i++) {
+        const struct ag_site_row *row = &sites.rows[sites.ranking.ranks[i].row];
+        ag_json_open(view->json, NULL, '{');
+        write_key_json(view, row);
+        ag_json_open(view->json, "own", '{');
+        ag_json_metrics(view->json, &row->own);
+        ag_json_close(view->json, '}');
+        ag_json_open(view->json, "total", '{');
+        ag_json_metrics(view->json, &row->total);
+        ag_json_close(view->json, '}');
+        ag_json_close(view->json, '}');
+    }
+    ag_json_close(view->json, ']');
+    ag_ranking_end(&sites.ranking);
+    return 0;
+}
+
+/* The columns: own and total of the metric, and besides it the number of blocks and another moment
+ * to compare with. */
+struct site_columns {
+    enum ag_metric metric, blocks, beside;
+    struct ag_unit metric_unit, blocks_unit, beside_unit;
+    char heads[4][32];
+};
+
+static const char *head_of(char head[32], const char *words, struct ag_unit unit) {
+    snprintf(head, 32, "%s%s%s", words, *words != '\0' && *unit.name != '\0' ? " " : "", unit.name);
+    return head;
+}
+
+static void choose_columns(const struct ag_view *view, const struct ag_metrics *total,
+                           struct site_columns *columns) {
+    columns->metric = view->sort;
+    bool is_bytes = ag_metric_is_bytes(view->sort);
+    columns->blocks = is_bytes ? ag_metric_blocks_of(view->sort) : AG_METRIC_ALLOCATED_BLOCKS;
+    bool is_peak = view->sort == AG_METRIC_PEAK_BYTES || view->sort == AG_METRIC_PEAK_BLOCKS;
+    columns->beside = is_peak ? AG_METRIC_ALLOCATED_BYTES : AG_METRIC_PEAK_BYTES;
+    uint64_t largest = ag_metric_of(total, columns->metric);
+    columns->metric_unit = is_bytes ? ag_unit_of_bytes(largest) : ag_unit_of_blocks(largest);
+    columns->blocks_unit = ag_unit_of_blocks(ag_metric_of(total, columns->blocks));
+    columns->beside_unit = ag_unit_of_bytes(ag_metric_of(total, columns->beside));
+    head_of(columns->heads[0], "own", columns->metric_unit);
+    head_of(columns->heads[1], "total", columns->metric_unit);
+    char words[24];
+    snprintf(words, sizeof words, "%s", is_bytes ? "blocks" : "allocated blocks");
+    head_of(columns->heads[2], words, columns->blocks_unit);
+    head_of(columns->heads[3], is_peak ? "allocated" : "peak", columns->beside_unit);
+}
+
+static void add_row(struct ag_table *table, struct ag_view *view, const struct ag_site_row *row,
+                    const struct site_columns *columns, uint64_t whole) {
+    struct ag_quantity number;
+    struct ag_frame_text text;
+    uint64_t own = ag_metric_of(&row->own, columns->metric);
+    ag_table_cell(table, ag_quantity_in(&number, own, columns->metric_unit));
+    ag_table_cell(table, ag_quantity_share(&number, own, whole));
+    ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->total, columns->metric),
+                                        columns->metric_unit));
+    ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->own, columns->blocks),
+                                        columns->blocks_unit));
+    ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->own, columns->beside),
+                                        columns->beside_unit));
+    if (is_labelled(view->options->by)) {
+        ag_table_cell(table, row->label);
+        ag_table_cell(table, "");
+        return;
+    }
+    const struct ag_frame *frame = ag_profile_frame(view->profile, row->frame);
+    if (view->options->by == AG_BY_IMAGE) {
+        ag_table_cell(table, frame->image != NULL ? frame->image : "?");
+        ag_table_cell(table, "");
+        return;
+    }
+    ag_table_cell(table, ag_frame_function(&text, frame));
+    ag_table_cell(table, ag_frame_where(&text, frame));
+}
+
+int ag_sites_view_text(struct ag_view *view) {
+    return ag_sites_write_text(view, AG_SITES_ALL);
+}
+
+int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
+    static const char *const heads[] = {
+        [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",     [AG_BY_STACK] = "stack from",
+        [AG_BY_IMAGE] = "image",       [AG_BY_THREAD] = "thread", [AG_BY_HEAP] = "heap",
+    };
+    struct sites sites;
+    int r = rank_sites(view, shown, &sites);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_metrics total = ag_view_total(view);
+    struct site_columns columns;
+    choose_columns(view, &total, &columns);
+    const bool has_where = !is_labelled(view->options->by) && view->options->by != AG_BY_IMAGE;
+    const struct ag_column table_columns[] = {
+        {.head = columns.heads[0], .style = AG_STYLE_BRIGHT},
+        {.head = "share"},
+        {.head = columns.heads[1]},
+        {.head = columns.heads[2]},
+        {.head = columns.heads[3]},
+        {.head = heads[view->options->by],
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_BRIGHT,
+         .least_columns = 16},
+        {.head = has_where ? "where" : "",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_DIM,
+         .least_columns = 12},
+    };
+    struct ag_table *table =
+        ag_table_new(table_columns, sizeof table_columns / sizeof table_columns[0]);
+    r = table == NULL ? -ENOMEM : 0;
+    uint64_t shown_own = 0;
+    size_t n_shown = 0;
+    uint64_t whole = ag_metric_of(&total, view->sort);
+    for (; table != NULL && n_shown < sites.ranking.count && n_shown < view->limit; n_shown++) {
+        const struct ag_site_row *row = &sites.rows[sites.ranking.ranks[n_shown].row];
+        add_row(table, view, row, &columns, whole);
+        shown_own += ag_metric_of(&row->own, view->sort);
+    }
+    if (r == 0) {
+        r = ag_table_write(table, view->page);
+    }
+    if (r == 0) {
+        ag_ranking_write_rest(view->page, sites.ranking.count - n_shown, "more", whole - shown_own,
+                              whole);
+    }
+    ag_table_free(table);
+    ag_ranking_end(&sites.ranking);
+    return r;
+}

@@ -1,0 +1,123 @@
+/* sparkline.c: a course over time in text, see sparkline.h. A column of a chart is a bar in eighths
+ * of a row. */
+#include "report/sparkline.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "model/profile.h"
+#include "report/page.h"
+#include "report/quantity.h"
+
+/* Bytes allocated until TIME_NS, evenly between two points. *at is where the search goes on: times
+ * come in order. */
+static double allocated_until(const struct ag_timeline_point *points, size_t n_points,
+                              double time_ns, size_t *at) {
+    while (*at < n_points && (double)points[*at].time_ns < time_ns) {
+        (*at)++;
+    }
+    if (*at == n_points) {
+        return n_points > 0 ? (double)points[n_points - 1].allocated_bytes : 0;
+    }
+    double before_ns = *at > 0 ? (double)points[*at - 1].time_ns : 0;
+    double before = *at > 0 ? (double)points[*at - 1].allocated_bytes : 0;
+    double span_ns = (double)points[*at].time_ns - before_ns;
+    double part = span_ns > 0 ? (time_ns - before_ns) / span_ns : 1;
+    return before + ((double)points[*at].allocated_bytes - before) * part;
+}
+
+static void sample_allocated(const struct ag_timeline_point *points, size_t n_points,
+                             uint64_t duration_ns, uint64_t *ret_values, size_t count) {
+    size_t at = 0;
+    double before = 0;
+    for (size_t step = 0; step < count; step++) {
+        double end_ns = (double)duration_ns * (double)(step + 1) / (double)count;
+        double until = allocated_until(points, n_points, end_ns, &at);
+        ret_values[step] = until > before ? (uint64_t)(until - before) : 0;
+        before = until;
+    }
+}
+
+static void sample_highest(const struct ag_timeline_point *points, size_t n_points,
+                           uint64_t duration_ns, bool is_resident, uint64_t *ret_values,
+                           size_t count) {
+    size_t at = 0;
+    uint64_t last = 0;
+    for (size_t step = 0; step < count; step++) {
+        double end_ns = (double)duration_ns * (double)(step + 1) / (double)count;
+        uint64_t highest = last; /* what it was when the step began */
+        bool is_last_step = step + 1 == count;
+        for (; at < n_points && (is_last_step || (double)points[at].time_ns < end_ns); at++) {
+            last = is_resident ? points[at].rss_bytes : points[at].in_use_bytes;
+            highest = last > highest ? last : highest;
+        }
+        ret_values[step] = highest;
+    }
+}
+
+void ag_course_sample(const struct ag_timeline_point *points, size_t n_points, uint64_t duration_ns,
+                      enum ag_course course, uint64_t *ret_values, size_t count) {
+    switch (course) {
+    case AG_COURSE_IN_USE:
+        sample_highest(points, n_points, duration_ns, /* is_resident= */ false, ret_values, count);
+        break;
+    case AG_COURSE_RESIDENT:
+        sample_highest(points, n_points, duration_ns, /* is_resident= */ true, ret_values, count);
+        break;
+    case AG_COURSE_ALLOCATED:
+        sample_allocated(points, n_points, duration_ns, ret_values, count);
+        break;
+    }
+}
+
+uint64_t ag_course_largest(const uint64_t *values, size_t count) {
+    uint64_t largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        largest = values[i] > largest ? values[i] : largest;
+    }
+    return largest;
+}
+
+size_t ag_sparkline_write(struct ag_page *page, const uint64_t *values, size_t count,
+                          uint64_t largest, unsigned row, unsigned n_rows) {
+    static const char *const eighths[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    char line[AG_PAGE_MOST_COLUMNS * 4 + 1];
+    size_t used = 0, columns = 0,
+           shown = 0; /* shown: bytes up to the last column that is not blank */
+    for (size_t i = 0; i < count && i < AG_PAGE_MOST_COLUMNS; i++) {
+        double filled = largest == 0 ? 0 : (double)values[i] / (double)largest * n_rows * 8;
+        unsigned height = (unsigned)(filled + 0.5);
+        height = height == 0 && values[i] != 0 ? 1 : height;
+        unsigned below = (n_rows - 1 - row) * 8;
+        unsigned level = height <= below ? 0 : height - below;
+        const char *block = eighths[level < 8 ? level : 8];
+        memcpy(line + used, block, strlen(block));
+        used += strlen(block);
+        if (level > 0) {
+            shown = used;
+            columns = i + 1;
+        }
+    }
+    line[shown] = '\0';
+    ag_page_text(page, AG_STYLE_PLAIN, line);
+    return columns;
+}
+
+void ag_sparkline_axis(struct ag_page *page, size_t indent, size_t columns, uint64_t duration_ns) {
+    struct ag_quantity middle, end;
+    struct ag_unit unit = ag_unit_of_time(duration_ns);
+    ag_quantity_in(&middle, duration_ns / 2, unit);
+    ag_quantity_in(&end, duration_ns, unit);
+    size_t end_columns = strlen(end.text) + 1 + strlen(unit.name);
+    size_t middle_starts = columns / 2 - strlen(middle.text) / 2;
+    ag_page_spaces(page, indent);
+    ag_page_text(page, AG_STYLE_DIM, "0");
+    if (middle_starts > 2 && middle_starts + strlen(middle.text) + 2 + end_columns < columns) {
+        ag_page_spaces(page, middle_starts - 1);
+        ag_page_text(page, AG_STYLE_DIM, middle.text);
+        ag_page_spaces(page, columns - middle_starts - strlen(middle.text) - end_columns);
+    } else {
+        ag_page_spaces(page, columns > end_columns + 1 ? columns - end_columns - 1 : 1);
+    }
+    ag_page_print(page, AG_STYLE_DIM, "%s %s\n", end.text, unit.name);
+}

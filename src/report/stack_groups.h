@@ -1,0 +1,45 @@
+/* stack_groups.h: stacks as a person tells them apart.
+ *
+ * The recorder tells stacks apart by addresses: two calls on one source line, or one library loaded
+ * twice, make two. Here those with the same frames (or the same first N of them, --frames=N) and
+ * the same allocation function become one. */
+#ifndef AG_STACK_GROUPS_H
+#define AG_STACK_GROUPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/profile.h"
+#include "report/metric.h"
+
+struct ag_stack_group {
+    const uint32_t *frames;         /* of the profile, innermost first */
+    size_t n_frames;                /* all of them, or the first N */
+    size_t n_all_frames;            /* of the stack that came first */
+    const struct ag_stack_row *row; /* the stack that came first */
+    struct ag_metrics metrics;
+};
+struct ag_stack_groups {
+    struct ag_stack_group *groups;
+    size_t count;
+    struct ag_metrics total; /* of all groups */
+    /* its own */
+    uint32_t *slots;
+    size_t n_slots;
+};
+/* Asked for each stack with all of its frames, before any are merged: false leaves it out. */
+typedef bool ag_stack_is_wanted(void *context, const struct ag_stack_row *row,
+                                const uint32_t *frames, size_t n_frames);
+
+struct ag_stack_grouping {
+    enum ag_metric blocks;         /* stacks that have none of these are left out */
+    uint64_t most_frames;          /* 0: all */
+    ag_stack_is_wanted *is_wanted; /* NULL: all are */
+    void *context;
+};
+int ag_stack_groups_start(struct ag_stack_groups *groups, struct ag_profile *profile,
+                          const struct ag_stack_grouping *grouping); /* 0 or -ENOMEM */
+void ag_stack_groups_end(struct ag_stack_groups *groups);
+
+#endif

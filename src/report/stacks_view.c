@@ -1,0 +1,269 @@
+/* stacks_view.c: the views that list stacks: what is in use at the end (leaks), what the memory was
+ * made of at its highest point (peak), what was freed at once (temporary). They differ in the
+ * metric that counts, and leaks knows suppressions. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/quantity.h"
+#include "report/ranking.h"
+#include "report/stack_groups.h"
+#include "report/suppression.h"
+#include "report/view.h"
+
+enum { USUAL_TEXT_FRAMES = 8 };
+
+struct stacks {
+    struct ag_stack_groups groups;
+    struct ag_ranking ranking;
+};
+
+struct suppressing {
+    struct ag_profile *profile;
+    struct ag_suppressions *suppressions;
+};
+
+static bool is_not_suppressed(void *context, const struct ag_stack_row *row, const uint32_t *frames,
+                              size_t n_frames) {
+    struct suppressing *suppressing = context;
+    for (size_t i = 0; i < n_frames; i++) {
+        struct ag_suppression *suppression = ag_suppressions_match(
+            suppressing->suppressions, ag_profile_frame(suppressing->profile, frames[i]));
+        if (suppression != NULL) {
+            suppression->blocks += row->metrics.in_use_blocks;
+            suppression->bytes += row->metrics.in_use_bytes;
+            return false;
+        }
+    }
+    return true;
+}
+
+static int rank_stacks(struct ag_view *view, struct ag_suppressions *suppressions,
+                       struct stacks *ret_stacks) {
+    struct stacks stacks = {.groups = {.count = 0}};
+    struct suppressing suppressing = {.profile = view->profile, .suppressions = suppressions};
+    enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    const struct ag_stack_grouping grouping = {
+        .blocks = blocks, /* not bytes: a block of no bytes can leak, too */
+        .most_frames = view->options->frames,
+        .is_wanted = suppressions != NULL ? is_not_suppressed : NULL,
+        .context = &suppressing,
+    };
+    int r = ag_stack_groups_start(&stacks.groups, view->profile, &grouping);
+    if (r < 0) {
+        return r;
+    }
+    r = ag_ranking_start(&stacks.ranking, stacks.groups.count);
+    if (r < 0) {
+        ag_stack_groups_end(&stacks.groups);
+        return r;
+    }
+    for (size_t i = 0; i < stacks.groups.count; i++) {
+        const struct ag_metrics *metrics = &stacks.groups.groups[i].metrics;
+        if (ag_metric_of(metrics, blocks) >= view->options->min_count) {
+            ag_ranking_add(&stacks.ranking,
+                           (struct ag_rank){.first = ag_metric_of(metrics, view->sort),
+                                            .second = ag_metric_of(metrics, blocks),
+                                            .row = (uint32_t)i});
+        }
+    }
+    ag_ranking_sort(&stacks.ranking);
+    *ret_stacks = stacks;
+    return 0;
+}
+
+static void end_stacks(struct stacks *stacks) {
+    ag_ranking_end(&stacks->ranking);
+    ag_stack_groups_end(&stacks->groups);
+}
+
+static const char *state_name(const struct ag_stack_row *row) {
+    switch (row->state) {
+    case AG_STACK_COMPLETE:
+        return "complete";
+    case AG_STACK_INCOMPLETE:
+        return "incomplete";
+    case AG_STACK_CUT:
+        return "cut";
+    }
+    return "complete";
+}
+
+static void write_stack_json(struct ag_view *view, const struct ag_stack_group *group) {
+    struct ag_json *json = view->json;
+    ag_json_open(json, NULL, '{');
+    ag_json_metrics(json, &group->metrics);
+    ag_json_string(json, "via", group->row->via_name);
+    ag_json_string(json, "heap", group->row->heap_name);
+    ag_json_string(json, "state", state_name(group->row));
+    ag_json_open(json, "frames", '[');
+    for (size_t i = 0; i < group->n_frames; i++) {
+        const struct ag_frame *frame = ag_profile_frame(view->profile, group->frames[i]);
+        ag_json_open(json, NULL, '{');
+        ag_json_frame(json, frame);
+        ag_json_bool(json, "inlined", frame->is_inlined);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+}
+
+static void write_stacks_json(struct ag_view *view, const struct stacks *stacks) {
+    ag_json_open(view->json, "total", '{');
+    ag_json_metrics(view->json, &stacks->groups.total);
+    ag_json_close(view->json, '}');
+    ag_json_open(view->json, "stacks", '[');
+    for (size_t i = 0; i < stacks->ranking.count && i < view->limit; i++) {
+        write_stack_json(view, &stacks->groups.groups[stacks->ranking.ranks[i].row]);
+    }
+    ag_json_close(view->json, ']');
+}
+
+/* "80.0 KiB in 3 blocks": of a metric that counts bytes; "3 blocks" of one that counts blocks. */
+static void write_amount(struct ag_page *page, enum ag_style style, enum ag_metric metric,
+                         const struct ag_metrics *metrics) {
+    struct ag_quantity bytes, count;
+    uint64_t blocks = ag_metric_of(metrics, ag_metric_blocks_of(metric));
+    const char *noun = blocks == 1 ? "block" : "blocks";
+    if (ag_metric_is_bytes(metric)) {
+        ag_page_print(page, style, "%s in %s %s",
+                      ag_quantity_bytes(&bytes, ag_metric_of(metrics, metric)),
+                      ag_quantity_count(&count, blocks), noun);
+    } else {
+        ag_page_print(page, style, "%s %s", ag_quantity_count(&count, blocks), noun);
+    }
+}
+
+static void write_frame_text(struct ag_page *page, const struct ag_frame *frame) {
+    enum { INDENT = 6, LEAST_WHERE = 30 };
+    struct ag_frame_text text;
+    struct ag_fitted fitted;
+    size_t where_columns = ag_page_columns_of(ag_frame_where(&text, frame));
+    where_columns = where_columns < LEAST_WHERE ? where_columns : LEAST_WHERE;
+    size_t room = page->columns - INDENT - 2 - LEAST_WHERE;
+    size_t taken = ag_page_fit(&fitted, ag_frame_function(&text, frame), room);
+    ag_page_spaces(page, INDENT);
+    ag_page_text(page, frame->is_known ? AG_STYLE_PLAIN : AG_STYLE_DIM, fitted.text);
+    if (where_columns > 0) {
+        ag_page_spaces(page, room - taken + 2);
+        ag_page_fit(&fitted, ag_frame_where(&text, frame), where_columns);
+        ag_page_text(page, AG_STYLE_DIM, fitted.text);
+    }
+    ag_page_text(page, AG_STYLE_DIM, frame->is_inlined ? " inlined\n" : "\n");
+}
+
+static void write_stack_text(struct ag_view *view, const struct ag_stack_group *group,
+                             uint64_t whole) {
+    struct ag_page *page = view->page;
+    struct ag_quantity share;
+    ag_page_text(page, AG_STYLE_PLAIN, "  ");
+    write_amount(page, AG_STYLE_BRIGHT, view->sort, &group->metrics);
+    ag_page_print(page, AG_STYLE_DIM, "  %s  by %s%s\n",
+                  ag_quantity_share(&share, ag_metric_of(&group->metrics, view->sort), whole),
+                  group->row->via_name != NULL ? group->row->via_name : "?",
+                  group->row->state == AG_STACK_INCOMPLETE
+                      ? ", the stack could not be walked to its end"
+                  : group->row->state == AG_STACK_CUT ? ", stack cut by --depth"
+                                                      : "");
+    size_t n_frames = group->n_frames;
+    if (view->options->frames == 0 && n_frames > USUAL_TEXT_FRAMES + 1) {
+        n_frames = USUAL_TEXT_FRAMES;
+    }
+    for (size_t i = 0; i < n_frames; i++) {
+        write_frame_text(page, ag_profile_frame(view->profile, group->frames[i]));
+    }
+    if (view->options->frames == 0 && n_frames < group->n_frames) {
+        ag_page_print(page, AG_STYLE_DIM, "      ... %zu callers more\n",
+                      group->n_frames - n_frames);
+    }
+    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+}
+
+static void write_stacks_text(struct ag_view *view, const struct stacks *stacks) {
+    struct ag_page *page = view->page;
+    struct ag_quantity count;
+    ag_page_print(page, AG_STYLE_PLAIN, "%s: ", ag_metric_words(view->sort));
+    write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->groups.total);
+    ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n\n",
+                  ag_quantity_count(&count, stacks->ranking.count),
+                  stacks->ranking.count == 1 ? "stack" : "stacks");
+    uint64_t whole = ag_metric_of(&stacks->groups.total, view->sort);
+    uint64_t shown = 0;
+    size_t i = 0;
+    for (; i < stacks->ranking.count && i < view->limit; i++) {
+        const struct ag_stack_group *group = &stacks->groups.groups[stacks->ranking.ranks[i].row];
+        shown += ag_metric_of(&group->metrics, view->sort);
+        write_stack_text(view, group, whole);
+    }
+    ag_ranking_write_rest(page, stacks->ranking.count - i, "stacks more", whole - shown, whole);
+}
+
+int ag_stacks_view_json(struct ag_view *view) {
+    struct stacks stacks;
+    int r = rank_stacks(view, /* suppressions= */ NULL, &stacks);
+    if (r == 0) {
+        write_stacks_json(view, &stacks);
+        end_stacks(&stacks);
+    }
+    return r;
+}
+
+int ag_stacks_view_text(struct ag_view *view) {
+    struct stacks stacks;
+    int r = rank_stacks(view, /* suppressions= */ NULL, &stacks);
+    if (r == 0) {
+        write_stacks_text(view, &stacks);
+        end_stacks(&stacks);
+    }
+    return r;
+}
+
+int ag_leaks_view_json(struct ag_view *view) {
+    struct ag_suppressions *suppressions = view->suppressions;
+    struct stacks stacks;
+    int r = rank_stacks(view, suppressions, &stacks);
+    if (r < 0) {
+        return r;
+    }
+    write_stacks_json(view, &stacks);
+    if (suppressions != NULL) {
+        const struct ag_suppression *list;
+        size_t count = ag_suppressions_list(suppressions, &list);
+        ag_json_open(view->json, "suppressions", '[');
+        for (size_t i = 0; i < count; i++) {
+            ag_json_open(view->json, NULL, '{');
+            ag_json_string(view->json, "pattern", list[i].pattern);
+            ag_json_integer(view->json, "blocks", list[i].blocks);
+            ag_json_integer(view->json, "bytes", list[i].bytes);
+            ag_json_close(view->json, '}');
+        }
+        ag_json_close(view->json, ']');
+        ag_suppressions_reset(suppressions);
+    }
+    end_stacks(&stacks);
+    return 0;
+}
+
+int ag_leaks_view_text(struct ag_view *view) {
+    struct ag_suppressions *suppressions = view->suppressions;
+    struct stacks stacks;
+    int r = rank_stacks(view, suppressions, &stacks);
+    if (r < 0) {
+        return r;
+    }
+    write_stacks_text(view, &stacks);
+    if (suppressions != NULL) {
+        const struct ag_suppression *list;
+        size_t count = ag_suppressions_list(suppressions, &list);
+        struct ag_quantity blocks, bytes;
+        for (size_t i = 0; i < count; i++) {
+            ag_page_print(view->page, AG_STYLE_DIM, "  suppressed: %s in %s blocks by leak:%s\n",
+                          ag_quantity_bytes(&bytes, list[i].bytes),
+                          ag_quantity_count(&blocks, list[i].blocks), list[i].pattern);
+        }
+        ag_suppressions_reset(suppressions);
+    }
+    end_stacks(&stacks);
+    return 0;
+}

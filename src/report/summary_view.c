@@ -1,0 +1,275 @@
+/* summary_view.c: how much, how often, when the peak was, what was left, what was lost; and where
+ * to look next. */
+#include <errno.h>
+#include <string.h>
+
+#include "report/quantity.h"
+#include "report/sparkline.h"
+#include "report/view.h"
+
+static void write_runtimes_json(struct ag_view *view) {
+    const struct ag_profile_runtime *runtimes;
+    size_t count = ag_profile_runtimes(view->profile, &runtimes);
+    ag_json_open(view->json, "runtimes", '[');
+    for (size_t i = 0; i < count; i++) {
+        ag_json_open(view->json, NULL, '{');
+        ag_json_string(view->json, "name", runtimes[i].name);
+        ag_json_string(view->json, "version", runtimes[i].version);
+        ag_json_bool(view->json, "hooked", runtimes[i].hooked);
+        ag_json_null(view->json, "coverage"); /* no runtime of this version counts for itself */
+        ag_json_string(view->json, "note", runtimes[i].note);
+        ag_json_close(view->json, '}');
+    }
+    ag_json_close(view->json, ']');
+    ag_json_open(view->json, "gc", '[');
+    ag_json_close(view->json, ']');
+}
+
+static void write_apart_json(struct ag_view *view) {
+    struct ag_json *json = view->json;
+    ag_json_open(json, "lost_events", '{');
+    ag_json_integer(json, "total", ag_heading_lost_events(view->profile));
+    for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
+        ag_json_integer(json, ag_profile_lost_name(cause), ag_profile_lost(view->profile, cause));
+    }
+    ag_json_close(json, '}');
+    write_runtimes_json(view);
+    const struct ag_profile_cost *cost = ag_profile_cost(view->profile);
+    ag_json_open(json, "profiler", '{');
+    ag_json_integer(json, "rss_bytes", cost->rss_bytes);
+    ag_json_integer(json, "cpu_ns", cost->cpu_ns);
+    ag_json_integer(json, "target_cpu_ns", cost->target_cpu_ns);
+    ag_json_close(json, '}');
+    const char *const *problems;
+    size_t n_problems = ag_profile_problems(view->profile, &problems);
+    ag_json_open(json, "problems", '[');
+    for (size_t i = 0; i < n_problems; i++) {
+        ag_json_string(json, NULL, problems[i]);
+    }
+    ag_json_close(json, ']');
+}
+
+int ag_summary_view_json(struct ag_view *view) {
+    struct ag_json *json = view->json;
+    const struct ag_summary *summary = ag_profile_summary(view->profile);
+    ag_json_integer(json, "allocated_blocks", summary->allocated_blocks);
+    ag_json_integer(json, "allocated_bytes", summary->allocated_bytes);
+    ag_json_integer(json, "freed_blocks", summary->freed_blocks);
+    ag_json_integer(json, "freed_bytes", summary->freed_bytes);
+    ag_json_integer(json, "in_use_blocks_at_end", summary->in_use_blocks);
+    ag_json_integer(json, "in_use_bytes_at_end", summary->in_use_bytes);
+    ag_json_integer(json, "peak_bytes", summary->peak_bytes);
+    if (summary->threads >
+        1) { /* where the order between threads is open, the peak is known up to a range */
+        ag_json_open(json, "peak_bytes_range", '[');
+        ag_json_integer(json, NULL, summary->peak_low_bytes);
+        ag_json_integer(json, NULL, summary->peak_high_bytes);
+        ag_json_close(json, ']');
+    }
+    ag_json_integer(json, "peak_blocks", summary->peak_blocks);
+    ag_json_integer(json, "peak_time_ns", summary->peak_time_ns);
+    ag_json_integer(json, "temporary_blocks", summary->temporary_blocks);
+    ag_json_integer(json, "ghost_frees", summary->ghost_frees);
+    ag_json_integer(json, "unique_stacks", summary->unique_stacks);
+    ag_json_integer(json, "truncated_stacks", summary->truncated_stacks);
+    ag_json_integer(json, "incomplete_stacks", summary->incomplete_stacks);
+    ag_json_integer(json, "order_repairs", summary->order_repairs);
+    ag_json_integer(json, "threads", summary->threads);
+    ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
+    write_apart_json(view);
+    return 0;
+}
+
+/* ---- text: two columns of facts, the course of time, the sites that matter, and a hint where
+ * there is evidence ---- */
+
+/* Two facts side by side; one below the other where the page is narrow. */
+static void write_pair(struct ag_page *page, const char *left, const char *right) {
+    enum { LEFT_COLUMNS = 51, RIGHT_COLUMNS = 49 };
+    bool is_wide = page->columns >= LEFT_COLUMNS + RIGHT_COLUMNS;
+    ag_page_text(page, AG_STYLE_PLAIN, left);
+    if (is_wide) {
+        size_t taken = ag_page_columns_of(left);
+        ag_page_spaces(page, taken < LEFT_COLUMNS ? LEFT_COLUMNS - taken : 1);
+    } else {
+        ag_page_text(page, AG_STYLE_PLAIN, "\n  ");
+    }
+    ag_page_text(page, AG_STYLE_PLAIN, right);
+    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+}
+
+/* "allocated       12,704,112 blocks      1.02 GiB" */
+static const char *amount_line(struct ag_frame_text *line, const char *indent, int name_columns,
+                               const char *name, uint64_t blocks, uint64_t bytes) {
+    struct ag_quantity count, amount;
+    snprintf(line->text, sizeof line->text, "%s%-*s %10s blocks %11s", indent, name_columns, name,
+             ag_quantity_count(&count, blocks), ag_quantity_bytes(&amount, bytes));
+    return line->text;
+}
+
+static void write_facts(struct ag_view *view, const struct ag_summary *summary) {
+    enum { LEFT_NAME = 15, RIGHT_NAME = 18 };
+    struct ag_page *page = view->page;
+    struct ag_frame_text left, right;
+    struct ag_quantity number, other;
+    write_pair(page,
+               amount_line(&left, "  ", LEFT_NAME, "allocated", summary->allocated_blocks,
+                           summary->allocated_bytes),
+               amount_line(&right, "", RIGHT_NAME, "in use at the end", summary->in_use_blocks,
+                           summary->in_use_bytes));
+    snprintf(right.text, sizeof right.text, "%-*s %10s blocks %11s", RIGHT_NAME, "temporary",
+             ag_quantity_short(&number, summary->temporary_blocks),
+             ag_quantity_share(&other, summary->temporary_blocks, summary->allocated_blocks));
+    write_pair(
+        page,
+        amount_line(&left, "  ", LEFT_NAME, "freed", summary->freed_blocks, summary->freed_bytes),
+        right.text);
+    snprintf(right.text, sizeof right.text, "at %s, resident %s",
+             ag_quantity_time(&number, summary->peak_time_ns),
+             ag_quantity_bytes(&other, summary->rss_peak_bytes));
+    write_pair(
+        page,
+        amount_line(&left, "  ", LEFT_NAME, "peak", summary->peak_blocks, summary->peak_bytes),
+        right.text);
+    if (summary->peak_low_bytes != summary->peak_high_bytes) {
+        ag_page_print(
+            page, AG_STYLE_DIM,
+            "    peak between %s and %s: the order of events of several threads is open\n",
+            ag_quantity_bytes(&number, summary->peak_low_bytes),
+            ag_quantity_bytes(&other, summary->peak_high_bytes));
+    }
+    snprintf(left.text, sizeof left.text, "  %-*s %10s %10s cut", LEFT_NAME, "stacks",
+             ag_quantity_count(&number, summary->unique_stacks),
+             ag_quantity_count(&other, summary->truncated_stacks));
+    snprintf(right.text, sizeof right.text, "%-*s %10s events", RIGHT_NAME, "lost",
+             ag_quantity_count(&number, ag_heading_lost_events(view->profile)));
+    write_pair(page, left.text, right.text);
+    if (summary->incomplete_stacks != 0) {
+        ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s stacks could not be walked to their end\n",
+                      LEFT_NAME, "incomplete",
+                      ag_quantity_count(&number, summary->incomplete_stacks));
+    }
+    if (summary->ghost_frees != 0) {
+        ag_page_print(page, AG_STYLE_PLAIN,
+                      "  %-*s %10s frees of blocks that were never seen allocated\n", LEFT_NAME,
+                      "ghosts", ag_quantity_count(&number, summary->ghost_frees));
+    }
+}
+
+static void write_runtimes(struct ag_view *view) {
+    const struct ag_profile_runtime *runtimes;
+    size_t count = ag_profile_runtimes(view->profile, &runtimes);
+    for (size_t i = 0; i < count; i++) {
+        if (!runtimes[i].hooked) { /* the good case needs no line */
+            ag_page_print(view->page, AG_STYLE_WARNING, "  not seen: %s %s: %s\n", runtimes[i].name,
+                          runtimes[i].version != NULL ? runtimes[i].version : "",
+                          runtimes[i].note != NULL ? runtimes[i].note : "could not be hooked");
+        }
+    }
+}
+
+static void write_course(struct ag_view *view, const struct ag_summary *summary) {
+    enum { HEAD_COLUMNS = 12, TAIL_COLUMNS = 13 };
+    struct ag_page *page = view->page;
+    const struct ag_timeline_point *points;
+    size_t n_points = ag_profile_timeline(view->profile, &points);
+    if (n_points < 3) {
+        return;
+    }
+    uint64_t values[AG_PAGE_MOST_COLUMNS];
+    size_t columns = page->columns - HEAD_COLUMNS - TAIL_COLUMNS;
+    ag_course_sample(points, n_points, summary->duration_ns, AG_COURSE_IN_USE, values, columns);
+    uint64_t largest = ag_course_largest(values, columns);
+    struct ag_quantity amount;
+    ag_page_text(page, AG_STYLE_PLAIN, "\n  in use    ");
+    size_t taken =
+        ag_sparkline_write(page, values, columns, largest, /* row= */ 0, /* n_rows= */ 1);
+    ag_page_spaces(page, columns - taken + 2);
+    ag_page_print(page, AG_STYLE_PLAIN, "%s\n", ag_quantity_bytes(&amount, largest));
+    ag_sparkline_axis(page, HEAD_COLUMNS, columns, summary->duration_ns);
+}
+
+/* The stack with the most of a metric; NULL when there is none of it. */
+static const struct ag_stack_row *heaviest_stack(struct ag_view *view, enum ag_metric metric) {
+    const struct ag_stack_row *rows;
+    size_t n_rows = ag_profile_stacks(view->profile, &rows);
+    const struct ag_stack_row *heaviest = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        uint64_t value = ag_metric_of(&rows[i].metrics, metric);
+        if (value > most) {
+            most = value;
+            heaviest = &rows[i];
+        }
+    }
+    return heaviest;
+}
+
+static const struct ag_frame *innermost_frame(struct ag_view *view,
+                                              const struct ag_stack_row *row) {
+    const uint32_t *frames;
+    size_t n_frames = ag_profile_stack_frames(view->profile, row->stack, &frames);
+    return n_frames > 0 ? ag_profile_frame(view->profile, frames[0]) : NULL;
+}
+
+static void write_hint(struct ag_view *view, const struct ag_frame *frame, const char *what,
+                       const char *next_view) {
+    struct ag_page *page = view->page;
+    struct ag_frame_text where, function;
+    ag_page_print(page, AG_STYLE_BRIGHT, "\n  look at   ");
+    ag_page_print(page, AG_STYLE_PLAIN, "%s %s %s\n", ag_frame_where(&where, frame),
+                  ag_frame_function(&function, frame), what);
+    ag_page_print(page, AG_STYLE_DIM, "            -> allogram report %s --view=%s\n",
+                  ag_profile_identity(view->profile)->file, next_view);
+}
+
+/* Says only what the numbers carry: a fifth of all blocks freed at once, or much left by a program
+ * that ended by itself. */
+static void write_hints(struct ag_view *view, const struct ag_summary *summary) {
+    enum { LEAST_BLOCKS = 1000 };
+    char what[256];
+    struct ag_quantity blocks, share;
+    const struct ag_stack_row *row = heaviest_stack(view, AG_METRIC_TEMPORARY_BLOCKS);
+    if (row != NULL && summary->temporary_blocks >= LEAST_BLOCKS &&
+        row->metrics.temporary_blocks * 5 >= summary->allocated_blocks) {
+        const struct ag_frame *frame = innermost_frame(view, row);
+        snprintf(
+            what, sizeof what,
+            "makes %s blocks that are freed before the next allocation (%s of all)",
+            ag_quantity_short(&blocks, row->metrics.temporary_blocks),
+            ag_quantity_share(&share, row->metrics.temporary_blocks, summary->allocated_blocks));
+        if (frame != NULL) {
+            write_hint(view, frame, what, "temporary");
+        }
+    }
+    row = heaviest_stack(view, AG_METRIC_IN_USE_BYTES);
+    if (row != NULL && strcmp(ag_profile_identity(view->profile)->end, "exit") == 0 &&
+        row->metrics.in_use_blocks >= LEAST_BLOCKS &&
+        row->metrics.in_use_bytes * 5 >= summary->peak_bytes) {
+        const struct ag_frame *frame = innermost_frame(view, row);
+        snprintf(what, sizeof what, "leaves %s blocks, %s, in use at the end",
+                 ag_quantity_short(&blocks, row->metrics.in_use_blocks),
+                 ag_quantity_bytes(&share, row->metrics.in_use_bytes));
+        if (frame != NULL) {
+            write_hint(view, frame, what, "leaks");
+        }
+    }
+}
+
+int ag_summary_view_text(struct ag_view *view) {
+    const struct ag_summary *summary = ag_profile_summary(view->profile);
+    write_facts(view, summary);
+    write_runtimes(view);
+    write_course(view, summary);
+    if (summary->allocated_blocks > 0) {
+        struct ag_view sites = *view;
+        sites.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;
+        ag_page_text(view->page, AG_STYLE_PLAIN, "\n");
+        int r = ag_sites_write_text(&sites, AG_SITES_WITH_OWN);
+        if (r < 0) {
+            return r;
+        }
+    }
+    write_hints(view, summary);
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* suppression.h: leaks that somebody has looked at and accepted, in the file format of
+ * LeakSanitizer:
+ *
+ *     # a comment
+ *     leak:libfontconfig.so
+ *     leak:^init_table$
+ *     leak:make_*_cache
+ *
+ * A pattern matches anywhere in a function, file or image name of any frame; `*` stands for
+ * anything, a leading `^` and a trailing `$` hold it to the ends. */
+#ifndef AG_SUPPRESSION_H
+#define AG_SUPPRESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ag_frame;
+
+struct ag_suppression {
+    char *pattern;
+    uint64_t blocks, bytes; /* what it took out of the report */
+};
+struct ag_suppressions;
+/* Reads a file. NULL with a line in ret_message when it cannot be read or has a line of another
+ * kind. */
+struct ag_suppressions *ag_suppressions_open(const char *path, char ret_message[512]);
+struct ag_suppressions *ag_suppressions_close(struct ag_suppressions *suppressions);
+size_t ag_suppressions_list(const struct ag_suppressions *suppressions,
+                            const struct ag_suppression **ret_list);
+
+/* The first suppression that takes this frame, or NULL. */
+struct ag_suppression *ag_suppressions_match(struct ag_suppressions *suppressions,
+                                             const struct ag_frame *frame);
+void ag_suppressions_reset(
+    struct ag_suppressions *suppressions); /* counts to 0, for the next trace */
+bool ag_suppression_pattern_matches(const char *pattern, const char *text);
+
+#endif

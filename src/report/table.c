@@ -1,0 +1,131 @@
+/* table.c: rows under heads, see table.h. */
+#include "report/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_COLUMNS = 16, INDENT_COLUMNS = 2, GAP_COLUMNS = 2 };
+
+struct ag_table {
+    size_t n_columns;
+    struct ag_column columns[MAX_COLUMNS];
+    size_t widths[MAX_COLUMNS]; /* of the widest cell or the head */
+    size_t n_cells;
+    char *text; /* all cells, one after the other, each terminated */
+    size_t used_bytes, capacity_bytes;
+    int error;
+};
+
+struct ag_table *ag_table_new(const struct ag_column *columns, size_t n_columns) {
+    struct ag_table *table = calloc(1, sizeof *table);
+    if (table == NULL) {
+        return NULL;
+    }
+    table->n_columns = n_columns < MAX_COLUMNS ? n_columns : MAX_COLUMNS;
+    for (size_t i = 0; i < table->n_columns; i++) {
+        table->columns[i] = columns[i];
+        table->widths[i] = ag_page_columns_of(columns[i].head);
+    }
+    return table;
+}
+
+struct ag_table *ag_table_free(struct ag_table *table) {
+    if (table != NULL) {
+        free(table->text);
+        free(table);
+    }
+    return NULL;
+}
+
+static char *reserve(struct ag_table *table, size_t bytes) {
+    if (table->used_bytes + bytes > table->capacity_bytes) {
+        size_t capacity_bytes = 2 * table->capacity_bytes + bytes + 4096;
+        char *text = realloc(table->text, capacity_bytes);
+        if (text == NULL) {
+            table->error = -ENOMEM;
+            return NULL;
+        }
+        table->text = text;
+        table->capacity_bytes = capacity_bytes;
+    }
+    return table->text + table->used_bytes;
+}
+
+void ag_table_cell(struct ag_table *table, const char *text) {
+    size_t bytes = strlen(text) + 1;
+    char *to = table->error == 0 ? reserve(table, bytes) : NULL;
+    if (to == NULL) {
+        return;
+    }
+    memcpy(to, text, bytes);
+    table->used_bytes += bytes;
+    size_t *width = &table->widths[table->n_cells % table->n_columns];
+    size_t columns = ag_page_columns_of(text);
+    *width = columns > *width ? columns : *width;
+    table->n_cells++;
+}
+
+/* Takes columns away from the widest that may shrink until the rows fit, or nothing gives way any
+ * more. */
+static void shrink(const struct ag_table *table, size_t page_columns, size_t *widths) {
+    size_t sum = INDENT_COLUMNS + (table->n_columns - 1) * GAP_COLUMNS;
+    for (size_t i = 0; i < table->n_columns; i++) {
+        size_t most = AG_PAGE_MOST_COLUMNS;
+        widths[i] = table->widths[i] < most ? table->widths[i] : most;
+        sum += widths[i];
+    }
+    for (; sum > page_columns; sum--) {
+        size_t widest = table->n_columns;
+        for (size_t i = 0; i < table->n_columns; i++) {
+            bool can_shrink =
+                table->columns[i].least_columns != 0 && widths[i] > table->columns[i].least_columns;
+            if (can_shrink && (widest == table->n_columns || widths[i] > widths[widest])) {
+                widest = i;
+            }
+        }
+        if (widest == table->n_columns) {
+            return;
+        }
+        widths[widest]--;
+    }
+}
+
+/* *spaces: what is due before the next text, so that no line ends in blanks. */
+static void write_cell(const struct ag_table *table, struct ag_page *page, const size_t *widths,
+                       size_t column, enum ag_style style, const char *text, size_t *spaces) {
+    struct ag_fitted fitted;
+    size_t padding = widths[column] - ag_page_fit(&fitted, text, widths[column]);
+    bool is_right = table->columns[column].align == AG_ALIGN_RIGHT;
+    *spaces += (column == 0 ? INDENT_COLUMNS : GAP_COLUMNS) + (is_right ? padding : 0);
+    if (fitted.text[0] != '\0') {
+        ag_page_spaces(page, *spaces);
+        ag_page_text(page, style, fitted.text);
+        *spaces = 0;
+    }
+    *spaces += is_right ? 0 : padding;
+}
+
+int ag_table_write(const struct ag_table *table, struct ag_page *page) {
+    if (table->error != 0) {
+        return table->error;
+    }
+    size_t widths[MAX_COLUMNS];
+    shrink(table, page->columns, widths);
+    size_t spaces = 0;
+    for (size_t i = 0; i < table->n_columns; i++) {
+        write_cell(table, page, widths, i, AG_STYLE_DIM, table->columns[i].head, &spaces);
+    }
+    putc('\n', page->out);
+    const char *text = table->text;
+    for (size_t i = 0; i < table->n_cells; i++) {
+        size_t column = i % table->n_columns;
+        spaces = column == 0 ? 0 : spaces;
+        write_cell(table, page, widths, column, table->columns[column].style, text, &spaces);
+        if (column + 1 == table->n_columns) {
+            putc('\n', page->out);
+        }
+        text += strlen(text) + 1;
+    }
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* timeline_view.c: bytes in use, resident and allocated over time. */
+#include "report/quantity.h"
+#include "report/sparkline.h"
+#include "report/view.h"
+
+enum { HEAD_COLUMNS = 14, CHART_ROWS = 8, FLAT_ROWS = 2 };
+
+int ag_timeline_view_json(struct ag_view *view) {
+    const struct ag_timeline_point *points;
+    size_t n_points = ag_profile_timeline(view->profile, &points);
+    ag_json_open(view->json, "points", '[');
+    for (size_t i = 0; i < n_points && i < view->limit; i++) {
+        ag_json_open(view->json, NULL, '{');
+        ag_json_integer(view->json, "time_ns", points[i].time_ns);
+        ag_json_integer(view->json, "in_use_bytes", points[i].in_use_bytes);
+        ag_json_integer(view->json, "in_use_blocks", points[i].in_use_blocks);
+        ag_json_integer(view->json, "allocated_bytes", points[i].allocated_bytes);
+        ag_json_integer(view->json, "rss_bytes", points[i].rss_bytes);
+        ag_json_close(view->json, '}');
+    }
+    ag_json_close(view->json, ']');
+    return 0;
+}
+
+static void write_chart(struct ag_view *view, enum ag_course course, const char *name,
+                        unsigned n_rows) {
+    struct ag_page *page = view->page;
+    const struct ag_timeline_point *points;
+    size_t n_points = ag_profile_timeline(view->profile, &points);
+    uint64_t duration_ns = ag_profile_summary(view->profile)->duration_ns;
+    uint64_t values[AG_PAGE_MOST_COLUMNS];
+    size_t count = page->columns - HEAD_COLUMNS;
+    ag_course_sample(points, n_points, duration_ns, course, values, count);
+    uint64_t largest = ag_course_largest(values, count);
+    struct ag_quantity number;
+    if (course == AG_COURSE_ALLOCATED) { /* of one step; people think in seconds */
+        double step_s = (double)duration_ns / 1e9 / (double)count;
+        ag_quantity_bytes(&number, step_s > 0 ? (uint64_t)((double)largest / step_s) : 0);
+    } else {
+        ag_quantity_bytes(&number, largest);
+    }
+    for (unsigned row = 0; row < n_rows; row++) {
+        const char *head = row == 0 ? name : row == 1 ? number.text : "";
+        ag_page_print(page, row == 1 ? AG_STYLE_BRIGHT : AG_STYLE_PLAIN, "  %-*s", HEAD_COLUMNS - 2,
+                      head);
+        (void)ag_sparkline_write(page, values, count, largest, row, n_rows);
+        ag_page_text(page, AG_STYLE_PLAIN, "\n");
+    }
+}
+
+int ag_timeline_view_text(struct ag_view *view) {
+    const struct ag_timeline_point *points;
+    if (ag_profile_timeline(view->profile, &points) == 0) {
+        ag_page_text(view->page, AG_STYLE_PLAIN, "no moment was recorded\n");
+        return 0;
+    }
+    write_chart(view, AG_COURSE_IN_USE, "in use", CHART_ROWS);
+    write_chart(view, AG_COURSE_RESIDENT, "resident", FLAT_ROWS);
+    write_chart(view, AG_COURSE_ALLOCATED, "alloc/s", FLAT_ROWS);
+    ag_sparkline_axis(view->page, HEAD_COLUMNS, view->page->columns - HEAD_COLUMNS,
+                      ag_profile_summary(view->profile)->duration_ns);
+    return 0;
+}

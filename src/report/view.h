@@ -1,0 +1,57 @@
+/* view.h: what a view gets to work with, and the parts that views have in common. One file per
+ * view: VIEW_view.c. */
+#ifndef AG_VIEW_H
+#define AG_VIEW_H
+
+#include "report/json_writer.h"
+#include "report/page.h"
+#include "report/report.h"
+#include "report/suppression.h"
+
+struct ag_view {
+    struct ag_profile *profile;
+    const struct ag_report_options *options;
+    enum ag_metric sort;                  /* the view's default, or what was asked for */
+    struct ag_suppressions *suppressions; /* NULL: none */
+    uint64_t limit;                       /* UINT64_MAX: none */
+    struct ag_page *page;                 /* of the text */
+    struct ag_json *json;                 /* the view adds its keys to an open object */
+};
+/* 0 or negative errno. */
+typedef int ag_view_write(struct ag_view *view);
+
+ag_view_write ag_summary_view_text, ag_summary_view_json;
+ag_view_write ag_sites_view_text, ag_sites_view_json;
+enum ag_sites_shown { AG_SITES_ALL, AG_SITES_WITH_OWN }; /* with own: not those that only call */
+int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown);
+ag_view_write ag_tree_view_text, ag_tree_view_json;
+ag_view_write ag_stacks_view_text,
+    ag_stacks_view_json; /* leaks, peak and temporary: by what they sort */
+ag_view_write ag_leaks_view_text, ag_leaks_view_json;
+ag_view_write ag_timeline_view_text, ag_timeline_view_json;
+ag_view_write ag_threads_view_text, ag_threads_view_json;
+ag_view_write ag_heaps_view_text, ag_heaps_view_json;
+
+/* The heading of a section: what is missing first, then which process this was. */
+void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter);
+void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
+uint64_t ag_heading_lost_events(const struct ag_profile *profile); /* of all causes */
+
+/* Metrics and frames as keys of an open JSON object. */
+void ag_json_metrics(struct ag_json *json, const struct ag_metrics *metrics);
+void ag_json_frame(struct ag_json *json,
+                   const struct ag_frame *frame); /* function, file, line, image, runtime */
+
+/* A frame for people. Both fill the buffer and return it. */
+struct ag_frame_text {
+    char text[1024];
+};
+const char *ag_frame_function(struct ag_frame_text *buffer,
+                              const struct ag_frame *frame); /* [runtime] before managed ones */
+const char *ag_frame_where(struct ag_frame_text *buffer,
+                           const struct ag_frame *frame); /* "jv.c:412", or the image */
+
+struct ag_metrics ag_view_total(
+    const struct ag_view *view); /* of all stacks that pass the filters */
+
+#endif

@@ -1,0 +1,179 @@
+/* views.c: the table of views, and how a report goes through its traces: heading, then the view,
+ * one section each. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "report/view.h"
+
+static const struct view_row {
+    const char *name;
+    ag_view_write *text, *json; /* NULL: not filled yet */
+    enum ag_metric sort;        /* its default */
+} views[] = {
+    {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES},
+    {"sites", ag_sites_view_text, ag_sites_view_json, AG_METRIC_ALLOCATED_BYTES},
+    {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES},
+    {"types", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"blocks", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES},
+    {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES},
+    {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS},
+    {"lifetimes", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES},
+    {"functions", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"gc", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES},
+    {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES},
+};
+
+static const struct view_row *find_view(const char *name) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(views); i++) {
+        if (strcmp(views[i].name, name) == 0) {
+            return &views[i];
+        }
+    }
+    return NULL;
+}
+
+int ag_report_check_view(const char *name, char ret_message[512]) {
+    const struct view_row *view = find_view(name);
+    if (view != NULL && view->text != NULL) {
+        return 0;
+    }
+    size_t used;
+    if (view == NULL) {
+        used = (size_t)snprintf(ret_message, 512, "%.100s: no such view; there are", name);
+    } else {
+        used = (size_t)snprintf(ret_message, 512,
+                                "%s: this version does not fill this view yet; it has", name);
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(views); i++) {
+        if (views[i].text != NULL) {
+            used += (size_t)snprintf(ret_message + used, 512 - used, " %s", views[i].name);
+        }
+    }
+    return view == NULL ? -EINVAL : -ENOTSUP;
+}
+
+bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by) {
+    static const char *const names[] = {
+        [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",     [AG_BY_STACK] = "stack",
+        [AG_BY_IMAGE] = "image",       [AG_BY_THREAD] = "thread", [AG_BY_HEAP] = "heap",
+    };
+    for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
+        if (strcmp(names[i], name) == 0) {
+            *ret_by = (enum ag_site_key)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct ag_report {
+    struct ag_report_options options;
+    const struct view_row *view;
+    struct ag_page page;
+    struct ag_json json;
+    struct ag_suppressions *suppressions;
+    bool has_several, has_written;
+};
+
+static void write_schema(struct ag_json *json) {
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "schema", "allogram-report/1");
+}
+
+int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n_traces,
+                    struct ag_report **ret_report, char ret_message[512]) {
+    const char *name = options->view != NULL ? options->view : "summary";
+    int r = ag_report_check_view(name, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_suppressions *suppressions = NULL;
+    if (options->suppressions_path != NULL) {
+        suppressions = ag_suppressions_open(options->suppressions_path, ret_message);
+        if (suppressions == NULL) {
+            return -EINVAL;
+        }
+    }
+    struct ag_report *report = calloc(1, sizeof *report);
+    if (report == NULL) {
+        ag_suppressions_close(suppressions);
+        snprintf(ret_message, 512, "%s", strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    report->options = *options;
+    report->view = find_view(name);
+    report->suppressions = suppressions;
+    report->has_several = n_traces > 1;
+    unsigned columns = options->columns != 0 ? options->columns : AG_PAGE_USUAL_COLUMNS;
+    columns = columns < AG_PAGE_LEAST_COLUMNS ? AG_PAGE_LEAST_COLUMNS : columns;
+    report->page = (struct ag_page){
+        .out = out,
+        .columns = columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS : columns,
+        .has_colour = options->has_colour,
+    };
+    /* A line for each key of a report and for each of its rows. */
+    report->json = (struct ag_json){.out = out, .line_depth = report->has_several ? 4 : 2};
+    if (options->is_json && report->has_several) {
+        write_schema(&report->json);
+        ag_json_open(&report->json, "reports", '[');
+    }
+    *ret_report = report;
+    return 0;
+}
+
+static uint64_t limit_of(const struct ag_report_options *options) {
+    if (options->limit == AG_REPORT_USUAL_LIMIT) {
+        return options->is_json ? UINT64_MAX : 20;
+    }
+    return options->limit == 0 ? UINT64_MAX : options->limit;
+}
+
+int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]) {
+    const struct ag_report_options *options = &report->options;
+    struct ag_view view = {
+        .profile = profile,
+        .options = options,
+        .sort = options->sort != AG_METRIC_DEFAULT ? options->sort : report->view->sort,
+        .suppressions = report->suppressions,
+        .limit = limit_of(options),
+        .page = &report->page,
+        .json = &report->json,
+    };
+    int r;
+    if (options->is_json) {
+        write_schema(&report->json);
+        ag_json_string(&report->json, "view", report->view->name);
+        ag_heading_json(&report->json, profile);
+        r = report->view->json(&view);
+        ag_json_close(&report->json, '}');
+    } else {
+        if (report->has_written) {
+            putc('\n', report->page.out);
+        }
+        ag_heading_text(&report->page, profile, options->filter);
+        r = report->view->text(&view);
+    }
+    report->has_written = true;
+    if (r < 0) {
+        snprintf(ret_message, 512, "%s: %s", report->view->name, strerror(-r));
+    }
+    return r;
+}
+
+struct ag_report *ag_report_finish(struct ag_report *report) {
+    if (report == NULL) {
+        return NULL;
+    }
+    if (report->options.is_json && report->has_several) {
+        ag_json_close(&report->json, ']');
+        ag_json_close(&report->json, '}');
+    }
+    ag_suppressions_close(report->suppressions);
+    free(report);
+    return NULL;
+}
