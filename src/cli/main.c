@@ -22,7 +22,7 @@ static const struct ag_command commands[] = {
     {"export", ag_command_promised, "a trace in the format of another tool"},
     {"dump", ag_command_dump, "every record of a trace as one line of text"},
     {"check", ag_command_check, "is a trace whole, and if not, where does it break"},
-    {"doctor", ag_command_promised, "what can be profiled on this machine"},
+    {"doctor", ag_command_doctor, "what can be profiled on this machine"},
 };
 
 static const struct ag_command *find_command(const char *name) {
@@ -41,11 +41,19 @@ static void print_overview(FILE *out) {
           "commands\n",
           out);
     for (size_t i = 0; i < AG_ARRAY_SIZE(commands); i++) {
-        fprintf(out, "  %-9s %s%s\n", commands[i].name, commands[i].summary,
-                commands[i].run == ag_command_promised ? " (not in this version)" : "");
+        if (commands[i].run != ag_command_promised) {
+            fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+        }
     }
-    fputs("\nallogram COMMAND --help tells the options of one; allogram --version the version.\n",
+    fputs("\nallogram COMMAND --help tells the options of one; allogram --version the version.\n"
+          "Not in this version:",
           out);
+    for (size_t i = 0; i < AG_ARRAY_SIZE(commands); i++) {
+        if (commands[i].run == ag_command_promised) {
+            fprintf(out, " %s", commands[i].name);
+        }
+    }
+    fputs(".\n", out);
 }
 
 int main(int argc, char **argv) {

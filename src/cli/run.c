@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/message.h"
@@ -27,7 +28,7 @@
 #include "cli/shepherd.h"
 #include "cli/target.h"
 
-enum { MAX_DEPTH = 65536, AGENT_BYTES = 4096, FIRST_TRACE_BYTES = 4096 };
+enum { MAX_DEPTH = 65536, FIRST_TRACE_BYTES = 4096 };
 
 /* ---- options
  * -------------------------------------------------------------------------------------------------------
@@ -145,54 +146,6 @@ static void option_name(int id, char ret_name[64]) {
     }
 }
 
-/* ---- the agent
- * -----------------------------------------------------------------------------------------------------
- */
-
-/* LD_PRELOAD parts its words by colons and spaces. */
-static int check_agent(const char *path) {
-    if (strpbrk(path, ": \t\n")) {
-        return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "the agent's path %s has a space or a colon, which LD_PRELOAD cannot name",
-                       path);
-    }
-    return 0;
-}
-
-static int find_agent(char ret_agent[AGENT_BYTES]) {
-    static const char *const places[] = {
-        "liballogram-agent.so",
-        "../lib/allogram/liballogram-agent.so",
-        "../lib/x86_64-linux-gnu/allogram/liballogram-agent.so",
-        "../lib64/allogram/liballogram-agent.so",
-        "../../adapters/libc/liballogram-agent.so", /* in a build tree */
-        "../adapters/libc/liballogram-agent.so",
-    };
-    char own[PATH_MAX], candidate[2 * PATH_MAX], resolved[PATH_MAX];
-    const char *given = getenv("ALLOGRAM_AGENT");
-    if (given && *given) {
-        if (!realpath(given, resolved)) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "ALLOGRAM_AGENT=%s: %s", given, strerror(errno));
-        }
-        (void)snprintf(ret_agent, AGENT_BYTES, "%s", resolved);
-        return check_agent(ret_agent);
-    }
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    own[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(own, '/');
-    for (size_t i = 0; slash && i < AG_ARRAY_SIZE(places); i++) {
-        (void)snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)(slash - own), own, places[i]);
-        if (realpath(candidate, resolved) && access(resolved, R_OK) == 0) {
-            (void)snprintf(ret_agent, AGENT_BYTES, "%s", resolved);
-            return check_agent(ret_agent);
-        }
-    }
-    return ag_fail(AG_EXIT_OWN_FAILURE,
-                   "liballogram-agent.so is neither beside %s nor in ../lib/allogram; "
-                   "set ALLOGRAM_AGENT to its path",
-                   own);
-}
-
 /* ---- the run
  * -------------------------------------------------------------------------------------------------------
  */
@@ -260,14 +213,13 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
 
 static int run_program(struct wishes *wishes, char **arguments) {
     struct ag_target target;
-    char message[512], agent[AGENT_BYTES];
+    char message[512], agent[AG_AGENT_PLACE_BYTES];
     int status = ag_target_find(arguments[0], &target, message);
     if (status != 0) {
         return ag_fail(status, "%s", message);
     }
-    status = find_agent(agent);
-    if (status != 0) {
-        return status;
+    if (ag_agent_place_find(agent, message) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
     struct ag_launch launch = {.path = target.path, .arguments = arguments, .agent = agent};
     struct ag_session *session = NULL;

@@ -1,0 +1,58 @@
+/* agent_place.c: where the agent is, see agent_place.h. */
+#include "cli/agent_place.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+/* LD_PRELOAD parts its words by colons and spaces. */
+static int take(const char *path, char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]) {
+    if (strpbrk(path, ": \t\n") != NULL) {
+        snprintf(ret_message, 512,
+                 "the agent's path %.300s has a space or a colon, which LD_PRELOAD cannot name; "
+                 "move it or set ALLOGRAM_AGENT",
+                 path);
+        return -EINVAL;
+    }
+    snprintf(ret_path, AG_AGENT_PLACE_BYTES, "%s", path);
+    return 0;
+}
+
+int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]) {
+    static const char *const places[] = {
+        "liballogram-agent.so",
+        "../lib/allogram/liballogram-agent.so",
+        "../lib/x86_64-linux-gnu/allogram/liballogram-agent.so",
+        "../lib64/allogram/liballogram-agent.so",
+        "../../adapters/libc/liballogram-agent.so", /* in a build tree */
+        "../adapters/libc/liballogram-agent.so",
+    };
+    char own[PATH_MAX], candidate[2 * PATH_MAX], resolved[PATH_MAX];
+    const char *given = getenv("ALLOGRAM_AGENT");
+    if (given != NULL && given[0] != '\0') {
+        if (realpath(given, resolved) == NULL) {
+            snprintf(ret_message, 512, "ALLOGRAM_AGENT=%.300s: %s", given, strerror(errno));
+            return -ENOENT;
+        }
+        return take(resolved, ret_path, ret_message);
+    }
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length > 0 ? length : 0] = '\0';
+    const char *slash = strrchr(own, '/');
+    for (size_t i = 0; slash != NULL && i < AG_ARRAY_SIZE(places); i++) {
+        snprintf(candidate, sizeof candidate, "%.*s/%s", (int)(slash - own), own, places[i]);
+        if (realpath(candidate, resolved) != NULL && access(resolved, R_OK) == 0) {
+            return take(resolved, ret_path, ret_message);
+        }
+    }
+    snprintf(ret_message, 512,
+             "liballogram-agent.so is neither beside %.300s nor in ../lib/allogram; "
+             "set ALLOGRAM_AGENT to its path",
+             own);
+    return -ENOENT;
+}

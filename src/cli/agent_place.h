@@ -1,0 +1,12 @@
+/* agent_place.h: where the object is that gets preloaded into programs. */
+#ifndef AG_AGENT_PLACE_H
+#define AG_AGENT_PLACE_H
+
+enum { AG_AGENT_PLACE_BYTES = 4096 };
+
+/* $ALLOGRAM_AGENT, or liballogram-agent.so beside this program, in ../lib/allogram, or in its build
+ * tree. 0, or negative errno with one line in ret_message: it is in none of these, or at a path
+ * that LD_PRELOAD cannot name. */
+int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]);
+
+#endif

@@ -1,0 +1,233 @@
+/* doctor.c: `allogram doctor`: what can be profiled on this machine, and what is missing to do
+ * more.
+ *
+ * Each check is a function that fills its row; the table orders them. A row that `run` and `report`
+ * need fails the command; the others only say what could be had besides. */
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "cli/agent_place.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+#include "report/json_writer.h"
+#include "report/page.h"
+#include "report/quantity.h"
+
+struct finding {
+    bool is_ok;
+    char why[768];
+    const char *fix; /* NULL where nothing is to be done */
+};
+
+static void AG_PRINTF(3, 4) find(struct finding *finding, bool is_ok, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(finding->why, sizeof finding->why, format, arguments);
+    va_end(arguments);
+    finding->is_ok = is_ok;
+}
+
+static void check_processor(struct finding *finding) {
+    struct utsname name;
+    (void)uname(&name); /* fails for a bad pointer only */
+    find(finding, strcmp(name.machine, "x86_64") == 0, "%s, %s %s", name.machine, name.sysname,
+         name.release);
+    finding->fix = "stacks are walked on x86-64 only; use such a machine";
+}
+
+static void check_libc(struct finding *finding) {
+    const char *version = gnu_get_libc_version();
+    unsigned major = 0, minor = 0;
+    bool is_new_enough =
+        sscanf(version, "%u.%u", &major, &minor) == 2 && (major > 2 || (major == 2 && minor >= 17));
+    find(finding, is_new_enough, "glibc %s; the agent asks for 2.17", version);
+    finding->fix = "use a system with glibc 2.17 or newer";
+}
+
+static void check_agent(struct finding *finding) {
+    char path[AG_AGENT_PLACE_BYTES], message[512];
+    int r = ag_agent_place_find(path, message);
+    find(finding, r == 0, "%s", r == 0 ? path : message);
+    finding->fix = "install allogram as a whole, or set ALLOGRAM_AGENT to the agent's path";
+}
+
+static void check_room(struct finding *finding, const char *folder, uint64_t wanted_bytes) {
+    struct statvfs room;
+    if (statvfs(folder, &room) != 0) {
+        find(finding, false, "%s: %s", folder, strerror(errno));
+        return;
+    }
+    uint64_t free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
+    struct ag_quantity amount;
+    bool is_writable = access(folder, W_OK) == 0;
+    find(finding, is_writable && free_bytes >= wanted_bytes, "%s has %s free%s", folder,
+         ag_quantity_bytes(&amount, free_bytes), is_writable ? "" : ", but is not writable");
+}
+
+enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 }; /* of a program of middling size */
+
+static void check_live_memory(struct finding *finding) {
+    check_room(finding, "/dev/shm", LIVE_BYTES);
+    finding->fix = "make room in /dev/shm (mount -o remount,size=1G /dev/shm); until then the live "
+                   "segment is kept in the trace's folder, which is slower";
+}
+
+static void check_output(struct finding *finding) {
+    char folder[512];
+    if (getcwd(folder, sizeof folder) == NULL) {
+        find(finding, false, "the current folder: %s", strerror(errno));
+    } else {
+        check_room(finding, folder, TRACE_BYTES);
+    }
+    finding->fix = "go to another folder, or give run --output=FILE";
+}
+
+/* The number in a file of /proc. False when there is no such file. */
+static bool read_number(const char *path, int *ret_number) {
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    bool is_read = fscanf(file, "%d", ret_number) == 1;
+    (void)fclose(file); /* was only read */
+    return is_read;
+}
+
+static void check_ptrace(struct finding *finding) {
+    int scope = 0;
+    bool is_restricted = read_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope > 0;
+    bool is_ok = !is_restricted || (geteuid() == 0 && scope < 3);
+    find(finding, is_ok, "kernel.yama.ptrace_scope is %d%s", scope,
+         is_restricted && is_ok ? ", which does not bind root" : "");
+    finding->fix = "to attach to programs that run: be root, or sysctl kernel.yama.ptrace_scope=0";
+}
+
+static void check_perf_events(struct finding *finding) {
+    int paranoid = 0;
+    if (!read_number("/proc/sys/kernel/perf_event_paranoid", &paranoid)) {
+        find(finding, false, "this kernel has no performance events");
+        finding->fix = "to observe from outside: use a kernel with CONFIG_PERF_EVENTS";
+        return;
+    }
+    bool is_ok = paranoid <= 1 || geteuid() == 0;
+    find(finding, is_ok, "kernel.perf_event_paranoid is %d%s", paranoid,
+         paranoid > 1 && is_ok ? ", which does not bind root" : "");
+    finding->fix = "to observe from outside: be root, or sysctl kernel.perf_event_paranoid=1";
+}
+
+static void check_debug_files(struct finding *finding) {
+    bool has_files = access("/usr/lib/debug/.build-id", R_OK) == 0;
+    find(finding, has_files, "%s",
+         has_files ? "/usr/lib/debug has debug files of installed packages"
+                   : "/usr/lib/debug has no debug files");
+    finding->fix = "for files and lines in programs of the system: install their -dbgsym packages";
+}
+
+static void check_debuginfod(struct finding *finding) {
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    bool is_set = urls != NULL && urls[0] != '\0';
+    find(finding, is_set, "DEBUGINFOD_URLS is %s%.400s", is_set ? "" : "not set",
+         is_set ? urls : "");
+    finding->fix = "to let report --debuginfod fetch debug files: export "
+                   "DEBUGINFOD_URLS=https://debuginfod.debian.net";
+}
+
+static const struct check {
+    const char *name;
+    bool is_needed; /* to record and report; the others are for more than that */
+    void (*look)(struct finding *finding);
+} checks[] = {
+    {"processor", true, check_processor},
+    {"libc", true, check_libc},
+    {"agent", true, check_agent},
+    {"live memory", false, check_live_memory},
+    {"output folder", true, check_output},
+    {"debug files", false, check_debug_files},
+    {"debuginfod", false, check_debuginfod},
+    {"ptrace", false, check_ptrace},
+    {"performance events", false, check_perf_events},
+};
+
+static void write_json(const struct finding *findings) {
+    struct ag_json json = {.out = stdout, .line_depth = 2};
+    ag_json_open(&json, NULL, '{');
+    ag_json_open(&json, "checks", '[');
+    for (size_t i = 0; i < AG_ARRAY_SIZE(checks); i++) {
+        ag_json_open(&json, NULL, '{');
+        ag_json_string(&json, "name", checks[i].name);
+        ag_json_bool(&json, "ok", findings[i].is_ok);
+        ag_json_string(&json, "why", findings[i].why);
+        ag_json_string(&json, "fix", findings[i].is_ok ? NULL : findings[i].fix);
+        ag_json_close(&json, '}');
+    }
+    ag_json_close(&json, ']');
+    ag_json_close(&json, '}');
+}
+
+static void write_text(const struct finding *findings) {
+    struct ag_page page = {.out = stdout,
+                           .columns = ag_terminal_columns(),
+                           .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO)};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(checks); i++) {
+        const struct finding *finding = &findings[i];
+        enum ag_style style = finding->is_ok        ? AG_STYLE_PLAIN
+                              : checks[i].is_needed ? AG_STYLE_WARNING
+                                                    : AG_STYLE_BRIGHT;
+        const char *state = finding->is_ok ? "ok" : checks[i].is_needed ? "needed" : "missing";
+        ag_page_print(&page, style, "  %-8s", state);
+        ag_page_print(&page, AG_STYLE_PLAIN, "%-20s%s\n", checks[i].name, finding->why);
+        if (!finding->is_ok) {
+            ag_page_print(&page, AG_STYLE_DIM, "%30s-> %s\n", "", finding->fix);
+        }
+    }
+}
+
+int ag_command_doctor(int argc, char **argv) {
+    static const struct ag_option table[] = {
+        {'j', "json", NULL, "the answer as one JSON object"},
+    };
+    struct ag_options options = {
+        .usage = "doctor [--json]",
+        .about = "Says what can be profiled on this machine, and what is missing to do more.\n"
+                 "Exit status 1 when something is missing that `run` or `report` need.",
+        .table = table,
+        .n_table = AG_ARRAY_SIZE(table),
+    };
+    bool is_json = false;
+    ag_options_start(&options, argc, argv);
+    for (int id; (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        is_json = true;
+    }
+    if (options.n_operands > 0) {
+        return ag_fail(AG_EXIT_USAGE, "doctor: %s: takes no arguments; usage: allogram %s",
+                       options.operands[0], options.usage);
+    }
+    struct finding findings[AG_ARRAY_SIZE(checks)] = {{.is_ok = false}};
+    bool has_all = true;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(checks); i++) {
+        checks[i].look(&findings[i]);
+        has_all = has_all && (findings[i].is_ok || !checks[i].is_needed);
+    }
+    if (is_json) {
+        write_json(findings);
+    } else {
+        write_text(findings);
+    }
+    return has_all ? AG_EXIT_OK : AG_EXIT_FAILURE;
+}
