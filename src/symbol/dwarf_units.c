@@ -146,13 +146,14 @@ static bool is_container(int tag) {
     case DW_TAG_union_type:
     case DW_TAG_interface_type:
     case DW_TAG_enumeration_type: /* Rust's have functions */
+    case DW_TAG_subprogram:       /* local classes */
         return true;
     default:
         return false;
     }
 }
 
-static bool holds_code(int tag) {
+static bool is_body(int tag) {
     return tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block ||
            tag == DW_TAG_inlined_subroutine || tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
 }
@@ -189,6 +190,7 @@ static int open_container(struct unit_reading *reading, Dwarf_Die *die, size_t d
         .end = UINT64_MAX,
         .parent = reading->n_open > 0 ? reading->open[reading->n_open - 1].container + 1 : 0,
         .name = name,
+        .is_function = dwarf_tag(die) == DW_TAG_subprogram,
     };
     reading->open[reading->n_open].container = unit->n_containers++;
     reading->open[reading->n_open++].depth = depth;
@@ -207,11 +209,11 @@ static bool visit(void *context, Dwarf_Die *die, size_t depth) {
     const int tag = dwarf_tag(die);
     if (tag == DW_TAG_subprogram) {
         reading->result = add_function(reading, die);
-    } else if (is_container(tag)) {
-        reading->result = open_container(reading, die, depth);
-        return reading->result == 0;
     }
-    return reading->bodies && holds_code(tag);
+    if (reading->result == 0 && is_container(tag)) {
+        reading->result = open_container(reading, die, depth);
+    }
+    return is_body(tag) ? reading->bodies : is_container(tag);
 }
 
 static void read_unit(struct ag_dwarf_unit *unit, bool bodies) {
@@ -270,11 +272,17 @@ void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const 
         if (unit->reading == AG_UNIT_UNREAD) {
             read_unit(unit, /* bodies= */ false);
         }
-        for (size_t at = container_around(unit, dwarf_dieoffset(die));
-             at > 0 && n < CONTAINER_DEPTH; at = unit->containers[at - 1].parent) {
-            if (unit->containers[at - 1].name != NULL) {
-                around[n++] = unit->containers[at - 1].name;
+        size_t at = container_around(unit, dwarf_dieoffset(die));
+        if (at > 0 && unit->containers[at - 1].is_function && unit->reading != AG_UNIT_COMPLETE) {
+            read_unit(unit, /* bodies= */ true);
+            at = container_around(unit, dwarf_dieoffset(die));
+        }
+        for (; at > 0 && n < CONTAINER_DEPTH; at = unit->containers[at - 1].parent) {
+            const char *outer = unit->containers[at - 1].name;
+            if (outer == NULL) {
+                outer = n == 0 && strcmp(name, "operator()") == 0 ? "{lambda}" : "{unnamed type}";
             }
+            around[n++] = outer;
         }
     }
     size_t length = 0;

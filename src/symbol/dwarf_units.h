@@ -15,11 +15,12 @@ struct ag_dwarf_function {
     Dwarf_Die die;
     struct ag_inline_tree *tree; /* what was inlined into it; built at the first look-up */
 };
-/* A name space, class or the like: DIEs with offsets in (begin, end) are declared in it. */
+/* A name space, class, or function: DIEs with offsets in (begin, end) are declared in it. */
 struct ag_dwarf_container {
     Dwarf_Off begin, end;
     size_t parent; /* index + 1 of the one around it, 0: none */
     const char *name;
+    bool is_function; /* what it holds is only known of a unit that was read completely */
 };
 struct ag_dwarf_unit {
     Dwarf_Die die;

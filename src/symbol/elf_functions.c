@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_FUNCTIONS = 256 };
+enum {
+    FIRST_FUNCTIONS = 256,
+    LABEL_RANK = 64, /* above every function's */
+};
 
 static int push(struct ag_elf_functions *functions, const struct ag_elf_function *function) {
     if (functions->n == functions->capacity) {
@@ -35,7 +38,7 @@ static unsigned rank(const GElf_Sym *symbol, const char *name) {
                              : bind == STB_WEAK                           ? 1
                                                                           : 2;
     const size_t underscores = strspn(name, "_");
-    return (is_function ? 0u : 64u) + binding * 16 +
+    return (is_function ? 0u : LABEL_RANK) + binding * 16 +
            (unsigned)(underscores < 15 ? underscores : 15);
 }
 
@@ -131,6 +134,10 @@ static int compare(const void *left, const void *right) {
     return strcmp(a->name, b->name);
 }
 
+static bool is_label(const struct ag_elf_function *function) {
+    return function->rank >= LABEL_RANK && function->size_bytes == 0;
+}
+
 void ag_elf_functions_sort(struct ag_elf_functions *functions) {
     if (functions->n == 0) {
         return;
@@ -138,6 +145,8 @@ void ag_elf_functions_sort(struct ag_elf_functions *functions) {
     struct ag_elf_function *items = functions->items;
     qsort(items, functions->n, sizeof(items[0]), compare);
     size_t n = 0; /* one per address: its first, with the greatest size of all */
+    uint64_t covered =
+        0; /* sized functions reach to here: an untyped label below it is inside of one */
     for (size_t i = 0; i < functions->n; i++) {
         if (n > 0 && items[n - 1].address == items[i].address) {
             if (items[n - 1].size_bytes < items[i].size_bytes) {
@@ -145,6 +154,11 @@ void ag_elf_functions_sort(struct ag_elf_functions *functions) {
             }
             continue;
         }
+        if (is_label(&items[i]) && items[i].address < covered) {
+            continue;
+        }
+        const uint64_t end = items[i].address + items[i].size_bytes;
+        covered = end > covered ? end : covered;
         items[n++] = items[i];
     }
     functions->n = n;

@@ -13,12 +13,20 @@
 
 #include "debuginfod.h"
 
+/* The kernel appends " (deleted)" to the name of a file that was removed or replaced. */
+static size_t bytes_without_deleted(const char *path) {
+    static const char deleted[] = " (deleted)";
+    const size_t length = strlen(path), suffix = strlen(deleted);
+    const bool has_suffix = length > suffix && strcmp(path + length - suffix, deleted) == 0;
+    return has_suffix ? length - suffix : length;
+}
+
 struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id) {
     struct ag_image_file *image = calloc(1, sizeof(*image));
     if (image == NULL) {
         return NULL;
     }
-    image->path = strdup(path);
+    image->path = strndup(path, bytes_without_deleted(path));
     image->build_id = *build_id;
     return image->path != NULL ? image : ag_image_file_free(image);
 }
@@ -40,6 +48,13 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
     return NULL;
 }
 
+bool ag_image_file_is(const struct ag_image_file *image, const char *path,
+                      const struct ag_build_id *build_id) {
+    const size_t length = bytes_without_deleted(path);
+    return strncmp(image->path, path, length) == 0 && image->path[length] == '\0' &&
+           ag_build_id_equals(&image->build_id, build_id);
+}
+
 const char *ag_image_file_base_name(const struct ag_image_file *image) {
     const char *slash = strrchr(image->path, '/');
     return slash != NULL && slash[1] != '\0' ? slash + 1 : image->path;
@@ -48,20 +63,6 @@ const char *ag_image_file_base_name(const struct ag_image_file *image) {
 static bool is_vdso(const char *path) {
     return strcmp(path, "[vdso]") == 0 ||
            strncmp(path, "linux-vdso.so", strlen("linux-vdso.so")) == 0;
-}
-
-/* The recorded path below the sysroot; the kernel appends " (deleted)" to the name of a file that
- * was replaced. */
-static char *path_to_open(const char *path, const char *sysroot) {
-    static const char deleted[] = " (deleted)";
-    size_t length = strlen(path);
-    if (length > strlen(deleted) && strcmp(path + length - strlen(deleted), deleted) == 0) {
-        length -= strlen(deleted);
-    }
-    char *result;
-    return asprintf(&result, "%s%.*s", sysroot != NULL ? sysroot : "", (int)length, path) < 0
-               ? NULL
-               : result;
 }
 
 static int open_main(struct ag_image_file *image, const struct ag_debug_places *places,
@@ -73,16 +74,19 @@ static int open_main(struct ag_image_file *image, const struct ag_debug_places *
     if (image->path[0] != '/') {
         return -ENOENT; /* "[heap]", "//anon", memfd: names, not files */
     }
-    char *path = path_to_open(image->path, sysroot);
-    int r = path != NULL ? ag_elf_file_open(path, id, ret_found, &image->main) : -ENOMEM;
-    free(path);
-    if (r == 0 || id->n_bytes == 0 ||
-        ag_debug_file_by_build_id(places, id, "", &image->main) == 0) {
-        return r == 0 || image->main.elf != NULL ? 0 : r;
+    char *path;
+    if (asprintf(&path, "%s%s", sysroot != NULL ? sysroot : "", image->path) < 0) {
+        return -ENOMEM;
     }
-    const bool is_fetched = places->allow_debuginfod &&
-                            ag_debuginfod_open(id, AG_DEBUGINFOD_EXECUTABLE, &image->main) == 0;
-    return is_fetched ? 0 : r;
+    const int r = ag_elf_file_open(path, id, ret_found, &image->main);
+    free(path);
+    if (r == 0 || ag_debug_file_by_build_id(places, id, "", &image->main) == 0) {
+        return 0;
+    }
+    return places->allow_debuginfod &&
+                   ag_debuginfod_open(id, AG_DEBUGINFOD_EXECUTABLE, &image->main) == 0
+               ? 0
+               : r;
 }
 
 /* A Dwarf with at least one unit, or NULL: an .eh_frame alone makes libdw content, but not us. */

@@ -14,7 +14,7 @@
 #include "elf_functions.h"
 
 struct ag_image_file {
-    char *path; /* as recorded */
+    char *path; /* as recorded, without " (deleted)" */
     struct ag_build_id build_id;
     bool is_open;                           /* opening was tried */
     struct ag_elf_file main, debug, shared; /* shared: what dwz moved out of debug */
@@ -27,6 +27,8 @@ struct ag_image_file {
 
 struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id);
 struct ag_image_file *ag_image_file_free(struct ag_image_file *image);
+bool ag_image_file_is(const struct ag_image_file *image, const char *path,
+                      const struct ag_build_id *build_id);
 const char *ag_image_file_base_name(const struct ag_image_file *image);
 
 /* Opens what can be found of it, once. Returns what the user should know as malloc'ed text "could

@@ -122,7 +122,7 @@ static struct ag_image_file *file_of(struct ag_symbolizer *symbolizer, const cha
                                      const struct ag_build_id *build_id) {
     for (size_t i = 0; i < symbolizer->n_files; i++) {
         struct ag_image_file *file = symbolizer->files[i];
-        if (strcmp(file->path, path) == 0 && ag_build_id_equals(&file->build_id, build_id)) {
+        if (ag_image_file_is(file, path, build_id)) {
             return file;
         }
     }
