@@ -30,9 +30,7 @@
 
 enum { MAX_DEPTH = 65536, FIRST_TRACE_BYTES = 4096 };
 
-/* ---- options
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- options ---- */
 
 enum {
     OPTION_MODE = AG_OPTION_LONG_ONLY,
@@ -56,7 +54,6 @@ static const struct ag_option option_table[] = {
     {OPTION_PROMISED + 3, "filter", "EXPR", ""},
     {OPTION_PROMISED + 4, "dump-at", "WHEN", ""},
     {OPTION_PROMISED + 5, "serve", "PORT", ""},
-    {OPTION_PROMISED + 6, "crystal-types", "FILE", ""},
     {OPTION_PROMISED + 7, "delay", "TIME", ""},
     {OPTION_PROMISED + 8, "duration", "TIME", ""},
     {OPTION_PROMISED + 9, "signal", "NAME", ""},
@@ -146,9 +143,7 @@ static void option_name(int id, char ret_name[64]) {
     }
 }
 
-/* ---- the run
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- the run ---- */
 
 /* An empty trace is nobody's. */
 static void remove_if_empty(const char *path) {

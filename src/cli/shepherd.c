@@ -37,9 +37,7 @@ enum {
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 
-/* ---- descriptors
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- descriptors ---- */
 
 static int by_value(const void *left, const void *right) {
     const int *a = left, *b = right;
@@ -94,9 +92,7 @@ void ag_shepherd_step_back(const struct ag_shepherd *shepherd) {
         0, 1); /* a reader of the program's output must see its end when the program closes it */
 }
 
-/* ---- the collector
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- the collector ---- */
 
 static _Noreturn void be_the_collector(struct ag_session *session, int report_fd) {
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE,
@@ -110,6 +106,11 @@ static _Noreturn void be_the_collector(struct ag_session *session, int report_fd
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setsid(); /* fails only for a leader of a group, which a fresh child is not */
     (void)prctl(PR_SET_NAME, "allogram-collec");
+    struct rlimit files = {0};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;        /* four for each process of the session */
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* what is too much then is a trace that is cut */
+    }
     replace_by_null(0, 2);
     int keep[AG_SESSION_MAX_DESCRIPTORS + 1];
     size_t count = ag_session_descriptors(session, keep);
@@ -165,9 +166,7 @@ static void read_report(struct ag_shepherd *shepherd) {
     }
 }
 
-/* ---- the child
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the child ---- */
 
 static void sleep_ms(long ms) {
     const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};

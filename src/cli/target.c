@@ -25,9 +25,7 @@ enum {
 };
 #define SHELL "/bin/sh" /* what execvp runs a file with that is neither ELF nor has a #! line */
 
-/* ---- where it is
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- where it is ---- */
 
 /* 0, ENOENT or EACCES. */
 static int check_file(const char *path) {
@@ -69,9 +67,7 @@ static int locate(const char *command, struct ag_target *target) {
     return check_file(target->path);
 }
 
-/* ---- what it is
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- what it is ---- */
 
 /* The interpreter of a #! line; false: it is none, or it names nothing. */
 static bool read_script_line(const char *head, size_t bytes, char ret_interpreter[4096]) {

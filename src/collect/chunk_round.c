@@ -19,8 +19,8 @@ enum {
     MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
     PEEK_AFTER_NS = 4 * 1000 * 1000,
     GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 -
-                      1,   /* a missing chunk: its owner is between taking and filling it */
-    TAKEN_PER_ROUND = 256, /* then look again: 16 MiB of words */
+                      1,  /* a missing chunk: its owner is between taking and filling it */
+    TAKEN_PER_ROUND = 64, /* then look again: 4 MiB of words */
 };
 
 static bool make_room(struct ag_collector *collector, size_t count) {
@@ -135,31 +135,12 @@ static const struct ag_chunk_ready *active_at(const struct ag_collector *collect
     return &collector->ready[collector->capacity - 1 - i];
 }
 
-static bool has_one_thread(const struct ag_collector *collector, uint32_t slot) {
-    return atomic_load_explicit(&ag_session_slot(collector->session, slot)->n_streams,
-                                memory_order_relaxed) <= 1;
-}
-
-/* The merge must know of a new thread before it applies what the others did meanwhile. */
-static void peek_at_new_streams(struct ag_collector *collector) {
-    for (size_t i = 0; i < collector->n_active; i++) {
-        const struct ag_chunk_ready *active = active_at(collector, i);
-        struct ag_watched_slot *watched = &collector->slots[active->slot];
-        if (ag_recording_booked_ns(watched->recording, active->stream) == 0 &&
-            !has_one_thread(collector, active->slot)) {
-            (void)ag_recording_peek(
-                watched->recording,
-                active); /* a chunk before it comes first: then that one tells */
-        }
-    }
-}
-
 /* Threads that have not filled a chunk for a while must not hold up the others. */
 static void peek_at_quiet_streams(struct ag_collector *collector, uint64_t now_ns) {
     for (size_t i = 0; i < collector->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(collector, i);
         struct ag_watched_slot *watched = &collector->slots[active->slot];
-        if (has_one_thread(collector, active->slot)) {
+        if (!watched->recording->has_threads) {
             continue;
         }
         const bool is_quiet =
@@ -230,7 +211,6 @@ int64_t ag_collector_round(struct ag_collector *collector) {
         return taken;
     }
     qsort(collector->ready, collector->n_ready, sizeof(*collector->ready), by_time);
-    peek_at_new_streams(collector);
     taken = take_ready(collector);
     if (taken == 0 && collector->n_ready > 0) {
         taken = take_behind_gaps(collector, ag_monotonic_ns());
@@ -238,7 +218,7 @@ int64_t ag_collector_round(struct ag_collector *collector) {
     peek_at_quiet_streams(collector, look_ns);
     for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
-        if (watched->phase == AG_PHASE_OPEN && watched->recording->n_streams > 1) {
+        if (watched->phase == AG_PHASE_OPEN && watched->recording->has_threads) {
             ag_recording_advance(watched->recording, watched->advance_ns);
         }
     }

@@ -90,9 +90,7 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
     return count;
 }
 
-/* ---- wides
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- wides ---- */
 
 /* Strings stand one after the other behind the fixed fields. */
 struct tail {

@@ -46,8 +46,7 @@ enum {
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
 };
 
-/* ---- pages that may vanish
- * ----------------------------------------------------------------------------------------- */
+/* ---- pages that may vanish ---- */
 
 static struct { uint8_t *from, *to; } guarded;
 
@@ -69,9 +68,7 @@ void ag_collector_guard_pages(const struct ag_session *session) {
     (void)sigaction(SIGBUS, &action, NULL); /* cannot fail for SIGBUS */
 }
 
-/* ---- start and end
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- start and end ---- */
 
 static void wake_when_ended(struct ag_collector *collector, int pidfd, uint32_t number) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = number};
@@ -112,9 +109,7 @@ void ag_collector_done(struct ag_collector *collector) {
     free(collector->ready);
 }
 
-/* ---- slots
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 /* Was the process of this slot replaced by a younger one of the same number (exec without a word)?
  */
@@ -218,9 +213,7 @@ void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64
     }
 }
 
-/* ---- sealing
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- sealing ---- */
 
 static enum ag_slot_end how_it_ended(const struct ag_collector *collector,
                                      const struct ag_process_slot *slot) {
@@ -314,8 +307,7 @@ uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_
     return count;
 }
 
-/* ---- what the kernel says
- * ------------------------------------------------------------------------------------------ */
+/* ---- what the kernel says ---- */
 
 static void note_end(struct ag_collector *collector, uint32_t index, uint64_t now_ns) {
     struct ag_watched_slot *watched = &collector->slots[index];
@@ -371,9 +363,7 @@ static void measure(struct ag_collector *collector, uint64_t now_ns) {
     }
 }
 
-/* ---- the loop
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static void flush_all(struct ag_collector *collector, uint64_t older_than_ns) {
     for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
@@ -473,8 +463,7 @@ int ag_collector_run(struct ag_session *session, int report_fd) {
     return r;
 }
 
-/* ---- what `run` tells
- * ---------------------------------------------------------------------------------------------- */
+/* ---- what `run` tells ---- */
 
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
                             uint64_t max_rss_kib) {

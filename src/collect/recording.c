@@ -30,8 +30,6 @@
 
 #include "chunk_words.h"
 #include "session_clock.h"
-#include "trace_index.h"
-#include "trace_name.h"
 
 enum {
     SEAL_CHUNKS = 4,    /* 256 KiB of words: 5,000 to 20,000 events a trace chunk */
@@ -55,9 +53,7 @@ struct ag_stream {
     uint32_t booked_words;  /* of chunk next_sequence */
 };
 
-/* ---- streams
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- streams ---- */
 
 static struct ag_stream *find_stream(const struct ag_recording *recording, uint32_t number) {
     if (number >= MAX_STREAMS || !recording->stream_pages[number / STREAM_PAGE]) {
@@ -113,9 +109,22 @@ static void release_pending(struct ag_recording *recording, struct ag_stream *st
     stream->n_pending = 0;
 }
 
-/* ---- cut
- * -----------------------------------------------------------------------------------------------------------
- */
+/* Encoders are half a MiB of tables each: they go from stream to stream. */
+static struct ag_event_encoder *take_encoder(struct ag_recording *recording) {
+    return recording->n_spare > 0 ? recording->spare_encoders[--recording->n_spare]
+                                  : ag_event_encoder_new();
+}
+
+static void put_encoder(struct ag_recording *recording, struct ag_stream *stream) {
+    if (recording->n_spare < AG_ARRAY_SIZE(recording->spare_encoders)) {
+        recording->spare_encoders[recording->n_spare++] = stream->encoder;
+    } else {
+        (void)ag_event_encoder_free(stream->encoder); /* NULL */
+    }
+    stream->encoder = NULL;
+}
+
+/* ---- cut ---- */
 
 static void discard_stream(struct ag_recording *recording, uint32_t number,
                            struct ag_stream *stream, uint64_t unused) {
@@ -123,31 +132,33 @@ static void discard_stream(struct ag_recording *recording, uint32_t number,
     (void)unused;
     if (stream->encoder) {
         recording->lost[AG_LOST_STOPPED] += ag_event_encoder_events(stream->encoder);
-        stream->encoder = ag_event_encoder_free(stream->encoder);
+        put_encoder(recording, stream);
     }
     release_pending(recording, stream);
 }
 
-/* Ends the recording here. error 0: the size asked for is reached, an affair of this trace alone.
- */
-static void cut(struct ag_recording *recording, int error) {
+/* Is it the disk that refuses, so that all traces of the session have to end? */
+static bool concerns_all(int error) {
+    return error == -ENOSPC || error == -EDQUOT || error == -EFBIG || error == -EIO ||
+           error == -EROFS;
+}
+
+void ag_recording_cut(struct ag_recording *recording, int error) {
     if (recording->is_cut) {
         return;
     }
     recording->is_cut = true;
     recording->error = error;
-    if (error < 0) {
-        /* release: nothing depends on it; the recorders look at it now and then */
-        atomic_store_explicit(&recording->session->header->stop, 1, memory_order_release);
+    if (concerns_all(error)) {
+        /* relaxed: nothing depends on it; the recorders look at it now and then */
+        atomic_store_explicit(&recording->session->header->stop, 1, memory_order_relaxed);
     }
     for_each_stream(recording, discard_stream, 0);
 }
 
-/* ---- definitions
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- definitions ---- */
 
-static void write_records(struct ag_recording *recording, struct ag_blob *blob) {
+void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob) {
     if (blob->length == 0 || recording->is_cut) {
         blob->length = 0;
         return;
@@ -160,11 +171,11 @@ static void write_records(struct ag_recording *recording, struct ag_blob *blob) 
     blob->length = 0;
     blob->error = 0;
     if (r < 0) {
-        cut(recording, r);
+        ag_recording_cut(recording, r);
     }
 }
 
-static void write_definitions(struct ag_recording *recording) {
+void ag_recording_write_definitions(struct ag_recording *recording) {
     enum { NODES_AT_ONCE = 4096 };
     struct ag_stack_harvest *stacks = &recording->stacks;
     for (size_t i = 0; i < stacks->n_nodes; i += NODES_AT_ONCE) {
@@ -173,23 +184,21 @@ static void write_definitions(struct ag_recording *recording) {
                                      left < NODES_AT_ONCE ? left : NODES_AT_ONCE);
         if (recording->records.length >
             RECORDS_MAX_BYTES) { /* its error is sticky: seen by write_records */
-            write_records(recording, &recording->records);
+            ag_recording_write_records(recording, &recording->records);
         }
     }
     ag_stack_harvest_written(stacks);
-    write_records(recording, &recording->records);
+    ag_recording_write_records(recording, &recording->records);
 }
 
-static void define(struct ag_recording *recording, const struct ag_record *record) {
+void ag_recording_define(struct ag_recording *recording, const struct ag_record *record) {
     (void)ag_record_append(&recording->records, record); /* sticky: seen by write_records */
     if (recording->records.length > RECORDS_MAX_BYTES) {
-        write_records(recording, &recording->records);
+        ag_recording_write_records(recording, &recording->records);
     }
 }
 
-/* ---- events
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- events ---- */
 
 enum destination { TO_TRACE = 1, TO_BOOKS = 2 };
 
@@ -250,7 +259,26 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
     if (record.kind == AG_RECORD_THREAD && record.u.thread.name.length == 0) {
         name_thread(recording, &record, name);
     }
-    define(recording, &record);
+    ag_recording_define(recording, &record);
+}
+
+/* No memory for books: the sums are made by reading back. */
+static void close_books(struct ag_recording *recording) {
+    recording->merge = ag_merge_free(recording->merge);
+    recording->ledger = ag_ledger_free(recording->ledger);
+}
+
+static void book_events(struct ag_recording *recording, uint32_t number,
+                        const struct ag_event *events, size_t count) {
+    if (!recording->ledger) {
+        return;
+    }
+    const int r = recording->has_threads
+                      ? ag_merge_add(recording->merge, number, events, count)
+                      : ag_ledger_apply(recording->ledger, number, events, count);
+    if (r < 0) {
+        close_books(recording);
+    }
 }
 
 static void take_batch(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
@@ -264,11 +292,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
         (void)ag_event_encoder_add(stream->encoder, events,
                                    count); /* sticky in the body's blob: seen at the write */
     }
-    if (destinations & TO_BOOKS && recording->merge &&
-        ag_merge_add(recording->merge, number, events, count) < 0) {
-        recording->merge = ag_merge_free(
-            recording->merge); /* no memory for books: they are made by reading back */
-        recording->ledger = ag_ledger_free(recording->ledger);
+    if (destinations & TO_BOOKS) {
+        book_events(recording, number, events, count);
     }
 }
 
@@ -294,6 +319,18 @@ static void take_words(struct ag_recording *recording, uint32_t number, struct a
     }
 }
 
+/* One thread's events go straight into the ledger. That there is a second thread is known in time:
+ * it counted itself before its first event, so before any event of another that could depend on it,
+ * and so before the chunk at hand was committed. */
+static void look_for_threads(struct ag_recording *recording) {
+    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    if (!recording->has_threads && recording->ledger &&
+        atomic_load_explicit(&slot->n_streams, memory_order_acquire) > 1) {
+        recording->has_threads = true;
+        ag_ledger_expect_streams(recording->ledger);
+    }
+}
+
 static struct ag_chunk_words open_words(const struct ag_recording *recording,
                                         const struct ag_chunk_ready *ready) {
     struct ag_session *session = recording->session;
@@ -305,11 +342,9 @@ static struct ag_chunk_words open_words(const struct ag_recording *recording,
     };
 }
 
-/* ---- writing
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
-static bool is_too_big(const struct ag_recording *recording, size_t body_bytes) {
+bool ag_recording_is_too_big(const struct ag_recording *recording, size_t body_bytes) {
     return recording->max_bytes > 0 &&
            ag_trace_writer_bytes(recording->writer) + body_bytes + END_RESERVE_BYTES >
                recording->max_bytes;
@@ -319,12 +354,13 @@ static void write_stream(struct ag_recording *recording, uint32_t number,
                          struct ag_stream *stream) {
     const struct ag_blob *body = ag_event_encoder_body(stream->encoder);
     if (recording->stacks.error < 0) {
-        cut(recording, recording->stacks.error);
-    } else if (is_too_big(recording, body->length + recording->records.length +
-                                         recording->stacks.n_nodes * sizeof(struct ag_node))) {
-        cut(recording, /* error= */ 0);
+        ag_recording_cut(recording, recording->stacks.error);
+    } else if (ag_recording_is_too_big(recording,
+                                       body->length + recording->records.length +
+                                           recording->stacks.n_nodes * sizeof(struct ag_node))) {
+        ag_recording_cut(recording, /* error= */ 0);
     } else {
-        write_definitions(recording);
+        ag_recording_write_definitions(recording);
     }
     if (recording->is_cut) {
         return; /* and this stream was discarded with all others */
@@ -342,11 +378,11 @@ static void write_stream(struct ag_recording *recording, uint32_t number,
                       ? body->error
                       : ag_trace_writer_chunk(recording->writer, &info, body->data, body->length);
     if (r < 0) {
-        cut(recording, r);
+        ag_recording_cut(recording, r);
         return;
     }
     release_pending(recording, stream);
-    stream->encoder = ag_event_encoder_free(stream->encoder);
+    put_encoder(recording, stream);
 }
 
 static void flush_stream(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
@@ -359,13 +395,11 @@ static void flush_stream(struct ag_recording *recording, uint32_t number, struct
 void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns) {
     for_each_stream(recording, flush_stream, older_than_ns);
     if (recording->samples.length > SAMPLES_MAX_BYTES) {
-        write_records(recording, &recording->samples);
+        ag_recording_write_records(recording, &recording->samples);
     }
 }
 
-/* ---- chunks
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- chunks ---- */
 
 static uint64_t count_events(struct ag_chunk_words words, uint32_t end) {
     struct ag_event events[BATCH_EVENTS];
@@ -386,9 +420,9 @@ static enum ag_taken give_back(struct ag_recording *recording, uint32_t chunk) {
     return AG_TAKEN_RELEASED;
 }
 
-static bool start_encoder(struct ag_stream *stream, struct ag_chunk_words *words,
-                          uint64_t first_raw) {
-    stream->encoder = ag_event_encoder_new();
+static bool start_encoder(struct ag_recording *recording, struct ag_stream *stream,
+                          const struct ag_chunk_words *words, uint64_t first_raw) {
+    stream->encoder = take_encoder(recording);
     if (!stream->encoder) {
         return false;
     }
@@ -402,6 +436,9 @@ static bool start_encoder(struct ag_stream *stream, struct ag_chunk_words *words
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                                 bool skip_gap) {
     struct ag_chunk_words words = open_words(recording, ready);
+    if (recording->was_finished) {
+        return give_back(recording, ready->chunk);
+    }
     if (recording->is_cut) {
         recording->lost[AG_LOST_STOPPED] += count_events(words, ready->used_words);
         return give_back(recording, ready->chunk);
@@ -423,11 +460,15 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
         stream->next_sequence = ready->sequence;
         stream->booked_words = 0;
     }
-    if (!stream->encoder && !start_encoder(stream, &words, ready->first_raw)) {
-        cut(recording, -ENOMEM);
+    if (!stream->encoder && !start_encoder(recording, stream, &words, ready->first_raw)) {
+        ag_recording_cut(recording, -ENOMEM);
         return give_back(recording, ready->chunk);
     }
+    look_for_threads(recording);
     stream->thread_id = ready->thread_id;
+    if (recording->ledger) {
+        ag_ledger_thread(recording->ledger, ready->stream, ready->thread_id);
+    }
     const uint32_t booked =
         stream->booked_words < ready->used_words ? stream->booked_words : ready->used_words;
     words.last_ns = stream->encoded_ns;
@@ -448,13 +489,14 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
 
 bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready) {
     struct ag_stream *stream =
-        recording->merge && !recording->is_cut ? stream_of(recording, ready->stream) : NULL;
+        recording->ledger && !recording->is_cut ? stream_of(recording, ready->stream) : NULL;
     if (!stream || ready->sequence != stream->next_sequence) {
-        return !recording->merge;
+        return !recording->ledger;
     }
     if (ready->used_words <= stream->booked_words) {
         return true;
     }
+    look_for_threads(recording);
     struct ag_chunk_words words = open_words(recording, ready);
     words.at = stream->booked_words;
     words.last_ns = stream->booked_ns;
@@ -482,9 +524,9 @@ uint64_t ag_recording_booked_ns(const struct ag_recording *recording, uint32_t s
 }
 
 void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns) {
-    if (recording->merge && ag_merge_advance(recording->merge, time_ns) < 0) {
-        recording->merge = ag_merge_free(recording->merge); /* as in take_batch */
-        recording->ledger = ag_ledger_free(recording->ledger);
+    if (recording->has_threads && recording->ledger &&
+        ag_merge_advance(recording->merge, time_ns) < 0) {
+        close_books(recording);
     }
 }
 
@@ -499,261 +541,13 @@ void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uin
     }
 }
 
-/* ---- the end
- * -------------------------------------------------------------------------------------------------------
- */
-
-static uint64_t lost_by(const struct ag_recording *recording, uint32_t cause) {
-    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
-    return recording->lost[cause] + atomic_load_explicit(&slot->lost[cause], memory_order_relaxed);
-}
-
-uint64_t ag_recording_lost(const struct ag_recording *recording) {
-    uint64_t total = 0;
-    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
-        total += lost_by(recording, cause);
-    }
-    return total;
-}
-
-static void append_end(struct ag_recording *recording, struct ag_blob *blob,
-                       const struct ag_recording_end *end) {
-    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
-    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
-        const struct ag_record lost = {
-            .kind = AG_RECORD_LOST,
-            .u.lost = {.cause = cause, .events = lost_by(recording, cause)}};
-        if (lost.u.lost.events > 0) {
-            (void)ag_record_append(blob, &lost); /* sticky: seen at the write, as all below */
-        }
-    }
-    const struct ag_record profiler = {
-        .kind = AG_RECORD_PROFILER,
-        .u.profiler = {.rss_bytes = slot->profiler_private_bytes + end->profiler_rss_bytes,
-                       .cpu_ns = end->profiler_cpu_ns,
-                       .target_cpu_ns = end->target_cpu_ns,
-                       .stack_checks =
-                           atomic_load_explicit(&slot->stack_checks, memory_order_relaxed),
-                       .failed_stack_checks =
-                           atomic_load_explicit(&slot->failed_stack_checks, memory_order_relaxed)}};
-    (void)ag_record_append(blob, &profiler);
-    const struct ag_record ended = {
-        .kind = AG_RECORD_END,
-        .u.end = {.how = end->how,
-                  .wait_status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed),
-                  .wait_status_known =
-                      atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) != 0,
-                  .time_ns = end->time_ns}};
-    (void)ag_record_append(blob, &ended);
-}
-
-/* The sums as kept along the way; or, when the books do not match the file, read back from it. */
-static int make_index(struct ag_recording *recording, struct ag_blob *ret_blob) {
-    const struct ag_index_facts facts = {
-        .start_ns = recording->start_ns,
-        .end_ns = recording->end_ns,
-        .rss_peak_bytes = recording->rss_peak_bytes,
-    };
-    if (recording->merge && !recording->is_cut) {
-        int r = ag_merge_finish(recording->merge);
-        r = r < 0 ? r : ag_ledger_close(recording->ledger);
-        if (r == 0) {
-            return ag_trace_index_of_ledger(recording->ledger, &recording->stacks, &facts, ret_blob,
-                                            &recording->summary);
-        }
-    }
-    char path[64]; /* whatever became of the name */
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
-    return ag_trace_index_of_file(path, &facts, ret_blob, &recording->summary);
-}
-
-void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end) {
-    if (!recording->writer) {
-        return;
-    }
-    ag_recording_flush(recording, UINT64_MAX);
-    write_definitions(recording);
-    struct ag_recording_end actual = *end;
-    actual.how = recording->is_cut ? AG_END_CUT : end->how;
-    recording->end_ns =
-        end->time_ns > recording->last_event_ns ? end->time_ns : recording->last_event_ns;
-    actual.time_ns = recording->end_ns;
-    append_end(recording, &recording->samples, &actual);
-    const bool was_cut = recording->is_cut;
-    recording->is_cut =
-        false; /* the end is written even so: room was kept for it, or there may be some again */
-    write_records(recording, &recording->samples);
-    const bool end_written = !recording->is_cut;
-    recording->is_cut = was_cut || recording->is_cut;
-    struct ag_blob index = {0};
-    int r = make_index(recording, &index);
-    if (r == 0 && end_written && !is_too_big(recording, index.length)) {
-        r = ag_trace_writer_finish(recording->writer, &index);
-    }
-    if (r < 0 && recording->error == 0) {
-        recording->error =
-            r; /* a reader does without the index; what failed is still worth saying */
-    }
-    ag_blob_done(&index);
-}
+/* ---- life ---- */
 
 uint64_t ag_recording_bytes(const struct ag_recording *recording) {
-    return recording->writer ? ag_trace_writer_bytes(recording->writer) : 0;
-}
-
-/* ---- the beginning
- * -------------------------------------------------------------------------------------------------
- */
-
-static struct ag_bytes slot_text(const struct ag_process_slot *copy, uint32_t offset,
-                                 uint32_t end) {
-    end = end < AG_SLOT_TEXT_BYTES ? end : AG_SLOT_TEXT_BYTES;
-    return offset < end ? (struct ag_bytes){.data = copy->text + offset, .length = end - offset}
-                        : (struct ag_bytes){.data = "", .length = 0};
-}
-
-static struct ag_bytes slot_string(const struct ag_process_slot *copy, uint32_t offset) {
-    struct ag_bytes bytes = slot_text(copy, offset, copy->text_bytes);
-    bytes.length = (uint32_t)strnlen(bytes.data, bytes.length);
-    return bytes;
-}
-
-static uint32_t count_strings(struct ag_bytes strings) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < strings.length; i++) {
-        count += strings.data[i] == '\0';
-    }
-    return count;
-}
-
-static uint64_t realtime_of(const struct ag_recording *recording) {
-    return recording->session->clock_origin_realtime_ns + recording->start_ns;
-}
-
-static void define_process(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    struct ag_record record = {
-        .kind = AG_RECORD_PROCESS,
-        .u.process = {.pid = recording->pid,
-                      .parent_pid = copy->parent_pid,
-                      .mode = recording->session->mode,
-                      .depth = recording->session->depth,
-                      .start_realtime_ns = realtime_of(recording),
-                      .session = recording->session->id,
-                      .start_ns = recording->start_ns,
-                      .exe = slot_string(copy, copy->exe_offset),
-                      .cwd = slot_string(copy, copy->cwd_offset),
-                      .command = slot_text(copy, copy->command_offset, copy->text_bytes)}};
-    record.u.process.n_arguments = count_strings(record.u.process.command);
-    define(recording, &record);
-}
-
-static struct ag_slot_trace *trace_note(const struct ag_recording *recording) {
-    return (struct ag_slot_trace *)(void *)((uint8_t *)ag_session_slot(recording->session,
-                                                                       recording->slot) +
-                                            AG_SLOT_TRACE_OFFSET);
-}
-
-/* The file that a collector before us began. -ENOENT: there is none, or none to be trusted. */
-static int open_begun(struct ag_recording *recording) {
-    struct ag_slot_trace note;
-    memcpy(&note, trace_note(recording), sizeof(note));
-    note.path[sizeof(note.path) - 1] = '\0';
-    if (note.path[0] != '/' || note.generation != recording->generation) {
-        return -ENOENT;
-    }
-    const int fd = open(note.path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat status;
-    struct ag_trace_header header;
-    if (fd < 0) {
-        return -ENOENT;
-    }
-    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
-        status.st_uid != recording->session->owner ||
-        (status.st_size > 0 &&
-         (ag_trace_header_read(fd, &header) < 0 || header.session != recording->session->id ||
-          header.pid != recording->pid || header.slot != recording->number))) {
-        (void)close(fd); /* not ours */
-        return -ENOENT;
-    }
-    memcpy(recording->path, note.path, sizeof(note.path));
-    return fd;
-}
-
-static int make_file(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    struct ag_session *session = recording->session;
-    if (session->first_trace_fd >= 0 && recording->pid == session->first_pid) {
-        const int fd = session->first_trace_fd;
-        session->first_trace_fd = -1;
-        memcpy(recording->path, session->first_trace_path, sizeof(recording->path));
-        return fd;
-    }
-    char exe[AG_SLOT_TEXT_BYTES + 1];
-    const struct ag_bytes exe_bytes = slot_string(copy, copy->exe_offset);
-    memcpy(exe, exe_bytes.data, exe_bytes.length);
-    exe[exe_bytes.length] = '\0';
-    const struct ag_trace_names names = {.program = exe,
-                                         .pid = recording->pid,
-                                         .start_s =
-                                             session->clock_origin_realtime_ns / 1000000000u};
-    return ag_trace_file_create(session->trace_pattern, &names, recording->path);
-}
-
-static void leave_note(const struct ag_recording *recording) {
-    struct ag_slot_trace *note = trace_note(recording);
-    const size_t length = strlen(recording->path);
-    note->path[0] = '\0';
-    note->generation = recording->generation;
-    if (length <
-        sizeof(note->path)) { /* else a successor makes a new file and readers find two halves */
-        memcpy(note->path, recording->path, length + 1);
-    }
-}
-
-static int resume_writer(struct ag_recording *recording) {
-    struct ag_trace_file *file = NULL;
-    struct ag_decode_error error;
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
-    if (ag_trace_file_open(path, &file, &error) == 0) {
-        recording->was_finished = ag_trace_file_has_index(file);
-        (void)ag_trace_file_close(file); /* NULL */
-    }
-    if (recording->was_finished) {
-        (void)close(recording->trace_fd); /* nothing was written */
-        recording->trace_fd = -1;
-        recording->is_cut = true; /* nothing more goes in */
-        return 0;
-    }
-    return ag_trace_writer_resume(recording->trace_fd, &recording->writer);
-}
-
-static int open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    const struct ag_trace_header header = {.session = recording->session->id,
-                                           .pid = recording->pid,
-                                           .slot = recording->number,
-                                           .start_realtime_ns = realtime_of(recording)};
-    int r = open_begun(recording);
-    const bool is_begun = r >= 0;
-    if (!is_begun) {
-        r = make_file(recording, copy);
-    }
-    if (r < 0) {
-        return r;
-    }
-    recording->trace_fd = r;
-    struct stat status;
-    if (is_begun && fstat(r, &status) == 0 && status.st_size > 0) {
-        return resume_writer(recording);
-    }
-    leave_note(recording);
-    r = ag_trace_writer_new(recording->trace_fd, &header, &recording->writer);
-    if (r == 0) {
-        recording->ledger = ag_ledger_new();
-        recording->merge = recording->ledger ? ag_merge_new(recording->ledger) : NULL;
-        define_process(recording, copy);
-        write_definitions(recording);
-    }
-    return r;
+    return recording->trace_fd >= 0 && fstat(recording->trace_fd, &status) == 0
+               ? (uint64_t)status.st_size
+               : 0;
 }
 
 struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot_index) {
@@ -779,9 +573,9 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     if (ag_stack_harvest_start(&recording->stacks, ag_session_tree(session, recording->tree)) < 0) {
         goto failed;
     }
-    const int r = open_trace(recording, copy);
+    const int r = ag_recording_open_trace(recording, copy);
     if (r < 0) {
-        cut(recording, r);
+        ag_recording_cut(recording, r);
     }
     free(copy);
     return recording;
@@ -805,9 +599,15 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording) {
         for (uint32_t page = 0; page < AG_ARRAY_SIZE(recording->stream_pages); page++) {
             free(recording->stream_pages[page]);
         }
+        while (recording->n_spare > 0) {
+            (void)ag_event_encoder_free(recording->spare_encoders[--recording->n_spare]);
+        }
         recording->merge = ag_merge_free(recording->merge);
         recording->ledger = ag_ledger_free(recording->ledger);
         recording->writer = ag_trace_writer_free(recording->writer);
+        if (recording->trace_fd >= 0) {
+            (void)close(recording->trace_fd); /* the writer's descriptor told of failed writes */
+        }
         ag_stack_harvest_done(&recording->stacks);
         ag_blob_done(&recording->records);
         ag_blob_done(&recording->samples);

@@ -31,8 +31,8 @@ struct ag_recording {
     uint32_t pid, tree;
     uint64_t start_ns; /* since the session began */
 
-    struct ag_trace_writer *writer; /* NULL: the trace could not be made, or is finished */
-    int trace_fd;                   /* the writer's; for reading back */
+    struct ag_trace_writer *writer; /* NULL: the trace could not be made, or is sealed already */
+    int trace_fd;                   /* ours beside the writer's; -1: there is no file */
     char path[4096];
     uint64_t max_bytes;
     bool was_finished; /* by a collector that died before it could say so */
@@ -44,11 +44,14 @@ struct ag_recording {
     struct ag_blob samples; /* that need not */
     struct ag_stream **stream_pages[4096];
     uint32_t n_streams; /* that delivered something */
+    struct ag_event_encoder *spare_encoders[8];
+    uint32_t n_spare;
     uint8_t heap_of_via[256];
 
     struct ag_ledger
         *ledger; /* NULL: events were recorded before us; sums are made by reading back */
-    struct ag_merge *merge;
+    struct ag_merge *merge; /* beside the ledger */
+    bool has_threads;       /* events go through the merge */
 
     uint64_t lost[AG_LOST_CAUSES]; /* found here; the slot's own come on top */
     uint64_t last_event_ns, end_ns, rss_peak_bytes;
@@ -78,7 +81,7 @@ bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_rea
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* Up to where the books know this stream, ns; 0: not at all. */
 uint64_t ag_recording_booked_ns(const struct ag_recording *recording, uint32_t stream);
-/* All streams have delivered what happened before. */
+/* All streams have delivered what happened before: for the books. */
 void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns);
 
 /* Writes what streams hold that began before OLDER_THAN_NS (session time; UINT64_MAX: all). */
@@ -93,5 +96,18 @@ struct ag_recording_end {
 void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end);
 uint64_t ag_recording_bytes(const struct ag_recording *recording);
 uint64_t ag_recording_lost(const struct ag_recording *recording); /* the slot's causes and ours */
+
+/* ---- between the files of a recording ---- */
+
+/* Ends the recording here. error: negative errno, or 0 when the size asked for is reached. What is
+ * not written yet is counted as lost. */
+void ag_recording_cut(struct ag_recording *recording, int error);
+/* A record that must stand before the next events. */
+void ag_recording_define(struct ag_recording *recording, const struct ag_record *record);
+void ag_recording_write_definitions(struct ag_recording *recording);
+void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob);
+bool ag_recording_is_too_big(const struct ag_recording *recording, size_t body_bytes);
+int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy);
+int ag_recording_resume_writer(struct ag_recording *recording);
 
 #endif

@@ -55,9 +55,7 @@ static uint64_t round_up(uint64_t bytes) {
     return (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
 }
 
-/* ---- geometry
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- geometry ---- */
 
 static void lay_out(struct ag_session *session, uint32_t n_slots, uint32_t n_trees,
                     uint32_t n_chunks) {
@@ -116,9 +114,7 @@ static int size_and_map(struct ag_session *session) {
     return r;
 }
 
-/* ---- making
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
 void ag_session_live_path(const char *folder, uint64_t id, char ret_path[4096]) {
     (void)snprintf(ret_path, 4096, "%s/.allogram-live.%016llx", folder, (unsigned long long)id);
@@ -265,8 +261,7 @@ failed:
     return r;
 }
 
-/* ---- opening what another made
- * ------------------------------------------------------------------------------------- */
+/* ---- opening what another made ---- */
 
 static bool geometry_is_sane(const struct ag_segment_header *header, const struct stat *status) {
     if (header->magic != AG_SEGMENT_MAGIC || header->version != AG_SEGMENT_VERSION ||
@@ -389,8 +384,7 @@ size_t ag_session_descriptors(const struct ag_session *session,
     return count;
 }
 
-/* ---- what a collector does to it
- * ----------------------------------------------------------------------------------- */
+/* ---- what a collector does to it ---- */
 
 int ag_session_lock(struct ag_session *session, bool wait) {
     /* A description of our own: one that a fork shares would keep the lock as long as any of the

@@ -13,13 +13,9 @@
 
 enum {
     ROWS_AT_ONCE = 4096,
-    TIME_RESOLUTION_NS =
-        1000 * 1000, /* the tick: an event lies between two stamps, at most about this far apart */
 };
 
-/* ---- sums to records
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- sums to records ---- */
 
 #define APPEND_ROWS(blob, append, rows, count)                                                    \
     for (size_t at = 0; at < (count); at += ROWS_AT_ONCE) {                                       \
@@ -32,7 +28,6 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
     struct ag_record record = {.kind = AG_RECORD_SUMMARY, .u.summary = *ag_ledger_summary(ledger)};
     struct ag_summary *summary = &record.u.summary;
     summary->duration_ns = facts->end_ns - facts->start_ns;
-    summary->time_resolution_ns = TIME_RESOLUTION_NS;
     summary->unique_stacks = stacks->n_stacks;
     summary->truncated_stacks = stacks->n_cut;
     summary->incomplete_stacks = stacks->n_incomplete;
@@ -64,9 +59,7 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
     return 0;
 }
 
-/* ---- reading back
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- reading back ---- */
 
 struct read_back {
     struct ag_trace_file *file;
@@ -75,6 +68,7 @@ struct read_back {
     struct ag_merge *merge;
     struct ag_stack_harvest stacks;
     uint8_t heap_of_via[256];
+    uint64_t last_ns; /* latest stamp */
 };
 
 static void take_nodes(struct read_back *back, const struct ag_record *record) {
@@ -106,6 +100,8 @@ static int take_events(struct read_back *back, uint32_t stream, const struct ag_
     for (size_t i = 0; i < count; i++) {
         if (events[i].kind == AG_RECORD_ALLOC) {
             ag_stack_harvest_name(&back->stacks, ag_stack_checked(events[i].stack));
+        } else if (events[i].kind == AG_RECORD_STAMP && events[i].size > back->last_ns) {
+            back->last_ns = events[i].size;
         }
     }
     return ag_merge_add(back->merge, stream, events, count);
@@ -115,6 +111,9 @@ static int take_chunk(struct read_back *back, const struct ag_chunk_entry *entry
     enum { BATCH_EVENTS = 512 };
     struct ag_event events[BATCH_EVENTS];
     struct ag_decode_error error;
+    if (entry->kind == AG_CHUNK_KIND_EVENTS) {
+        ag_ledger_thread(back->ledger, entry->stream, entry->thread_id);
+    }
     int r = ag_chunk_decoder_start(back->decoder, back->file, entry, &error);
     while (r >= 0) {
         struct ag_record record = {0};
@@ -156,7 +155,7 @@ static int take_all_of_kind(struct read_back *back, const struct ag_chunk_entry 
     return r;
 }
 
-static int take_file(struct read_back *back) {
+static int take_file(struct read_back *back, uint64_t end_ns) {
     const struct ag_chunk_entry *entries = NULL;
     const size_t count = ag_trace_file_chunks(back->file, &entries);
     const struct ag_chunk_entry **order = calloc(count + 1, sizeof(*order));
@@ -171,6 +170,7 @@ static int take_file(struct read_back *back) {
     r = r < 0 ? r : take_all_of_kind(back, order, count, AG_CHUNK_KIND_EVENTS);
     free(order);
     r = r < 0 ? r : ag_merge_finish(back->merge);
+    ag_ledger_reach(back->ledger, end_ns > back->last_ns ? end_ns : back->last_ns);
     return r < 0 ? r : ag_ledger_close(back->ledger);
 }
 
@@ -186,10 +186,12 @@ int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
         back.decoder = ag_chunk_decoder_new();
         back.ledger = ag_ledger_new();
         back.merge = back.ledger ? ag_merge_new(back.ledger) : NULL;
-        r = back.decoder && back.merge ? take_file(&back) : -ENOMEM;
+        r = back.decoder && back.merge ? take_file(&back, facts->end_ns) : -ENOMEM;
     }
     if (r == 0) {
-        r = ag_trace_index_of_ledger(back.ledger, &back.stacks, facts, ret_blob, ret_summary);
+        struct ag_index_facts actual = *facts;
+        actual.end_ns = back.last_ns > facts->end_ns ? back.last_ns : facts->end_ns;
+        r = ag_trace_index_of_ledger(back.ledger, &back.stacks, &actual, ret_blob, ret_summary);
     }
     (void)ag_merge_free(back.merge); /* NULL, as all these */
     (void)ag_ledger_free(back.ledger);

@@ -1,0 +1,127 @@
+/* trace_sealing.c: the end of a trace: what was lost, how it ended, the sums, the index.
+ *
+ * A recording that was cut by a full disk still tries: cutting back to the last whole chunk freed a
+ * little room, and the end takes little. Without it a reader says "cut" by itself. */
+#include <stdio.h>
+
+#include "recording.h"
+#include "trace_index.h"
+
+static uint64_t lost_by(const struct ag_recording *recording, uint32_t cause) {
+    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    return recording->lost[cause] + atomic_load_explicit(&slot->lost[cause], memory_order_relaxed);
+}
+
+uint64_t ag_recording_lost(const struct ag_recording *recording) {
+    uint64_t total = 0;
+    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        total += lost_by(recording, cause);
+    }
+    return total;
+}
+
+static void append_end(struct ag_recording *recording, struct ag_blob *blob,
+                       const struct ag_recording_end *end) {
+    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        const struct ag_record lost = {
+            .kind = AG_RECORD_LOST,
+            .u.lost = {.cause = cause, .events = lost_by(recording, cause)}};
+        if (lost.u.lost.events > 0) {
+            (void)ag_record_append(blob, &lost); /* sticky: seen at the write, as all below */
+        }
+    }
+    const struct ag_record profiler = {
+        .kind = AG_RECORD_PROFILER,
+        .u.profiler = {.rss_bytes = slot->profiler_private_bytes + end->profiler_rss_bytes,
+                       .cpu_ns = end->profiler_cpu_ns,
+                       .target_cpu_ns = end->target_cpu_ns,
+                       .stack_checks =
+                           atomic_load_explicit(&slot->stack_checks, memory_order_relaxed),
+                       .failed_stack_checks =
+                           atomic_load_explicit(&slot->failed_stack_checks, memory_order_relaxed)}};
+    (void)ag_record_append(blob, &profiler);
+    const struct ag_record ended = {
+        .kind = AG_RECORD_END,
+        .u.end = {.how = end->how,
+                  .wait_status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed),
+                  .wait_status_known =
+                      atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) != 0,
+                  .time_ns = end->time_ns}};
+    (void)ag_record_append(blob, &ended);
+}
+
+/* The sums as kept along the way; or, when the books do not match the file, read back from it. */
+static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
+                     struct ag_blob *ret_blob) {
+    if (recording->ledger && !recording->is_cut) {
+        int r = ag_merge_finish(recording->merge); /* nothing for a single thread */
+        ag_ledger_reach(recording->ledger, facts->end_ns);
+        r = r < 0 ? r : ag_ledger_close(recording->ledger);
+        if (r == 0) {
+            return ag_trace_index_of_ledger(recording->ledger, &recording->stacks, facts, ret_blob,
+                                            &recording->summary);
+        }
+    }
+    char path[64]; /* whatever became of the name */
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
+    return ag_trace_index_of_file(path, facts, ret_blob, &recording->summary);
+}
+
+/* A writer that failed once stays failed: the end gets a new one. */
+static void revive_writer(struct ag_recording *recording) {
+    recording->writer = ag_trace_writer_free(recording->writer);
+    if (recording->trace_fd >= 0) {
+        (void)ag_recording_resume_writer(recording); /* without one the trace just ends */
+    }
+}
+
+static int write_end(struct ag_recording *recording, const struct ag_recording_end *end,
+                     const struct ag_blob *sums) {
+    struct ag_recording_end actual = *end;
+    if (recording->is_cut) {
+        actual.how = AG_END_CUT;
+    }
+    struct ag_blob blob = {0};
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS,
+                                       .first_time_ns = end->time_ns};
+    append_end(recording, &blob, &actual);
+    int r = blob.error < 0
+                ? blob.error
+                : ag_trace_writer_chunk(recording->writer, &info, blob.data, blob.length);
+    ag_blob_done(&blob);
+    if (r == 0 && !ag_recording_is_too_big(recording, sums->length)) {
+        r = ag_trace_writer_finish(recording->writer, sums);
+    }
+    return r;
+}
+
+void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end) {
+    ag_recording_flush(recording, UINT64_MAX);
+    if (!recording->is_cut) {
+        ag_recording_write_definitions(recording);
+        ag_recording_write_records(recording, &recording->samples);
+    }
+    if (recording->is_cut && recording->error < 0 && !recording->was_finished) {
+        revive_writer(recording);
+    }
+    struct ag_index_facts facts = {
+        .start_ns = recording->start_ns,
+        .end_ns = end->time_ns,
+        .rss_peak_bytes = recording->rss_peak_bytes,
+    };
+    if (facts.end_ns < recording->last_event_ns) {
+        facts.end_ns = recording->last_event_ns;
+    }
+    struct ag_blob sums = {0};
+    int r = recording->trace_fd < 0 ? 0 : make_sums(recording, &facts, &sums);
+    if (r == 0 && recording->writer && !recording->was_finished) {
+        struct ag_recording_end actual = *end;
+        actual.time_ns = recording->start_ns + recording->summary.duration_ns;
+        r = write_end(recording, &actual, &sums);
+    }
+    if (r < 0 && recording->error == 0) {
+        recording->error = r; /* a reader does without the index; the failure is worth saying */
+    }
+    ag_blob_done(&sums);
+}
