@@ -31,6 +31,9 @@ static void print_option(const struct ag_option *option) {
     if (length > HELP_COLUMN - 4) {
         printf("\n%*s", HELP_COLUMN, "");
     }
+    if (*option->help == '\0') {
+        putchar('\n');
+    }
     for (const char *line = option->help; *line != '\0';) {
         int line_length = (int)strcspn(line, "\n");
         printf("%.*s\n", line_length, line);
