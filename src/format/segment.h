@@ -2,43 +2,48 @@
  *
  * 1. What it is
  *
- * One sparse file (in /dev/shm where there is room, else in the output's folder), mapped by the collector and by every
- * process of the session. The recorder only writes into it; the collector turns what it finds into trace files, and gives
- * chunks back. The file outlives every process: whatever was committed when somebody was killed is still there, and
- * `allogram check` seals it. A forked child inherits the mapping and needs no system call to go on.
+ * One sparse file (in /dev/shm where there is room, else in the output's folder), mapped by the
+ * collector and by every process of the session. The recorder only writes into it; the collector
+ * turns what it finds into trace files, and gives chunks back. The file outlives every process:
+ * whatever was committed when somebody was killed is still there, and `allogram check` seals it. A
+ * forked child inherits the mapping and needs no system call to go on.
  *
  *     offset                 what                                   size
  *     0                      struct ag_segment_header               4 KiB
  *     header.slots_offset    struct ag_process_slot x n_slots       8 KiB each
  *     header.controls_offset struct ag_chunk_control x n_chunks     64 B each
  *     header.trees_offset    stack tree x n_trees                   tree_bytes each, sparse
- *     header.chunks_offset   chunk x n_chunks                       64 KiB each, the end of the file
+ *     header.chunks_offset   chunk x n_chunks                       64 KiB each, to the end
  *
  * 2. Trust
  *
- * Each side reads what the other wrote as data: the collector copies, checks, then uses; nothing here is a pointer.
+ * Each side reads what the other wrote as data: the collector copies, checks, then uses; nothing
+ * here is a pointer.
  *
  * 3. Streams, chunks, commit
  *
- * Each thread of each process is a stream (slot, stream). It owns one ACTIVE chunk and appends 64-bit words to it; the
- * words before control.used_words are complete (written before the release store of used_words) and never change until
- * the collector gives the chunk back. When a chunk is full the recorder marks it FULL and takes another. The order of a
- * stream is the order of control.sequence (from 0, no gap), then of words. A dead process' ACTIVE chunks are read up to
+ * Each thread of each process is a stream (slot, stream). It owns one ACTIVE chunk and appends
+ * 64-bit words to it; the words before control.used_words are complete (written before the release
+ * store of used_words) and never change until the collector gives the chunk back. When a chunk is
+ * full the recorder marks it FULL and takes another. The order of a stream is the order of
+ * control.sequence (from 0, no gap), then of words. A dead process' ACTIVE chunks are read up to
  * used_words like FULL ones.
  *
  * 4. Memory that may not be there
  *
- * A hole in a file on a full disk answers a touch with SIGBUS. So nobody touches a page that has not been populated by a
- * system call that can fail instead (ag_populate in base/): header, slots and controls once by whoever creates the file,
- * a chunk before its first use (control.populated), a level of a tree before its first use (the tree's own ready flag,
- * kept by the process). The collector reads only what is known to be populated: chunks that have a state, node words
- * that an event names.
+ * A hole in a file on a full disk answers a touch with SIGBUS. So nobody touches a page that has
+ * not been populated by a system call that can fail instead (ag_populate in base/): header, slots
+ * and controls once by whoever creates the file, a chunk before its first use (control.populated),
+ * a level of a tree before its first use (the tree's own ready flag, kept by the process). The
+ * collector reads only what is known to be populated: chunks that have a state, node words that an
+ * event names.
  *
  * 5. Time
  *
- * Stamps are raw values of the session's clock (header.clock_kind); header.clock_* converts them to nanoseconds since the
- * session began. The collector bumps header.tick about every millisecond; a stream writes a stamp when it sees a new tick,
- * every header.stamp_every events, and first in each chunk. An event happened after the stamp before it in its stream. */
+ * Stamps are raw values of the session's clock (header.clock_kind); header.clock_* converts them to
+ * nanoseconds since the session began. The collector bumps header.tick about every millisecond; a
+ * stream writes a stamp when it sees a new tick, every header.stamp_every events, and first in each
+ * chunk. An event happened after the stamp before it in its stream. */
 #ifndef AG_SEGMENT_H
 #define AG_SEGMENT_H
 
@@ -52,13 +57,13 @@ enum {
     AG_SEGMENT_VERSION = 1,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
-    AG_CHUNK_BYTES = 64 * 1024, /* 64 KiB: a hot set of a few chunks stays in L2; 300 idle threads cost 19 MiB */
+    AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
     AG_CHUNK_WORDS = AG_CHUNK_BYTES / 8,
     AG_SLOT_TEXT_BYTES = 6144,
 };
 #define AG_SEGMENT_MAGIC UINT64_C(0x3145564947414c41) /* "ALAGIVE1" as little-endian bytes */
 
-/* ---- header ---------------------------------------------------------------------------------------------------- */
+/* ---- header ---- */
 enum ag_clock_kind { AG_CLOCK_TSC = 0, AG_CLOCK_MONOTONIC = 1 };
 
 struct ag_segment_header {
@@ -75,102 +80,117 @@ struct ag_segment_header {
     uint32_t depth; /* frames kept of a stack */
     uint32_t follow_children;
     uint32_t stamp_every;  /* events between two stamps of a stream; 1 = every event */
-    uint32_t soft_chunks;  /* back pressure: with a living collector no more chunks than this are in use */
+    uint32_t soft_chunks;  /* with a living collector no more chunks than this are in use */
     uint32_t clock_kind;   /* enum ag_clock_kind */
     uint64_t clock_origin; /* raw clock value at the session's start */
     uint64_t clock_origin_realtime_ns;
-    _Atomic uint64_t clock_ns_per_2_32; /* ns = (raw - clock_origin) * this >> 32; refined by the collector */
-    uint64_t adapters;                  /* reserved for the adapter mask */
-    char trace_pattern[1024];           /* absolute path pattern of the trace files, %p and the like unexpanded */
+    /* ns = (raw - clock_origin) * this >> 32; refined by the collector */
+    _Atomic uint64_t clock_ns_per_2_32;
+    uint64_t adapters;        /* reserved for the adapter mask */
+    char trace_pattern[1024]; /* absolute path of the trace files, %p and the like unexpanded */
     uint64_t max_trace_bytes; /* for the collector: a trace never grows past it; 0: none */
     char reserved1[1016];
 
     /* written by the collector, read by every thread: a cache line of its own */
-    AG_CACHE_ALIGNED _Atomic uint64_t tick; /* bumped about every millisecond; stands still when there is no collector */
+    AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
     _Atomic uint32_t collector_pid;         /* 0: none */
-    _Atomic uint32_t stop;                  /* 1: recording ended for the whole session (disk full, asked for) */
+    _Atomic uint32_t stop; /* 1: recording ended for the whole session (disk full, asked for) */
     _Atomic uint32_t paused;
 
-    /* the chunk allocator, contended only when a chunk is taken or given back */
-    AG_CACHE_ALIGNED _Atomic uint64_t free_head; /* tag:32 | (chunk index + 1):32; LIFO, so the hottest chunk is reused */
-    _Atomic uint32_t n_chunks_touched;           /* chunks [0, this) have been populated and used at least once */
-    _Atomic uint32_t n_chunks_in_use;            /* taken and not given back */
-    _Atomic uint32_t n_trees_used;               /* trees [0, this) have been taken at least once */
-    _Atomic uint32_t n_refused_processes;        /* came when all slots or trees were taken */
+    /* the chunk allocator, contended only when a chunk is taken or given back; free_head is
+     * tag:32 | (chunk index + 1):32, and LIFO, so that the hottest chunk is reused */
+    AG_CACHE_ALIGNED _Atomic uint64_t free_head;
+    _Atomic uint32_t n_chunks_touched;    /* chunks [0, this) have been populated and used */
+    _Atomic uint32_t n_chunks_in_use;     /* taken and not given back */
+    _Atomic uint32_t n_trees_used;        /* trees [0, this) have been taken at least once */
+    _Atomic uint32_t n_refused_processes; /* came when all slots or trees were taken */
 };
 
-/* ---- processes ------------------------------------------------------------------------------------------------- */
+/* ---- processes ---- */
 enum ag_slot_state {
     AG_SLOT_FREE = 0,
     AG_SLOT_CLAIMED = 1, /* being filled */
     AG_SLOT_LIVE = 2,    /* filled: the collector opens its trace */
-    AG_SLOT_REPLACED = 3 /* the process went on with exec: ended, the next image has a slot of its own */
+    AG_SLOT_REPLACED = 3 /* went on with exec: ended, the next image has a slot of its own */
 };
-enum ag_slot_end { AG_END_NONE = 0, AG_END_EXIT = 1, AG_END_SIGNAL = 2, AG_END_DETACHED = 3, AG_END_CUT = 4 };
+enum ag_slot_end {
+    AG_END_NONE = 0,
+    AG_END_EXIT = 1,
+    AG_END_SIGNAL = 2,
+    AG_END_DETACHED = 3,
+    AG_END_CUT = 4,
+};
 
-enum ag_lost_cause { /* why an event is not in the trace; names in ag_lost_cause_name */
+/* Why an event is not in the trace; names in ag_lost_cause_name. */
+enum ag_lost_cause {
     AG_LOST_RING_FULL = 0, /* no chunk could be had in time */
     AG_LOST_NO_MEMORY,     /* thread state, tree or segment pages could not be had */
-    AG_LOST_STOPPED,       /* after recording stopped (disk full, --max-size) while the program went on */
+    AG_LOST_STOPPED,       /* recording had stopped (disk full, --max-size), the program went on */
     AG_LOST_DAMAGED,       /* found damaged by the collector or a reader */
-    AG_LOST_CAUSES
+    AG_LOST_CAUSES,
 };
 
 struct ag_process_slot {
-    _Atomic uint32_t state;       /* enum ag_slot_state; released last */
-    uint32_t pid, parent_pid;     /* in the pid namespace of the process; collector_pid_view is the collector's */
-    uint32_t tree;                /* index of its stack tree: the slot's own index, or for a forked child its parent's tree,
-                                     which they share (a slot whose tree a relative still uses is not given out again) */
-    uint32_t parent_slot;         /* slot of the process it was forked from, or UINT32_MAX */
-    _Atomic uint32_t generation;  /* bumped when the slot is reused: a chunk with another generation is stale */
-    uint64_t start_raw;           /* clock at registration */
-    _Atomic uint32_t n_streams;   /* streams [0, this) exist */
-    _Atomic uint32_t exiting;     /* 1: exit, _exit or quick_exit was called (a death without it is a signal) */
+    _Atomic uint32_t state;   /* enum ag_slot_state; released last */
+    uint32_t pid, parent_pid; /* in the pid namespace of the process */
+    /* Index of its stack tree: the slot's own, or for a forked child its parent's, which they
+     * share (a slot whose tree a relative still uses is not given out again). */
+    uint32_t tree;
+    uint32_t parent_slot;        /* slot of the process it was forked from, or UINT32_MAX */
+    _Atomic uint32_t generation; /* bumped at reuse: a chunk with another generation is stale */
+    uint64_t start_raw;          /* clock at registration */
+    _Atomic uint32_t n_streams;  /* streams [0, this) exist */
+    _Atomic uint32_t exiting; /* 1: exit, _exit or quick_exit was called; else a signal's death */
     _Atomic uint32_t wait_status; /* by `run`: the status of wait(2) */
     _Atomic uint32_t wait_status_known;
-    _Atomic uint32_t n_images;    /* image ids given out by this slot's fork family (the slot that owns the tree counts) */
-    _Atomic uint32_t max_rss_kib; /* by `run`: ru_maxrss */
+    /* Image ids given out by this slot's fork family; the slot that owns the tree counts. */
+    _Atomic uint32_t n_images;
+    _Atomic uint32_t max_rss_kib;   /* by `run`: ru_maxrss */
     _Atomic uint32_t trace_created; /* by the collector: its trace file exists */
     _Atomic uint64_t lost[AG_LOST_CAUSES];
     _Atomic uint64_t failed_stack_checks; /* debug mode: stacks that differ from the judge's */
     _Atomic uint64_t stack_checks;
-    uint64_t profiler_private_bytes; /* memory of the recorder in this process beside the segment, bytes */
+    uint64_t profiler_private_bytes; /* the recorder's memory here, beside the segment */
     uint32_t text_bytes;             /* of text, at most AG_SLOT_TEXT_BYTES */
-    uint32_t cwd_offset, exe_offset, command_offset, n_arguments; /* into text: NUL-terminated strings; the command is
-                                                                     n_arguments strings one after the other */
-    char note[256];                  /* why an adapter refused, one line, or empty */
+    /* Into text: NUL-terminated strings; the command is n_arguments of them in a row. */
+    uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
+    char note[256]; /* why an adapter refused, one line, or empty */
     char text[AG_SLOT_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_BYTES, "a slot fits its place");
 
-/* ---- chunks ---------------------------------------------------------------------------------------------------- */
+/* ---- chunks ---- */
 enum ag_chunk_state { AG_CHUNK_FREE = 0, AG_CHUNK_ACTIVE = 1, AG_CHUNK_FULL = 2 };
 
-struct ag_chunk_control { /* one cache line: written by the owning thread at each event, read by the collector */
-    AG_CACHE_ALIGNED _Atomic uint32_t used_words; /* committed words; release, pairs with the collector's acquire */
-    _Atomic uint32_t state;                       /* enum ag_chunk_state */
+/* One cache line: written by the owning thread at each event, read by the collector. */
+struct ag_chunk_control {
+    /* Committed words; release, pairs with the collector's acquire. */
+    AG_CACHE_ALIGNED _Atomic uint32_t used_words;
+    _Atomic uint32_t state; /* enum ag_chunk_state */
     uint32_t slot, slot_generation;
-    uint32_t stream;    /* number of the stream in its process, from 0 */
-    uint32_t thread_id; /* kernel tid */
-    uint64_t sequence;  /* of this chunk in its stream, from 0 */
+    uint32_t stream;            /* number of the stream in its process, from 0 */
+    uint32_t thread_id;         /* kernel tid */
+    uint64_t sequence;          /* of this chunk in its stream, from 0 */
     _Atomic uint32_t next_free; /* index + 1 of the next in the free list */
     _Atomic uint32_t populated;
     uint64_t reserved[2];
 };
 _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one line each");
 
-/* ---- words ----------------------------------------------------------------------------------------------------- *
+/* ---- words ----
  *
  *     word 0   | address or value : 48 | via : 8 | reserved : 4 | kind : 4 |     (bit 63 .. bit 0)
  *     ALLOC    word 1 = stack : 32 | size : 32
  *     BIG      word 1 = stack : 32 | 0 : 32, word 2 = size         (sizes of 4 GiB and more)
- *     FREE     -        REALLOC_FREE  the first half of a realloc: its ALLOC follows in the same stream
+ *     FREE     -
+ *     REALLOC_FREE   the first half of a realloc: its ALLOC follows in the same stream
  *     UNDO     the realloc that freed this address failed: the block lives on as it was
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8
- *     WIDE     word 0 = bytes of payload : 32 | wide kind : 16 | 0 : 12 | kind : 4, then the payload, padded to 8
+ *     WIDE     word 0 = bytes of payload : 32 | wide kind : 16 | 0 : 12 | kind : 4,
+ *              then the payload, padded to 8
  *
  * Example: malloc(24) = 0x7f12_3456_78a0 with stack 77 through via 0:
- *     0x7f12345678a0_00_01  0x0000004d_00000018                                                                      */
+ *     0x7f12345678a0_00_01  0x0000004d_00000018 */
 enum ag_word_kind {
     AG_WORD_ALLOC = 1,
     AG_WORD_ALLOC_BIG = 2,
@@ -180,14 +200,15 @@ enum ag_word_kind {
     AG_WORD_STAMP = 6,
     AG_WORD_WIDE = 7,
 };
-#define AG_WORD_KIND(word) ((uint32_t)((word) & 15))
+#define AG_WORD_KIND(word) ((uint32_t)(15 & (word)))
 #define AG_WORD_VIA(word) ((uint32_t)((word) >> 8 & 255))
 #define AG_WORD_ADDRESS(word) ((uint64_t)(word) >> 16)
 #define AG_WORD_STAMP_RAW(word) ((uint64_t)(word) >> 8)
 #define AG_WORD_WIDE_BYTES(word) ((uint32_t)((word) >> 32))
 #define AG_WORD_WIDE_KIND(word) ((uint32_t)((word) >> 16 & 0xffff))
 
-/* Wide records: rare events with a struct of fixed fields, then bytes. Native endianness: the segment never travels. */
+/* Wide records: rare events with a struct of fixed fields, then bytes. Native endianness: the
+ * segment never travels. */
 enum ag_wide_kind {
     AG_WIDE_IMAGE_LOAD = 1,
     AG_WIDE_IMAGE_UNLOAD = 2,
@@ -198,10 +219,10 @@ enum ag_wide_kind {
     AG_WIDE_VIA = 7,
     AG_WIDE_RUNTIME = 8,
 };
-struct ag_wide_image_load { /* then build_id_bytes bytes of build id, then path_bytes bytes of path (no NUL) */
+struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of path (no NUL) */
     uint32_t image;         /* id from 1, unique in the process */
     uint16_t build_id_bytes, path_bytes;
-    uint64_t bias;    /* address in memory minus address in the file's program headers */
+    uint64_t bias;      /* address in memory minus address in the file's program headers */
     uint64_t low, high; /* of the loaded segments */
 };
 struct ag_wide_image_unload {
@@ -219,13 +240,14 @@ struct ag_wide_thread { /* then name_bytes bytes of name */
 struct ag_wide_heap { /* then name_bytes, allocator_bytes, runtime_bytes */
     uint32_t heap;    /* id from 0 */
     uint32_t domain;  /* 0 cpu, 1 gpu, 2 external */
-    uint16_t name_bytes, allocator_bytes, runtime_bytes, is_backing; /* is_backing: memory that holds another heap's blocks */
+    uint16_t name_bytes, allocator_bytes, runtime_bytes;
+    uint16_t is_backing; /* memory that holds another heap's blocks */
 };
 struct ag_wide_via { /* then name_bytes bytes: the allocation function's name */
     uint32_t via, heap;
     uint32_t name_bytes, reserved;
 };
-struct ag_wide_runtime { /* then name_bytes, version_bytes, note_bytes: a runtime an adapter recognised */
+struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note */
     uint16_t name_bytes, version_bytes, note_bytes, hooked;
 };
 

@@ -1,8 +1,10 @@
-/* profile.h: a trace, understood: what the reports and exporters read. Nothing here is formatted for people.
+/* profile.h: a trace, understood: what the reports and exporters read. Nothing here is formatted
+ * for people.
  *
- * An unfiltered profile of a sealed trace is answered from the index, without a pass over the events; filters that need
- * events (time window, thread, --within) or a trace without an index make one streaming pass: memory is bounded by what was
- * in use in the program, chunks are decoded by several threads. */
+ * An unfiltered profile of a sealed trace is answered from the index, without a pass over the
+ * events; filters that need events (time window, thread, --within) or a trace without an index make
+ * one streaming pass: memory is bounded by what was in use in the program, chunks are decoded by
+ * several threads. */
 #ifndef AG_PROFILE_H
 #define AG_PROFILE_H
 
@@ -18,20 +20,22 @@ struct ag_profile_options {
     uint64_t from_ns, to_ns; /* window of allocations and deaths; to_ns 0: the end */
     int64_t thread;          /* kernel tid, -1: all */
     uint32_t temporary_within;
-    const char *focus, *ignore; /* POSIX extended regular expressions over any frame of a stack; NULL: none */
-    const char *runtime;        /* NULL: all */
-    double tail_percent;        /* blocks allocated in the last PERCENT of the recording do not count; 0: all do */
-    bool force_pass;            /* do not trust the index */
+    /* POSIX extended regular expressions over any frame of a stack; NULL: none */
+    const char *focus, *ignore;
+    const char *runtime; /* NULL: all */
+    double tail_percent; /* blocks allocated in the last PERCENT of the recording do not count; 0:
+                            all do */
+    bool force_pass;     /* do not trust the index */
     struct ag_symbol_options symbol;
 };
 struct ag_profile;
-int ag_profile_open(const char *path, const struct ag_profile_options *options, struct ag_profile **ret_profile,
-                    char ret_message[512]);
+int ag_profile_open(const char *path, const struct ag_profile_options *options,
+                    struct ag_profile **ret_profile, char ret_message[512]);
 struct ag_profile *ag_profile_close(struct ag_profile *profile);
 
 struct ag_metrics { /* of a site, a tree node, a stack or all */
-    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, in_use_blocks, in_use_bytes, peak_blocks,
-        peak_bytes, temporary_blocks;
+    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, in_use_blocks,
+        in_use_bytes, peak_blocks, peak_bytes, temporary_blocks;
 };
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
 
@@ -49,19 +53,22 @@ struct ag_profile_identity {
     struct ag_decode_error damage;
 };
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile);
-uint64_t ag_profile_lost(const struct ag_profile *profile, uint32_t cause); /* enum ag_lost_cause; events */
-const char *ag_profile_lost_name(uint32_t cause);                           /* NULL behind the last cause */
+/* Events lost by this enum ag_lost_cause. */
+uint64_t ag_profile_lost(const struct ag_profile *profile, uint32_t cause);
+const char *ag_profile_lost_name(uint32_t cause); /* NULL behind the last cause */
 struct ag_profile_runtime {
     const char *name, *version, *note;
     bool hooked;
 };
-size_t ag_profile_runtimes(const struct ag_profile *profile, const struct ag_profile_runtime **ret_runtimes);
+size_t ag_profile_runtimes(const struct ag_profile *profile,
+                           const struct ag_profile_runtime **ret_runtimes);
 struct ag_profile_cost {
     uint64_t rss_bytes, cpu_ns, target_cpu_ns;
 };
 const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
 
-/* A frame as a person sees it; frames are interned: equal (function, file, line, image) has one id. */
+/* A frame as a person sees it; frames are interned: equal (function, file, line, image) has one
+ * id. */
 struct ag_frame {
     const char *function, *file, *image; /* file may be NULL; image is a base name */
     const char *runtime;                 /* "c" for native */
@@ -77,33 +84,39 @@ struct ag_stack_row { /* one stack with what it did; several vias of one stack a
     struct ag_metrics metrics;
 };
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);
-/* Frames of a stack, innermost first, inlined ones expanded. Symbolizes on demand; each unique pc once. The array stays
- * valid until the profile is closed. */
-size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack, const uint32_t **ret_frames);
+/* Frames of a stack, innermost first, inlined ones expanded. Symbolizes on demand; each unique pc
+ * once. The array stays valid until the profile is closed. */
+size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,
+                               const uint32_t **ret_frames);
 
 enum ag_site_key { AG_BY_FUNCTION, AG_BY_LINE, AG_BY_STACK, AG_BY_IMAGE, AG_BY_THREAD, AG_BY_HEAP };
 struct ag_site_row {
-    uint32_t frame; /* a representative frame of the key (BY_THREAD, BY_HEAP: index, name in `label`) */
+    uint32_t frame; /* one that stands for the key (BY_THREAD, BY_HEAP: index, name in `label`) */
     const char *label;
-    struct ag_metrics own, total; /* own: innermost frame; total: each stack once however often the key recurs */
+    /* own: innermost frame; total: each stack once however often the key recurs */
+    struct ag_metrics own, total;
 };
-int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by, const struct ag_site_row **ret_rows, size_t *ret_count);
+int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
+                     const struct ag_site_row **ret_rows, size_t *ret_count);
 
-struct ag_tree_node { /* index 0 is the root; children are linked */
-    uint32_t frame; /* UINT32_MAX at the root */
+struct ag_tree_node {                           /* index 0 is the root; children are linked */
+    uint32_t frame;                             /* UINT32_MAX at the root */
     uint32_t parent, first_child, next_sibling; /* UINT32_MAX: none */
     struct ag_metrics total, own;
 };
-int ag_profile_tree(struct ag_profile *profile, bool bottom_up, const struct ag_tree_node **ret_nodes, size_t *ret_count);
+int ag_profile_tree(struct ag_profile *profile, bool bottom_up,
+                    const struct ag_tree_node **ret_nodes, size_t *ret_count);
 
-size_t ag_profile_timeline(const struct ag_profile *profile, const struct ag_timeline_point **ret_points);
+size_t ag_profile_timeline(const struct ag_profile *profile,
+                           const struct ag_timeline_point **ret_points);
 struct ag_thread_row {
     uint32_t stream, thread_id;
     const char *name;
     struct ag_thread_sum sum;
 };
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
-size_t ag_profile_thread_pairs(const struct ag_profile *profile, const struct ag_thread_pair **ret_pairs);
+size_t ag_profile_thread_pairs(const struct ag_profile *profile,
+                               const struct ag_thread_pair **ret_pairs);
 struct ag_heap_row {
     const char *name, *domain, *allocator, *runtime;
     bool is_backing;
