@@ -1,0 +1,42 @@
+# bash completion for allogram.
+#
+# It asks allogram itself for its commands and their options, so it cannot say anything else than `--help` does.
+
+_allogram() {
+    local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]:-} i
+    COMPREPLY=()
+
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "$(allogram --help 2>/dev/null |
+            sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')" -- "$current")
+        return
+    fi
+
+    if [[ $command == run ]]; then # from its first operand on, a command line of its own
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            case ${COMP_WORDS[i]} in
+            --) ((i++)) ;;
+            -o | --output) [[ ${COMP_WORDS[i + 1]:-} == = ]] && ((i++)); ((i++)); continue ;;
+            -* | =) continue ;;
+            esac
+            [[ ${COMP_WORDS[i - 1]} == = ]] && continue
+            _command_offset "$i"
+            return
+        done
+        if [[ $current != -* ]]; then
+            _command_offset "$COMP_CWORD"
+            return
+        fi
+    fi
+
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(allogram "$command" --help 2>/dev/null |
+            grep -o -E -e '--[a-z-]+=?')" -- "$current")
+        [[ ${COMPREPLY[0]:-} == *= ]] && compopt -o nospace
+        return
+    fi
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -f -X '!*.allogram' -- "$current"; compgen -d -- "$current")
+}
+
+complete -F _allogram allogram

@@ -1,0 +1,75 @@
+#!/usr/bin/env bats
+# What `make install` leaves behind works where it was put: program, agent, pkg-config file, man pages, completions.
+# BUILD is the build folder.
+
+setup_file() {
+    export ROOT="$BATS_FILE_TMPDIR/root"
+    DESTDIR="$ROOT" meson install -C "$BUILD" --no-rebuild >/dev/null
+    ALLOGRAM=$(find "$ROOT" -type f -name allogram -path '*/bin/*')
+    export ALLOGRAM
+    MAN=$(dirname "$(find "$ROOT" -name allogram.1)")
+    export MAN
+}
+
+options_of_help() { # of a command: what this version has
+    "$ALLOGRAM" "$1" --help | grep -v 'not in this version' | sed '/not built in this version/,$d' |
+        grep -o -E -e '^  (-., )?--[a-z-]+' | grep -o -E -e '--[a-z-]+' | grep -v -e '--help' | sort -u
+}
+
+options_of_page() {
+    sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' "$MAN/allogram-$1.1" | grep -A 1 '^.TP' | grep -o -E -e '--[a-z-]+' |
+        grep -v -e '--help' | sort -u
+}
+
+@test "the installed program finds its agent and records" {
+    cd "$BATS_TEST_TMPDIR"
+    run "$ALLOGRAM" run -o seen.allogram -- ls /
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"allocations"* ]]
+    run "$ALLOGRAM" check seen.allogram
+    [ "$status" -eq 0 ]
+}
+
+@test "pkg-config names an agent that is there" {
+    PKG_CONFIG_PATH=$(dirname "$(find "$ROOT" -name allogram.pc)")
+    export PKG_CONFIG_PATH
+    agent=$(pkg-config --variable=agent allogram)
+    [ -f "$ROOT$agent" ]
+}
+
+@test "each command that is built has a man page with just its options" {
+    commands=$("$ALLOGRAM" --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
+    [ -n "$commands" ]
+    for command in $commands; do
+        echo "$command"
+        [ -f "$MAN/allogram-$command.1" ]
+        diff <(options_of_help "$command") <(options_of_page "$command")
+    done
+}
+
+@test "man pages are laid out without a complaint" {
+    command -v groff >/dev/null || skip "no groff here"
+    for page in "$MAN"/*.1; do
+        run groff -man -Tutf8 -ww -z "$page"
+        echo "$page: $output"
+        [ "$status" -eq 0 ] && [ -z "$output" ]
+    done
+}
+
+@test "bash completes commands, options and traces" {
+    cd "$BATS_TEST_TMPDIR"
+    touch one.allogram other.txt
+    PATH=$(dirname "$ALLOGRAM"):$PATH
+    compopt() { :; }
+    # shellcheck disable=SC1090 # found by its name
+    . "$(find "$ROOT" -path '*bash-completion*' -name allogram)"
+    complete_after() {
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _allogram || true
+        echo "${COMPREPLY[*]}"
+    }
+    [[ " $(complete_after allogram '') " == *" run "*" check "* ]]
+    [ "$(complete_after allogram ru)" = run ]
+    [ "$(complete_after allogram run --max)" = --max-size= ]
+    [ "$(complete_after allogram check o)" = one.allogram ]
+}
