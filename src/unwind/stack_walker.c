@@ -42,37 +42,15 @@
  * cost of a capture in a recursion is bounded by the depth, not by the recursion. */
 #include "unwind/stack_walker.h"
 
-#include "base/raw_syscall.h"
-#include "unwind/readable_range.h"
-#include "unwind/unwind_space.h"
-
 #include <sys/mman.h>
 
-struct word {
-    const uintptr_t *address;
-    uintptr_t value;
-};
-struct known_frame {
-    struct ag_registers registers;
-    uint32_t node;
-    uint32_t n_words : 31; /* read by this frame and all older ones */
-    uint32_t reads_rbp : 1;
-};
-struct new_frame {
-    struct ag_registers registers;
-    uint32_t site, rule;
-    uint32_t n_words; /* read by this frame and all younger new ones */
-};
-struct ag_walker {
-    struct ag_readable_range stack;
-    uint32_t generation; /* of the space, when the memo was made */
-    uint32_t depth;
-    uint32_t n_frames;            /* <= depth */
-    bool is_cut;                  /* the outermost known frame is not the outermost of the stack */
-    struct known_frame *frames;   /* depth */
-    struct word *words;           /* depth * AG_STEP_WORDS_MAX */
-    struct new_frame *new_frames; /* depth; scratch of one capture, innermost first */
-    struct word *new_words;
+#include "base/raw_syscall.h"
+#include "unwind/readable_range.h"
+#include "unwind/stack_walker_fast.h"
+
+enum { /* captures */
+       BYPASS_LENGTH_MIN = 64,
+       BYPASS_LENGTH_MAX = 4096,
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -86,9 +64,9 @@ static uint32_t clamp_depth(uint32_t depth) {
 
 size_t ag_walker_bytes(uint32_t depth) {
     const size_t n = clamp_depth(depth);
-    return round_up(sizeof(struct ag_walker)) + round_up(n * sizeof(struct known_frame)) +
-           round_up(n * sizeof(struct new_frame)) +
-           2 * round_up(n * AG_STEP_WORDS_MAX * sizeof(struct word));
+    return round_up(sizeof(struct ag_walker)) + round_up(n * sizeof(struct ag_known_frame)) +
+           round_up(n * sizeof(struct ag_new_frame)) +
+           2 * round_up(n * AG_STEP_WORDS_MAX * sizeof(struct ag_stack_word));
 }
 
 struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
@@ -96,21 +74,23 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
     struct ag_walker *walker = memory;
     char *at = (char *)memory + round_up(sizeof *walker);
     walker->depth = (uint32_t)n;
-    walker->frames = (struct known_frame *)at;
-    at += round_up(n * sizeof(struct known_frame));
-    walker->words = (struct word *)at;
-    at += round_up(n * AG_STEP_WORDS_MAX * sizeof(struct word));
-    walker->new_frames = (struct new_frame *)at;
-    at += round_up(n * sizeof(struct new_frame));
-    walker->new_words = (struct word *)at;
+    walker->credit = AG_CACHE_CREDIT_START;
+    walker->bypass_length = BYPASS_LENGTH_MIN;
+    walker->frames = (struct ag_known_frame *)at;
+    at += round_up(n * sizeof(struct ag_known_frame));
+    walker->words = (struct ag_stack_word *)at;
+    at += round_up(n * AG_STEP_WORDS_MAX * sizeof(struct ag_stack_word));
+    walker->new_frames = (struct ag_new_frame *)at;
+    at += round_up(n * sizeof(struct ag_new_frame));
+    walker->new_words = (struct ag_stack_word *)at;
     return walker;
 }
 
 /* ---- reading the stack --------------------------------------------------- */
 struct reader { /* of one walk: keeps what it read when `word` is not NULL */
     struct ag_readable_range *stack;
-    struct word *word; /* where the next one goes */
-    bool has_moved;    /* to another stack, since this was cleared */
+    struct ag_stack_word *word; /* where the next one goes */
+    bool has_moved;             /* to another stack, since this was cleared */
 };
 
 AG_COLD static bool reach(struct reader *reader, uintptr_t address) {
@@ -126,7 +106,7 @@ AG_FAST bool read_and_keep(void *context, uintptr_t address, uintptr_t *ret_valu
     }
     const uintptr_t *word = (const uintptr_t *)address;
     const uintptr_t value = *word;
-    *reader->word++ = (struct word){word, value};
+    *reader->word++ = (struct ag_stack_word){word, value};
     *ret_value = value;
     return true;
 }
@@ -144,9 +124,9 @@ AG_FAST bool read_only(void *context, uintptr_t address, uintptr_t *ret_value) {
 
 /* Compares the first n words with the stack, the youngest first; returns how many there are up to
  * and including the youngest that differs, 0 when all are equal. */
-AG_FAST uint32_t verify(const struct word *words, uint32_t n) {
+AG_FAST uint32_t verify(const struct ag_stack_word *words, uint32_t n) {
     while (n >= 4) {
-        const struct word *block = words + n;
+        const struct ag_stack_word *block = words + n;
         const uintptr_t difference =
             (*block[-1].address ^ block[-1].value) | (*block[-2].address ^ block[-2].value) |
             (*block[-3].address ^ block[-3].value) | (*block[-4].address ^ block[-4].value);
@@ -175,7 +155,7 @@ static uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space, 
     }
     uint32_t n_frames = (uint32_t)(known + 1);
     for (int32_t i = (int32_t)n_new - 1; i >= 0; i--) {
-        const struct new_frame *frame = &walker->new_frames[i];
+        const struct ag_new_frame *frame = &walker->new_frames[i];
         node = ag_node_intern_fast(&space->tree, node, frame->site);
         if (AG_UNLIKELY(node == 0)) {
             break;
@@ -192,7 +172,7 @@ static uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space, 
             walker->words[n_words++] = walker->new_words[--end_word];
         }
         reads_rbp = ag_rule_reads_rbp(frame->rule, reads_rbp);
-        walker->frames[n_frames++] = (struct known_frame){
+        walker->frames[n_frames++] = (struct ag_known_frame){
             .registers = frame->registers,
             .node = node,
             .n_words = n_words,
@@ -203,45 +183,44 @@ static uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space, 
     return node;
 }
 
-/* Long because the loop's exits share its state and read best in one place. */
-uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
-                           const uintptr_t *sp, uintptr_t rbp) {
-    const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
-    if (AG_UNLIKELY(walker->generation != generation)) {
-        walker->generation = generation;
-        walker->n_frames = 0;
+/* Is the rest of the stack from these registers outward frames[known] and older? If not, returns
+ * the youngest remembered frame that may still be right (-1: none) in ret_known. */
+AG_FAST bool match(const struct ag_walker *walker, const struct ag_registers *registers,
+                   uint32_t n_new, int32_t *ret_known) {
+    const struct ag_known_frame *frames = walker->frames;
+    int32_t known = *ret_known;
+    while (known >= 0 && frames[known].registers.sp < registers->sp) {
+        known--;
     }
-    if (AG_UNLIKELY(!ag_readable_range_has(&walker->stack, (uintptr_t)sp)) &&
-        ag_readable_range_enter(&walker->stack, (uintptr_t)sp) == AG_READABLE_MOVED) {
-        walker->n_frames = 0;
+    *ret_known = known;
+    if (known < 0 || frames[known].registers.sp != registers->sp ||
+        frames[known].registers.pc != registers->pc ||
+        (frames[known].reads_rbp && frames[known].registers.rbp != registers->rbp)) {
+        return false;
     }
-    struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
+    const uint32_t n_frames = (uint32_t)known + 1 + n_new;
+    if (AG_UNLIKELY(walker->is_cut ? n_frames != walker->depth : n_frames > walker->depth)) {
+        *ret_known = -1;
+        return false;
+    }
+    const uint32_t differing = verify(walker->words, frames[known].n_words);
+    if (AG_LIKELY(differing == 0)) {
+        return true;
+    }
+    while (known >= 0 && frames[known].n_words >= differing) {
+        known--;
+    }
+    *ret_known = known;
+    return false;
+}
+
+static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
+                     struct ag_registers registers) {
     struct reader reader = {.stack = &walker->stack, .word = walker->new_words};
-    const struct known_frame *frames = walker->frames;
     int32_t known = (int32_t)walker->n_frames - 1, switched = -1;
     uint32_t n_new = 0;
     enum ag_root root = AG_ROOT_COMPLETE;
-    for (;;) {
-        while (known >= 0 && frames[known].registers.sp < registers.sp) {
-            known--;
-        }
-        if (known >= 0 && frames[known].registers.sp == registers.sp &&
-            frames[known].registers.pc == registers.pc &&
-            (!frames[known].reads_rbp || frames[known].registers.rbp == registers.rbp)) {
-            const uint32_t n_frames = (uint32_t)known + 1 + n_new;
-            if (AG_UNLIKELY(walker->is_cut ? n_frames != walker->depth
-                                           : n_frames > walker->depth)) {
-                known = -1;
-            } else {
-                const uint32_t differing = verify(walker->words, frames[known].n_words);
-                if (AG_LIKELY(differing == 0)) {
-                    break;
-                }
-                while (known >= 0 && frames[known].n_words >= differing) {
-                    known--;
-                }
-            }
-        }
+    while (!match(walker, &registers, n_new, &known)) {
         if (AG_UNLIKELY(n_new == walker->depth)) {
             root = AG_ROOT_CUT;
             known = -1;
@@ -257,12 +236,12 @@ uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *spa
             known = -1;
             break;
         }
-        struct new_frame *frame = &walker->new_frames[n_new++];
+        struct ag_new_frame *frame = &walker->new_frames[n_new++];
         frame->registers = registers;
         frame->site = AG_PC_SITE(value);
         frame->rule = AG_PC_RULE(value);
         const enum ag_step_result result =
-            ag_frame_step_fast(&registers, AG_PC_RULE(value), read_and_keep, &reader);
+            ag_frame_step_fast(&registers, frame->rule, read_and_keep, &reader);
         frame->n_words = (uint32_t)(reader.word - walker->new_words);
         if (AG_UNLIKELY(reader.has_moved)) {
             reader.has_moved = false;
@@ -279,6 +258,88 @@ uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *spa
         walker->is_cut = root == AG_ROOT_CUT;
     }
     return append(walker, space, known, n_new, switched, root);
+}
+
+/* ---- the cache of whole stacks ------------------------------------------- */
+
+/* Takes the stack that the memo has just learnt into the entry. */
+static void fill(const struct ag_walker *walker, struct ag_cached_stack *entry, const uintptr_t *sp,
+                 uintptr_t rbp, uint32_t node) {
+    const struct ag_known_frame *frame = &walker->frames[walker->n_frames - 1];
+    const uint32_t n = frame->n_words;
+    entry->sp = 0;
+    if (n == 0 || n > AG_CACHED_WORDS || frame->registers.sp != (uintptr_t)(sp + 1)) {
+        return;
+    }
+    uint32_t highest = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ag_stack_word *word = &walker->words[n - 1 - i];
+        const uintptr_t offset = (uintptr_t)(word->address - sp);
+        if (offset > UINT16_MAX) {
+            return;
+        }
+        entry->offsets[i] = (uint16_t)offset;
+        entry->values[i] = word->value;
+        highest = offset > highest ? (uint32_t)offset : highest;
+    }
+    uint32_t n_padded = n;
+    for (; n_padded % 4 != 0; n_padded++) {
+        entry->offsets[n_padded] = entry->offsets[0];
+        entry->values[n_padded] = entry->values[0];
+    }
+    entry->n_words = (uint16_t)n_padded;
+    entry->span_bytes = (highest + 1) * (uint32_t)sizeof(uintptr_t);
+    entry->pc = *sp;
+    entry->rbp = rbp;
+    entry->reads_rbp = frame->reads_rbp;
+    entry->node = node;
+    entry->generation = walker->generation;
+    entry->sp = (uintptr_t)sp;
+}
+
+/* Keeps the books of the cache: a miss costs, and without credit there is a bypass. */
+static void charge_miss(struct ag_walker *walker) {
+    walker->credit -= AG_CACHE_MISS_COST;
+    if (walker->credit > 0) {
+        return;
+    }
+    walker->bypass = walker->bypass_length;
+    if (walker->bypass_length < BYPASS_LENGTH_MAX) {
+        walker->bypass_length *= 2;
+    }
+}
+
+uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
+                                const uintptr_t *sp, uintptr_t rbp, struct ag_cached_stack *entry,
+                                uint32_t key) {
+    const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
+    if (AG_UNLIKELY(walker->generation != generation)) {
+        walker->generation = generation;
+        walker->n_frames = 0;
+    }
+    if (AG_UNLIKELY(!ag_readable_range_has(&walker->stack, (uintptr_t)sp)) &&
+        ag_readable_range_enter(&walker->stack, (uintptr_t)sp) == AG_READABLE_MOVED) {
+        walker->n_frames = 0;
+    }
+    const struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
+    const uint32_t node = walk(walker, space, registers);
+    if (entry == NULL) {
+        if (--walker->bypass == 0) {
+            walker->credit = AG_CACHE_CREDIT_START;
+        }
+        return node;
+    }
+    if (entry->missed_key == key && node != 0 && walker->n_frames > 0) {
+        fill(walker, entry, sp, rbp, node);
+    }
+    entry->missed_key = key;
+    charge_miss(walker);
+    return node;
+}
+
+uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
+                           const uintptr_t *sp, uintptr_t rbp) {
+    return ag_walker_capture_fast(walker, space, sp, rbp);
 }
 
 /* ---- the plain walk ------------------------------------------------------ */

@@ -37,22 +37,26 @@ struct ag_unwind_space {
 
 uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc);
 
-/* AG_PC_VALUE of a frame's pc. Site 0: no frame stands there (rule NOTHING) or its site could not
- * be stored (rule 0). Budget: one multiplication, one cache line; 1 ns hot. */
-AG_FAST uint64_t ag_pc_find_fast(struct ag_unwind_space *space, uintptr_t pc) {
+/* AG_PC_VALUE of a pc that the first level knows, else 0. Budget: one multiplication, one cache
+ * line; 1 ns hot. */
+AG_FAST uint64_t ag_pc_peek_fast(const struct ag_unwind_space *space, uintptr_t pc) {
     const uint64_t hash = ag_stack_tree_hash(pc);
     const struct ag_pc_entry *bucket =
         &space->pcs[ag_stack_tree_bucket(hash, AG_PC_FIRST_BITS, AG_PC_BUCKET)];
     for (int i = 0; i < AG_PC_BUCKET; i++) {
-        if (atomic_load_explicit(&bucket[i].pc, memory_order_relaxed) == pc) {
+        if (AG_LIKELY(atomic_load_explicit(&bucket[i].pc, memory_order_relaxed) == pc)) {
             /* acquire: pairs with the release in ag_pc_find_slow; the site is settled */
-            const uint64_t value = atomic_load_explicit(&bucket[i].value, memory_order_acquire);
-            if (AG_LIKELY(value != 0)) {
-                return value;
-            }
+            return atomic_load_explicit(&bucket[i].value, memory_order_acquire);
         }
     }
-    return ag_pc_find_slow(space, pc);
+    return 0;
+}
+
+/* AG_PC_VALUE of a frame's pc. Site 0: no frame stands there (rule NOTHING) or its site could not
+ * be stored (rule 0). */
+AG_FAST uint64_t ag_pc_find_fast(struct ag_unwind_space *space, uintptr_t pc) {
+    const uint64_t value = ag_pc_peek_fast(space, pc);
+    return AG_LIKELY(value != 0) ? value : ag_pc_find_slow(space, pc);
 }
 
 #endif

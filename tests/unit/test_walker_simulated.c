@@ -62,7 +62,7 @@ static void know(uintptr_t pc, uint32_t rule) {
     struct ag_pc_entry *bucket =
         &unwinder.space
              ->pcs[ag_stack_tree_bucket(ag_stack_tree_hash(pc), AG_PC_FIRST_BITS, AG_PC_BUCKET)];
-    while (bucket->pc != 0) {
+    while (bucket->pc != 0 && bucket->pc != pc) {
         bucket++;
     }
     bucket->pc = pc;

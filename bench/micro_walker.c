@@ -1,0 +1,227 @@
+/* micro_walker.c: what one capture costs, at depth 4 to 64, when only the leaf changes and when the
+ * middle does.
+ *
+ *     micro_walker [captures per round, default 100000]
+ *
+ * Prints ns per capture: the time of a loop that calls a function which captures, minus that of the
+ * same loop with a function that returns at once, in CPU time; the lower quartile of 32 rounds.
+ * Every capture's result is counted: a walk that did not happen costs nothing, too. Depth includes
+ * main and what called it.
+ *
+ *     leaf     eight call sites take turns
+ *     middle   four frames below the leaf take one of 16 paths by turns, under the eight call
+ * sites: 128 stacks many     sixteen frames take 2^16 paths: what many distinct stacks cost */
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/populate.h"
+#include "unwind/arch/x86_64/capture_entry.h"
+#include "unwind/stack_walker_fast.h"
+
+enum { ROUNDS = 32, DEPTH_KEPT = 256 };
+
+static struct ag_unwind_space *space;
+static struct ag_walker *walker;
+static uint64_t n_captured;
+
+uint32_t capture_here(void);
+uint32_t capture_nothing(void);
+uint32_t captured(const uintptr_t *sp, uintptr_t rbp);
+uint32_t not_captured(const uintptr_t *sp, uintptr_t rbp);
+AG_CAPTURE_ENTRY_0(capture_here, captured);
+AG_CAPTURE_ENTRY_0(capture_nothing, not_captured);
+
+__attribute__((used, visibility("hidden"))) uint32_t captured(const uintptr_t *sp, uintptr_t rbp) {
+    const uint32_t node = ag_walker_capture_fast(walker, space, sp, rbp);
+    n_captured += node != 0;
+    return node;
+}
+__attribute__((used, visibility("hidden"))) uint32_t not_captured(const uintptr_t *sp,
+                                                                  uintptr_t rbp) {
+    (void)sp, (void)rbp;
+    return 0;
+}
+
+/* ---- images -------------------------------------------------------------- */
+struct search {
+    uintptr_t pc;
+    struct ag_unwind_image image;
+};
+static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct search *search = context;
+    struct ag_unwind_image image = {.low = UINTPTR_MAX, .id = 1};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
+        if (header->p_type == PT_LOAD) {
+            image.low = start < image.low ? start : image.low;
+            image.high =
+                start + header->p_memsz > image.high ? start + header->p_memsz : image.high;
+        } else if (header->p_type == PT_GNU_EH_FRAME) {
+            image.eh_frame_hdr = start;
+        }
+    }
+    search->image = image;
+    return search->pc >= image.low && search->pc < image.high;
+}
+static bool find_image(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
+    (void)context;
+    struct search search = {.pc = pc};
+    const bool found = dl_iterate_phdr(look_at_image, &search) != 0;
+    if (found) {
+        *ret_image = search.image;
+    }
+    return found;
+}
+
+/* ---- the stacks ---------------------------------------------------------- */
+static uint32_t (*volatile target)(void);
+
+#define LEAF(n)                              \
+    AG_NOINLINE static void leaf_##n(void) { \
+        target();                            \
+        __asm__ volatile("" ::: "memory");   \
+    }
+LEAF(0)
+LEAF(1) LEAF(2) LEAF(3) LEAF(4) LEAF(5) LEAF(6) LEAF(7)
+
+    AG_NOINLINE static void call_leaf(uint64_t i) {
+    switch (i & 7) {
+    case 0:
+        leaf_0();
+        break;
+    case 1:
+        leaf_1();
+        break;
+    case 2:
+        leaf_2();
+        break;
+    case 3:
+        leaf_3();
+        break;
+    case 4:
+        leaf_4();
+        break;
+    case 5:
+        leaf_5();
+        break;
+    case 6:
+        leaf_6();
+        break;
+    default:
+        leaf_7();
+        break;
+    }
+    __asm__ volatile("" ::: "memory");
+}
+
+AG_NOINLINE static void path(int n_frames, uint64_t bits, uint64_t i) {
+    volatile char local[40];
+    local[0] = (char)n_frames;
+    if (n_frames == 0) {
+        call_leaf(i);
+    } else if (bits & 1) {
+        path(n_frames - 1, bits >> 1, i);
+    } else {
+        path(n_frames - 1, bits >> 1, i);
+        local[1] = 2;
+    }
+    __asm__ volatile("" ::"r"(local) : "memory"); // no tail call
+}
+
+struct stacks {
+    const char *name;
+    int n_changing; /* frames that take one of two paths each */
+};
+static double run_loop(const struct stacks *stacks, uint64_t n) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    for (uint64_t i = 0; i < n; i++) {
+        if (stacks->n_changing == 0) {
+            call_leaf(i);
+        } else {
+            const uint64_t turn =
+                stacks->n_changing <= 4 ? i : i * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+            path(stacks->n_changing, turn, i);
+        }
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    return ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) /
+           (double)n;
+}
+
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void measure(const struct stacks *stacks, uint64_t n) {
+    double rounds[ROUNDS];
+    for (int round = -1; round < ROUNDS; round++) {
+        target = capture_nothing;
+        const double without = run_loop(stacks, n);
+        target = capture_here;
+        const uint64_t before = n_captured;
+        const double with = run_loop(stacks, n);
+        if (n_captured - before != n) {
+            fprintf(stderr, "micro_walker: captured %lu of %lu\n", n_captured - before, n);
+            exit(1);
+        }
+        if (round >= 0) {
+            rounds[round] = with - without;
+        }
+    }
+    qsort(rounds, ROUNDS, sizeof rounds[0], compare);
+    printf("%8.1f", rounds[ROUNDS / 4]);
+    fflush(stdout);
+}
+
+AG_NOINLINE static void descend(int n_frames, const struct stacks *stacks, uint64_t n) {
+    volatile char local[72];
+    local[0] = (char)n_frames;
+    if (n_frames <= 0) {
+        measure(stacks, n);
+    } else {
+        descend(n_frames - 1, stacks, n);
+    }
+    __asm__ volatile("" ::"r"(local) : "memory"); // no tail call
+}
+
+int main(int argc, char **argv) {
+    const uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
+    const int protection = PROT_READ | PROT_WRITE;
+    void *tree =
+        mmap(NULL, AG_TREE_BYTES, protection, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *private =
+        mmap(NULL, ag_unwind_space_bytes(), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, ag_walker_bytes(DEPTH_KEPT), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    space = ag_unwind_space_init(private, tree, DEPTH_KEPT, ag_populate, find_image, NULL);
+    walker = ag_walker_init(memory, DEPTH_KEPT);
+    if (space == NULL) {
+        return 1;
+    }
+    static const struct stacks all[] = {{"leaf", 0}, {"middle", 4}, {"many", 16}};
+    static const int depths[] = {4, 8, 16, 32, 64, 128};
+    printf("depth   ");
+    for (size_t d = 0; d < AG_ARRAY_SIZE(depths); d++) {
+        printf("%8d", depths[d]);
+    }
+    for (size_t s = 0; s < AG_ARRAY_SIZE(all); s++) {
+        printf("\n%-8s", all[s].name);
+        for (size_t d = 0; d < AG_ARRAY_SIZE(depths); d++) {
+            /* the frames that are there anyway: _start, two of libc, main, measure, run_loop,
+             * call_leaf, leaf */
+            descend(depths[d] - 8 - (all[s].n_changing > 0 ? all[s].n_changing + 1 : 0), &all[s],
+                    n);
+        }
+    }
+    printf("\n");
+    return 0;
+}
