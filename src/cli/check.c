@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "collect/collector.h"
 #include "format/verify.h"
 
 static uint64_t lost_total(const struct ag_verdict *verdict) {
@@ -91,8 +92,15 @@ int ag_command_check(int argc, char **argv) {
                        options.n_operands);
     }
     const char *path = options.operands[0];
+    char message[512] = "";
     struct ag_verdict verdict;
-    const int r = ag_trace_verify(path, &verdict);
+
+    /* What a killed session left in its live file is brought into the trace first. */
+    int r = ag_collector_seal(path, message);
+    if (r < 0) {
+        ag_say("check: %s; going on with what is there", message);
+    }
+    r = ag_trace_verify(path, &verdict);
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "%s: %s", path, strerror(-r));
     }
