@@ -38,7 +38,6 @@ enum {
     MAX_STREAMS = 4096 * STREAM_PAGE,
     RECORDS_MAX_BYTES = 4 << 20,
     SAMPLES_MAX_BYTES = 16 << 10,
-    END_RESERVE_BYTES = 4096, /* of max_bytes: what LOST, END and the like take */
 };
 
 struct ag_stream {
@@ -156,10 +155,24 @@ void ag_recording_cut(struct ag_recording *recording, int error) {
     for_each_stream(recording, discard_stream, 0);
 }
 
+/* May `bytes` more go into the trace? If not, it is cut here. */
+static bool has_room(struct ag_recording *recording, size_t bytes) {
+    if (recording->is_cut) {
+        return false;
+    }
+    const uint64_t now_bytes = ag_trace_writer_bytes(recording->writer);
+    const int r =
+        ag_trace_room_check(&recording->room, now_bytes, bytes, recording->stacks.n_stacks);
+    if (r != 0) {
+        ag_recording_cut(recording, r == AG_ROOM_AS_ASKED ? 0 : r);
+    }
+    return r == 0;
+}
+
 /* ---- definitions ---- */
 
 void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob) {
-    if (blob->length == 0 || recording->is_cut) {
+    if (blob->length == 0 || !has_room(recording, blob->length)) {
         blob->length = 0;
         return;
     }
@@ -344,22 +357,13 @@ static struct ag_chunk_words open_words(const struct ag_recording *recording,
 
 /* ---- writing ---- */
 
-bool ag_recording_is_too_big(const struct ag_recording *recording, size_t body_bytes) {
-    return recording->max_bytes > 0 &&
-           ag_trace_writer_bytes(recording->writer) + body_bytes + END_RESERVE_BYTES >
-               recording->max_bytes;
-}
-
 static void write_stream(struct ag_recording *recording, uint32_t number,
                          struct ag_stream *stream) {
     const struct ag_blob *body = ag_event_encoder_body(stream->encoder);
     if (recording->stacks.error < 0) {
         ag_recording_cut(recording, recording->stacks.error);
-    } else if (ag_recording_is_too_big(recording,
-                                       body->length + recording->records.length +
-                                           recording->stacks.n_nodes * sizeof(struct ag_node))) {
-        ag_recording_cut(recording, /* error= */ 0);
-    } else {
+    } else if (has_room(recording, body->length + recording->records.length +
+                                       recording->stacks.n_nodes * sizeof(struct ag_node))) {
         ag_recording_write_definitions(recording);
     }
     if (recording->is_cut) {
@@ -564,8 +568,7 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     recording->number = recording->generation * session->n_slots + slot_index;
     recording->pid = copy->pid;
     recording->tree = copy->tree < session->n_trees ? copy->tree : 0;
-    recording->trace_fd = -1;
-    recording->max_bytes = session->max_trace_bytes;
+    recording->trace_fd = recording->room.fd = -1;
     recording->start_ns = ag_session_clock_ns(
         atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed),
         copy->start_raw - session->clock_origin);

@@ -9,6 +9,7 @@
 #include "ledger/merge.h"
 #include "session.h"
 #include "stack_harvest.h"
+#include "trace_room.h"
 
 struct ag_stream; /* see recording.c */
 
@@ -34,7 +35,7 @@ struct ag_recording {
     struct ag_trace_writer *writer; /* NULL: the trace could not be made, or is sealed already */
     int trace_fd;                   /* ours beside the writer's; -1: there is no file */
     char path[4096];
-    uint64_t max_bytes;
+    struct ag_trace_room room;
     bool was_finished; /* by a collector that died before it could say so */
     bool is_cut;       /* nothing more is written but the end */
     int error;         /* what cut it: negative errno, 0 when it was the size asked for */
@@ -106,7 +107,6 @@ void ag_recording_cut(struct ag_recording *recording, int error);
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record);
 void ag_recording_write_definitions(struct ag_recording *recording);
 void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob);
-bool ag_recording_is_too_big(const struct ag_recording *recording, size_t body_bytes);
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy);
 int ag_recording_resume_writer(struct ag_recording *recording);
 

@@ -249,6 +249,12 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         }
         r = make_in(session, output_folder);
     }
+    if (r == -EFBIG) {
+        (void)snprintf(ret_message, 512,
+                       "create a live file: the limit on file sizes is too small; "
+                       "raise it: ulimit -f unlimited");
+        goto failed;
+    }
     if (r < 0) {
         (void)fail(ret_message, r, "create a live file in", folder ? folder : output_folder);
         goto failed;

@@ -173,6 +173,7 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
     int r = open_begun(recording);
     if (r >= 0 && fstat(r, &status) == 0 && status.st_size > 0) {
         recording->trace_fd = r;
+        ag_trace_room_start(&recording->room, r, recording->session->max_trace_bytes);
         recording->was_finished = is_sealed(recording);
         recording->is_cut = recording->was_finished; /* nothing more goes in */
         return recording->was_finished ? 0 : ag_recording_resume_writer(recording);
@@ -182,6 +183,7 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
         return r;
     }
     recording->trace_fd = r;
+    ag_trace_room_start(&recording->room, r, recording->session->max_trace_bytes);
     leave_note(recording);
     return start_trace(recording, copy);
 }

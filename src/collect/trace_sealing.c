@@ -2,7 +2,9 @@
  *
  * A recording that was cut by a full disk still tries: cutting back to the last whole chunk freed a
  * little room, and the end takes little. Without it a reader says "cut" by itself. */
+#include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "recording.h"
 #include "trace_index.h"
@@ -76,6 +78,18 @@ static void revive_writer(struct ag_recording *recording) {
     }
 }
 
+/* An index that would make the trace larger than was asked for is taken off again: a reader does
+ * without. */
+static int write_index(struct ag_recording *recording, const struct ag_blob *sums) {
+    const uint64_t before_bytes = ag_trace_writer_bytes(recording->writer);
+    const int r = ag_trace_writer_finish(recording->writer, sums);
+    const uint64_t max_bytes = recording->room.max_bytes;
+    if (r == 0 && max_bytes > 0 && ag_trace_writer_bytes(recording->writer) > max_bytes) {
+        return ftruncate(recording->trace_fd, (off_t)before_bytes) < 0 ? -errno : 0;
+    }
+    return r;
+}
+
 static int write_end(struct ag_recording *recording, const struct ag_recording_end *end,
                      const struct ag_blob *sums) {
     struct ag_recording_end actual = *end;
@@ -90,10 +104,7 @@ static int write_end(struct ag_recording *recording, const struct ag_recording_e
                 ? blob.error
                 : ag_trace_writer_chunk(recording->writer, &info, blob.data, blob.length);
     ag_blob_done(&blob);
-    if (r == 0 && !ag_recording_is_too_big(recording, sums->length)) {
-        r = ag_trace_writer_finish(recording->writer, sums);
-    }
-    return r;
+    return r < 0 ? r : write_index(recording, sums);
 }
 
 void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end) {
@@ -120,6 +131,7 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
         actual.time_ns = recording->start_ns + recording->summary.duration_ns;
         r = write_end(recording, &actual, &sums);
     }
+    ag_trace_room_done(&recording->room, ag_recording_bytes(recording));
     if (r < 0 && recording->error == 0) {
         recording->error = r; /* a reader does without the index; the failure is worth saying */
     }
