@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# The table of commands, and what every command has in common.
+
+one_line() {
+    [ "$(printf '%s\n' "$output" | wc -l)" -eq 1 ]
+}
+
+@test "allogram alone says what it can do" {
+    run "$ALLOGRAM"
+    [ "$status" -eq 0 ]
+    for command in run report dump check doctor; do
+        [[ $output == *"  $command "* ]]
+    done
+}
+
+@test "every command of the contract is known" {
+    for command in run attach observe control report view diff export dump check doctor; do
+        run "$ALLOGRAM" "$command" --help
+        [[ $output != *"no such command"* ]]
+    done
+}
+
+@test "commands that are not built say so in one line and fail" {
+    for command in observe control view diff export; do
+        run "$ALLOGRAM" "$command" something
+        [ "$status" -eq 1 ]
+        one_line
+        [[ $output == "allogram: $command: "*"cannot do this yet"* ]]
+    done
+    run "$ALLOGRAM" attach 1
+    [ "$status" -eq 125 ]
+}
+
+@test "an unknown command or option is a usage error" {
+    run "$ALLOGRAM" frobnicate
+    [ "$status" -eq 2 ]
+    one_line
+    run "$ALLOGRAM" --frobnicate
+    [ "$status" -eq 2 ]
+    one_line
+}
+
+@test "a name that holds an escape reaches no terminal" {
+    run "$ALLOGRAM" $'\e[2Jevil'
+    [ "$status" -eq 2 ]
+    [[ $output != *$'\e'* ]]
+}
+
+@test "help goes to standard output, for each command both ways" {
+    for command in run check dump doctor; do
+        run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
+        [ -z "$output" ]
+        run diff <("$ALLOGRAM" "$command" --help) <("$ALLOGRAM" help "$command")
+        [ "$status" -eq 0 ]
+    done
+}
+
+@test "the version is that of the project" {
+    run "$ALLOGRAM" --version
+    [ "$status" -eq 0 ]
+    version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$SOURCE/meson.build")
+    [ "$output" = "allogram $version" ]
+}
+
+@test "a full disk under standard output is a failure" {
+    [ -e /dev/full ] || skip "no /dev/full"
+    run bash -c "'$ALLOGRAM' --version 2>&1 >/dev/full"
+    [ "$status" -eq 1 ]
+    [[ $output == *"No space left"* ]]
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bats
+# What can be profiled on this machine.
+
+@test "doctor finds the agent of its build, and says where" {
+    run "$ALLOGRAM" doctor
+    [[ $output =~ ok\ +agent\ +/.*liballogram-agent.so ]]
+}
+
+@test "each check has a name, a verdict, a reason, and what to do where it is not ok" {
+    run bash -c "'$ALLOGRAM' doctor --json"
+    python3 - "$output" <<'PYTHON'
+import json, sys
+checks = json.loads(sys.argv[1])["checks"]
+assert len(checks) >= 5
+for check in checks:
+    assert set(check) == {"name", "ok", "why", "fix"}, check
+    assert check["why"]
+    assert check["ok"] is True and check["fix"] is None or check["ok"] is False and check["fix"], check
+PYTHON
+}
+
+@test "an agent that cannot be found fails, and says what to do" {
+    ALLOGRAM_AGENT=/nowhere/agent.so run "$ALLOGRAM" doctor
+    [ "$status" -eq 1 ]
+    [[ $output == *"needed"*"/nowhere/agent.so"* ]]
+    [[ $output == *"set ALLOGRAM_AGENT"* ]]
+}
+
+@test "doctor takes no arguments" {
+    run "$ALLOGRAM" doctor now
+    [ "$status" -eq 2 ]
+}
