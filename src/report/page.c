@@ -31,16 +31,20 @@ static uint32_t next_clean(const char **text) {
     return c != 0 && c != '\n' && ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c;
 }
 
+/* A style ends before a line does: what follows on the terminal is not ours to colour. */
 void ag_page_text(struct ag_page *page, enum ag_style style, const char *text) {
-    bool is_styled = page->has_colour && style != AG_STYLE_PLAIN;
-    if (is_styled) {
-        fputs(escape_of(style), page->out);
-    }
+    bool has_style = page->has_colour && style != AG_STYLE_PLAIN;
+    bool is_open = false;
     for (uint32_t c; (c = next_clean(&text)) != 0;) {
         char bytes[AG_UTF8_BYTES];
+        bool wants_open = has_style && c != '\n';
+        if (wants_open != is_open) {
+            fputs(wants_open ? escape_of(style) : "\x1b[0m", page->out);
+            is_open = wants_open;
+        }
         fwrite(bytes, 1, ag_utf8_put(bytes, c), page->out);
     }
-    if (is_styled) {
+    if (is_open) {
         fputs("\x1b[0m", page->out);
     }
 }
