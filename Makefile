@@ -18,9 +18,11 @@ all: | packages-build
 	@tools/configure.sh $(BUILD) -Dprefix=$(PREFIX)
 	@ninja -C $(BUILD)
 
-packages-%:
+PACKAGES = packages-build packages-build-test packages-build-test-fuzz packages-build-test-fuzz-roots \
+           packages-build-demo packages-build-bench packages-build-fuzz
+.PHONY: $(PACKAGES)
+$(PACKAGES): packages-%:
 	@tools/install_packages.sh $(subst -, ,$*)
-.PHONY: packages-build packages-build-test-fuzz-roots packages-build-demo packages-build-bench packages-build-fuzz
 
 test: | packages-build-test-fuzz-roots
 	@tools/run_tests.sh $(BUILD) scaled
@@ -47,7 +49,7 @@ fuzz: | packages-build-fuzz
 fmt:
 	@tools/check_format.sh --fix
 
-lint: | packages-build
+lint: | packages-build-test
 	@tools/configure.sh $(BUILD)
 	@ninja -C $(BUILD) --quiet
 	@meson test -C $(BUILD) --no-rebuild --suite lint --print-errorlogs
