@@ -18,7 +18,7 @@ step() {
 
 tests/roots/make_roots.sh "$build/roots" >"$build/roots.log" 2>&1 &
 roots=$!
-tools/configure.sh "$build" && ninja -C "$build" --quiet || {
+tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
     echo "make test: the build failed"
     kill $roots 2>/dev/null
     exit 1
