@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+"""What goes wrong outside of allogram: folders, disks, limits, commands, traces. One line, the promised status, no harm."""
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+
+class Case:
+    def __init__(self, tools):
+        self.tools, self.failures = tools, tap.Failures()
+
+    def expect(self, *arguments):
+        self.failures.expect(*arguments)
+
+    def require(self, *arguments):
+        self.failures.require(*arguments)
+
+    def run(self, *arguments, **how):
+        return recorded.run([self.tools.allogram, *arguments], **how)
+
+    def one_line(self, outcome, *words):
+        """An error message: one line, `allogram: ...`, no trailing dot, with these words."""
+        text = outcome.stderr.decode(errors="replace")
+        self.require("not one line: %r" % text, text.count("\n") == 1 and text.endswith("\n"))
+        self.require("does not begin with its name: %r" % text, text.startswith("allogram"))
+        self.require("ends in a dot: %r" % text, not text.endswith(".\n"))
+        for word in words:
+            self.require("does not say %r: %r" % (word, text), word in text)
+
+
+def make_trace(case, folder, program="million_blocks"):
+    _, traces = recorded.record(case.tools, [case.tools.program(program)], folder)
+    if not traces:
+        raise RuntimeError("no trace to spoil")
+    return traces[0]
+
+
+# ---- run: the command ------------------------------------------------------------------------------------------------
+def command_not_found(case, folder):
+    outcome = case.run("run", "--", "/no/such/command", cwd=folder)
+    case.expect("status", outcome.status, 127)
+    case.one_line(outcome, "/no/such/command")
+    case.expect("files left behind", os.listdir(folder), [])
+
+
+def command_not_executable(case, folder):
+    path = os.path.join(folder, "plain.txt")
+    with open(path, "w") as file:
+        file.write("no program\n")
+    os.chmod(path, 0o644)
+    outcome = case.run("run", "--", path, cwd=folder)
+    case.expect("status", outcome.status, 126)
+    case.one_line(outcome, path)
+
+
+def script_without_interpreter(case, folder):
+    path = os.path.join(folder, "script")
+    with open(path, "w") as file:
+        file.write("#!/no/such/interpreter\n")
+    os.chmod(path, 0o755)
+    outcome = case.run("run", "--", path, cwd=folder)
+    case.require("status %d" % outcome.status, outcome.status in (126, 127))
+    case.one_line(outcome, path)
+
+
+def static_program(case, folder):
+    source, program = os.path.join(folder, "static.c"), os.path.join(folder, "static")
+    with open(source, "w") as file:
+        file.write("#include <stdlib.h>\n#include <unistd.h>\n"
+                   "int main(void) { return write(1, \"here\\n\", 5) == 5 && malloc(3) ? 5 : 1; }\n")
+    if subprocess.run(["gcc", "-static", "-o", program, source], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        raise RuntimeError("cannot link statically here")
+    outcome = case.run("run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program)
+    case.one_line(outcome, "observe")  # the advice
+    case.require("status %d" % outcome.status, outcome.status in (5, 125))
+    case.require("ran and was silent", outcome.status == 125 or outcome.stdout == b"here\n")
+
+
+def setuid_program(case, folder):
+    if os.geteuid() != 0:
+        return
+    program = os.path.join(folder, "setuid")
+    shutil.copy(case.tools.program("temporary"), program)
+    os.chown(program, 65534, 65534)
+    os.chmod(program, 0o4755)
+    outcome = case.run("run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program)
+    case.one_line(outcome, "setuid")
+
+
+def no_command(case, folder):
+    outcome = case.run("run", cwd=folder)
+    case.expect("status", outcome.status, 125)
+    case.require("silent", outcome.stderr != b"")
+
+
+def exit_status_of_program(case, folder):
+    for status in (0, 1, 77, 125, 126, 127, 255):
+        outcome = case.run("run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c", "exit %d" % status)
+        case.expect("status", outcome.status, status)
+        case.expect("standard error", outcome.stderr, b"")
+
+
+def closing_summary(case, folder):
+    outcome = case.run("run", "-o", os.path.join(folder, "t.%p.allogram"), "--", case.tools.program("temporary"))
+    text = outcome.stderr.decode()
+    case.expect("standard output", outcome.stdout, b"temporary\n")
+    case.require("no number of allocations: %r" % text, "6,010" in text or "6010" in text or "6.0" in text)
+    case.require("does not name the trace: %r" % text, recorded.traces_in(folder)[0] in text)
+    case.require("does not name the next command: %r" % text, "allogram report" in text)
+
+
+# ---- run: where the trace goes ---------------------------------------------------------------------------------------
+def folder_does_not_exist(case, folder):
+    outcome = case.run("run", "-o", os.path.join(folder, "none/t.allogram"), "--", case.tools.program("temporary"))
+    case.expect("status", outcome.status, 125)
+    case.expect("the program ran", outcome.stdout, b"")
+    case.one_line(outcome, "none")
+
+
+def folder_is_not_writable(case, folder):
+    if not os.path.isdir("/proc/self"):
+        return
+    outcome = case.run("run", "-o", "/proc/self/t.allogram", "--", case.tools.program("temporary"))
+    case.expect("status", outcome.status, 125)
+    case.one_line(outcome)
+
+
+def never_overwrites(case, folder):
+    path = os.path.join(folder, "t.allogram")
+    for name in ("t.allogram", "t-2.allogram", "t-3.allogram"):
+        outcome = case.run("run", "-q", "-o", path, "--", case.tools.program("temporary"))
+        case.expect("status", outcome.status, 0)
+        case.require("no " + name, os.path.exists(os.path.join(folder, name)))
+    case.expect("mode", oct(os.stat(path).st_mode & 0o777), "0o600")
+    case.require("the first was overwritten", recorded.report(case.tools, path)["allocated_blocks"] == 6010)
+
+
+def link_in_the_way(case, folder):
+    victim, path = os.path.join(folder, "victim"), os.path.join(folder, "t.allogram")
+    with open(victim, "w") as file:
+        file.write("precious\n")
+    os.symlink(victim, path)
+    case.run("run", "-q", "-o", path, "--", case.tools.program("temporary"))
+    with open(victim) as file:
+        case.expect("what the link points to", file.read(), "precious\n")
+
+
+def folder_vanishes(case, folder):
+    inner = os.path.join(folder, "inner")
+    os.mkdir(inner)
+    program = ["sh", "-c", "rm -rf '%s'; exec %s" % (inner, case.tools.program("million_blocks"))]
+    outcome = case.run("run", "-o", os.path.join(inner, "t.%p.allogram"), "--", *program)
+    case.expect("status", outcome.status, 0)
+    case.expect("standard output", outcome.stdout, b"a million\n")
+    case.require("says nothing", outcome.stderr != b"")
+
+
+class SmallDisk:
+    """A tmpfs of so many bytes; needs root."""
+
+    def __init__(self, folder, bytes_):
+        self.path = os.path.join(folder, "disk")
+        os.mkdir(self.path)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%d" % bytes_, "none", self.path], check=True)
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *unused):
+        subprocess.run(["umount", "-l", self.path], check=False)
+
+
+def disk_full(case, folder):
+    if os.geteuid() != 0:
+        return
+    with SmallDisk(folder, 256 << 10) as disk:
+        outcome = case.run("run", "-o", os.path.join(disk, "t.%p.allogram"), "--", case.tools.program("million_blocks"))
+        case.expect("status", outcome.status, 0)
+        case.expect("standard output", outcome.stdout, b"a million\n")
+        text = outcome.stderr.decode()
+        case.require("the summary does not say it: %r" % text, "space" in text or "full" in text)
+        traces = recorded.traces_in(disk)
+        case.require("no trace", len(traces) == 1)
+        if traces:
+            summary = recorded.report(case.tools, traces[0])
+            case.require("nothing readable", summary["allocated_blocks"] > 0)
+            case.require("nothing counted as lost", summary["lost_events"]["total"] > 0)
+            case.expect("end", summary["trace"]["end"], "cut")
+
+
+def disk_of_the_live_file_full(case, folder):
+    """The shared memory has no room: whatever it does, the program is not harmed."""
+    if os.geteuid() != 0:
+        return
+    script = ("mount -t tmpfs -o size=1m none /dev/shm && exec \"$@\"")
+    outcome = recorded.run(["unshare", "-m", "sh", "-c", script, "sh", case.tools.allogram, "run", "-q", "-o",
+                            os.path.join(folder, "t.%p.allogram"), "--", case.tools.program("million_blocks")])
+    case.require("status %d" % outcome.status, outcome.status == 0 or (outcome.status == 125 and outcome.stdout == b""))
+    if outcome.status == 0:
+        case.expect("standard output", outcome.stdout, b"a million\n")
+        traces = recorded.traces_in(folder)
+        if traces:
+            summary = recorded.report(case.tools, traces[0])
+            got = summary["allocated_blocks"] + summary["freed_blocks"] + summary["lost_events"]["total"]
+            case.require("events in silence: %d of 1700001" % got, got >= 1700001)
+
+
+def file_size_limit(case, folder):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
+
+    outcome = case.run("run", "-o", os.path.join(folder, "t.%p.allogram"), "--", case.tools.program("million_blocks"),
+                       preexec=limit)
+    case.require("status %d: %r" % (outcome.status, outcome.stderr), outcome.status in (0, 125))
+    case.require("the program was harmed", outcome.status == 125 or outcome.stdout == b"a million\n")
+    case.require("says nothing", outcome.stderr != b"")
+
+
+def max_size(case, folder):
+    outcome = case.run("run", "-q", "--max-size=256K", "-o", os.path.join(folder, "t.%p.allogram"), "--",
+                       case.tools.program("million_blocks"))
+    case.expect("status", outcome.status, 0)
+    trace = recorded.traces_in(folder)[0]
+    case.require("the trace has %d bytes" % os.path.getsize(trace), os.path.getsize(trace) <= 256 << 10)
+    summary = recorded.report(case.tools, trace)
+    case.expect("end", summary["trace"]["end"], "cut")
+    case.expect("check", recorded.check(case.tools, trace)[0], 0)
+
+
+def closed_descriptors(case, folder):
+    """allogram started with 0, 1 and 2 closed: the program finds them closed too, and nothing is written into its files."""
+    program = ["sh", "-c", "ls -l /proc/self/fd > '%s/fds' 2>/dev/null; exit 4" % folder]
+    script = 'exec 0<&- 1>&- 2>&-; exec "$@"'
+    outcome = recorded.run(["sh", "-c", script, "sh", case.tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--",
+                            *program])
+    case.expect("status", outcome.status, 4)
+
+
+def descriptors_of_the_program(case, folder):
+    """The program has the descriptors that it would have, no more."""
+    listing = ["sh", "-c", "ls /proc/$$/fd"]
+    plain = recorded.run(listing)
+    outcome, _ = recorded.record(case.tools, listing, folder)
+    case.expect("descriptors", outcome.stdout, plain.stdout)
+
+
+def signals_of_the_program(case, folder):
+    """Masks, dispositions, limits and priority are the program's own."""
+    listing = ["grep", "-E", "^(Sig|Shd|Cap|NoNewPrivs|Seccomp)", "/proc/self/status"]
+    plain = recorded.run(listing)
+    outcome, _ = recorded.record(case.tools, listing, folder)
+    case.expect("signals", outcome.stdout, plain.stdout)
+
+
+def interrupted(case, folder):
+    """Ctrl-C goes to program and profiler: the program decides, and the trace is whole."""
+    process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c",
+                                "trap 'exit 9' INT; echo up; while :; do sleep 0.05; done"], stdout=subprocess.PIPE, start_new_session=True)
+    process.stdout.readline()
+    os.killpg(process.pid, 2)
+    process.wait(timeout=10)
+    process.stdout.close()
+    case.expect("status", process.returncode, 9)
+    for trace in recorded.wait_until_ended(case.tools, folder):
+        case.expect("check", recorded.check(case.tools, trace)[0], 0)
+
+
+# ---- traces that are none --------------------------------------------------------------------------------------------
+READERS = (["report"], ["report", "--json"], ["check"], ["dump"], ["report", "--view=sites"], ["report", "--view=leaks", "--json"])
+
+
+def spoiled(case, path, *words):
+    for reader in READERS:
+        outcome = case.run(*reader, path)
+        case.require("%s: status %d" % (reader, outcome.status), outcome.status in (1, 2))
+        case.one_line(outcome, *words)
+
+
+def empty_trace(case, folder):
+    path = os.path.join(folder, "empty.allogram")
+    open(path, "w").close()
+    spoiled(case, path, path)
+
+
+def missing_trace(case, folder):
+    spoiled(case, os.path.join(folder, "none.allogram"), "none.allogram")
+
+
+def foreign_trace(case, folder):
+    spoiled(case, "/bin/ls", "/bin/ls")
+
+
+def folder_as_trace(case, folder):
+    spoiled(case, folder, folder)
+
+
+def newer_trace(case, folder):
+    """The version is the u16 after the magic; the header's checksum may be wrong, the version is looked at first."""
+    path = make_trace(case, folder, "temporary")
+    with open(path, "r+b") as file:
+        file.seek(8)
+        file.write((99).to_bytes(2, "little"))
+    spoiled(case, path, "version")
+
+
+def cut_trace(case, folder):
+    """Cut anywhere: readable up to there, and check says what is missing."""
+    path = make_trace(case, folder)
+    with open(path, "rb") as file:
+        data = file.read()
+    cut = os.path.join(folder, "cut.allogram")
+    for share in (0.999, 0.9, 0.5, 0.2):
+        with open(cut, "wb") as file:
+            file.write(data[: int(len(data) * share)])
+        outcome = case.run("check", cut)
+        case.expect("check at %g" % share, outcome.status, 1)
+        summary = recorded_anyway(case, cut)
+        if share >= 0.5:
+            case.require("nothing readable at %g" % share, summary and summary["allocated_blocks"] > 1000)
+
+
+def recorded_anyway(case, path):
+    """report of a damaged trace: it shows what is readable."""
+    outcome = case.run("report", path, "--json")
+    try:
+        import json
+        return json.loads(outcome.stdout)
+    except ValueError:
+        case.failures.append("no report of what is readable: status %d %r" % (outcome.status, outcome.stderr))
+        return None
+
+
+def flipped_trace(case, folder):
+    """Single bits flipped: found by check, never a crash."""
+    path = make_trace(case, folder, "temporary")
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    source = random.Random(7)
+    flipped = os.path.join(folder, "flipped.allogram")
+    unseen = 0
+    for _ in range(60):
+        at = source.randrange(len(data))
+        data[at] ^= 1 << source.randrange(8)
+        with open(flipped, "wb") as file:
+            file.write(data)
+        outcome = case.run("check", flipped)
+        case.require("check: status %d at %d" % (outcome.status, at), outcome.status in (0, 1, 2))
+        unseen += outcome.status == 0
+        for reader in READERS[:2]:
+            status = case.run(*reader, flipped).status
+            case.require("%s: status %d at %d" % (reader, status, at), status in (0, 1, 2))
+        data[at] ^= data[at] ^ open(path, "rb").read()[at]
+    case.require("%d of 60 flipped bits were not seen" % unseen, unseen <= 2)
+
+
+def trace_still_growing(case, folder):
+    """report and check of a recording that runs."""
+    process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1"])
+    time.sleep(0.5)
+    traces = recorded.traces_in(folder)
+    case.require("no trace yet", len(traces) == 1)
+    if traces:
+        outcome = case.run("report", traces[0], "--json")
+        case.require("report: status %d" % outcome.status, outcome.status in (0, 1))
+    process.wait()
+    case.expect("status", process.returncode, 0)
+    case.expect("check", recorded.check(case.tools, traces[0])[0], 0)
+
+
+def closed_pipe(case, folder):
+    """A reader that goes away (| head) is no error worth words."""
+    path = make_trace(case, folder, "temporary")
+    outcome = recorded.run(["sh", "-c", '"$0" dump "$1" | head -1', case.tools.allogram, path])
+    case.expect("standard error", outcome.stderr, b"")
+
+
+CASES = [command_not_found, command_not_executable, script_without_interpreter, static_program, setuid_program, no_command,
+         exit_status_of_program, closing_summary, folder_does_not_exist, folder_is_not_writable, never_overwrites, link_in_the_way,
+         folder_vanishes, disk_full, disk_of_the_live_file_full, file_size_limit, max_size, closed_descriptors,
+         descriptors_of_the_program, signals_of_the_program, interrupted, empty_trace, missing_trace, foreign_trace, folder_as_trace,
+         newer_trace, cut_trace, flipped_trace, trace_still_growing, closed_pipe]
+NEED_ROOT = {setuid_program, disk_full, disk_of_the_live_file_full}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    chosen = [case for case in CASES if not options.cases or case.__name__ in options.cases]
+    results = tap.Plan(len(chosen))
+    for case in chosen:
+        if case in NEED_ROOT and os.geteuid() != 0:
+            results.skip(case.__name__, "needs root")
+            continue
+
+        def run():
+            state = Case(tools)
+            with recorded.Folder() as folder:
+                case(state, folder)
+            return state.failures
+
+        results.run(case.__name__, run)
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""Programs that people use, with and without allogram: same output, same files, same status, nothing lost, whole traces.
+
+Counts are judged by the counting preload in the same process (in front of allogram), which needs no deterministic program; for
+the deterministic ones also by a run under the judge alone, so that allogram itself cannot have changed what they did.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+
+import counted
+import recorded
+import tap
+
+COUNTS = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees", "in_use_blocks", "in_use_bytes")
+JSON_KEYS = {"in_use_blocks": "in_use_blocks_at_end", "in_use_bytes": "in_use_bytes_at_end"}
+
+
+# ---- input, the same in every run ------------------------------------------------------------------------------------
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def make_json(folder):
+    source = random.Random(1)
+    rows = ['{"id":%d,"name":"user %x","tags":["a%d","b%d"],"score":%.3f,"inner":{"x":null,"y":[1,2,{"z":true}]}}'
+            % (i, source.getrandbits(40), i % 17, i % 5, source.random()) for i in range(4000)]
+    write(os.path.join(folder, "in.json"), "[" + ",\n".join(rows) + "]\n")
+
+
+def make_xml(folder):
+    rows = ['<row id="%d"><name>n%d</name><v a="1" b="&lt;%d"/></row>' % (i, i * i, i) for i in range(5000)]
+    write(os.path.join(folder, "in.xml"), "<all>" + "".join(rows) + "</all>\n")
+
+
+def make_sql(folder):
+    write(os.path.join(folder, "in.sql"), """
+create table t(a integer primary key, b text, c real);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+  insert into t select i, 'text ' || (i * 7919 % 10007), i / 3.0 from n;
+create index tb on t(b);
+select count(*), sum(c), min(b), max(b) from t;
+select b, count(*) from t group by b order by 2 desc, 1 limit 10;
+delete from t where a % 3 = 0; vacuum; select count(*) from t; pragma integrity_check;
+""")
+
+
+def make_dot(folder):
+    source = random.Random(2)
+    edges = ["n%d -> n%d;" % (i, source.randrange(i)) for i in range(1, 120)]
+    write(os.path.join(folder, "in.dot"), "digraph g {" + "\n".join(edges) + "}\n")
+
+
+def make_c(folder):
+    functions = ["static int f%d(int x) { return x * %d + (x > %d ? f%d(x - 1) : 0); }" % (i, i, i, i - 1) for i in range(1, 400)]
+    write(os.path.join(folder, "in.c"), "#include <stdio.h>\nstatic int f0(int x) { return x; }\n" + "\n".join(functions) +
+          '\nint main(void) { printf("%d\\n", f399(3)); return 0; }\n')
+
+
+def make_lua(folder):
+    write(os.path.join(folder, "in.lua"), """
+local words, n = {}, 0
+for i = 1, 50000 do local k = 'w' .. (i * 7919 % 4001); words[k] = (words[k] or 0) + 1; n = n + #k end
+local sorted = {}
+for k, v in pairs(words) do sorted[#sorted + 1] = k .. v end
+table.sort(sorted)
+print(n, #sorted, table.concat(sorted, ','):sub(1, 60))
+""")
+
+
+def make_python(folder):
+    write(os.path.join(folder, "in.py"), """
+import json, collections, re, threading
+data = json.loads(json.dumps([{'k%d' % i: [i] * 5, 'text': 'x' * (i % 50)} for i in range(5000)]))
+count = collections.Counter(len(row['text']) for row in data)
+big = [bytes(1000 + i) for i in range(2000)]
+threads = [threading.Thread(target=lambda: [bytearray(600) for _ in range(3000)]) for _ in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(sorted(count.items())[:5], len(re.findall('k[0-9]+', json.dumps(data))), sum(map(len, big)))
+""")
+
+
+GIT = """
+set -e
+export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z' GIT_CONFIG_NOSYSTEM=1 HOME=$PWD
+export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_PAGER=cat
+rm -rf repo; git init -q -b trunk repo; cd repo
+for i in 1 2 3 4 5; do seq $i 500 >file$i; mkdir -p dir$i; cp file$i dir$i/x; git add .; git commit -q -m "number $i"; done
+git log --stat --format='%H %s'; git repack -q -a -d; git fsck --strict; git diff HEAD~2 --shortstat
+"""
+
+
+class Program:
+    """prepare(folder) makes the input; the command runs in the folder; `files` are compared as output."""
+
+    def __init__(self, name, command, prepare=None, files=(), stdin=None, deterministic=False, needs=None, env=None):
+        self.name, self.command, self.prepare, self.files = name, command, prepare, files
+        self.stdin, self.deterministic, self.env = stdin, deterministic, env or {}
+        self.needs = needs or command[0]
+
+
+PROGRAMS = [
+    Program("jq", ["jq", "-S", "map({id, n: (.tags | length), s: (.score * 2)}) | group_by(.n) | length, .[0][0:3]", "in.json"],
+            make_json, deterministic=True),
+    Program("xmllint", ["xmllint", "--format", "in.xml"], make_xml, deterministic=True),
+    Program("sqlite3", ["sqlite3", ":memory:"], make_sql, stdin="in.sql", deterministic=True),
+    Program("dot", ["dot", "-Tsvg", "in.dot", "-o", "out.svg"], make_dot, files=["out.svg"]),
+    Program("git", ["sh", "-c", GIT], needs="git"),
+    Program("gcc", ["gcc", "-O1", "-c", "in.c", "-o", "out.o"], make_c, files=["out.o"]),
+    Program("gcc_links", ["gcc", "-pipe", "in.c", "-o", "out"], make_c, files=["out"]),
+    Program("python3", ["/usr/bin/python3", "-I", "in.py"], make_python),
+    Program("lua5.4", ["lua5.4", "in.lua"], make_lua, deterministic=True),
+    Program("bash", ["bash", "-c", "for i in {1..50}; do x=$(echo $i | tr 0-9 a-j); y+=$x; done; echo $y | sort | wc -c"]),
+    Program("z3", ["z3", "-in"], lambda folder: write(os.path.join(folder, "in.smt2"), """
+(declare-fun x () Int) (declare-fun y () Int) (declare-fun z () Int)
+(assert (and (> x 0) (> y 0) (> z 0) (< x 40) (< y 40) (< z 40)))
+(assert (= (+ (* x x) (* y y)) (* z z))) (assert (> x y)) (check-sat)
+(assert (> y 12)) (check-sat)"""), stdin="in.smt2"),
+]
+
+
+def read_files(folder, program):
+    contents = {}
+    for name in program.files:
+        with open(os.path.join(folder, name), "rb") as file:
+            contents[name] = file.read()
+        os.unlink(os.path.join(folder, name))
+    return contents
+
+
+def compare_summary(failures, tools, trace, counts, what):
+    summary = recorded.report(tools, trace)
+    for key in COUNTS:
+        failures.expect("%s: %s" % (what, key), summary[JSON_KEYS.get(key, key)], counts[key])
+
+
+def compare_traces(failures, tools, traces):
+    for trace in traces:
+        summary = recorded.report(tools, trace)
+        what = "%s %s" % (summary["trace"]["pid"], summary["trace"]["exe"])
+        failures.expect(what + ": lost events", summary["lost_events"]["total"], 0)
+        failures.expect(what + ": end", summary["trace"]["end"], "exit")
+        status, _ = recorded.check(tools, trace)
+        failures.expect(what + ": check", status, 0)
+
+
+def chain(tools, command):
+    """The judge in front of allogram, in the same process."""
+    return ["sh", "-c", 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"', tools.judge] + command
+
+
+def compare_chained(failures, tools, traces, images, n_before=1):
+    """Each process that the judge saw has a trace with the same numbers; the traces of the wrapping shell come first."""
+    traces = traces[n_before:]
+    failures.expect("chained: processes", len(traces), len(images))
+    for trace, counts in zip(traces, images):
+        compare_summary(failures, tools, trace, counts, "chained: %d %s" % (counts["pid"], counts["exe"]))
+
+
+def run_program(tools, program):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        if program.prepare:
+            program.prepare(folder)
+
+        def how(env=None):
+            stdin = program.stdin and os.path.join(folder, program.stdin)
+            return {"cwd": folder, "stdin": stdin, "env": dict(program.env, **(env or {}))}
+
+        plain = recorded.run(program.command, **how())
+        plain_files = read_files(folder, program)
+        failures.expect("status of the plain run", plain.status, 0)
+
+        outcome, traces = recorded.record(tools, program.command, folder, **how())
+        failures.expect("status", outcome.status, 0)
+        failures.expect("standard output", outcome.stdout, plain.stdout)
+        failures.expect("standard error", outcome.stderr, plain.stderr)
+        failures.require("files differ", read_files(folder, program) == plain_files)
+        failures.require("no trace", len(traces) > 0)
+        compare_traces(failures, tools, traces)
+
+        if program.deterministic:
+            judged = os.path.join(folder, "judged")
+            os.mkdir(judged)
+            recorded.run(program.command, **how(counted.environment(tools.judge, judged)))
+            compare_summary(failures, tools, traces[0], counted.read(judged)[0], "judge alone")
+        for trace in traces:
+            os.unlink(trace)
+
+        chained = os.path.join(folder, "chained")
+        os.mkdir(chained)
+        outcome, traces = recorded.record(tools, chain(tools, program.command), chained,
+                                          **how({"COUNTING_FOLDER": chained}))
+        failures.expect("chained: standard output", outcome.stdout, plain.stdout)
+        compare_chained(failures, tools, traces, counted.read(chained))
+    return failures
+
+
+def run_redis(tools):
+    """A server under load on a socket of its own, judged in its own process; the load's own runs unprofiled."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        socket = os.path.join(folder, "s")
+        command = ["redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--save", "", "--appendonly", "no"]
+        server = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--",
+                                   *chain(tools, command)], env=dict(os.environ, COUNTING_FOLDER=folder),
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            for _ in range(100):
+                if recorded.run(["redis-cli", "-s", socket, "ping"]).stdout == b"PONG\n":
+                    break
+                time.sleep(0.1)
+            else:
+                failures.append("the server does not answer")
+            for test in (["-t", "set,get,lpush,hset,zadd", "-r", "1000"], ["-t", "mset", "-P", "8", "-d", "500"]):
+                load = recorded.run(["redis-benchmark", "-s", socket, "-n", "4000", "-c", "20", "-q", *test])
+                failures.expect("status of redis-benchmark", load.status, 0)
+            recorded.run(["redis-cli", "-s", socket, "bgsave"])  # forks
+            time.sleep(0.5)
+            info = recorded.run(["redis-cli", "-s", socket, "info", "memory"]).stdout
+            failures.require("jemalloc answers no more", b"mem_allocator:jemalloc" in info)
+            recorded.run(["redis-cli", "-s", socket, "shutdown", "nosave"])
+            _, stderr = server.communicate(timeout=20)
+            failures.expect("status", server.returncode, 0)
+            failures.expect("standard error", stderr, b"")
+        finally:
+            if server.poll() is None:
+                server.kill()
+        traces = recorded.wait_until_ended(tools, folder)
+        compare_traces(failures, tools, traces)
+        compare_chained(failures, tools, traces, counted.read(folder))
+    return failures
+
+
+def run_preloaded_allocator(tools, library):
+    """An allocator that the user preloads stays the one that serves; allogram stands in front of it."""
+    failures = tap.Failures()
+    for name in ("temporary", "family"):
+        with recorded.Folder() as folder:
+            command = [tools.program(name)]
+            plain = recorded.run(command, env={"LD_PRELOAD": library})
+            outcome, traces = recorded.record(tools, command, folder, env={"LD_PRELOAD": library})
+            failures.expect(name + ": output", outcome.stdout, plain.stdout)
+            failures.expect(name + ": status", outcome.status, plain.status)
+            failures.require(name + ": no trace", len(traces) == 1)
+            if traces and name == "temporary":
+                failures.expect("allocated_blocks", recorded.report(tools, traces[0])["allocated_blocks"], 6010)
+    return failures
+
+
+def run_own_allocator(tools, archive, flags):
+    """A program with another malloc linked in statically. Its truth is by hand: a preload does not stand before its malloc."""
+    failures = tap.Failures()
+    here = os.path.dirname(os.path.abspath(__file__))
+    with recorded.Folder() as folder:
+        for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
+                               ("longjmp_deep.c", {"allocated_blocks": 60600, "allocated_bytes": 969600, "peak_bytes": 960}),
+                               ("fork_child.c", {"allocated_blocks": 101, "allocated_bytes": 3201, "freed_blocks": 60})):
+            program = os.path.join(folder, source[:-2])
+            build = recorded.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", os.path.join(here, "../programs", source), "-o", program,
+                                  archive, *flags, "-lpthread", "-ldl", "-lm"])
+            if build.status != 0:
+                return ["cannot link with %s: %s" % (archive, build.stderr.decode()[:300])]
+            plain = recorded.run([program])
+            failures.expect(source + ": status of the plain run", plain.status, 0)
+            outcome, traces = recorded.record(tools, [program], folder)
+            failures.expect(source + ": output", outcome.stdout, plain.stdout)
+            failures.expect(source + ": standard error", outcome.stderr, plain.stderr)
+            failures.expect(source + ": status", outcome.status, 0)
+            if not traces:
+                failures.append(source + ": no trace")
+                continue
+            compare_traces(failures, tools, traces)
+            summary = recorded.report(tools, traces[0])
+            for key, value in counts.items():
+                failures.expect("%s: %s" % (source, key), summary[key], value)
+            for trace in traces:
+                os.unlink(trace)
+    return failures
+
+
+LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
+PRELOADED = {"jemalloc_preloaded": LIBRARIES + "libjemalloc.so.2", "mimalloc_preloaded": LIBRARIES + "libmimalloc.so.2.0"}
+STATIC = {
+    "jemalloc_static": (LIBRARIES + "libjemalloc.a", ["-lstdc++"]),
+    "tcmalloc_static": (LIBRARIES + "libtcmalloc_minimal.a", ["-lstdc++"]),
+    "mimalloc_static": (os.environ.get("MIMALLOC_ARCHIVE", LIBRARIES + "libmimalloc.a"), []),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    cases = [(program.name, program.needs, lambda program=program: run_program(tools, program)) for program in PROGRAMS]
+    cases.append(("redis-server", "redis-server", lambda: run_redis(tools)))
+    cases += [(name, path, lambda path=path: run_preloaded_allocator(tools, path)) for name, path in PRELOADED.items()]
+    cases += [(name, path, lambda path=path, flags=flags: run_own_allocator(tools, path, flags))
+              for name, (path, flags) in STATIC.items()]
+    cases = [case for case in cases if not options.cases or case[0] in options.cases]
+    results = tap.Plan(len(cases))
+    for name, needs, case in cases:
+        if shutil.which(needs) is None and not os.path.exists(needs):
+            results.skip(name, "%s is not here" % needs)
+        else:
+            results.run(name, case)
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

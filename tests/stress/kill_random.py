@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Kills with SIGKILL at random moments: the program, the collector, `run` itself, or several; then asks what is left.
+
+tests/programs/progress.c counts its own events in a shared file that survives the kill, before and after each call, so the
+truth is known to within the call that was in flight. After every kill the trace has to be readable, `check` has to find it
+whole (sealing what nobody was left to seal), and it must hold every event that was complete: all of them, or, where the
+collector died before the program, all but those that are counted as lost.
+"""
+
+import argparse
+import mmap
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance"))
+import recorded
+import tap
+
+PROGRESS_BYTES = 16 + 16 * 32
+VICTIMS = {
+    "program": ["program"],
+    "collector, then program": ["collector", None, "program"],
+    "both at once": ["collector", "program"],
+    "program, then collector": ["program", "collector"],
+    "run, then program": ["run", None, "program"],
+    "all at once": ["run", "collector", "program"],
+}
+
+
+class Progress:
+    """The program's own count: begun and done."""
+
+    def __init__(self, path):
+        with open(path, "wb") as file:
+            file.truncate(4096)
+        with open(path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), 4096)
+
+    def is_ready(self):
+        return struct.unpack_from("<2Q", self.map)[1] == 1
+
+    def sums(self):
+        words = struct.unpack_from("<64Q", self.map, 16)
+        return [sum(words[i::4]) for i in range(4)]  # allocations begun, done, frees begun, done
+
+
+def stat_of(pid):
+    """(parent pid, state) or None"""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return int(fields[1]), fields[0]
+    except OSError:
+        return None
+
+
+def descendants(root):
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = stat_of(int(name))
+            if stat:
+                parents[int(name)] = stat[0]
+    found, new = [], [root]
+    while new:
+        found += new
+        new = [pid for pid, parent in parents.items() if parent in new]
+    return found[1:]
+
+
+def exe_of(pid):
+    try:
+        return os.readlink("/proc/%d/exe" % pid)
+    except OSError:
+        return ""
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def is_gone(pid):
+    stat = stat_of(pid)
+    return stat is None or stat[1] == "Z"
+
+
+def wait_gone(pids, seconds):
+    end = time.monotonic() + seconds
+    while not all(is_gone(pid) for pid in pids):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def start(tools, folder, threads):
+    """(the `run` process, pids by role, progress)"""
+    progress = Progress(os.path.join(folder, "progress"))
+    program = os.path.realpath(tools.program("progress"))
+    process = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program, str(threads)],
+                               env=dict(os.environ, PROGRESS=os.path.join(folder, "progress")), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    end = time.monotonic() + 20
+    while not progress.is_ready():
+        if process.poll() is not None or time.monotonic() > end:
+            kill(process.pid)
+            raise RuntimeError("did not start: %s" % process.communicate()[1].decode(errors="replace"))
+        time.sleep(0.001)
+    pids = {"run": process.pid}
+    for pid in descendants(process.pid):
+        pids["program" if exe_of(pid) == program else "collector"] = pid
+    return process, pids, progress
+
+
+def verify(failures, tools, folder, progress, threads, may_lose, expect_status):
+    traces = recorded.traces_in(folder)
+    if len(traces) != 1:
+        failures.append("%d traces" % len(traces))
+        return
+    status, verdict = recorded.check(tools, traces[0])
+    failures.expect("check's status", status, expect_status)
+    status, verdict = recorded.check(tools, traces[0])
+    failures.expect("check's status, again", status, 0)
+    failures.expect("whole", verdict.get("whole"), True)
+    summary = recorded.report(tools, traces[0])
+    begun, done, frees_begun, frees_done = progress.sums()
+    runtime = threads - 1  # pthread_create takes one block for each
+    lost = summary["lost_events"]["total"]
+    allocated, freed = summary["allocated_blocks"], summary["freed_blocks"]
+    if not may_lose:
+        failures.expect("lost events", lost, 0)
+        failures.require("%d frees of unknown blocks" % summary["ghost_frees"], summary["ghost_frees"] == 0)
+    numbers = "allocated %d of %d..%d, freed %d of %d..%d, lost %d" % (
+        allocated, done + runtime, begun + runtime, freed, frees_done, frees_begun, lost)
+    failures.require("events are missing: " + numbers,
+                     allocated + freed + summary["ghost_frees"] + lost >= done + runtime + frees_done)
+    failures.require("more than there were: " + numbers, allocated <= begun + runtime and freed <= frees_begun)
+
+
+def run_once(tools, victims, seed):
+    failures = tap.Failures()
+    chance = random.Random(seed)
+    threads = chance.choice([1, 1, 2, 3])
+    with recorded.Folder() as folder:
+        process, pids, progress = start(tools, folder, threads)
+        try:
+            if "collector" not in pids:
+                return ["no collector beside the program"]
+            time.sleep(chance.random() ** 2 * 0.25)
+            for victim in victims:
+                if victim is None:
+                    time.sleep(chance.random() ** 2 * 0.1)
+                else:
+                    kill(pids[victim])
+            failures.require("processes that do not end", wait_gone(pids.values(), 15))
+            if "run" not in victims:
+                process.wait(timeout=15)
+                failures.expect("status of run", process.returncode, 137)
+        finally:
+            for pid in pids.values():
+                kill(pid)
+            process.communicate()
+        verify(failures, tools, folder, progress, threads, may_lose="collector" in victims and None in victims, expect_status=0)
+        if failures and os.environ.get("KEEP_FAILED"):
+            subprocess.run(["cp", "-r", folder, "/tmp/kill-%d" % seed], check=False)
+    return ["seed %d, %d threads: %s" % (seed, threads, failure) for failure in failures]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--runs", type=int, default=1000 if os.environ.get("AG_TEST_SCALE") == "full" else 42)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--victim", choices=list(VICTIMS))
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    kinds = {options.victim: VICTIMS[options.victim]} if options.victim else VICTIMS
+    results = tap.Plan(len(kinds))
+    each = (options.runs + len(kinds) - 1) // len(kinds)
+    for name, victims in kinds.items():
+
+        def several():
+            failures = []
+            for i in range(each):
+                failures += run_once(tools, victims, options.seed + i)
+            return failures
+
+        results.run("%d kills: %s" % (each, name), several)
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
