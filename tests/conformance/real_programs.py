@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Programs that people use, with and without allogram: same output, same files, same status, nothing lost, whole traces.
 
-Counts are judged by the counting preload in the same process (in front of allogram), which needs no deterministic program; for
-the deterministic ones also by a run under the judge alone, so that allogram itself cannot have changed what they did.
+Counts are judged by the counting preload in the same process (behind allogram), which needs no
+deterministic program; for the deterministic ones also by a run under the judge alone, so that allogram itself cannot have changed what they did.
 """
 
 import argparse
@@ -151,8 +151,8 @@ def compare_traces(failures, tools, traces):
 
 
 def chain(tools, command):
-    """The judge in front of allogram, in the same process."""
-    return ["sh", "-c", 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"', tools.judge] + command
+    """The judge behind allogram, in the same process: it counts what allogram passes on."""
+    return ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
 
 
 def compare_chained(failures, tools, traces, images, n_before=1):

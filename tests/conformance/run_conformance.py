@@ -172,10 +172,10 @@ def run_case(tools, sources, name):
             compare_views(failures, tools, traces[i], summary)
             compare_details(failures, tools, traces[i], process)
 
-    # 4. allogram behind the judge, in one process
+    # 4. allogram in front of the judge, in one process
     with recorded.Folder() as folder:
         os.chmod(folder, 0o777)
-        chained = ["sh", "-c", 'LD_PRELOAD="$0:$LD_PRELOAD" exec "$@"', tools.judge] + command
+        chained = ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
         outcome, traces = recorded.record(tools, chained, folder, env={"COUNTING_FOLDER": folder})
         failures.expect("chained: standard output", outcome.stdout, plain.stdout)
         traces = recorded.wait_until_ended(tools, folder)[1:]  # without the shell

@@ -1,6 +1,6 @@
 /* counting_preload.c: an independent judge: counts what a program asks of its allocator, exactly.
  *
- * Preloaded in the profiler's place (or in front of it, in the same process), it shares no line
+ * Preloaded in the profiler's place (or behind it, in the same process), it shares no line
  * with the profiler. The idea that keeps it simple: the counters live in a file mapped shared,
  * COUNTING_FOLDER/PID.N.count, so that no ending of the program (exec, _exit, SIGKILL) has to be
  * caught; the rest of the state lives in memory that the kernel empties in a forked child
@@ -244,7 +244,9 @@ void *calloc(size_t count, size_t size) {
     return allocated(next_calloc(count, size), (uint64_t)count * size);
 }
 
-void free(void *address) {
+/* Calls within the family stay in this file: through the dynamic symbol they would begin again at
+ * whoever stands in front. */
+static void counted_free(void *address) {
     int error = errno;
     start();
     if (address != NULL) {
@@ -256,9 +258,26 @@ void free(void *address) {
     next_free(address);
 }
 
+void free(void *address) {
+    counted_free(address);
+}
+
+void free_sized(void *address, size_t size);
+void free_sized(void *address, size_t size) {
+    (void)size;
+    counted_free(address);
+}
+
+void free_aligned_sized(void *address, size_t alignment, size_t size);
+void free_aligned_sized(void *address, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    counted_free(address);
+}
+
 /* The block leaves the books before the real call, since another thread may get its address at
  * once. */
-void *realloc(void *address, size_t size) {
+static void *counted_realloc(void *address, size_t size) {
     start();
     if (address == NULL) {
         return allocated(next_realloc(NULL, size), size);
@@ -294,13 +313,17 @@ void *realloc(void *address, size_t size) {
     return moved;
 }
 
+void *realloc(void *address, size_t size) {
+    return counted_realloc(address, size);
+}
+
 void *reallocarray(void *address, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
         errno = ENOMEM;
         return NULL;
     }
-    return realloc(address, bytes);
+    return counted_realloc(address, bytes);
 }
 
 void *memalign(size_t alignment, size_t size) {
