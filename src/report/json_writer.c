@@ -2,28 +2,43 @@
  * and whether a comma is due. That the brackets match is the caller's care, and the tests'. */
 #include "report/json_writer.h"
 
-#include <inttypes.h>
+#include <stddef.h>
 
 #include "report/utf8.h"
 
+/* Bytes that stand for themselves: the common case, written in one go. */
+static size_t plain_bytes(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\') {
+        at++;
+    }
+    return (size_t)(at - (const unsigned char *)text);
+}
+
 static void put_string(FILE *out, const char *text) {
-    putc('"', out);
-    for (uint32_t c; (c = ag_utf8_next(&text)) != 0;) {
+    putc_unlocked('"', out);
+    for (;;) {
+        size_t plain = plain_bytes(text);
+        fwrite_unlocked(text, 1, plain, out);
+        text += plain;
+        uint32_t c = ag_utf8_next(&text);
         char bytes[AG_UTF8_BYTES];
+        if (c == 0) {
+            break;
+        }
         if (c == '"' || c == '\\') {
             fprintf(out, "\\%c", (int)c);
         } else if (c == '\n') {
-            fputs("\\n", out);
+            fputs_unlocked("\\n", out);
         } else if (c == '\t') {
-            fputs("\\t", out);
-        } else if (ag_utf8_is_control(
-                       c)) { /* more than JSON asks for: a report may be shown by `cat` */
+            fputs_unlocked("\\t", out);
+        } else if (ag_utf8_is_control(c)) { /* more than JSON asks for: it may be shown by `cat` */
             fprintf(out, "\\u%04x", (unsigned)c);
         } else {
-            fwrite(bytes, 1, ag_utf8_put(bytes, c), out);
+            fwrite_unlocked(bytes, 1, ag_utf8_put(bytes, c), out);
         }
     }
-    putc('"', out);
+    putc_unlocked('"', out);
 }
 
 static void break_line(struct ag_json *json) {
@@ -34,25 +49,25 @@ static void break_line(struct ag_json *json) {
 
 static void start_value(struct ag_json *json, const char *key) {
     if (json->follows_value) {
-        fputs(json->depth <= json->line_depth ? "," : ", ", json->out);
+        fputs_unlocked(json->depth <= json->line_depth ? "," : ", ", json->out);
     }
     break_line(json);
     if (key != NULL) {
         put_string(json->out, key);
-        fputs(": ", json->out);
+        fputs_unlocked(": ", json->out);
     }
     json->follows_value = true;
 }
 
 void ag_json_open(struct ag_json *json, const char *key, char bracket) {
     start_value(json, key);
-    putc(bracket, json->out);
+    putc_unlocked(bracket, json->out);
     json->depth++;
     json->follows_value = false;
 }
 
 void ag_json_close(struct ag_json *json, char bracket) {
-    putc(bracket, json->out);
+    putc_unlocked(bracket, json->out);
     json->depth--;
     json->follows_value = true;
     if (json->depth == 0) {
@@ -70,8 +85,14 @@ void ag_json_string(struct ag_json *json, const char *key, const char *text) {
 }
 
 void ag_json_integer(struct ag_json *json, const char *key, uint64_t number) {
+    char digits[20]; /* of 2^64 - 1 */
+    size_t first = sizeof digits;
+    do {
+        digits[--first] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
     start_value(json, key);
-    fprintf(json->out, "%" PRIu64, number);
+    fwrite_unlocked(digits + first, 1, sizeof digits - first, json->out);
 }
 
 void ag_json_percent(struct ag_json *json, const char *key, double percent) {

@@ -105,18 +105,3 @@ size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns) {
     fitted->text[used] = '\0';
     return taken;
 }
-
-const char *ag_page_bar(struct ag_bar *bar, uint64_t part, uint64_t whole, unsigned columns) {
-    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
-    columns = columns < 60 ? columns : 60;
-    double filled = whole == 0 ? 0 : (double)part / (double)whole;
-    unsigned n_eighths = (unsigned)((filled < 1 ? filled : 1) * columns * 8 + 0.5);
-    if (n_eighths == 0 && part != 0) {
-        n_eighths = 1;
-    }
-    bar->text[0] = '\0';
-    for (; n_eighths > 0; n_eighths -= n_eighths < 8 ? n_eighths : 8) {
-        strcat(bar->text, eighths[n_eighths < 8 ? n_eighths : 8]);
-    }
-    return bar->text;
-}

@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "base/compiler.h"
@@ -39,12 +38,5 @@ struct ag_fitted {
 };
 size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns);
 size_t ag_page_columns_of(const char *text); /* that the whole of it takes */
-
-/* A bar of at most COLUMNS whole columns, in eighths; not shorter than an eighth where there is
- * something. */
-struct ag_bar {
-    char text[4 * 64];
-};
-const char *ag_page_bar(struct ag_bar *bar, uint64_t part, uint64_t whole, unsigned columns);
 
 #endif

@@ -71,17 +71,18 @@ one_line() {
 }
 
 @test "every view is JSON with schema, view and trace, whatever the names hold" {
-    for trace in jq threads hostile damaged empty; do
-        for view in summary sites tree leaks peak temporary timeline threads heaps; do
-            "$FAKE_REPORT" "$trace.allogram" --view="$view" --json | python3 -c '
-import json, sys
-report = json.load(sys.stdin)
-assert report["schema"] == "allogram-report/1" and report["view"] == sys.argv[1]
-assert list(report["trace"]) == ["file", "format_version", "pid", "command", "exe", "mode", "interval_bytes",
-                                 "time_resolution_ns", "duration_ns", "end"]
-' "$view"
-        done
-    done
+    python3 - "$FAKE_REPORT" <<'PYTHON'
+import json, subprocess, sys
+keys = ["file", "format_version", "pid", "command", "exe", "mode", "interval_bytes", "time_resolution_ns",
+        "duration_ns", "end"]
+for trace in "jq threads hostile damaged empty".split():
+    for view in "summary sites tree leaks peak temporary timeline threads heaps".split():
+        printed = subprocess.run([sys.argv[1], trace + ".allogram", "--view", view, "--json"], capture_output=True)
+        assert printed.returncode == 0 and not printed.stderr, (trace, view)
+        report = json.loads(printed.stdout)
+        assert report["schema"] == "allogram-report/1" and report["view"] == view
+        assert list(report["trace"]) == keys
+PYTHON
 }
 
 @test "no view lets a name act on the terminal" {
