@@ -112,7 +112,10 @@ static struct place place_of_call(struct ag_dwarf_unit *unit, const struct ag_in
 /* An assembler lists the labels as functions, of aliases whichever came first; the symbol table
  * knows which is public. */
 static bool is_assembly(Dwarf_Die *unit) {
-    return dwarf_srclang(unit) == DW_LANG_Mips_Assembler;
+    Dwarf_Attribute attribute; /* not dwarf_srclang: for a skeleton it opens the split unit */
+    Dwarf_Word language;
+    return dwarf_formudata(dwarf_attr(unit, DW_AT_language, &attribute), &language) == 0 &&
+           language == DW_LANG_Mips_Assembler;
 }
 
 size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag_names *names,
@@ -123,7 +126,7 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
     }
     struct place place = place_of_address(unit, address, names);
     struct ag_dwarf_function *function =
-        is_assembly(&unit->die) ? NULL : ag_dwarf_unit_function_at(unit, address);
+        is_assembly(&unit->die) ? NULL : ag_dwarf_unit_function_at(units, unit, address);
     if (function == NULL) {
         ret_frames[0] = (struct ag_symbol_frame){.file = place.file, .line = place.line};
         return place.file != NULL ? 1 : 0;
@@ -131,23 +134,26 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
     if (function->tree == NULL) {
         function->tree = ag_inline_tree_new(&function->die);
     }
-    /* The function's own DIE and tree first: naming may read the unit anew. */
-    Dwarf_Die die = function->die;
-    const struct ag_inline_tree *tree = function->tree;
+    /* Names come last: finding one may read the unit anew, and that frees its functions and trees.
+     */
+    Dwarf_Die dies[AG_FRAMES_PER_ADDRESS];
     size_t n = 0;
-    uint32_t index = tree != NULL ? ag_inline_tree_find(tree, address) : AG_INLINE_NONE;
-    for (const struct ag_inlined *call;
-         index != AG_INLINE_NONE && (call = ag_inline_tree_at(tree, index)) != NULL;
-         index = call->parent) {
+    uint32_t index =
+        function->tree != NULL ? ag_inline_tree_find(function->tree, address) : AG_INLINE_NONE;
+    while (index != AG_INLINE_NONE) {
+        const struct ag_inlined *call = ag_inline_tree_at(function->tree, index);
         if (n + 1 < AG_FRAMES_PER_ADDRESS) {
-            Dwarf_Die inlined = call->die;
-            ret_frames[n] = (struct ag_symbol_frame){
+            dies[n] = call->die;
+            ret_frames[n++] = (struct ag_symbol_frame){
                 .file = place.file, .line = place.line, .is_inlined = true};
-            name_frame(units, &inlined, names, &ret_frames[n++]);
         }
         place = place_of_call(unit, call, names);
+        index = call->parent;
     }
-    ret_frames[n] = (struct ag_symbol_frame){.file = place.file, .line = place.line};
-    name_frame(units, &die, names, &ret_frames[n++]);
+    dies[n] = function->die;
+    ret_frames[n++] = (struct ag_symbol_frame){.file = place.file, .line = place.line};
+    for (size_t i = 0; i < n; i++) {
+        name_frame(units, &dies[i], names, &ret_frames[i]);
+    }
     return n;
 }

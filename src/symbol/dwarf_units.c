@@ -14,6 +14,7 @@
 
 #include "die_walk.h"
 #include "inline_tree.h"
+#include "split_unit.h"
 
 enum {
     RANGES_PER_DIE = 1 << 16, /* the greatest seen is 30,000, a unit of link-time optimised clang */
@@ -87,7 +88,21 @@ static struct ag_dwarf_unit *unit_of(struct ag_dwarf_units *units, Dwarf_Die *di
     return dwarf_diecu(die, &first, NULL, NULL) != NULL ? unit_new(units, &first) : NULL;
 }
 
-int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf) {
+static bool is_unit(int tag) {
+    return tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit;
+}
+
+static char *folder_of(const char *path) {
+    char *real = realpath(path, NULL);
+    char *slash = real != NULL ? strrchr(real, '/') : NULL;
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    return real;
+}
+
+int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *path) {
+    units->folder = folder_of(path);
     Dwarf_Off offset = 0, next;
     size_t header_bytes;
     while (dwarf_nextcu(dwarf, offset, &next, &header_bytes, NULL, NULL, NULL) == 0 &&
@@ -95,12 +110,14 @@ int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf) {
         Dwarf_Die die;
         const bool is_read = dwarf_offdie(dwarf, offset + header_bytes, &die) != NULL;
         offset = next;
-        if (!is_read || dwarf_tag(&die) != DW_TAG_compile_unit) {
+        if (!is_read || !is_unit(dwarf_tag(&die))) {
             continue;
         }
-        if (unit_new(units, &die) == NULL) {
+        struct ag_dwarf_unit *unit = unit_new(units, &die);
+        if (unit == NULL) {
             return -ENOMEM;
         }
+        unit->is_skeleton = ag_split_unit_is_skeleton(&die);
         const int r = ag_dwarf_add_ranges(&die, units->n_units - 1, &units->ranges);
         if (r < 0) {
             return r;
@@ -115,6 +132,7 @@ void ag_dwarf_units_clear(struct ag_dwarf_units *units) {
         unit_free(units->units[i]);
     }
     free(units->units);
+    free(units->folder);
     ag_address_ranges_clear(&units->ranges);
     ag_pointer_table_clear(&units->by_cu, NULL);
     *units = (struct ag_dwarf_units){0};
@@ -216,7 +234,19 @@ static bool visit(void *context, Dwarf_Die *die, size_t depth) {
     return is_body(tag) ? reading->bodies : is_container(tag);
 }
 
-static void read_unit(struct ag_dwarf_unit *unit, bool bodies) {
+/* The split unit's entries belong to the skeleton's unit from now on. */
+static bool open_split(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
+                       Dwarf_Die *ret_root) {
+    Dwarf_Die root;
+    if (units->folder == NULL || !ag_split_unit_open(&unit->die, units->folder, &root) ||
+        ag_pointer_table_put(&units->by_cu, (uintptr_t)root.cu, unit) < 0) {
+        return false;
+    }
+    *ret_root = root;
+    return true;
+}
+
+static void read_unit(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit, bool bodies) {
     for (size_t i = 0; i < unit->n_functions; i++) {
         unit->functions[i].tree = ag_inline_tree_free(unit->functions[i].tree);
     }
@@ -228,12 +258,17 @@ static void read_unit(struct ag_dwarf_unit *unit, bool bodies) {
     unit->n_functions = unit->n_containers = 0;
 
     struct unit_reading reading = {.unit = unit, .bodies = bodies};
-    ag_die_walk(&unit->die, visit, &reading);
-    ag_address_ranges_sort(&unit->ranges);
     unit->reading = bodies ? AG_UNIT_COMPLETE : AG_UNIT_OUTLINE;
+    Dwarf_Die root = unit->die;
+    if (unit->is_skeleton && !open_split(units, unit, &root)) {
+        return;
+    }
+    ag_die_walk(&root, visit, &reading);
+    ag_address_ranges_sort(&unit->ranges);
 }
 
-struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_unit *unit, uint64_t address) {
+struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_units *units,
+                                                    struct ag_dwarf_unit *unit, uint64_t address) {
     for (;;) {
         const struct ag_address_range *range = ag_address_ranges_find(&unit->ranges, address);
         if (range != NULL) {
@@ -242,7 +277,7 @@ struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_unit *unit, 
         if (unit->reading == AG_UNIT_COMPLETE) {
             return NULL;
         }
-        read_unit(unit, /* bodies= */ unit->reading == AG_UNIT_OUTLINE);
+        read_unit(units, unit, /* bodies= */ unit->reading == AG_UNIT_OUTLINE);
     }
 }
 
@@ -270,11 +305,11 @@ void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const 
     struct ag_dwarf_unit *unit = unit_of(units, die);
     if (unit != NULL) {
         if (unit->reading == AG_UNIT_UNREAD) {
-            read_unit(unit, /* bodies= */ false);
+            read_unit(units, unit, /* bodies= */ false);
         }
         size_t at = container_around(unit, dwarf_dieoffset(die));
         if (at > 0 && unit->containers[at - 1].is_function && unit->reading != AG_UNIT_COMPLETE) {
-            read_unit(unit, /* bodies= */ true);
+            read_unit(units, unit, /* bodies= */ true);
             at = container_around(unit, dwarf_dieoffset(die));
         }
         for (; at > 0 && n < CONTAINER_DEPTH; at = unit->containers[at - 1].parent) {

@@ -24,6 +24,7 @@ struct ag_dwarf_container {
 };
 struct ag_dwarf_unit {
     Dwarf_Die die;
+    bool is_skeleton; /* its functions are in a split unit, opened at reading */
     enum { AG_UNIT_UNREAD, AG_UNIT_OUTLINE, AG_UNIT_COMPLETE } reading;
     struct ag_dwarf_function *functions;
     size_t n_functions;
@@ -32,6 +33,7 @@ struct ag_dwarf_unit {
     size_t n_containers;
 };
 struct ag_dwarf_units { /* all zero: empty */
+    char *folder;       /* of the file, as the kernel names it */
     struct ag_dwarf_unit **units;
     size_t n_units, capacity;
     struct ag_address_ranges ranges; /* of units */
@@ -39,12 +41,14 @@ struct ag_dwarf_units { /* all zero: empty */
         by_cu; /* libdw's handle -> unit; also units without code, of other files */
 };
 
-int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf);
+/* DWARF comes from the file at PATH. */
+int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *path);
 void ag_dwarf_units_clear(struct ag_dwarf_units *units);
 
 struct ag_dwarf_unit *ag_dwarf_units_at(const struct ag_dwarf_units *units, uint64_t address);
 /* The function of UNIT whose code holds ADDRESS, or NULL. */
-struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_unit *unit, uint64_t address);
+struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_units *units,
+                                                    struct ag_dwarf_unit *unit, uint64_t address);
 /* NAME of the entry DIE with its name spaces before it, "outer::inner::name", cut to CAPACITY. */
 void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const char *name,
                             char *ret_text, size_t capacity);

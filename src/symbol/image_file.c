@@ -112,11 +112,14 @@ static void open_separate(struct ag_image_file *image, const struct ag_debug_pla
     }
 }
 
+static const struct ag_elf_file *file_with_dwarf(const struct ag_image_file *image) {
+    return image->debug.elf != NULL ? &image->debug : &image->main;
+}
+
 /* libdw looks for a missing shared file itself, without our rules, so DWARF that needs one is given
  * up without it. */
 static const char *open_shared(struct ag_image_file *image, const struct ag_debug_places *places) {
-    const struct ag_elf_file *with_dwarf = image->debug.elf != NULL ? &image->debug : &image->main;
-    const int r = ag_debug_file_find_shared(places, with_dwarf, &image->shared);
+    const int r = ag_debug_file_find_shared(places, file_with_dwarf(image), &image->shared);
     if (r == -ENODATA) {
         return NULL;
     }
@@ -161,7 +164,8 @@ char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_plac
         open_separate(image, places);
     }
     const char *problem = image->dwarf != NULL ? open_shared(image, places) : NULL;
-    if (image->dwarf != NULL && ag_dwarf_units_read(&image->units, image->dwarf) < 0) {
+    if (image->dwarf != NULL &&
+        ag_dwarf_units_read(&image->units, image->dwarf, file_with_dwarf(image)->path) < 0) {
         problem = "no memory for its debug information";
     }
     /* Without memory the table is what was read until then. */

@@ -98,5 +98,5 @@ uint32_t ag_inline_tree_find(const struct ag_inline_tree *tree, uint64_t address
 }
 
 const struct ag_inlined *ag_inline_tree_at(const struct ag_inline_tree *tree, uint32_t index) {
-    return index < tree->n ? &tree->calls[index] : NULL;
+    return &tree->calls[index];
 }

@@ -21,7 +21,6 @@ struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function); /* NULL: no memo
 struct ag_inline_tree *ag_inline_tree_free(struct ag_inline_tree *tree);
 /* The innermost inlined call that ADDRESS belongs to, or AG_INLINE_NONE. */
 uint32_t ag_inline_tree_find(const struct ag_inline_tree *tree, uint64_t address);
-const struct ag_inlined *ag_inline_tree_at(const struct ag_inline_tree *tree,
-                                           uint32_t index); /* NULL for NONE */
+const struct ag_inlined *ag_inline_tree_at(const struct ag_inline_tree *tree, uint32_t index);
 
 #endif

@@ -92,6 +92,32 @@ static void compressed_sections(void **state) {
     check_inlined("gcc -O2 -g -gz=zlib");
 }
 
+static void split_dwarf(void **state) {
+    (void)state;
+    check_inlined("gcc -O2 -g -gsplit-dwarf");
+    check_inlined("gcc -O2 -gdwarf-4 -gsplit-dwarf");
+}
+
+/* The names of .dwo files come from the program: opening a pipe would wait for ever. */
+static void a_pipe_as_split_dwarf_is_not_opened(void **state) {
+    (void)state;
+    static const char *const options[] = {"-g", "-gdwarf-4"};
+    for (size_t i = 0; i < 2; i++) {
+        fixture_write("inlined.c", inlined_c);
+        fixture_run("rm -f *.dwo && gcc -O2 %s -gsplit-dwarf inlined.c -o inlined && "
+                    "for f in *.dwo; do rm $f; mkfifo $f; done",
+                    options[i]);
+        struct ag_symbolizer *symbolizer = fixture_symbolizer(NULL, "inlined");
+        const struct ag_symbol_frame *frames;
+        const uint64_t address = fixture_address("inlined", "mark_outer");
+        assert_int_equal(ag_symbolizer_frames(symbolizer, 1, address, false, &frames), 1);
+        check_frame(&frames[0], "outer", "inlined.c", fixture_line(inlined_c, "/* in outer"),
+                    false);
+        ag_symbolizer_free(symbolizer);
+    }
+    fixture_run("rm -f *.dwo");
+}
+
 static void link_time_optimisation(void **state) {
     (void)state;
     check_inlined("gcc -O2 -g -flto");
@@ -296,6 +322,8 @@ int main(void) {
         cmocka_unit_test(inlined_calls_give_each_level_its_line),
         cmocka_unit_test(older_dwarf),
         cmocka_unit_test(compressed_sections),
+        cmocka_unit_test(split_dwarf),
+        cmocka_unit_test(a_pipe_as_split_dwarf_is_not_opened),
         cmocka_unit_test(link_time_optimisation),
         cmocka_unit_test(units_without_address_table),
         cmocka_unit_test(return_address_is_looked_up_at_its_call),

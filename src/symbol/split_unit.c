@@ -1,0 +1,50 @@
+/* split_unit.c: libdw opens the file at the first touch of such a unit, whatever it is, also a pipe
+ * that nobody writes to. So each path that it would try is looked at before: nothing there, or a
+ * regular file. */
+#include "split_unit.h"
+
+#include <dwarf.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PATH_BYTES = 4096 };
+
+static const char *text_of(Dwarf_Die *die, unsigned name) {
+    Dwarf_Attribute attribute;
+    return dwarf_formstring(dwarf_attr(die, name, &attribute));
+}
+
+bool ag_split_unit_is_skeleton(Dwarf_Die *die) {
+    return dwarf_tag(die) == DW_TAG_skeleton_unit || dwarf_hasattr(die, DW_AT_dwo_name) ||
+           dwarf_hasattr(die, DW_AT_GNU_dwo_name);
+}
+
+static bool is_absent_or_regular(const char *folder, const char *subfolder, const char *name) {
+    char path[PATH_BYTES];
+    const bool name_is_absolute = name[0] == '/', subfolder_is_absolute = subfolder[0] == '/';
+    const int length = snprintf(path, sizeof(path), "%s/%s/%s",
+                                name_is_absolute || subfolder_is_absolute ? "" : folder,
+                                name_is_absolute ? "" : subfolder, name);
+    struct stat status;
+    return length < (int)sizeof(path) && (stat(path, &status) < 0 || S_ISREG(status.st_mode));
+}
+
+bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, Dwarf_Die *ret_die) {
+    const char *name = text_of(skeleton, DW_AT_dwo_name);
+    if (name == NULL) {
+        name = text_of(skeleton, DW_AT_GNU_dwo_name);
+    }
+    const char *compiled_in = text_of(skeleton, DW_AT_comp_dir);
+    if (name == NULL || !is_absent_or_regular(folder, "", name) ||
+        (compiled_in != NULL && !is_absent_or_regular(folder, compiled_in, name))) {
+        return false;
+    }
+    Dwarf_Die die;
+    if (dwarf_cu_info(skeleton->cu, NULL, NULL, NULL, &die, NULL, NULL, NULL) != 0 ||
+        die.addr == NULL) {
+        return false;
+    }
+    *ret_die = die;
+    return true;
+}

@@ -1,0 +1,17 @@
+/* split_unit.h: units whose entries the compiler put into a file of their own (-gsplit-dwarf,
+ * .dwo). */
+#ifndef AG_SPLIT_UNIT_H
+#define AG_SPLIT_UNIT_H
+
+#include <elfutils/libdw.h>
+#include <stdbool.h>
+
+/* Whether the unit with first entry DIE is only a skeleton: its lines are here, its functions
+ * elsewhere. */
+bool ag_split_unit_is_skeleton(Dwarf_Die *die);
+/* Opens what SKELETON names and gives that unit's first entry. FOLDER: where the file with the
+ * skeleton lies. False: not found, or not safe to open. The file stays open with the skeleton's
+ * Dwarf. */
+bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, Dwarf_Die *ret_die);
+
+#endif
