@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 /* Addresses where something may be found: from the entry point on, and where the symbols of a small
  * program lie. */
 static void look_up(struct ag_symbolizer *symbolizer, uint64_t start) {
-    for (uint64_t address = start; address < start + 0x400; address += 7) {
+    for (uint64_t offset = 0; offset < 0x400; offset += 7) {
+        const uint64_t address = start + offset;
         const struct ag_symbol_frame *frames;
         const size_t n = ag_symbolizer_frames(symbolizer, 1, address, address % 2 == 0, &frames);
         for (size_t i = 0; i < n; i++) {
