@@ -58,7 +58,7 @@ struct ag_bytes { /* a string that is not terminated */
     uint32_t length;
 };
 
-struct ag_event { /* 32 bytes; what a chunk of events is decoded to in bulk */
+struct ag_event { /* 24 bytes; what a chunk of events is decoded to in bulk */
     uint64_t address;
     uint64_t size;  /* ALLOC: bytes asked for; STAMP: ns since the session began */
     uint32_t stack; /* ALLOC: node id */

@@ -13,25 +13,32 @@ struct ag_decoder_tuple {
     uint32_t stack;
     uint32_t next;
     uint32_t via;
-    uint32_t reserved;
+    uint32_t trust;
 };
 
-/* The rings of the last AG_NEAR_EVENTS addresses of each kind, and all else that an event may refer
- * to. The counts are of the chunk; ring[n & (AG_NEAR_EVENTS - 1)] is where the next one goes. */
+/* The events of one kind (allocations or frees) in this chunk, as the other kind refers to them. */
+struct ag_event_track {
+    uint32_t n;
+    uint32_t named_last; /* the place, counted from the chunk's start, that was referred to last; 0
+                            at first */
+    uint64_t last_address; /* of the newest, 0 at first */
+};
+
+/* All that an event may refer to. */
 struct ag_event_state {
-    uint32_t n_allocs, n_frees, n_undone;
+    struct ag_event_track allocs, frees;
+    uint32_t n_undone;
     uint32_t n_tuples, tuples_capacity;
     uint32_t last_tuple; /* UINT32_MAX before the chunk's first */
-    uint64_t last_alloced, last_freed;
     uint64_t time_ns;
     struct ag_decoder_tuple *tuples; /* grows up to AG_TUPLES_MAX */
-    uint64_t alloced[AG_NEAR_EVENTS];
+    uint64_t
+        alloced[AG_NEAR_EVENTS]; /* rings of addresses: place n is at n & (AG_NEAR_EVENTS - 1) */
     uint64_t freed[AG_NEAR_EVENTS];
 };
 
-enum {
-    AG_BODY_PADDING = 64
-}; /* zero bytes behind a body: an event that is cut reads at most as many */
+/* Zero bytes behind a body: an event that is cut reads at most as many. */
+enum { AG_BODY_PADDING = 64 };
 
 struct ag_chunk_decoder {
     ZSTD_DCtx *decompressor;

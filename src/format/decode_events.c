@@ -13,24 +13,23 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/little_endian.h"
 #include "base/varint.h"
 #include "decode_chunk.h"
 
 enum { NO_TUPLE = UINT32_MAX, RING_MASK = AG_NEAR_EVENTS - 1, TUPLES_FIRST = 256 };
 
 void ag_events_start(struct ag_event_state *state, uint64_t first_time_ns) {
-    state->n_allocs = 0;
-    state->n_frees = 0;
+    state->allocs = (struct ag_event_track){0};
+    state->frees = (struct ag_event_track){0};
     state->n_undone = 0;
     state->n_tuples = 0;
     state->last_tuple = NO_TUPLE;
-    state->last_alloced = 0;
-    state->last_freed = 0;
     state->time_ns = first_time_ns;
 }
 
 uint32_t ag_events_counted(const struct ag_event_state *state) {
-    return state->n_allocs + state->n_frees + state->n_undone;
+    return state->allocs.n + state->frees.n + state->n_undone;
 }
 
 static AG_COLD bool tuples_grow(struct ag_event_state *state) {
@@ -46,14 +45,6 @@ static AG_COLD bool tuples_grow(struct ag_event_state *state) {
 }
 
 /* ---- numbers ---- */
-
-AG_FAST uint64_t load64(const uint8_t *at) {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++) { /* one move, where the machine is little-endian */
-        value |= (uint64_t)at[i] << (8 * i);
-    }
-    return value;
-}
 
 static AG_COLD const uint8_t *number_9_or_10(const uint8_t *at, uint64_t *ret_value,
                                              uint64_t *ret_bad) {
@@ -73,7 +64,7 @@ AG_FAST const uint8_t *number(const uint8_t *at, uint64_t *ret_value, uint64_t *
         *ret_value = at[0];
         return at + 1;
     }
-    uint64_t word = load64(at);
+    uint64_t word = ag_get_64(at);
     const uint64_t ends = ~word & UINT64_C(0x8080808080808080);
     if (AG_UNLIKELY(ends == 0)) {
         return number_9_or_10(at, ret_value, ret_bad);
@@ -95,8 +86,8 @@ AG_FAST const uint8_t *number(const uint8_t *at, uint64_t *ret_value, uint64_t *
 struct run {
     const uint8_t *at;
     uint64_t bad; /* not 0: damage was seen; looked at once per event */
-    uint32_t n_allocs, n_frees, last_tuple;
-    uint64_t last_alloced, last_freed;
+    uint32_t last_tuple;
+    struct ag_event_track allocs, frees;
 };
 
 AG_FAST uint64_t far_address(uint64_t base, uint64_t value, uint64_t flags) {
@@ -104,21 +95,33 @@ AG_FAST uint64_t far_address(uint64_t base, uint64_t value, uint64_t flags) {
     return base + ((flags & AG_FAR_UNSCALED) != 0 ? difference : difference << AG_FAR_SHIFT);
 }
 
-/* The address of the event `distance` events ago in a ring of `count` events so far. */
-AG_FAST uint64_t near_address(struct run *run, const uint64_t *ring, uint32_t count,
-                              uint64_t distance) {
-    run->bad |= (uint64_t)(distance >= count) | (uint64_t)(distance >= AG_NEAR_EVENTS);
-    return ring[(count - 1 - (uint32_t)distance) & RING_MASK];
+/* The address at `place` in a ring, which is to be one of the last AG_NEAR_EVENTS. */
+AG_FAST uint64_t place_address(struct run *run, struct ag_event_track *track, const uint64_t *ring,
+                               uint32_t place) {
+    const uint32_t distance =
+        track->n - 1 - place; /* wraps to a large number for a place that is not */
+    run->bad |= (uint64_t)(distance >= track->n) | (uint64_t)(distance >= AG_NEAR_EVENTS);
+    track->named_last = place;
+    return ring[place & RING_MASK];
 }
 
-AG_FAST uint64_t near_distance(struct run *run, uint64_t argument) {
-    if (AG_LIKELY(argument < AG_ARGUMENT_MAX)) {
-        return argument;
+/* By a near argument: places below AG_NEAR_DISTANCES from the newest, the others from the one named
+ * last. */
+AG_FAST uint64_t near_address(struct run *run, struct ag_event_track *track, const uint64_t *ring,
+                              uint64_t argument) {
+    static const int8_t offsets[] = {-1,  -2,  -3,  -4,  -5, -6, -7, -8, -9, -10, -11,
+                                     -12, -13, -14, -15, -8, -7, -6, -5, -4, -3,  -2,
+                                     -1,  1,   2,   3,   4,  5,  6,  7,  8,  0};
+
+    uint32_t place =
+        (argument < AG_NEAR_DISTANCES ? track->n : track->named_last) + (uint32_t)offsets[argument];
+    if (AG_UNLIKELY(argument == AG_NEAR_LONG)) {
+        uint64_t rest;
+        run->at = number(run->at, &rest, &run->bad);
+        run->bad |= rest > AG_NEAR_EVENTS; /* the sum must not wrap */
+        place = track->n - 1 - AG_NEAR_DISTANCES - (uint32_t)rest;
     }
-    uint64_t rest;
-    run->at = number(run->at, &rest, &run->bad);
-    run->bad |= rest > AG_NEAR_EVENTS; /* the sum must not wrap */
-    return rest + AG_ARGUMENT_MAX;
+    return place_address(run, track, ring, place);
 }
 
 /* A tuple in full, in *ret_tuple. Its index, or NO_TUPLE when the table has no more room. */
@@ -149,7 +152,9 @@ AG_FAST uint32_t get_tuple(struct ag_event_state *state, struct run *run, uint32
             run->bad = 1;
             return NO_TUPLE;
         }
-        const uint32_t index = state->tuples[run->last_tuple].next;
+        struct ag_decoder_tuple *last = &state->tuples[run->last_tuple];
+        const uint32_t index = last->next;
+        last->trust += last->trust < AG_TRUST_MAX;
         *ret_tuple = state->tuples[index];
         return index;
     }
@@ -165,7 +170,9 @@ AG_FAST uint32_t get_tuple(struct ag_event_state *state, struct run *run, uint32
         return NO_TUPLE;
     }
     if (index != NO_TUPLE && run->last_tuple != NO_TUPLE) {
-        state->tuples[run->last_tuple].next = index;
+        struct ag_decoder_tuple *last = &state->tuples[run->last_tuple];
+        last->next = last->trust == 0 ? index : last->next;
+        last->trust -= last->trust != 0;
     }
     return index;
 }
@@ -177,17 +184,17 @@ AG_FAST void get_alloc(struct ag_event_state *state, struct run *run, uint64_t f
     uint64_t address;
 
     if (AG_LIKELY(form < AG_FORM_ALLOC_FAR_EXPECTED)) {
-        address = near_address(run, state->freed, run->n_frees, near_distance(run, argument));
+        address = near_address(run, &run->frees, state->freed, argument);
     } else {
         uint64_t value;
         run->at = number(run->at, &value, &run->bad);
         const uint64_t base =
-            (argument & AG_FAR_OF_TUPLE) != 0 ? tuple.last_address : run->last_alloced;
+            (argument & AG_FAR_OF_TUPLE) != 0 ? tuple.last_address : run->allocs.last_address;
         address = far_address(base, value, argument);
     }
-    state->alloced[run->n_allocs & RING_MASK] = address;
-    run->n_allocs++;
-    run->last_alloced = address;
+    state->alloced[run->allocs.n & RING_MASK] = address;
+    run->allocs.n++;
+    run->allocs.last_address = address;
     if (AG_LIKELY(index != NO_TUPLE)) {
         state->tuples[index].last_address = address;
         run->last_tuple = index;
@@ -200,9 +207,9 @@ AG_FAST void get_alloc(struct ag_event_state *state, struct run *run, uint64_t f
 }
 
 AG_FAST void note_free(struct ag_event_state *state, struct run *run, uint64_t address) {
-    state->freed[run->n_frees & RING_MASK] = address;
-    run->n_frees++;
-    run->last_freed = address;
+    state->freed[run->frees.n & RING_MASK] = address;
+    run->frees.n++;
+    run->frees.last_address = address;
 }
 
 AG_FAST void get_free(struct ag_event_state *state, struct run *run, uint64_t form,
@@ -210,32 +217,35 @@ AG_FAST void get_free(struct ag_event_state *state, struct run *run, uint64_t fo
     uint64_t address;
 
     if (AG_LIKELY(form == AG_FORM_FREE_NEAR)) {
-        address = near_address(run, state->alloced, run->n_allocs, near_distance(run, argument));
+        address = near_address(run, &run->allocs, state->alloced, argument);
     } else {
         uint64_t value;
         run->at = number(run->at, &value, &run->bad);
-        address = far_address(run->last_freed, value, argument);
+        address = far_address(run->frees.last_address, value, argument);
     }
     note_free(state, run, address);
     *ret_event = (struct ag_event){.address = address, .kind = AG_RECORD_FREE};
 }
 
-static AG_NOINLINE void get_special_free(struct ag_event_state *state, struct run *run,
-                                         uint64_t argument, struct ag_event *ret_event) {
-    uint64_t value;
+AG_FAST void get_special_free(struct ag_event_state *state, struct run *run, uint64_t argument,
+                              struct ag_event *ret_event) {
+    uint64_t value, address;
     run->at = number(run->at, &value, &run->bad);
 
+    if ((argument & AG_SPECIAL_NEAR) != 0) {
+        run->bad |= value > AG_NEAR_EVENTS; /* the sum must not wrap */
+        address =
+            place_address(run, &run->allocs, state->alloced, run->allocs.n - 1 - (uint32_t)value);
+    } else {
+        address = far_address(run->frees.last_address, value, argument);
+    }
     if ((argument & AG_SPECIAL_UNDO) != 0) {
         state->n_undone++;
-        *ret_event = (struct ag_event){.address = far_address(run->last_freed, value, argument),
-                                       .kind = AG_RECORD_UNDO_FREE};
-        return;
+        *ret_event = (struct ag_event){.address = address, .kind = AG_RECORD_UNDO_FREE};
+    } else {
+        note_free(state, run, address);
+        *ret_event = (struct ag_event){.address = address, .kind = AG_RECORD_REALLOC_FREE};
     }
-    const uint64_t address = (argument & AG_SPECIAL_NEAR) != 0
-                                 ? near_address(run, state->alloced, run->n_allocs, value)
-                                 : far_address(run->last_freed, value, argument);
-    note_free(state, run, address);
-    *ret_event = (struct ag_event){.address = address, .kind = AG_RECORD_REALLOC_FREE};
 }
 
 AG_FAST void get_stamp(struct ag_event_state *state, struct run *run, struct ag_event *ret_event) {
@@ -253,11 +263,9 @@ static enum ag_events_stop decode_batch(struct ag_chunk_decoder *decoder,
     struct ag_event_state *const state = &decoder->events;
     const uint8_t *const end = decoder->end;
     struct run run = {.at = decoder->at,
-                      .n_allocs = state->n_allocs,
-                      .n_frees = state->n_frees,
                       .last_tuple = state->last_tuple,
-                      .last_alloced = state->last_alloced,
-                      .last_freed = state->last_freed};
+                      .allocs = state->allocs,
+                      .frees = state->frees};
     enum ag_events_stop stop = AG_EVENTS_FULL;
     size_t count = 0;
 
@@ -292,11 +300,9 @@ static enum ag_events_stop decode_batch(struct ag_chunk_decoder *decoder,
         count++;
     }
     decoder->at = run.at;
-    state->n_allocs = run.n_allocs;
-    state->n_frees = run.n_frees;
     state->last_tuple = run.last_tuple;
-    state->last_alloced = run.last_alloced;
-    state->last_freed = run.last_freed;
+    state->allocs = run.allocs;
+    state->frees = run.frees;
     *ret_count = count;
     return stop;
 }

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/little_endian.h"
 #include "base/varint.h"
 #include "trace_layout.h"
 
@@ -29,7 +30,8 @@ enum {
     TUPLES_FIRST = 256, /* tables start small: a session may have hundreds of encoders */
     NO_TUPLE = UINT32_MAX,
     BATCH_EVENTS = 1024,
-    EVENT_MAX_BYTES = 32, /* form, tuple index 3, stack 5, size 10, via 2, address 10 */
+    EVENT_MAX_BYTES = 40, /* form, tuple index 3, stack 5, size 10, via 2, address 10; and 8 that
+                             put_number may touch */
 };
 
 struct recent { /* the last event at an address */
@@ -42,17 +44,24 @@ struct tuple { /* what allocations have in common */
     uint64_t size;
     uint64_t last_address; /* allocated last with this tuple */
     uint32_t stack;
-    uint32_t next; /* the tuple allocated after this one the last time; itself at first */
+    uint32_t next; /* the tuple expected after this one; itself at first */
     uint32_t via;
-    uint32_t reserved;
+    uint32_t
+        trust; /* in next: goes up with each hit, down with each miss; at 0 a miss replaces it */
+};
+
+/* The events of one kind (allocations or frees), as the other kind refers to them. */
+struct track {
+    uint64_t
+        n; /* over the encoder's life: the next serial; starts at 1, so that 0 is never recent */
+    uint64_t first;        /* serial of the chunk's first */
+    uint64_t named_last;   /* serial that was referred to last */
+    uint64_t last_address; /* of the newest, 0 before the chunk's first */
 };
 
 struct ag_event_encoder {
     struct ag_blob body;
-    uint64_t n_allocs, n_frees; /* over the encoder's life: the next serials */
-    uint64_t first_alloc,
-        first_free; /* serials at the chunk's start; both counts start at 1, so 0 is never recent */
-    uint64_t last_alloced, last_freed; /* addresses, 0 before the chunk's first */
+    struct track allocs, frees;
     uint64_t last_time_ns;
     struct tuple *tuples;
     uint64_t *slots; /* open addressing: chunk number << 32 | tuple index; another chunk number is
@@ -89,8 +98,8 @@ struct ag_event_encoder *ag_event_encoder_new(void) {
     if (encoder == NULL) {
         return NULL;
     }
-    encoder->n_allocs = 1;
-    encoder->n_frees = 1;
+    encoder->allocs.n = 1;
+    encoder->frees.n = 1;
     if (!tuples_resize(encoder, TUPLES_FIRST)) {
         return ag_event_encoder_free(encoder);
     }
@@ -108,13 +117,17 @@ struct ag_event_encoder *ag_event_encoder_free(struct ag_event_encoder *encoder)
     return NULL;
 }
 
+static void track_start(struct track *track) {
+    track->first = track->n;
+    track->named_last = track->n;
+    track->last_address = 0;
+}
+
 void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_time_ns) {
     encoder->body.length = 0;
     encoder->body.error = 0;
-    encoder->first_alloc = encoder->n_allocs;
-    encoder->first_free = encoder->n_frees;
-    encoder->last_alloced = 0;
-    encoder->last_freed = 0;
+    track_start(&encoder->allocs);
+    track_start(&encoder->frees);
     encoder->last_time_ns = first_time_ns;
     encoder->n_tuples = 0;
     encoder->last_tuple = NO_TUPLE;
@@ -204,194 +217,241 @@ static AG_NOINLINE uint32_t tuple_add(struct ag_event_encoder *encoder,
     return index;
 }
 
-/* ---- events ---- */
+/* ---- bytes ---- */
 
-/* Remembers this event at its address. The distance to the event of the other kind there, counted
- * in events of that kind, or a number >= AG_NEAR_EVENTS when there is none to be named. */
-AG_FAST uint64_t recent_exchange(struct ag_event_encoder *encoder, uint64_t address,
-                                 uint64_t serial, uint32_t is_free, uint64_t n_others,
-                                 uint64_t first_other) {
-    const uint32_t at =
-        (uint32_t)(((address >> 4) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - RECENT_BITS));
-    struct recent *recent = &encoder->recent[at];
-    const struct recent before = *recent;
-
-    *recent = (struct recent){.address = address, .serial_and_kind = serial << 1 | is_free};
-    const uint64_t other = before.serial_and_kind >> 1;
-    if (before.address != address || (before.serial_and_kind & 1) == is_free ||
-        other < first_other) {
-        return UINT64_MAX;
+/* A varint without a branch on its length below 2^56: spreads groups of 7 bits over bytes and
+ * writes 8 of them, of which those that count are kept. */
+AG_FAST uint8_t *put_number(uint8_t *at, uint64_t value) {
+    if (AG_UNLIKELY(value >> 56 != 0)) {
+        return ag_varint_put(at, value);
     }
-    return n_others - 1 - other;
+    const unsigned n_bytes = (AG_BITS(value | 1) * 9 + 64) >> 6; /* bits / 7, rounded up */
+    uint64_t word = value;
+    word = (word & UINT64_C(0x000000000fffffff)) | (word & UINT64_C(0x00fffffff0000000)) << 4;
+    word = (word & UINT64_C(0x00003fff00003fff)) | (word & UINT64_C(0x0fffc0000fffc000)) << 2;
+    word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x3f803f803f803f80)) << 1;
+    word |= UINT64_C(0x0080808080808080) & ((UINT64_C(1) << (8 * n_bytes - 8)) - 1);
+    ag_put_64(at, word);
+    return at + n_bytes;
 }
 
 AG_FAST uint8_t form_byte(enum ag_event_form form, uint64_t argument) {
     return (uint8_t)(argument << AG_FORM_BITS | form);
 }
 
+/* ---- events ---- */
+
+/* What changes with every event, in registers while a batch runs. */
+struct run {
+    uint8_t *at;
+    uint32_t last_tuple;
+    struct track allocs, frees;
+};
+
+/* Remembers this event at its address and adds it to its track. The serial of the event of the
+ * other kind that the address had last, or 0 when that is not near. */
+AG_FAST uint64_t recent_exchange(struct ag_event_encoder *encoder, struct track *track,
+                                 const struct track *other, uint64_t address, uint32_t is_free) {
+    const uint32_t at =
+        (uint32_t)(((address >> 4) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - RECENT_BITS));
+    struct recent *recent = &encoder->recent[at];
+    const struct recent before = *recent;
+
+    *recent = (struct recent){.address = address, .serial_and_kind = track->n << 1 | is_free};
+    track->n++;
+    track->last_address = address;
+    const uint64_t serial = before.serial_and_kind >> 1;
+    const bool is_near = (before.address == address) & ((before.serial_and_kind & 1) != is_free) &
+                         (serial >= other->first) & (other->n - 1 - serial < AG_NEAR_EVENTS);
+    return is_near ? serial : 0;
+}
+
+/* Names the place of `serial` in its track: the form byte at HEAD, a long distance behind it.
+ * Without a branch where one byte is enough. */
+AG_FAST void put_near(struct run *run, struct track *track, uint64_t serial,
+                      enum ag_event_form form, uint8_t *head) {
+    const uint64_t distance = track->n - 1 - serial;
+    const uint64_t neighbour =
+        serial - track->named_last + AG_NEAR_NEIGHBOURS; /* 0 to 7, 9 to 16 */
+    const bool is_neighbour =
+        (neighbour <= 2 * AG_NEAR_NEIGHBOURS) & (neighbour != AG_NEAR_NEIGHBOURS);
+    uint64_t argument = is_neighbour
+                            ? AG_NEAR_DISTANCES + neighbour - (neighbour > AG_NEAR_NEIGHBOURS)
+                            : AG_NEAR_LONG;
+
+    argument = distance < AG_NEAR_DISTANCES ? distance : argument;
+    track->named_last = serial;
+    *head = form_byte(form, argument);
+    if (AG_UNLIKELY(argument == AG_NEAR_LONG)) {
+        run->at = put_number(run->at, distance - AG_NEAR_DISTANCES);
+    }
+}
+
 /* A difference in units of 16 where it can be: the varint's value; *ret_flags gets AG_FAR_UNSCALED
  * where not. */
 AG_FAST uint64_t far_value(uint64_t address, uint64_t base, uint64_t *ret_flags) {
     const uint64_t difference = address - base;
-    if ((difference & ((1 << AG_FAR_SHIFT) - 1)) != 0) {
+    if (AG_UNLIKELY((difference & ((1 << AG_FAR_SHIFT) - 1)) != 0)) {
         *ret_flags |= AG_FAR_UNSCALED;
         return ag_zigzag(difference);
     }
     return ag_zigzag(difference) >> AG_FAR_SHIFT;
 }
 
-/* Which tuple: *ret_index is NO_TUPLE when the table is full. Writes nothing where the expected one
- * comes. */
-AG_FAST uint8_t *put_tuple(struct ag_event_encoder *encoder, uint8_t *at,
-                           const struct ag_event *event, uint32_t *ret_index) {
-    const uint32_t hash = tuple_hash(event);
-    uint32_t index = tuple_find(encoder, event, hash);
+AG_FAST void put_far(struct run *run, uint64_t address, uint64_t base, enum ag_event_form form,
+                     uint64_t flags, uint8_t *head) {
+    const uint64_t value = far_value(address, base, &flags);
 
-    at = ag_varint_put(at, index);
-    if (index == encoder->n_tuples) {
-        at = ag_varint_put(at, event->stack);
-        at = ag_varint_put(at, event->size);
-        at = ag_varint_put(at, event->via);
-        index = tuple_add(encoder, event, hash);
-    }
-    if (index != NO_TUPLE && encoder->last_tuple != NO_TUPLE) {
-        encoder->tuples[encoder->last_tuple].next = index;
-    }
-    *ret_index = index;
-    return at;
+    *head = form_byte(form, flags);
+    run->at = put_number(run->at, value);
 }
 
-AG_FAST uint8_t *put_alloc(struct ag_event_encoder *encoder, uint8_t *at,
+/* The tuple in the bytes. Its index, or NO_TUPLE when the table is full. */
+AG_FAST uint32_t put_tuple(struct ag_event_encoder *encoder, struct run *run,
                            const struct ag_event *event) {
-    uint8_t *const head = at++;
-    uint32_t index =
-        encoder->last_tuple == NO_TUPLE ? NO_TUPLE : encoder->tuples[encoder->last_tuple].next;
-    uint32_t is_given = 0; /* added to the form: the tuple stands in the bytes */
+    const uint32_t hash = tuple_hash(event);
+    const uint32_t index = tuple_find(encoder, event, hash);
 
-    if (index == NO_TUPLE || !tuple_is(&encoder->tuples[index], event)) {
-        at = put_tuple(encoder, at, event, &index);
-        is_given = 1;
+    run->at = put_number(run->at, index);
+    if (index == encoder->n_tuples) {
+        run->at = put_number(run->at, event->stack);
+        run->at = put_number(run->at, event->size);
+        run->at = put_number(run->at, event->via);
+        return tuple_add(encoder, event, hash);
     }
-    const uint64_t distance =
-        recent_exchange(encoder, event->address, encoder->n_allocs, /* is_free= */ 0,
-                        encoder->n_frees, encoder->first_free);
-    encoder->n_allocs++;
-    if (AG_LIKELY(distance < AG_NEAR_EVENTS)) {
-        if (AG_LIKELY(distance < AG_ARGUMENT_MAX)) {
-            *head = form_byte(AG_FORM_ALLOC_NEAR_EXPECTED + is_given, distance);
+    return index;
+}
+
+/* The event's tuple, in the bytes when it is not the expected one: then *ret_is_given is 1. */
+AG_FAST uint32_t expect_tuple(struct ag_event_encoder *encoder, struct run *run,
+                              const struct ag_event *event, uint32_t *ret_is_given) {
+    *ret_is_given = 1;
+    if (AG_UNLIKELY(run->last_tuple == NO_TUPLE)) {
+        return put_tuple(encoder, run, event);
+    }
+    struct tuple *last = &encoder->tuples[run->last_tuple];
+    if (AG_LIKELY(tuple_is(&encoder->tuples[last->next], event))) {
+        last->trust += last->trust < AG_TRUST_MAX;
+        *ret_is_given = 0;
+        return last->next;
+    }
+    const uint32_t index = put_tuple(encoder, run, event);
+    if (AG_LIKELY(index != NO_TUPLE)) {
+        last = &encoder->tuples[run->last_tuple]; /* the table may have moved */
+        last->next = last->trust == 0 ? index : last->next;
+        last->trust -= last->trust != 0;
+    }
+    return index;
+}
+
+AG_FAST void put_alloc(struct ag_event_encoder *encoder, struct run *run,
+                       const struct ag_event *event) {
+    uint8_t *const head = run->at++;
+    uint32_t is_given; /* added to the form */
+    const uint32_t index = expect_tuple(encoder, run, event, &is_given);
+    const uint64_t base = run->allocs.last_address;
+    const uint64_t serial =
+        recent_exchange(encoder, &run->allocs, &run->frees, event->address, /* is_free= */ 0);
+    struct tuple *tuple = index == NO_TUPLE ? NULL : &encoder->tuples[index];
+
+    if (AG_LIKELY(serial != 0)) {
+        put_near(run, &run->frees, serial, AG_FORM_ALLOC_NEAR_EXPECTED + is_given, head);
+    } else {
+        const enum ag_event_form form = AG_FORM_ALLOC_FAR_EXPECTED + is_given;
+        uint64_t flags = 0, tuple_flags = 0;
+        const uint64_t value = far_value(event->address, base, &flags);
+        if (tuple != NULL && far_value(event->address, tuple->last_address, &tuple_flags) < value) {
+            put_far(run, event->address, tuple->last_address, form, AG_FAR_OF_TUPLE, head);
         } else {
-            *head = form_byte(AG_FORM_ALLOC_NEAR_EXPECTED + is_given, AG_ARGUMENT_MAX);
-            at = ag_varint_put(at, distance - AG_ARGUMENT_MAX);
+            put_far(run, event->address, base, form, /* flags= */ 0, head);
         }
-    } else {
-        uint64_t flags = 0;
-        uint64_t value = far_value(event->address, encoder->last_alloced, &flags);
-        if (index != NO_TUPLE) {
-            uint64_t tuple_flags = AG_FAR_OF_TUPLE;
-            const uint64_t tuple_value =
-                far_value(event->address, encoder->tuples[index].last_address, &tuple_flags);
-            if (tuple_value < value) {
-                value = tuple_value;
-                flags = tuple_flags;
-            }
-        }
-        *head = form_byte(AG_FORM_ALLOC_FAR_EXPECTED + is_given, flags);
-        at = ag_varint_put(at, value);
     }
-    encoder->last_alloced = event->address;
-    if (index != NO_TUPLE) {
-        encoder->tuples[index].last_address = event->address;
-        encoder->last_tuple = index;
+    if (AG_LIKELY(tuple != NULL)) {
+        tuple->last_address = event->address;
+        run->last_tuple = index;
     }
-    return at;
 }
 
-AG_FAST uint8_t *put_free(struct ag_event_encoder *encoder, uint8_t *at,
-                          const struct ag_event *event) {
-    const uint64_t distance =
-        recent_exchange(encoder, event->address, encoder->n_frees, /* is_free= */ 1,
-                        encoder->n_allocs, encoder->first_alloc);
-    encoder->n_frees++;
-    if (AG_LIKELY(distance < AG_ARGUMENT_MAX)) {
-        *at++ = form_byte(AG_FORM_FREE_NEAR, distance);
-    } else if (distance < AG_NEAR_EVENTS) {
-        *at++ = form_byte(AG_FORM_FREE_NEAR, AG_ARGUMENT_MAX);
-        at = ag_varint_put(at, distance - AG_ARGUMENT_MAX);
+AG_FAST void put_free(struct ag_event_encoder *encoder, struct run *run,
+                      const struct ag_event *event) {
+    uint8_t *const head = run->at++;
+    const uint64_t base = run->frees.last_address;
+    const uint64_t serial =
+        recent_exchange(encoder, &run->frees, &run->allocs, event->address, /* is_free= */ 1);
+
+    if (AG_LIKELY(serial != 0)) {
+        put_near(run, &run->allocs, serial, AG_FORM_FREE_NEAR, head);
     } else {
-        uint64_t flags = 0;
-        const uint64_t value = far_value(event->address, encoder->last_freed, &flags);
-        *at++ = form_byte(AG_FORM_FREE_FAR, flags);
-        at = ag_varint_put(at, value);
+        put_far(run, event->address, base, AG_FORM_FREE_FAR, /* flags= */ 0, head);
     }
-    encoder->last_freed = event->address;
-    return at;
 }
 
-static uint8_t *put_realloc_free(struct ag_event_encoder *encoder, uint8_t *at,
-                                 const struct ag_event *event) {
-    const uint64_t distance =
-        recent_exchange(encoder, event->address, encoder->n_frees, /* is_free= */ 1,
-                        encoder->n_allocs, encoder->first_alloc);
-    encoder->n_frees++;
-    if (distance < AG_NEAR_EVENTS) {
-        *at++ = form_byte(AG_FORM_FREE_SPECIAL, AG_SPECIAL_NEAR);
-        at = ag_varint_put(at, distance);
+AG_FAST void put_realloc_free(struct ag_event_encoder *encoder, struct run *run,
+                              const struct ag_event *event) {
+    uint8_t *const head = run->at++;
+    const uint64_t base = run->frees.last_address;
+    const uint64_t serial =
+        recent_exchange(encoder, &run->frees, &run->allocs, event->address, /* is_free= */ 1);
+
+    if (serial != 0) {
+        *head = form_byte(AG_FORM_FREE_SPECIAL, AG_SPECIAL_NEAR);
+        run->at = put_number(run->at, run->allocs.n - 1 - serial);
+        run->allocs.named_last = serial;
     } else {
-        uint64_t flags = 0;
-        const uint64_t value = far_value(event->address, encoder->last_freed, &flags);
-        *at++ = form_byte(AG_FORM_FREE_SPECIAL, flags);
-        at = ag_varint_put(at, value);
+        put_far(run, event->address, base, AG_FORM_FREE_SPECIAL, /* flags= */ 0, head);
     }
-    encoder->last_freed = event->address;
-    return at;
 }
 
 /* An undone free takes no place among the frees: only its address is told, mostly the one freed
  * last. */
-static uint8_t *put_undo_free(const struct ag_event_encoder *encoder, uint8_t *at,
-                              const struct ag_event *event) {
-    uint64_t flags = AG_SPECIAL_UNDO;
-    const uint64_t value = far_value(event->address, encoder->last_freed, &flags);
+AG_FAST void put_undo_free(struct run *run, const struct ag_event *event) {
+    uint8_t *const head = run->at++;
 
-    *at++ = form_byte(AG_FORM_FREE_SPECIAL, flags);
-    return ag_varint_put(at, value);
+    put_far(run, event->address, run->frees.last_address, AG_FORM_FREE_SPECIAL, AG_SPECIAL_UNDO,
+            head);
 }
 
 /* Time never goes back in a stream; a clock that was corrected stands still instead. */
-static uint8_t *put_stamp(struct ag_event_encoder *encoder, uint8_t *at, uint64_t time_ns) {
+AG_FAST void put_stamp(struct ag_event_encoder *encoder, struct run *run, uint64_t time_ns) {
     const uint64_t passed_ns =
         time_ns > encoder->last_time_ns ? time_ns - encoder->last_time_ns : 0;
 
     encoder->last_time_ns += passed_ns;
-    *at++ = form_byte(AG_FORM_OTHER, AG_OTHER_STAMP);
-    return ag_varint_put(at, passed_ns);
+    *run->at++ = form_byte(AG_FORM_OTHER, AG_OTHER_STAMP);
+    run->at = put_number(run->at, passed_ns);
 }
 
 /* Encodes events that there is room for; fewer than count when one of them is no event. */
 static size_t add_batch(struct ag_event_encoder *encoder, const struct ag_event *events,
                         size_t count) {
-    uint8_t *at = encoder->body.data + encoder->body.length;
+    struct run run = {.at = encoder->body.data + encoder->body.length,
+                      .last_tuple = encoder->last_tuple,
+                      .allocs = encoder->allocs,
+                      .frees = encoder->frees};
     size_t done = 0;
     uint32_t n_stamps = 0;
 
     for (; done < count; done++) {
         const struct ag_event *event = &events[done];
         if (event->kind == AG_RECORD_ALLOC) {
-            at = put_alloc(encoder, at, event);
+            put_alloc(encoder, &run, event);
         } else if (event->kind == AG_RECORD_FREE) {
-            at = put_free(encoder, at, event);
+            put_free(encoder, &run, event);
         } else if (event->kind == AG_RECORD_STAMP) {
-            at = put_stamp(encoder, at, event->size);
+            put_stamp(encoder, &run, event->size);
             n_stamps++;
         } else if (event->kind == AG_RECORD_REALLOC_FREE) {
-            at = put_realloc_free(encoder, at, event);
+            put_realloc_free(encoder, &run, event);
         } else if (event->kind == AG_RECORD_UNDO_FREE) {
-            at = put_undo_free(encoder, at, event);
+            put_undo_free(&run, event);
         } else {
             break;
         }
     }
-    encoder->body.length = (size_t)(at - encoder->body.data);
+    encoder->body.length = (size_t)(run.at - encoder->body.data);
+    encoder->last_tuple = run.last_tuple;
+    encoder->allocs = run.allocs;
+    encoder->frees = run.frees;
     encoder->n_events += (uint32_t)done - n_stamps;
     return done;
 }

@@ -1,10 +1,8 @@
 /* trace_layout.c: header, chunk header and footer to bytes and back, and the walk from chunk to
  * chunk.
  *
- * Integers are put and got byte by byte (the compiler makes one move of it), so nothing depends on
- * the machine's order or on how a struct is laid out. A chunk header carries a hash of itself and
- * one of the bytes it announces: a walk believes a length only when the first holds, and needs not
- * read the second. */
+ * A chunk header carries a hash of itself and one of the bytes it announces: a walk believes a
+ * length only when the first holds, and needs not read the second. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -14,38 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/little_endian.h"
 #include "segment.h"
 
 static const char file_magic[8] = "ALLOGRAM";
 static const char chunk_magic[4] = "AGCK";
 static const char footer_magic[8] = "AGINDEX1";
-
-static void put16(uint8_t *at, uint16_t value) {
-    at[0] = (uint8_t)value;
-    at[1] = (uint8_t)(value >> 8);
-}
-
-static void put32(uint8_t *at, uint32_t value) {
-    put16(at, (uint16_t)value);
-    put16(at + 2, (uint16_t)(value >> 16));
-}
-
-static void put64(uint8_t *at, uint64_t value) {
-    put32(at, (uint32_t)value);
-    put32(at + 4, (uint32_t)(value >> 32));
-}
-
-static uint16_t get16(const uint8_t *at) {
-    return (uint16_t)(at[0] | at[1] << 8);
-}
-
-static uint32_t get32(const uint8_t *at) {
-    return get16(at) | (uint32_t)get16(at + 2) << 16;
-}
-
-static uint64_t get64(const uint8_t *at) {
-    return get32(at) | (uint64_t)get32(at + 4) << 32;
-}
 
 uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes) {
     return XXH64(bytes, n_bytes, /* seed= */ 0);
@@ -56,14 +28,14 @@ uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes) {
 void ag_file_header_put(uint8_t bytes[AG_TRACE_HEADER_BYTES], const struct ag_file_header *header) {
     memset(bytes, 0, AG_TRACE_HEADER_BYTES);
     memcpy(bytes, file_magic, sizeof(file_magic));
-    put16(bytes + 8, AG_TRACE_VERSION);
-    put16(bytes + 10, AG_TRACE_HEADER_BYTES);
-    put32(bytes + 12, header->flags);
-    put64(bytes + 16, header->session);
-    put32(bytes + 24, header->pid);
-    put32(bytes + 28, header->slot);
-    put64(bytes + 32, header->start_realtime_ns);
-    put64(bytes + 56, ag_hash_bytes(bytes, 56));
+    ag_put_16(bytes + 8, AG_TRACE_VERSION);
+    ag_put_16(bytes + 10, AG_TRACE_HEADER_BYTES);
+    ag_put_32(bytes + 12, header->flags);
+    ag_put_64(bytes + 16, header->session);
+    ag_put_32(bytes + 24, header->pid);
+    ag_put_32(bytes + 28, header->slot);
+    ag_put_64(bytes + 32, header->start_realtime_ns);
+    ag_put_64(bytes + 56, ag_hash_bytes(bytes, 56));
 }
 
 enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
@@ -71,7 +43,7 @@ enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
     if (n_bytes == 0) {
         return AG_DECODE_EMPTY;
     }
-    if (n_bytes >= 8 && get64(bytes) == AG_SEGMENT_MAGIC) {
+    if (n_bytes >= 8 && ag_get_64(bytes) == AG_SEGMENT_MAGIC) {
         return AG_DECODE_LIVE;
     }
     if (n_bytes < 8 || memcmp(bytes, file_magic, sizeof(file_magic)) != 0) {
@@ -79,23 +51,23 @@ enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
     }
     /* The version is looked at before the hash: a later version may lay out the rest as it likes.
      */
-    if (n_bytes >= 10 && get16(bytes + 8) > AG_TRACE_VERSION) {
+    if (n_bytes >= 10 && ag_get_16(bytes + 8) > AG_TRACE_VERSION) {
         return AG_DECODE_NEWER;
     }
     if (n_bytes < AG_TRACE_HEADER_BYTES) {
         return AG_DECODE_CUT;
     }
-    if (get64(bytes + 56) != ag_hash_bytes(bytes, 56)) {
+    if (ag_get_64(bytes + 56) != ag_hash_bytes(bytes, 56)) {
         return AG_DECODE_CHECKSUM;
     }
     const struct ag_file_header header = {
-        .version = get16(bytes + 8),
-        .header_bytes = get16(bytes + 10),
-        .flags = get32(bytes + 12),
-        .session = get64(bytes + 16),
-        .pid = get32(bytes + 24),
-        .slot = get32(bytes + 28),
-        .start_realtime_ns = get64(bytes + 32),
+        .version = ag_get_16(bytes + 8),
+        .header_bytes = ag_get_16(bytes + 10),
+        .flags = ag_get_32(bytes + 12),
+        .session = ag_get_64(bytes + 16),
+        .pid = ag_get_32(bytes + 24),
+        .slot = ag_get_32(bytes + 28),
+        .start_realtime_ns = ag_get_64(bytes + 32),
     };
     if (header.version == 0 || header.header_bytes < AG_TRACE_HEADER_BYTES ||
         header.header_bytes > AG_TRACE_HEADER_MAX_BYTES) {
@@ -114,17 +86,17 @@ void ag_chunk_header_put(uint8_t bytes[AG_CHUNK_HEADER_BYTES],
     memcpy(bytes, chunk_magic, sizeof(chunk_magic));
     bytes[4] = entry->kind;
     bytes[5] = entry->coding;
-    put16(bytes + 6, AG_CHUNK_HEADER_BYTES);
-    put32(bytes + 8, entry->stream);
-    put32(bytes + 12, entry->thread_id);
-    put64(bytes + 16, entry->first_sequence);
-    put32(bytes + 24, entry->sequences);
-    put32(bytes + 28, entry->events);
-    put64(bytes + 32, entry->first_time_ns);
-    put32(bytes + 40, entry->used_bytes);
-    put32(bytes + 44, entry->stored_bytes);
-    put64(bytes + 48, header->stored_hash);
-    put64(bytes + 56, ag_hash_bytes(bytes, 56));
+    ag_put_16(bytes + 6, AG_CHUNK_HEADER_BYTES);
+    ag_put_32(bytes + 8, entry->stream);
+    ag_put_32(bytes + 12, entry->thread_id);
+    ag_put_64(bytes + 16, entry->first_sequence);
+    ag_put_32(bytes + 24, entry->sequences);
+    ag_put_32(bytes + 28, entry->events);
+    ag_put_64(bytes + 32, entry->first_time_ns);
+    ag_put_32(bytes + 40, entry->used_bytes);
+    ag_put_32(bytes + 44, entry->stored_bytes);
+    ag_put_64(bytes + 48, header->stored_hash);
+    ag_put_64(bytes + 56, ag_hash_bytes(bytes, 56));
 }
 
 enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTES],
@@ -132,28 +104,28 @@ enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTE
     if (memcmp(bytes, chunk_magic, sizeof(chunk_magic)) != 0) {
         return AG_DECODE_BAD_CHUNK;
     }
-    if (get64(bytes + 56) != ag_hash_bytes(bytes, 56)) {
+    if (ag_get_64(bytes + 56) != ag_hash_bytes(bytes, 56)) {
         return AG_DECODE_CHECKSUM;
     }
     const struct ag_chunk_entry entry = {
         .kind = bytes[4],
         .coding = bytes[5],
-        .stream = get32(bytes + 8),
-        .thread_id = get32(bytes + 12),
-        .first_sequence = get64(bytes + 16),
-        .sequences = get32(bytes + 24),
-        .events = get32(bytes + 28),
-        .first_time_ns = get64(bytes + 32),
-        .used_bytes = get32(bytes + 40),
-        .stored_bytes = get32(bytes + 44),
+        .stream = ag_get_32(bytes + 8),
+        .thread_id = ag_get_32(bytes + 12),
+        .first_sequence = ag_get_64(bytes + 16),
+        .sequences = ag_get_32(bytes + 24),
+        .events = ag_get_32(bytes + 28),
+        .first_time_ns = ag_get_64(bytes + 32),
+        .used_bytes = ag_get_32(bytes + 40),
+        .stored_bytes = ag_get_32(bytes + 44),
     };
-    if (get16(bytes + 6) != AG_CHUNK_HEADER_BYTES || entry.coding > AG_CODING_ZSTD ||
+    if (ag_get_16(bytes + 6) != AG_CHUNK_HEADER_BYTES || entry.coding > AG_CODING_ZSTD ||
         entry.used_bytes == 0 || entry.used_bytes > AG_CHUNK_MAX_BYTES || entry.stored_bytes == 0 ||
         entry.stored_bytes > entry.used_bytes || entry.events > entry.used_bytes ||
         (entry.coding == AG_CODING_RAW && entry.stored_bytes != entry.used_bytes)) {
         return AG_DECODE_BAD_CHUNK;
     }
-    *ret_header = (struct ag_chunk_header){.entry = entry, .stored_hash = get64(bytes + 48)};
+    *ret_header = (struct ag_chunk_header){.entry = entry, .stored_hash = ag_get_64(bytes + 48)};
     return AG_DECODE_OK;
 }
 
@@ -162,16 +134,16 @@ enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTE
 void ag_footer_put(uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t index_offset) {
     memset(bytes, 0, AG_TRACE_FOOTER_BYTES);
     memcpy(bytes, footer_magic, sizeof(footer_magic));
-    put64(bytes + 8, index_offset);
-    put64(bytes + 24, ag_hash_bytes(bytes, 24));
+    ag_put_64(bytes + 8, index_offset);
+    ag_put_64(bytes + 24, ag_hash_bytes(bytes, 24));
 }
 
 bool ag_footer_get(const uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t *ret_index_offset) {
     if (memcmp(bytes, footer_magic, sizeof(footer_magic)) != 0 ||
-        get64(bytes + 24) != ag_hash_bytes(bytes, 24)) {
+        ag_get_64(bytes + 24) != ag_hash_bytes(bytes, 24)) {
         return false;
     }
-    *ret_index_offset = get64(bytes + 8);
+    *ret_index_offset = ag_get_64(bytes + 8);
     return true;
 }
 

@@ -41,15 +41,23 @@ enum ag_event_form {
 };
 enum {
     AG_FORM_BITS = 3,
-    AG_ARGUMENT_MAX = 31, /* near: this and more follows as a varint */
-    AG_FAR_UNSCALED = 1,  /* far: the difference is in bytes, not in units of 16 */
+    AG_FAR_UNSCALED = 1, /* far: the difference is in bytes, not in units of 16 */
     AG_FAR_OF_TUPLE =
-        2, /* far alloc: from the address this tuple allocated last, not from the last of all */
-    AG_SPECIAL_NEAR = 2, /* special free: points back like a near one */
+        2,            /* far alloc: from what this tuple allocated last, not from the last of all */
+    AG_FAR_SHIFT = 4, /* allocators align to 16 */
+    AG_SPECIAL_NEAR = 2, /* special free: a distance follows, not a difference of addresses */
     AG_SPECIAL_UNDO = 4, /* special free: an undo_free, else a realloc_free */
     AG_OTHER_STAMP = 0,
     AG_OTHER_RECORD = 1,
-    AG_FAR_SHIFT = 4, /* allocators align to 16 */
+
+    /* A near event names the place of another in its ring: by the distance from the newest ... */
+    AG_NEAR_DISTANCES = 15, /* arguments 0 to 14 */
+    /* ... or as a neighbour of the place named last: 8 before it (arguments 15 to 22), 8 behind it
+       (23 to 30) ... */
+    AG_NEAR_NEIGHBOURS = 8,
+    AG_NEAR_LONG = 31, /* ... or by a distance that follows, less AG_NEAR_DISTANCES. */
+
+    AG_TRUST_MAX = 3, /* how often a tuple's successor may fail before another takes its place */
 };
 
 struct ag_file_header {
