@@ -17,6 +17,7 @@
 
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
+#include "record/self_check.h"
 
 extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
 
@@ -60,8 +61,17 @@ static void find_next_functions(void) {
 #undef AG_NEXT
 }
 
+/* A second unwinder, preloaded beside us, turns the self-check on. */
+static void start_self_check(void) {
+    struct ag_symbol_place judge;
+    if (ag_symbol_find("allogram_judge", AG_SYMBOL_FIRST, NULL, &judge)) {
+        ag_self_check_start((ag_judge_fn *)(uintptr_t)judge.address);
+    }
+}
+
 static void start_recording(void) {
     const char *path = getenv("ALLOGRAM_SESSION");
+    start_self_check();
     if (!path || !path[0] || ag_recorder_start(path) < 0) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
         return;

@@ -155,6 +155,14 @@ static int add_to_snapshot(struct dl_phdr_info *info, size_t size, void *context
             read_build_id(info, segment, entry);
         }
     }
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && entry->unwind.eh_frame_hdr - start < segment->p_memsz) {
+            entry->unwind.tables_low = start;
+            entry->unwind.tables_high = start + segment->p_memsz;
+        }
+    }
     const bool is_executable = snapshot->is_first_object;
     snapshot->is_first_object = false;
     if (low >= high) {
@@ -191,11 +199,11 @@ static void drop_snapshot(struct snapshot *snapshot) {
  * append. */
 static struct ag_thread *state_for_records(void) {
     struct ag_thread *thread = ag_thread_current;
-    while (thread->gate != AG_GATE_OPEN && (thread->gate & AG_GATE_APPENDING) && thread->nested) {
+    while (!ag_thread_is_idle(thread) && (thread->gate & AG_GATE_APPENDING) && thread->nested) {
         thread = thread->nested;
     }
     return thread->gate == AG_GATE_ABSENT ||
-                   (thread->gate != AG_GATE_OPEN && (thread->gate & AG_GATE_APPENDING))
+                   (!ag_thread_is_idle(thread) && (thread->gate & AG_GATE_APPENDING))
                ? NULL
                : thread;
 }

@@ -23,7 +23,7 @@ static struct ag_thread *own_state(void) {
     }
     /* A handler that maps while its thread is inside a hook is not told: mappings are context, not
      * counts. */
-    return thread && thread->gate == AG_GATE_OPEN ? thread : NULL;
+    return thread && ag_thread_is_idle(thread) ? thread : NULL;
 }
 
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,
@@ -32,6 +32,7 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
     if (!thread) {
         return;
     }
+    const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
     const struct ag_wide_map fields = {
@@ -44,7 +45,7 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
     };
     append_mapping(thread, AG_WIDE_MAP, &fields);
     AG_SIGNAL_FENCE();
-    thread->gate = AG_GATE_OPEN;
+    thread->gate = gate;
 }
 
 void ag_record_unmap(uintptr_t address, size_t bytes) {
@@ -52,10 +53,11 @@ void ag_record_unmap(uintptr_t address, size_t bytes) {
     if (!thread) {
         return;
     }
+    const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)__builtin_frame_address(0);
     AG_SIGNAL_FENCE();
     const struct ag_wide_map fields = {.address = address, .bytes = bytes};
     append_mapping(thread, AG_WIDE_UNMAP, &fields);
     AG_SIGNAL_FENCE();
-    thread->gate = AG_GATE_OPEN;
+    thread->gate = gate;
 }

@@ -297,7 +297,7 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
     if (index < AG_MAX_ANNOUNCEMENTS) {
         ag_recorder.announcements[index] = *announcement;
     }
-    if (ag_thread_current->gate == AG_GATE_OPEN) {
+    if (ag_thread_is_idle(ag_thread_current)) {
         tell(ag_thread_current, announcement);
     }
 }

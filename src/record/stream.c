@@ -38,6 +38,7 @@
 #include "chunk_supply.h"
 #include "event_fast.h"
 #include "raw_clock.h"
+#include "self_check.h"
 
 static struct ag_thread
     absent_thread; /* gate ABSENT: what threads without a state point at; never written */
@@ -144,6 +145,10 @@ static void begin_stream(struct ag_thread *state) {
         atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
 }
 
+static uintptr_t open_gate(void) {
+    return ag_self_check_is_on() ? AG_GATE_JUDGED : AG_GATE_OPEN;
+}
+
 static void announce_thread(struct ag_thread *state) {
     char name[17] = {0};
     (void)ag_syscall2(SYS_prctl, PR_GET_NAME, (long)name); /* without a name the number speaks */
@@ -167,7 +172,7 @@ struct ag_thread *ag_thread_begin(void) {
     }
     begin_stream(state);
     state->nested = NULL;
-    state->gate = AG_GATE_OPEN;
+    state->gate = open_gate();
     ag_thread_current = state;
     announce_thread(state);
     return state;
@@ -177,7 +182,7 @@ struct ag_thread *ag_thread_begin_nested(void) {
     struct ag_thread *state = map_state(current_thread_id());
     if (state) {
         begin_stream(state);
-        state->gate = AG_GATE_OPEN;
+        state->gate = open_gate();
     }
     return state;
 }
@@ -249,7 +254,8 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
     }
     const size_t words = 1 + (bytes + 7) / 8;
     const uintptr_t gate = thread->gate;
-    const uintptr_t inside = gate == AG_GATE_OPEN ? (uintptr_t)__builtin_frame_address(0) : gate;
+    const uintptr_t inside =
+        ag_thread_is_idle(thread) ? (uintptr_t)__builtin_frame_address(0) : gate;
     thread->gate = inside | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
     if (!recording_has_stopped()) {
@@ -298,7 +304,7 @@ static bool is_left_by_longjmp(uintptr_t gate_sp, uintptr_t sp) {
 
 /* The first state in the chain whose words nobody is writing; its walker is its own. */
 static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_walk) {
-    while (thread->gate != AG_GATE_OPEN && (thread->gate & AG_GATE_APPENDING)) {
+    while (!ag_thread_is_idle(thread) && (thread->gate & AG_GATE_APPENDING)) {
         if (!thread->nested) {
             thread->nested = ag_thread_begin_nested();
         }
@@ -308,7 +314,7 @@ static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_wa
         }
         thread = thread->nested;
     }
-    *ret_can_walk = thread->gate == AG_GATE_OPEN;
+    *ret_can_walk = ag_thread_is_idle(thread);
     return thread;
 }
 
@@ -329,14 +335,14 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
             return ag_thread_begin();
         }
     }
-    if (thread->gate == AG_GATE_OPEN) {
+    if (ag_thread_is_idle(thread)) {
         return thread;
     }
     if (thread->gate & AG_GATE_APPENDING) {
         return nested_state(thread, ret_can_walk);
     }
     if (is_left_by_longjmp(thread->gate, sp)) {
-        thread->gate = AG_GATE_OPEN;
+        thread->gate = open_gate();
         return thread;
     }
     *ret_can_walk = false;
@@ -355,6 +361,9 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     AG_SIGNAL_FENCE();
     const uint32_t stack = can_walk ? ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp)
                                     : ag_walk_plain(ag_recorder.space, sp, rbp);
+    if (can_walk && ag_self_check_is_on()) {
+        ag_self_check_stack(stack, sp);
+    }
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();

@@ -8,6 +8,7 @@
 enum {
     AG_GATE_ABSENT = 0, /* no state yet, or wiped by a fork: the slow path sorts it out */
     AG_GATE_OPEN = 1,   /* nobody of this thread is inside the recorder */
+    AG_GATE_JUDGED = 4, /* open, but every event takes the slow path: self-check mode */
     AG_GATE_SHUT = 2,   /* recording has stopped */
     /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
        cursor are written */
@@ -37,6 +38,11 @@ struct ag_thread {
     struct ag_thread *next;   /* in ag_recorder.threads */
     uint64_t lost_stopped;    /* events after recording stopped, not yet added to the slot */
 };
+
+/* No hook of this thread is inside. */
+AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
+    return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_JUDGED;
+}
 
 /* Never NULL: threads without a state point at one whose gate is ABSENT. */
 extern __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec")))

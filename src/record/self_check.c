@@ -1,0 +1,65 @@
+/* self_check.c: is the stack that was captured the one that another unwinder finds?
+ *
+ * Both lists are compared from the innermost frame outward. Explained, and not counted as a
+ * difference: we stopped at the depth that was asked for. Everything else is one: another pc, or an
+ * end where the other goes on.
+ *
+ * The lists live in a scratch area of the process, one check at a time: this is a debug mode. */
+#include "self_check.h"
+
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "base/stack_tree.h"
+
+enum { MAX_FRAMES = 65536 };
+
+static struct {
+    ag_judge_fn *judge;
+    uint64_t *own_pcs;    /* MAX_FRAMES */
+    uintptr_t *judge_pcs; /* MAX_FRAMES, behind our own */
+    _Atomic int is_taken; /* the scratch area */
+} self_check;
+
+void ag_self_check_start(ag_judge_fn *judge) {
+    const long address =
+        ag_syscall6(SYS_mmap, 0, 2 * MAX_FRAMES * sizeof(uintptr_t), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!ag_syscall_failed(address)) {
+        self_check.own_pcs = (uint64_t *)address;
+        self_check.judge_pcs = (uintptr_t *)address + MAX_FRAMES;
+        self_check.judge = judge;
+    }
+}
+
+bool ag_self_check_is_on(void) {
+    return self_check.judge != NULL;
+}
+
+static bool is_same(uint32_t stack, int count) {
+    enum ag_root root;
+    const int frames =
+        ag_stack_tree_frames(ag_recorder.tree, stack, MAX_FRAMES, self_check.own_pcs, &root);
+    const int common = frames < count ? frames : count;
+    for (int i = 0; i < common; i++) {
+        if (self_check.own_pcs[i] != self_check.judge_pcs[i]) {
+            return false;
+        }
+    }
+    return frames == count || (frames < count && root == AG_ROOT_CUT);
+}
+
+void ag_self_check_stack(uint32_t stack, const uintptr_t *sp) {
+    if (atomic_exchange_explicit(&self_check.is_taken, 1, memory_order_acquire)) {
+        return;
+    }
+    const int count = self_check.judge(sp, self_check.judge_pcs, MAX_FRAMES);
+    if (count > 0) {
+        struct ag_process_slot *slot = ag_recorder.slot;
+        atomic_fetch_add_explicit(&slot->stack_checks, 1, memory_order_relaxed);
+        if (!is_same(stack, count)) {
+            atomic_fetch_add_explicit(&slot->failed_stack_checks, 1, memory_order_relaxed);
+        }
+    }
+    atomic_store_explicit(&self_check.is_taken, 0, memory_order_release);
+}
