@@ -1,0 +1,181 @@
+/* fake_recorder.c: see fake_recorder.h. Chunks are waited for as the real recorder does while a
+ * collector lives, and taken fresh when its tick stands still. */
+#include "fake_recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/populate.h"
+#include "collect/session_clock.h"
+
+enum { CHUNK_RESERVE_WORDS = 8 };
+
+static bool tree_is_in_use(struct ag_session *session, uint32_t tree) {
+    for (uint32_t i = 0; i < session->n_slots; i++) {
+        const struct ag_process_slot *slot = ag_session_slot(session, i);
+        if (i != tree && slot->tree == tree && atomic_load(&slot->state) != AG_SLOT_FREE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int fake_process_join(struct ag_session *session) {
+    static const char text[] = "/work\0/bin/fake\0fake\0an argument";
+    for (uint32_t i = 0; i < session->n_slots; i++) {
+        struct ag_process_slot *slot = ag_session_slot(session, i);
+        uint32_t expected = AG_SLOT_FREE;
+        if (tree_is_in_use(session, i) ||
+            !atomic_compare_exchange_strong(&slot->state, &expected, AG_SLOT_CLAIMED)) {
+            continue;
+        }
+        slot->pid = (uint32_t)getpid();
+        slot->parent_pid = (uint32_t)getppid();
+        slot->tree = i;
+        slot->start_raw = ag_session_clock_raw(session->clock_kind);
+        atomic_store(&slot->n_streams, 0);
+        atomic_store(&slot->exiting, 1);
+        atomic_store(&slot->wait_status_known, 0);
+        memset((void *)slot->lost, 0, sizeof(slot->lost));
+        memcpy(slot->text, text, sizeof(text));
+        slot->text_bytes = sizeof(text);
+        slot->cwd_offset = 0;
+        slot->exe_offset = 6;
+        slot->command_offset = 16;
+        slot->n_arguments = 2;
+        atomic_store(&slot->state, AG_SLOT_LIVE);
+        return (int)i;
+    }
+    return -1;
+}
+
+uint32_t fake_node(struct ag_session *session, uint32_t tree, uint32_t n, uint32_t parent) {
+    struct ag_site *sites = (struct ag_site *)(void *)ag_session_tree(session, tree);
+    _Atomic uint64_t *nodes =
+        (_Atomic uint64_t *)(void *)((uint8_t *)sites + (size_t)AG_SITE_SLOTS * sizeof(*sites));
+    if (!ag_populate(&sites[n], sizeof(*sites)) || !ag_populate((void *)&nodes[n], 8)) {
+        abort();
+    }
+    atomic_store(&sites[n].pc, 0x400000 + n);
+    atomic_store(&nodes[n], (uint64_t)parent << 32 | (n + 1));
+    return AG_NODE_FIRST + n;
+}
+
+/* ---- chunks ---- */
+
+static int64_t pop_free(struct ag_session *session) {
+    uint64_t head = atomic_load(&session->header->free_head);
+    while ((uint32_t)head != 0) {
+        const struct ag_chunk_control *control = ag_session_control(session, (uint32_t)head - 1);
+        const uint64_t next = ((head >> 32) + 1) << 32 | atomic_load(&control->next_free);
+        if (atomic_compare_exchange_weak(&session->header->free_head, &head, next)) {
+            return (uint32_t)head - 1;
+        }
+    }
+    return -1;
+}
+
+static uint32_t take_chunk(struct ag_session *session) {
+    struct ag_segment_header *header = session->header;
+    const struct timespec poll = {.tv_nsec = 50 * 1000};
+    uint64_t tick = 0;
+    for (int still = 0; still < 1000; still++) {
+        const int64_t index = pop_free(session);
+        if (index >= 0) {
+            return (uint32_t)index;
+        }
+        if (atomic_load(&header->n_chunks_in_use) < header->soft_chunks) {
+            break;
+        }
+        (void)nanosleep(&poll, NULL); /* waking early does no harm */
+        still = atomic_load(&header->tick) == tick ? still : 0;
+        tick = atomic_load(&header->tick);
+    }
+    const uint32_t index = atomic_fetch_add(&header->n_chunks_touched, 1);
+    if (index >= session->n_chunks ||
+        !ag_populate((void *)(uintptr_t)ag_session_chunk_words(session, index), AG_CHUNK_BYTES)) {
+        abort();
+    }
+    return index;
+}
+
+static void hand_over(struct fake_stream *stream) {
+    if (stream->control) {
+        atomic_store(&stream->control->state, AG_CHUNK_FULL);
+        stream->control = NULL;
+    }
+}
+
+static void take(struct fake_stream *stream) {
+    hand_over(stream);
+    const uint32_t index = take_chunk(stream->session);
+    atomic_fetch_add(&stream->session->header->n_chunks_in_use, 1);
+    stream->control = ag_session_control(stream->session, index);
+    stream->words = (uint64_t *)(uintptr_t)ag_session_chunk_words(stream->session, index);
+    stream->used = 0;
+    stream->control->slot = stream->slot_index;
+    stream->control->slot_generation = atomic_load(&stream->slot->generation);
+    stream->control->stream = stream->stream;
+    stream->control->thread_id = (uint32_t)getpid() + stream->stream;
+    stream->control->sequence = stream->sequence++;
+    atomic_store(&stream->control->used_words, 0);
+    atomic_store(&stream->control->state, AG_CHUNK_ACTIVE);
+}
+
+static void commit(struct fake_stream *stream, uint32_t count) {
+    stream->used += count;
+    atomic_store(&stream->control->used_words, stream->used);
+}
+
+static void stamp(struct fake_stream *stream) {
+    const uint64_t raw =
+        ag_session_clock_raw(stream->session->clock_kind) - stream->session->clock_origin;
+    stream->tick = atomic_load(&stream->session->header->tick);
+    stream->words[stream->used] = raw << 8 | AG_WORD_STAMP;
+    commit(stream, 1);
+}
+
+/* Room for `count` words in a chunk that begins with a stamp, and a stamp when time has passed. */
+static void make_room(struct fake_stream *stream, uint32_t count) {
+    if (!stream->control || stream->used + count + CHUNK_RESERVE_WORDS > AG_CHUNK_WORDS) {
+        take(stream);
+        stamp(stream);
+    } else if (atomic_load(&stream->session->header->tick) != stream->tick) {
+        stamp(stream);
+    }
+}
+
+void fake_stream_begin(struct fake_stream *stream, struct ag_session *session, int slot) {
+    *stream = (struct fake_stream){.session = session,
+                                   .slot = ag_session_slot(session, (uint32_t)slot),
+                                   .slot_index = (uint32_t)slot};
+    stream->stream = atomic_fetch_add(&stream->slot->n_streams, 1);
+}
+
+void fake_words(struct fake_stream *stream, const uint64_t *words, uint32_t count) {
+    make_room(stream, count);
+    memcpy(stream->words + stream->used, words, count * sizeof(*words));
+    commit(stream, count);
+}
+
+void fake_alloc(struct fake_stream *stream, uint64_t address, uint64_t bytes, uint32_t stack) {
+    const uint64_t words[] = {address << 16 | AG_WORD_ALLOC, (uint64_t)stack << 32 | bytes};
+    fake_words(stream, words, 2);
+}
+
+void fake_free(struct fake_stream *stream, uint64_t address) {
+    const uint64_t word = address << 16 | AG_WORD_FREE;
+    fake_words(stream, &word, 1);
+}
+
+void fake_wide(struct fake_stream *stream, uint32_t kind, const void *payload, uint32_t bytes) {
+    uint64_t words[512] = {(uint64_t)bytes << 32 | (uint64_t)kind << 16 | AG_WORD_WIDE};
+    memcpy(&words[1], payload, bytes);
+    fake_words(stream, words, 1 + (bytes + 7) / 8);
+}
+
+void fake_stream_end(struct fake_stream *stream) {
+    hand_over(stream);
+}

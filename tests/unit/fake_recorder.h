@@ -1,0 +1,36 @@
+/* fake_recorder.h: plays a recorded process into a live segment: the same protocol as the real one,
+ * without a program behind it, so that a test knows every event. */
+#ifndef FAKE_RECORDER_H
+#define FAKE_RECORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collect/session.h"
+
+struct fake_stream {
+    struct ag_session *session;
+    struct ag_process_slot *slot;
+    uint32_t slot_index, stream;
+    uint64_t sequence;
+    struct ag_chunk_control *control;
+    uint64_t *words;
+    uint32_t used;
+    uint64_t tick;
+};
+
+/* Claims a slot for the calling process and fills it. Its index, or -1 when none is free. */
+int fake_process_join(struct ag_session *session);
+/* The slot's tree: node `n` (from 0) with a pc of its own; parent: a node id or a root. Its id. */
+uint32_t fake_node(struct ag_session *session, uint32_t tree, uint32_t n, uint32_t parent);
+
+void fake_stream_begin(struct fake_stream *stream, struct ag_session *session, int slot);
+void fake_alloc(struct fake_stream *stream, uint64_t address, uint64_t bytes, uint32_t stack);
+void fake_free(struct fake_stream *stream, uint64_t address);
+void fake_wide(struct fake_stream *stream, uint32_t kind, const void *payload, uint32_t bytes);
+/* Any words at all. */
+void fake_words(struct fake_stream *stream, const uint64_t *words, uint32_t count);
+/* What a thread does when it ends. */
+void fake_stream_end(struct fake_stream *stream);
+
+#endif
