@@ -105,6 +105,22 @@ int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block,
     return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block, time_ns);
 }
 
+void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
+    const struct ag_live_block block = ledger->live.blocks[at];
+    struct ag_sum *sum = &ledger->sums[block.sum];
+    struct ag_tally *tally = &ledger->tally;
+    if (tally->at_peak) {
+        ag_ledger_leave_peak(ledger, tally);
+    }
+    take_share(sum, tally->peak_version);
+    sum->allocated_blocks--;
+    sum->allocated_bytes -= block.size;
+    tally->in_use_blocks--;
+    tally->in_use_bytes -= block.size;
+    tally->allocated_bytes -= block.size;
+    ag_live_table_remove(&ledger->live, at);
+}
+
 int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
                        uint64_t time_ns) {
     return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block, time_ns);
@@ -118,6 +134,7 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint
         (struct ag_death){.block = block,
                           .allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
                           .freed_ns = time_ns,
+                          .number = ledger->n_deaths,
                           .is_temporary = is_temporary};
     ag_live_table_remove(&ledger->live, at);
     count_death(ledger, &ledger->sums[block.sum], &ledger->tally, block.size, is_temporary);
@@ -149,7 +166,7 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
         ag_ledger_uncount_pair(ledger, block->stream, freed_by, block->size);
     }
     for (uint32_t i = stream->n_deaths; i-- > 0;) {
-        if (stream->deaths[i].block.address == block->address) {
+        if (stream->deaths[i].number == death->number) {
             memmove(&stream->deaths[i], &stream->deaths[i + 1],
                     (--stream->n_deaths - i) * sizeof(*stream->deaths));
             break;
@@ -172,9 +189,14 @@ static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
     }
     stream->undo_kind = AG_UNDO_NONE;
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
-    if (!is_death || ledger->live.blocks[at].address) {
-        return 0; /* nothing to undo, or somebody's alloc came in between: then the block has died
-                     of a free to come */
+    const bool is_live = ledger->live.blocks[at].address != 0;
+    if (!is_death || (is_live && !ag_ledger_can_give_way(ledger, at, index))) {
+        return 0; /* nothing to undo; or somebody else's block is there: then this one has died of a
+                     free to come */
+    }
+    const int r = is_live ? ag_ledger_give_way(ledger, at) : 0;
+    if (r < 0) {
+        return r;
     }
     ledger->tally.net += (int64_t)death.block.size;
     ledger->tally.rise =
@@ -199,6 +221,7 @@ static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
     if (event->kind == AG_RECORD_REALLOC_FREE) {
         stream->undo_kind = AG_UNDO_GHOST;
         stream->undo.block.address = event->address;
+        stream->realloc_waits_at = 0;
     }
 }
 
@@ -299,11 +322,13 @@ AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index,
                                        .allocated_ns =
                                            ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
                                        .freed_ns = tally->now_ns,
+                                       .number = ledger->n_deaths,
                                        .is_temporary = is_temporary};
         struct ag_stream *stream = &ledger->streams[index];
         if (event->kind == AG_RECORD_REALLOC_FREE) {
             stream->undo = death;
             stream->undo_kind = AG_UNDO_DEATH;
+            stream->realloc_waits_at = 0;
         }
         r = ledger->deaths_are_kept ? ag_ledger_keep_death(ledger, stream, &death) : 0;
     }

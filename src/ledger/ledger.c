@@ -56,7 +56,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     return NULL;
 }
 
-static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
+void *ag_ledger_grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
     if (count < *capacity) {
         return items;
     }
@@ -102,8 +102,8 @@ uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t vi
 
 uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number) {
     const uint32_t index = (uint32_t)ledger->n_streams;
-    struct ag_stream *streams =
-        grown(ledger->streams, &ledger->stream_capacity, ledger->n_streams, sizeof(*streams));
+    struct ag_stream *streams = ag_ledger_grown(ledger->streams, &ledger->stream_capacity,
+                                                ledger->n_streams, sizeof(*streams));
     if (!streams) {
         return AG_INDEX_NONE;
     }
@@ -171,14 +171,15 @@ int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
         ag_ledger_flush_deaths(ledger, stream);
     }
     size_t capacity = stream->death_capacity;
-    struct ag_death *deaths = grown(stream->deaths, &capacity, stream->n_deaths, sizeof(*deaths));
+    struct ag_death *deaths =
+        ag_ledger_grown(stream->deaths, &capacity, stream->n_deaths, sizeof(*deaths));
     if (!deaths) {
         return -ENOMEM;
     }
     stream->deaths = deaths;
     stream->death_capacity = (uint32_t)capacity;
-    deaths[stream->n_deaths] = *death;
-    deaths[stream->n_deaths++].number = ledger->n_deaths++;
+    deaths[stream->n_deaths++] = *death;
+    ledger->n_deaths++;
     return 0;
 }
 
@@ -190,8 +191,8 @@ static struct ag_thread_pair *find_pair(struct ag_ledger *ledger, uint32_t alloc
         const uint64_t key = (uint64_t)allocated_by << 32 | freed_by;
         uint32_t pair = ag_index_map_find(&ledger->pair_index, key);
         if (pair == AG_INDEX_NONE) {
-            struct ag_thread_pair *pairs =
-                grown(ledger->pairs, &ledger->pair_capacity, ledger->n_pairs, sizeof(*pairs));
+            struct ag_thread_pair *pairs = ag_ledger_grown(ledger->pairs, &ledger->pair_capacity,
+                                                           ledger->n_pairs, sizeof(*pairs));
             if (!pairs) {
                 return NULL;
             }
@@ -282,6 +283,9 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     ledger->is_at_start = false;
     ledger->events--; /* apply counted the stamp */
     measure_window(ledger, stream, time_ns);
+    /* first what has run out of time: it may still take the place of something in the window that
+     * ends here */
+    const int r = ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
     if (ledger->deaths_are_kept) {
         ag_ledger_flush_deaths(ledger, stream);
     }
@@ -296,7 +300,7 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
         ledger->now_ns = time_ns;
         observe(ledger);
     }
-    return ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
+    return r;
 }
 
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes) {
@@ -443,7 +447,7 @@ static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index
     uint32_t at = ag_index_map_find(index, heap);
     if (at == AG_INDEX_NONE) {
         struct ag_heap_sum *heaps =
-            grown(ledger->heap_results, capacity, ledger->n_heap_results, sizeof(*heaps));
+            ag_ledger_grown(ledger->heap_results, capacity, ledger->n_heap_results, sizeof(*heaps));
         at = (uint32_t)ledger->n_heap_results;
         if (!heaps) {
             return NULL;

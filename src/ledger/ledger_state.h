@@ -52,6 +52,8 @@ struct ag_stream {
     struct ag_thread_sum base;            /* what the reader's time window counts from */
     struct ag_death undo;                 /* the last realloc_free, for undo_free */
     enum { AG_UNDO_NONE, AG_UNDO_DEATH, AG_UNDO_GHOST } undo_kind;
+    uint64_t
+        realloc_waits_at; /* where its last realloc_free waits, or has waited; 0: it did not wait */
 };
 
 struct ag_waiting { /* order_repair.c */
@@ -66,6 +68,9 @@ struct ag_repair {
     uint32_t *buckets; /* by address; as many as capacity, a power of two */
     size_t n_waiting;
     uint32_t first_expiry, last_expiry; /* those whose window has ended, rising deadlines */
+    struct ag_index_map odd_index;      /* address -> odd */
+    int64_t *odd; /* what found no partner there: frees minus allocs that buried a block */
+    size_t n_odd, odd_capacity;
     uint64_t repairs;
 };
 
@@ -135,6 +140,8 @@ struct ag_ledger {
 };
 
 /* ---- ledger.c ---- */
+void *ag_ledger_grown(void *items, size_t *capacity, size_t count,
+                      size_t item_bytes); /* room for one more, or NULL */
 uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number); /* adds a stream */
 uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack,
                             uint8_t via); /* adds a sum; AG_INDEX_NONE: no memory */
@@ -164,6 +171,8 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint
 /* Takes a death back: the block lives on. Its address must be dead. */
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by);
 
+void ag_ledger_unbirth(struct ag_ledger *ledger,
+                       uint64_t at); /* takes the birth of the block in slot AT back */
 /* Puts a block into the table alone, where it was set aside from. */
 int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
                        uint64_t time_ns);
@@ -175,6 +184,11 @@ int ag_ledger_defer(struct ag_ledger *ledger, uint32_t stream, const struct ag_e
 /* The realloc_free of ADDRESS that STREAM has just undone: true when it was still waiting, and is
  * gone now. */
 bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address);
+/* The live block in SLOT was born in the open window of another stream than STREAM: its birth may
+ * come later. */
+bool ag_ledger_can_give_way(const struct ag_ledger *ledger, uint64_t slot, uint32_t stream);
+int ag_ledger_give_way(struct ag_ledger *ledger,
+                       uint64_t slot); /* takes that birth back and lets it wait */
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* its window ended */
