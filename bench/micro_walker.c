@@ -89,9 +89,15 @@ static uint32_t (*volatile target)(void);
         __asm__ volatile("" ::: "memory");   \
     }
 LEAF(0)
-LEAF(1) LEAF(2) LEAF(3) LEAF(4) LEAF(5) LEAF(6) LEAF(7)
+LEAF(1)
+LEAF(2)
+LEAF(3)
+LEAF(4)
+LEAF(5)
+LEAF(6)
+LEAF(7)
 
-    AG_NOINLINE static void call_leaf(uint64_t i) {
+AG_NOINLINE static void call_leaf(uint64_t i) {
     switch (i & 7) {
     case 0:
         leaf_0();

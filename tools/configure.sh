@@ -4,12 +4,18 @@ set -eu
 folder=$1
 shift
 cd "$(dirname "$0")/.."
-if [ ! -f "$folder/build.ninja" ]; then
-    meson setup "$folder" "$@" >"$folder.log" 2>&1 || {
+
+quietly() { # what it has to say matters only when it fails
+    "$@" >"$folder.log" 2>&1 || {
         cat "$folder.log"
         exit 1
     }
     rm -f "$folder.log"
+}
+
+if [ ! -f "$folder/build.ninja" ]; then
+    quietly meson setup "$folder" "$@"
 elif [ $# -gt 0 ]; then
-    meson configure "$folder" "$@"
+    quietly meson configure "$folder" "$@"
 fi
+quietly ninja -C "$folder" build.ninja

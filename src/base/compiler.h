@@ -12,7 +12,7 @@
 #define AG_FAST static inline __attribute__((always_inline, unused))
 #define AG_UNUSED __attribute__((unused))
 #define AG_TRAILING_ZEROS(x) ((unsigned)__builtin_ctzll(x)) /* of a value that is not 0 */
-#define AG_BITS(x) (64 - (unsigned)__builtin_clzll(x)) /* of a value that is not 0: 1 + log2 */
+#define AG_BITS(x) (64 - (unsigned)__builtin_clzll(x))      /* of a value that is not 0: 1 + log2 */
 #define AG_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 
 /* The agent is linked with -fvisibility=hidden: only what carries AG_EXPORT leaves the object. */
