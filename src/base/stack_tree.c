@@ -29,7 +29,8 @@
  * compares and moves on. Nodes name only settled sites: their CAS releases what the finder of the
  * site acquired.
  *
- * A site that dies (its image was unloaded) gets a bit set in pc and so never compares equal again.
+ * A site without an image (JIT code) that dies gets a bit set in pc and so never compares equal
+ * again. The others need not die: (pc, image) is the key, and an image's id is not used twice.
  *
  * 3. Memory
  *
@@ -104,7 +105,9 @@ static bool settle_image(struct ag_site *site, uint32_t image) {
 }
 
 uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image) {
-    const uint64_t hash = ag_stack_tree_hash(pc);
+    /* the image too: a plugin that is loaded again and again must not fill the buckets of its pcs
+     */
+    const uint64_t hash = ag_stack_tree_hash(pc + image * UINT64_C(0xd1b54a32d192ed03));
     uint32_t level_start = 0;
     for (uint32_t level = 0; level < AG_SITE_LEVELS; level++) {
         const uint32_t bits = AG_SITE_FIRST_BITS + 2 * level;
@@ -137,7 +140,9 @@ void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t
             continue;
         }
         const uint64_t pc = atomic_load_explicit(&tree->sites[slot].pc, memory_order_relaxed);
-        if (pc != 0 && !(pc & AG_SITE_DEAD) && pc - 1 >= low && pc - 1 < high) {
+        const uint64_t image =
+            atomic_load_explicit(&tree->sites[slot].settled_image, memory_order_relaxed);
+        if (image == AG_SITE_SETTLED && pc - 1 >= low && pc - 1 < high) {
             atomic_fetch_or_explicit(&tree->sites[slot].pc, AG_SITE_DEAD, memory_order_relaxed);
         }
     }

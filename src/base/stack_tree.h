@@ -34,8 +34,7 @@ enum {
 /* pc - 1 lies inside the instruction at which the frame stood: pc is a return address, or one more
  * than the pc of an instruction that a signal interrupted. So a reader subtracts one, always. */
 struct ag_site {
-    _Atomic uint64_t pc; /* bits 0..47 the address, AG_SITE_DEAD: its image is gone, a new site
-                            takes new finds */
+    _Atomic uint64_t pc; /* bits 0..47 the address; AG_SITE_DEAD: a new site takes new finds */
     union {              /* settled once, before any node names the site: */
         _Atomic uint64_t settled_image; /* AG_SITE_SETTLED | image; 0: just claimed */
         _Atomic uint32_t image;         /* id of the image record, 0: none (JIT, vdso) */
@@ -76,8 +75,8 @@ uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image)
  * ag_root. Lock-free, async-signal-safe; stack_tree_fast.h has the inline version. */
 uint32_t ag_node_intern(struct ag_stack_tree *tree, uint32_t parent, uint32_t site);
 
-/* The sites whose instruction lies in [low, high) die: what is found there from now on is another
- * site. */
+/* The sites without an image whose instruction lies in [low, high) die: what is found there from
+ * now on is another site. Those with an image are told apart by its id. */
 void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t high);
 
 /* ---- reading: the collector, the tests ------------------------------------ */

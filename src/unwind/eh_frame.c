@@ -501,7 +501,7 @@ int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t 
     if (pc < first_pc || pc - first_pc >= code_bytes) {
         return -ENOENT;
     }
-    struct ag_cfi_row first = {.is_signal_frame = common.is_signal_frame};
+    struct ag_cfi_row first = {.function = first_pc, .is_signal_frame = common.is_signal_frame};
     struct machine machine = {.common = &common, .wanted = wanted, .row = &first};
     if (!run(&machine, common.instructions, /* location= */ 0, UINTPTR_MAX)) {
         return -EBADMSG;

@@ -35,6 +35,7 @@ struct ag_cfi_rule {
 struct ag_cfi_row {
     struct ag_cfi_rule cfa; /* IN_REGISTER or IS_EXPRESSION */
     struct ag_cfi_rule return_address, wanted;
+    uintptr_t function; /* first pc that the entry covers */
     bool is_signal_frame;
 };
 

@@ -38,10 +38,10 @@ size_t ag_unwind_space_bytes(void);
 struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, uint32_t depth,
                                              ag_populate_fn *populate, ag_image_find_fn *find,
                                              void *context);
-/* The images changed so that [low, high) is gone: its sites die, their rules are forgotten, memos
- * and caches of all threads are invalid from here on. Caller serialises, and has taken the images
- * out of what `find` answers before. Call it, too, for the range of a new image where code without
- * an image (JIT) may have run. */
+/* The images changed so that [low, high) is gone: its rules are forgotten, sites without an image
+ * die, memos and caches of all threads are invalid from here on. Caller serialises, has taken the
+ * images out of what `find` answers before, and never gives another image the same id. Call it,
+ * too, for the range of a new image where code without an image (JIT) may have run. */
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
 
 struct ag_walker; /* memo, stack cache, verified stack bounds; one per thread */

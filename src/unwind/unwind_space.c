@@ -52,14 +52,16 @@ static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32
     if (r == 0) {
         return ag_frame_rule_pack(&row);
     }
-    /* A coroutine's first frame was never called: its return address is the first byte of a
-     * function (glibc's
-     * __start_context) that says "no caller". The same holds for a signal trampoline without a nop
-     * before it. */
+    /* What no call can have left on a stack is there by hand. The first byte of a function, with
+     * nothing before it: what a coroutine's first function returns to (makecontext), so the end. A
+     * signal trampoline: what the kernel lets a handler return to. */
     if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row) == 0) {
         const uint32_t rule = ag_frame_rule_pack(&row);
-        if (AG_RULE_KIND(rule) == AG_RULE_END || AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
+        if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
             return rule;
+        }
+        if (AG_RULE_KIND(rule) == AG_RULE_END || row.function == pc) {
+            return AG_RULE(AG_RULE_END, 0, 0);
         }
     }
     return ag_frame_rule_guess(pc);

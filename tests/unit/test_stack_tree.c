@@ -61,35 +61,45 @@ static void same_pc_in_another_image_is_another_site(void **state) {
     assert_int_equal(ag_site_intern(&tree, 0x401234, 1), first);
 }
 
-static void site_interrupted_before_it_settled_is_settled_by_the_finder(void **state) {
+static void site_left_unsettled_is_settled_by_the_finder(void **state) {
     (void)state;
     const uint32_t site = ag_site_intern(&tree, 0x401234, 7);
-    atomic_store(&tree.sites[site - 1].settled_image,
-                 0); // as its claimer left it when it was killed
-    assert_int_equal(ag_site_intern(&tree, 0x401234, 9), site);
+    atomic_store(&tree.sites[site - 1].settled_image, 0); // its claimer was killed here
+    assert_int_equal(ag_site_intern(&tree, 0x401234, 7), site);
     uint64_t pc;
     uint32_t image;
     assert_true(ag_stack_tree_site(memory, site, &pc, &image));
-    assert_int_equal(image, 9);
+    assert_int_equal(image, 7);
 }
 
 static void dead_site_is_not_found_again(void **state) {
     (void)state;
-    const uint32_t before = ag_site_intern(&tree, 0x401fff, 1),
-                   inside = ag_site_intern(&tree, 0x402001, 1),
-                   at_start = ag_site_intern(&tree, 0x402000, 1),
-                   at_end = ag_site_intern(&tree, 0x403000, 1);
+    const uint32_t before = ag_site_intern(&tree, 0x401fff, 0),
+                   inside = ag_site_intern(&tree, 0x402001, 0),
+                   of_image = ag_site_intern(&tree, 0x402001, 3),
+                   at_start = ag_site_intern(&tree, 0x402000, 0),
+                   at_end = ag_site_intern(&tree, 0x403000, 0);
     ag_stack_tree_kill_sites(&tree, 0x402000, 0x403000);
-    assert_int_equal(ag_site_intern(&tree, 0x401fff, 1), before);
-    assert_int_equal(ag_site_intern(&tree, 0x402000, 1),
-                     at_start); // its instruction ends before the range
-    assert_int_not_equal(ag_site_intern(&tree, 0x402001, 1), inside);
-    assert_int_not_equal(ag_site_intern(&tree, 0x403000, 1), at_end);
+    assert_int_equal(ag_site_intern(&tree, 0x401fff, 0), before);
+    assert_int_equal(ag_site_intern(&tree, 0x402000, 0), at_start); // its instruction ends before
+    assert_int_not_equal(ag_site_intern(&tree, 0x402001, 0), inside);
+    assert_int_not_equal(ag_site_intern(&tree, 0x403000, 0), at_end);
+    assert_int_equal(ag_site_intern(&tree, 0x402001, 3), of_image);
     uint64_t pc;
     uint32_t image;
-    assert_true(
-        ag_stack_tree_site(memory, inside, &pc, &image)); // what was recorded keeps its meaning
+    assert_true(ag_stack_tree_site(memory, inside, &pc, &image)); // what was recorded stays
     assert_int_equal(pc, 0x402001);
+}
+
+static void plugin_loaded_a_thousand_times_keeps_getting_sites(void **state) {
+    (void)state;
+    uint32_t before = 0;
+    for (uint32_t image = 1; image <= 1000; image++) {
+        const uint32_t site = ag_site_intern(&tree, 0x7f0012345678, image);
+        assert_int_not_equal(site, 0);
+        assert_int_not_equal(site, before);
+        before = site;
+    }
 }
 
 enum { MANY = 300000 };
@@ -266,8 +276,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_A_TREE(same_key_has_one_id),
         IN_A_TREE(same_pc_in_another_image_is_another_site),
-        IN_A_TREE(site_interrupted_before_it_settled_is_settled_by_the_finder),
+        IN_A_TREE(site_left_unsettled_is_settled_by_the_finder),
         IN_A_TREE(dead_site_is_not_found_again),
+        IN_A_TREE(plugin_loaded_a_thousand_times_keeps_getting_sites),
         IN_A_TREE(full_levels_overflow_and_ids_stay),
         IN_A_TREE(sites_overflow_and_end_at_the_last_level),
         IN_A_TREE(frames_read_back_innermost_first),

@@ -115,6 +115,9 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
         if (rule != AG_RULE_FRAME_POINTER) {
             return AG_STEP_FAILED;
         }
+        if (registers->rbp == 0) { // the ABI's mark of the outermost frame: ld.so has it
+            return AG_STEP_END;
+        }
         cfa = registers->rbp + 16;
         if (cfa - registers->sp > AG_GUESSED_FRAME_BYTES_MAX) {
             return AG_STEP_FAILED;

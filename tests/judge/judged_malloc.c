@@ -1,0 +1,267 @@
+/* judged_malloc.c: the malloc family of the corner cases: each call is captured by the walker, and
+ * the result compared frame by frame with the plain walk and with libunwind. The first differences
+ * are printed. */
+#include "judged_malloc.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/populate.h"
+#include "judge.h"
+#include "unwind/arch/x86_64/capture_entry.h"
+#include "unwind/stack_walker_fast.h"
+
+enum { DEPTH = 256, SHOWN_DIFFERENCES = 5, PCS = DEPTH + 1 };
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t n, size_t bytes);
+extern void *__libc_realloc(void *block, size_t bytes);
+extern void *__libc_memalign(size_t alignment, size_t bytes);
+
+struct judged_counts judged_counts;
+static struct ag_unwind_space *space;
+static void *tree;
+
+/* Per thread; the buffers are not on the stack, since some of the stacks are tiny. */
+struct judged_thread {
+    struct ag_walker *walker;
+    bool is_capturing, is_judging;
+    uint64_t ours[PCS];
+    uintptr_t theirs[PCS];
+};
+static __thread struct judged_thread *self;
+
+/* Loaded, not linked: libunwind exports _Unwind_Resume, and would take exception handling over from
+ * libgcc. It writes landing pads over return addresses while it does, which nobody can unwind. */
+static __typeof__(allogram_judge) *ask_judge;
+static __typeof__(allogram_judge_forget) *tell_judge_to_forget;
+
+__attribute__((constructor(101))) static void load_judge(void) {
+    void *handle = dlopen(JUDGE, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        dprintf(STDERR_FILENO, "judged_malloc: %s\n", dlerror());
+        _exit(1);
+    }
+    *(void **)&tell_judge_to_forget = dlsym(handle, "allogram_judge_forget");
+    *(void **)&ask_judge = dlsym(handle, "allogram_judge");
+}
+
+/* ---- images -------------------------------------------------------------- */
+struct search {
+    uintptr_t pc;
+    struct ag_unwind_image image;
+};
+static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct search *search = context;
+    struct ag_unwind_image image = {.low = UINTPTR_MAX, .id = 1};
+    for (const char *c = info->dlpi_name; *c != 0; c++) { // an id that tells files apart
+        image.id = image.id * 31 + (unsigned char)*c;
+    }
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
+        if (header->p_type == PT_LOAD) {
+            image.low = start < image.low ? start : image.low;
+            image.high =
+                start + header->p_memsz > image.high ? start + header->p_memsz : image.high;
+        } else if (header->p_type == PT_GNU_EH_FRAME) {
+            image.eh_frame_hdr = start;
+        }
+    }
+    search->image = image;
+    return search->pc >= image.low && search->pc < image.high;
+}
+static bool find_image(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
+    (void)context;
+    struct search search = {.pc = pc};
+    const bool found = dl_iterate_phdr(look_at_image, &search) != 0;
+    if (found) {
+        *ret_image = search.image;
+    }
+    return found;
+}
+
+void judged_dlclose(void *handle) {
+    struct link_map *map;
+    struct search search = {0};
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) {
+        return;
+    }
+    const bool found = find_image(NULL, (uintptr_t)map->l_ld, &search.image);
+    dlclose(handle);
+    struct ag_unwind_image still;
+    if (found && !find_image(NULL, search.image.low, &still)) {
+        ag_unwind_space_forget(space, search.image.low, search.image.high);
+        tell_judge_to_forget();
+    }
+}
+
+/* ---- threads ------------------------------------------------------------- */
+static void *map_private(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+/* The first allocation of the process comes long before any second thread. */
+static bool start_process(void) {
+    tree = mmap(NULL, AG_TREE_BYTES, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *private = map_private(ag_unwind_space_bytes());
+    if (tree == MAP_FAILED || private == NULL) {
+        return false;
+    }
+    space = ag_unwind_space_init(private, tree, DEPTH, ag_populate, find_image, NULL);
+    return space != NULL;
+}
+
+static struct judged_thread *start_thread(void) {
+    if (space == NULL && !start_process()) {
+        return NULL;
+    }
+    struct judged_thread *thread = map_private(sizeof *thread);
+    void *memory = map_private(ag_walker_bytes(DEPTH));
+    if (thread == NULL || memory == NULL) {
+        return NULL;
+    }
+    thread->walker = ag_walker_init(memory, DEPTH);
+    self = thread;
+    return thread;
+}
+
+/* ---- judging ------------------------------------------------------------- */
+static void count(unsigned long *counter) {
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+static void print_frame(const char *prefix, uintptr_t pc) {
+    Dl_info info = {0};
+    char line[256];
+    const bool found = dladdr((void *)(pc - 1), &info) != 0;
+    const int n = snprintf(line, sizeof line, "  %s %#lx %s %s\n", prefix, pc,
+                           found && info.dli_sname ? info.dli_sname : "?",
+                           found && info.dli_fname ? info.dli_fname : "?");
+    (void)!write(STDERR_FILENO, line, (size_t)n);
+}
+
+static void show_difference(const struct judged_thread *thread, int n_ours, int n_theirs,
+                            enum ag_root root) {
+    static int n_shown;
+    if (__atomic_fetch_add(&n_shown, 1, __ATOMIC_RELAXED) >= SHOWN_DIFFERENCES) {
+        return;
+    }
+    dprintf(STDERR_FILENO, "difference: ours %d frames (root %d), the judge's %d\n", n_ours,
+            (int)root, n_theirs);
+    for (int i = 0; i < n_ours || i < n_theirs; i++) {
+        const bool same = i < n_ours && i < n_theirs && thread->ours[i] == thread->theirs[i];
+        if (i < n_ours) {
+            print_frame(same ? "both " : "ours ", thread->ours[i]);
+        }
+        if (i < n_theirs && !same) {
+            print_frame("judge", thread->theirs[i]);
+        }
+    }
+}
+
+static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t rbp, uint32_t node) {
+    if (!ag_walker_self_check(space, sp, rbp, node)) {
+        count(&judged_counts.differ_from_plain);
+    }
+    enum ag_root root;
+    const int n_ours = ag_stack_tree_frames(tree, node, PCS, thread->ours, &root);
+    if (n_ours < 0) {
+        count(&judged_counts.lost);
+        return;
+    }
+    if (root == AG_ROOT_INCOMPLETE) {
+        count(&judged_counts.incomplete);
+        show_difference(thread, n_ours, /* n_theirs= */ 0, root);
+    } else if (root == AG_ROOT_CUT) {
+        count(&judged_counts.cut);
+    }
+    if (ask_judge == NULL) { // before this program's constructors
+        count(&judged_counts.not_judged);
+        return;
+    }
+    int n_theirs = ask_judge(sp, thread->theirs, PCS);
+    if (root == AG_ROOT_CUT && n_theirs > DEPTH) {
+        n_theirs = DEPTH;
+    }
+    if (n_ours != n_theirs ||
+        memcmp(thread->ours, thread->theirs, (size_t)n_ours * sizeof(uintptr_t)) != 0) {
+        count(&judged_counts.differ_from_judge);
+        show_difference(thread, n_ours, n_theirs, root);
+    }
+}
+
+static void capture(const uintptr_t *sp, uintptr_t rbp) {
+    const int saved_errno = errno;
+    struct judged_thread *thread = self != NULL ? self : start_thread();
+    if (thread == NULL || thread->is_judging) { // the judge allocates, or a signal interrupted it
+        count(&judged_counts.not_judged);
+        return;
+    }
+    const bool interrupted_a_capture = thread->is_capturing;
+    thread->is_capturing = true;
+    const uint32_t node = interrupted_a_capture
+                              ? ag_walk_plain(space, sp, rbp)
+                              : ag_walker_capture_fast(thread->walker, space, sp, rbp);
+    count(&judged_counts.captures);
+    if (!interrupted_a_capture) {
+        thread->is_judging = true;
+        thread->is_capturing = false;
+    }
+    if (node == 0) {
+        count(&judged_counts.lost);
+    } else if (!interrupted_a_capture) {
+        judge(thread, sp, rbp, node);
+    } else { // the buffers are in use
+        struct judged_thread *other = map_private(sizeof *other);
+        thread->is_judging = true;
+        judge(other, sp, rbp, node);
+        munmap(other, sizeof *other);
+    }
+    thread->is_judging = false;
+    errno = saved_errno;
+}
+
+/* ---- the family ---------------------------------------------------------- */
+#define HIDDEN __attribute__((used, visibility("hidden")))
+HIDDEN void *judged_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+HIDDEN void *judged_calloc(size_t n, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+HIDDEN void *judged_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+HIDDEN void *judged_memalign(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
+HIDDEN void judged_capture_at(const uintptr_t *sp, uintptr_t rbp);
+
+void *judged_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    capture(sp, rbp);
+    return __libc_malloc(bytes);
+}
+void *judged_calloc(size_t n, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    capture(sp, rbp);
+    return __libc_calloc(n, bytes);
+}
+void *judged_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    capture(sp, rbp);
+    return __libc_realloc(block, bytes);
+}
+void *judged_memalign(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    capture(sp, rbp);
+    return __libc_memalign(alignment, bytes);
+}
+void judged_capture_at(const uintptr_t *sp, uintptr_t rbp) {
+    capture(sp, rbp);
+}
+AG_CAPTURE_ENTRY_1(malloc, judged_malloc);
+AG_CAPTURE_ENTRY_2(calloc, judged_calloc);
+AG_CAPTURE_ENTRY_2(realloc, judged_realloc);
+AG_CAPTURE_ENTRY_2(memalign, judged_memalign);
+AG_CAPTURE_ENTRY_2(aligned_alloc, judged_memalign);
+AG_CAPTURE_ENTRY_0(judged_capture, judged_capture_at);
