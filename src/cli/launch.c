@@ -14,6 +14,16 @@
 
 #include "cli/target.h"
 
+void ag_launch_guard_standard(void) {
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* the lowest that is closed */
+    }
+    if (fd > STDERR_FILENO) {
+        (void)close(fd); /* one too many */
+    }
+}
+
 void ag_launch_lift_limits(struct ag_launch *launch) {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGXFSZ, &ignore, &launch->file_size_signal); /* cannot fail for SIGXFSZ */

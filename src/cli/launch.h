@@ -20,6 +20,9 @@ struct ag_launch {
     struct sigaction file_size_signal;
 };
 
+/* Keeps 0, 1 and 2 from becoming descriptors of ours where they are closed; in the program they are
+ * closed still. */
+void ag_launch_guard_standard(void);
 /* Raises the limit on file sizes for ourselves, so that the live segment may be as large as it
  * likes. The program gets the limit and the signal's disposition back as they were. */
 void ag_launch_lift_limits(struct ag_launch *launch);

@@ -218,6 +218,7 @@ static int run_program(struct wishes *wishes, char **arguments) {
     }
     struct ag_launch launch = {.path = target.path, .arguments = arguments, .agent = agent};
     struct ag_session *session = NULL;
+    ag_launch_guard_standard();
     ag_launch_lift_limits(&launch);
     if (ag_session_create(&wishes->session, &session, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);

@@ -1,0 +1,311 @@
+#!/usr/bin/env bats
+# `allogram run`: the program is what it would be alone; what cannot be recorded is refused in a line.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    unset "${!ALLOGRAM_@}" LD_PRELOAD
+}
+
+one_line() {
+    [ "$(printf '%s\n' "$output" | wc -l)" -eq 1 ]
+}
+
+traces() {
+    find . -name '*.allogram' | wc -l
+}
+
+# What a command sees of its surroundings: descriptors, signals, limits, environment but for ours.
+surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/d" | sort
+    grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status; ulimit -a; umask
+    env | grep -vE "^(LD_PRELOAD|ALLOGRAM_SESSION|_|SHLVL)=" | sort'
+
+@test "output, exit status and stdin are the program's" {
+    run "$ALLOGRAM" run -q -- sh -c 'cat; echo error >&2; exit 3' <<<"input"
+    [ "$status" -eq 3 ]
+    [ "$output" = $'input\nerror' ]
+}
+
+@test "a death by signal is 128 and its number" {
+    run "$ALLOGRAM" run -q -- sh -c 'kill -TERM $$'
+    [ "$status" -eq 143 ]
+    run "$ALLOGRAM" run -q -- sh -c 'kill -KILL $$'
+    [ "$status" -eq 137 ]
+}
+
+@test "descriptors, signals, limits and environment are what they would be alone" {
+    bash -c "$surroundings" >alone 4</dev/null
+    "$ALLOGRAM" run -q -- bash -c "$surroundings" >recorded 4</dev/null
+    diff alone recorded
+}
+
+@test "ignored signals and closed descriptors stay so" {
+    (trap '' HUP PIPE XFSZ; exec <&-; bash -c "$surroundings" >alone)
+    (trap '' HUP PIPE XFSZ; exec <&-; "$ALLOGRAM" run -q -- bash -c "$surroundings" >recorded)
+    diff alone recorded
+    run bash -c '"$1" run -q -o t -- sh -c "exit 4" <&- >&- 2>&-' - "$ALLOGRAM"
+    [ "$status" -eq 4 ]
+    "$ALLOGRAM" check t
+}
+
+@test "the closing summary names the trace and the next command" {
+    run "$ALLOGRAM" run -- ls /
+    [ "$status" -eq 0 ]
+    [[ $output == *"allogram: "*" allocations, "*"nothing lost"* ]]
+    [[ $output =~ "allogram report allogram.ls."[0-9]+".allogram" ]]
+    "$ALLOGRAM" check allogram.ls.*.allogram
+    [ "$(stat -c %a allogram.ls.*.allogram)" = 600 ]
+}
+
+@test "an existing trace is never overwritten" {
+    echo mine >t.x
+    "$ALLOGRAM" run -q -o t.x -- true
+    "$ALLOGRAM" run -q -o t.x -- true
+    [ "$(cat t.x)" = mine ]
+    "$ALLOGRAM" check t-2.x
+    "$ALLOGRAM" check t-3.x
+}
+
+@test "options have twins in the environment, and the command line wins" {
+    ALLOGRAM_OUTPUT=env.x ALLOGRAM_QUIET=1 run "$ALLOGRAM" run -- true
+    [ -z "$output" ]
+    [ -f env.x ]
+    ALLOGRAM_OUTPUT=env2.x run "$ALLOGRAM" run -q -o line.x -- true
+    [ -f line.x ]
+    [ ! -f env2.x ]
+    ALLOGRAM_DEPTH=many run "$ALLOGRAM" run -- true
+    [ "$status" -eq 125 ]
+    [[ $output == *ALLOGRAM_DEPTH=many* ]]
+}
+
+@test "no command, unknown options, bad values and promised options: one line, 125" {
+    for words in "" "--frobnicate true" "--depth=0 true" "--mode=guess true" "--mode=sample true" \
+        "--follow=some true" "--max-size=big true" "--duration=1 true" "-o %q true"; do
+        # shellcheck disable=SC2086 # the words are to be split
+        run "$ALLOGRAM" run $words
+        echo "$words: $status $output"
+        [ "$status" -eq 125 ]
+        one_line
+    done
+    [ "$(traces)" -eq 0 ]
+}
+
+@test "not found is 127, not executable is 126" {
+    run "$ALLOGRAM" run nosuchcommand
+    [ "$status" -eq 127 ]
+    one_line
+    run "$ALLOGRAM" run ./nosuchfile
+    [ "$status" -eq 127 ]
+    touch plain
+    run "$ALLOGRAM" run ./plain
+    [ "$status" -eq 126 ]
+    one_line
+    run "$ALLOGRAM" run /
+    [ "$status" -eq 126 ]
+    [ "$(traces)" -eq 0 ]
+}
+
+@test "a script whose interpreter is missing fails as it would alone, and leaves no trace" {
+    printf '#!/no/such/interpreter\n' >script
+    chmod +x script
+    run "$ALLOGRAM" run ./script
+    [ "$status" -eq 127 ]
+    one_line
+    sleep 0.5
+    [ "$(traces)" -eq 0 ]
+}
+
+@test "a folder that takes no trace stops it before the program runs" {
+    run "$ALLOGRAM" run -o /nonexistent/t -- touch ran
+    [ "$status" -eq 125 ]
+    one_line
+    run "$ALLOGRAM" run -o /proc/t -- touch ran
+    [ "$status" -eq 125 ]
+    one_line
+    [ ! -e ran ]
+}
+
+@test "static programs are refused and shown the way" {
+    echo 'int main(void) { return 0; }' >static.c
+    cc -static -o static static.c || skip "no static libc here"
+    run "$ALLOGRAM" run ./static
+    [ "$status" -eq 125 ]
+    one_line
+    [[ $output == *"statically linked"*"allogram observe"* ]]
+    cc -static-pie -o static static.c || skip "no static-pie here"
+    run "$ALLOGRAM" run ./static
+    [ "$status" -eq 125 ]
+    [ "$(traces)" -eq 0 ]
+}
+
+@test "setuid and setgid programs are refused" {
+    cp "$(type -P true)" own
+    for mode in u+s g+s; do
+        chmod u-s,g-s own
+        chmod "$mode" own
+        run "$ALLOGRAM" run ./own
+        [ "$status" -eq 125 ]
+        one_line
+        [[ $output == *setuid* ]]
+    done
+}
+
+@test "programs of other machines and damaged ones are refused" {
+    cp "$(type -P true)" other
+    printf '\267' | dd of=other bs=1 seek=18 conv=notrunc status=none # e_machine: aarch64
+    run "$ALLOGRAM" run ./other
+    [ "$status" -eq 125 ]
+    one_line
+    head -c 40 "$(type -P true)" >short
+    chmod +x short
+    run "$ALLOGRAM" run ./short
+    [ "$status" -eq 125 ]
+    one_line
+}
+
+@test "scripts are recorded through their interpreter, with and without a #! line" {
+    printf '#!/bin/sh\necho "with $1"\n' >with
+    printf 'echo "without $1"\n' >without
+    chmod +x with without
+    run "$ALLOGRAM" run -q -o a.x -- ./with word
+    [ "$output" = "with word" ]
+    run "$ALLOGRAM" run -q -o b.x -- ./without word
+    [ "$output" = "without word" ]
+    "$ALLOGRAM" check a.x
+    "$ALLOGRAM" check b.x
+}
+
+@test "children have traces of their own, or none when asked" {
+    "$ALLOGRAM" run -q -- bash -c '(true; ls / >ls.out); ls / >ls.out; true'
+    [ "$(traces)" -ge 3 ]
+    rm -- *.allogram
+    "$ALLOGRAM" run -q --follow=none -- bash -c '(true; :); :'
+    [ "$(traces)" -eq 1 ]
+}
+
+@test "signals sent to run reach the program" {
+    "$ALLOGRAM" run -q -- bash -c 'trap "echo got; exit 9" USR1 TERM; echo ready; while :; do sleep 0.05; done' >out &
+    for _ in $(seq 100); do
+        grep -q ready out && break
+        sleep 0.05
+    done
+    kill -USR1 $!
+    wait $! && false
+    [ $? -eq 9 ]
+    grep -q got out
+}
+
+@test "a program that signals its whole group gets it once" {
+    # setsid: a group of our own, so that only run and the program are in it
+    cat >group.sh <<'SCRIPT'
+count=0
+trap 'count=$((count + 1))' USR1
+kill -USR1 0
+sleep 0.3
+echo "$count"
+SCRIPT
+    run setsid -w "$ALLOGRAM" run -q -- bash group.sh
+    [ "$output" = 1 ]
+}
+
+@test "a program that stops for itself stops run, and goes on with it" {
+    setsid "$ALLOGRAM" run -q -- bash -c 'kill -STOP $$; exit 5' &
+    runner=$!
+    for _ in $(seq 100); do
+        [[ $(ps -o stat= -p $runner) == T* ]] && break
+        sleep 0.05
+    done
+    [[ $(ps -o stat= -p $runner) == T* ]]
+    kill -CONT $runner
+    wait $runner && false
+    [ $? -eq 5 ]
+}
+
+@test "who reads the program's output sees its end when the program closes it" {
+    mkfifo output
+    "$ALLOGRAM" run -q -- bash -c 'echo first; exec >&-; sleep 2; touch ended' >output &
+    [ "$(cat output)" = first ]
+    [ ! -e ended ]
+    wait $!
+    [ -e ended ]
+}
+
+@test "run returns with the program; a daemon is recorded to its end" {
+    start=$(date +%s%N)
+    "$ALLOGRAM" run -q -o t.%p -- bash -c '(trap "" HUP; sleep 1.2; ls / >late) >/dev/null 2>&1 & exit 6' || status=$?
+    [ "$status" -eq 6 ]
+    [ $((($(date +%s%N) - start) / 1000000)) -lt 1000 ]
+    for _ in $(seq 100); do
+        [ -s late ] && break
+        sleep 0.05
+    done
+    sleep 0.6
+    for trace in t.*; do
+        "$ALLOGRAM" check "$trace"
+    done
+    [ "$(find . -name 't.*' | wc -l)" -ge 3 ]
+}
+
+@test "a bound on the trace's size is kept, the program goes on" {
+    run "$ALLOGRAM" run --max-size=64K -o t.x -- bash -c 'for i in {1..20000}; do x=$x$i; done; echo done'
+    [ "$status" -eq 0 ]
+    [[ $output == *done* ]]
+    [[ $output == *"recording stopped"*--max-size* ]]
+    [ "$(stat -c %s t.x)" -le 65536 ]
+    "$ALLOGRAM" check t.x
+}
+
+@test "a full disk cuts the trace, not the program" {
+    mkdir small
+    mount -t tmpfs -o size=64K none small 2>/dev/null || skip "no mount here"
+    run "$ALLOGRAM" run -o small/t.x -- bash -c 'for i in {1..20000}; do x=$x$i; done; echo done'
+    "$ALLOGRAM" check --json small/t.x >verdict || true
+    umount small
+    [ "$status" -eq 0 ]
+    [[ $output == *done* ]]
+    [[ $output == *"recording stopped: No space left on device"* ]]
+    grep -q '"whole": true' verdict
+}
+
+@test "a limit on file sizes that leaves no room is one line; the program is not run" {
+    run bash -c 'ulimit -Sf 1000; ulimit -Hf 1000; "$1" run -- touch ran' - "$ALLOGRAM"
+    if [ "$status" -eq 0 ]; then
+        skip "this user may raise the limit"
+    fi
+    [ "$status" -eq 125 ]
+    one_line
+    [[ $output == *"ulimit -f"* ]]
+    [ ! -e ran ]
+}
+
+@test "a soft limit on file sizes stays the program's own" {
+    run bash -c 'ulimit -Sf 1000; "$1" run -q -o t.x -- bash -c "ulimit -Sf"' - "$ALLOGRAM"
+    [ "$output" = 1000 ]
+    "$ALLOGRAM" check t.x
+}
+
+@test "a killed collector is replaced, and nothing is missing" {
+    "$ALLOGRAM" run -q -o t.x -- bash -c 'for i in {1..30000}; do x=$x$i; done; echo ready; read -t 0.3 < <(sleep 1); exit 0' >out &
+    runner=$!
+    for _ in 1 2 3; do
+        sleep 0.1
+        pkill -KILL -P $runner -x allogram-collec || true
+    done
+    wait $runner
+    "$ALLOGRAM" check t.x
+}
+
+@test "what is left of a session that was killed whole is sealed by check" {
+    mkfifo never
+    "$ALLOGRAM" run -q -o t.x -- bash -c 'for i in {1..1000}; do x=$x$i; done; echo ready; read -t 60 <>never' >out &
+    runner=$!
+    for _ in $(seq 100); do
+        grep -q ready out && break
+        sleep 0.05
+    done
+    pids=$(pgrep -P $runner)
+    # shellcheck disable=SC2086 # several
+    kill -KILL $runner $pids
+    sleep 0.2
+    wait $runner || true
+    "$ALLOGRAM" check t.x
+}
