@@ -238,6 +238,88 @@ static void an_event_or_a_batch_is_no_record_to_append(void **state) {
     ag_blob_done(&blob);
 }
 
+/* ---- the document ---- */
+
+static char document[256 * 1024];
+
+static void read_document(void) {
+    FILE *file = fopen(AG_TRACE_FORMAT_DOCUMENT, "r");
+    assert_non_null(file);
+    const size_t n_bytes = fread(document, 1, sizeof(document) - 1, file);
+    fclose(file);
+    document[n_bytes] = '\0';
+}
+
+/* docs/trace-format.md has a heading "### NUMBER name" for each kind and, under it, each field in
+ * backticks. */
+static void every_record_and_field_is_documented(void **state) {
+    (void)state;
+    read_document();
+    static const struct {
+        unsigned number;
+        const char *name;
+    } kinds[] = {
+#define AG_RECORD(number, NAME, name) {number, #name},
+#include "format/records.def"
+#undef AG_RECORD
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        char heading[64];
+        snprintf(heading, sizeof(heading), "\n### %u %s\n", kinds[i].number, kinds[i].name);
+        const char *section = strstr(document, heading);
+        if (section == NULL) {
+            fail_msg("record %u %s has no section", kinds[i].number, kinds[i].name);
+            return; /* fail_msg does not come back; the analyzer does not know */
+        }
+        const char *next = strstr(section + strlen(heading), "\n##");
+        struct ag_record_layout layout;
+        if (!ag_record_layout((enum ag_record_kind)kinds[i].number, &layout)) {
+            continue; /* an event: section 3 of the document has its bytes */
+        }
+        for (uint32_t f = 0; f < layout.n_fields; f++) {
+            char field[64];
+            snprintf(field, sizeof(field), "`%s`", layout.fields[f].name);
+            const char *found = strstr(section, field);
+            if (found == NULL || (next != NULL && found > next)) {
+                fail_msg("field %s of %s is not documented", layout.fields[f].name, kinds[i].name);
+            }
+        }
+    }
+}
+
+/* Lines of section 6 that begin with an offset are the bytes of the golden trace of that name. */
+static void the_worked_example_is_the_golden_trace(void **state) {
+    (void)state;
+    read_document();
+    uint8_t golden[1024];
+    FILE *file = fopen(AG_TRACE_EXAMPLE, "r");
+    assert_non_null(file);
+    const size_t n_golden = fread(golden, 1, sizeof(golden), file);
+    fclose(file);
+
+    size_t n_bytes = 0;
+    const char *line = strstr(document, "\n## 6.");
+    assert_non_null(line);
+    for (; (line = strchr(line, '\n')) != NULL;) {
+        line++;
+        unsigned long offset, byte;
+        int used;
+        if (strncmp(line, "    0000", 8) != 0 || sscanf(line, "%6lx  %n", &offset, &used) != 1) {
+            continue;
+        }
+        assert_int_equal(offset, n_bytes);
+        for (line += used; sscanf(line, "%2lx%n", &byte, &used) == 1 && used == 2; line += 3) {
+            assert_true(n_bytes < n_golden);
+            assert_int_equal(byte, golden[n_bytes]);
+            n_bytes++;
+            if (line[2] == '\n' || line[3] == ' ') {
+                break; /* the line ends, or prose begins */
+            }
+        }
+    }
+    assert_int_equal(n_bytes, n_golden);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_record_comes_back_the_same),
@@ -248,6 +330,8 @@ int main(void) {
         cmocka_unit_test(columns_of_other_versions_are_passed_over_or_zero),
         cmocka_unit_test(records_that_contradict_themselves_are_refused),
         cmocka_unit_test(an_event_or_a_batch_is_no_record_to_append),
+        cmocka_unit_test(every_record_and_field_is_documented),
+        cmocka_unit_test(the_worked_example_is_the_golden_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,105 @@
+/* make_traces.c: makes the golden traces of this version: make_traces FOLDER.
+ *
+ * Run once per version of the format, by hand; what it made is committed and never made again, for
+ * the tests show that old traces stay readable. (A new zstd may compress differently: that is no
+ * reason to make them anew.) */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "format/encode.h"
+#include "format/trace_layout.h"
+#include "format_samples.h"
+
+static const char *folder;
+
+static int create(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s.allogram", folder, name);
+    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+}
+
+/* The worked example of docs/trace-format.md. */
+static int make_example(void) {
+    const struct ag_trace_header header = {
+        .session = 0x0123456789abcdef, .pid = 4711, .start_realtime_ns = 1700000000000000000};
+    const struct ag_event events[] = {
+        {.kind = AG_RECORD_STAMP, .size = 1500},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012a0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012c0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_FREE, .address = 0x55d0c0a012c0},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012c0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_REALLOC_FREE, .address = 0x55d0c0a012a0},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012e0, .size = 1000, .stack = 78, .via = 2},
+    };
+    struct ag_trace_writer *writer;
+    struct ag_event_encoder *encoder = ag_event_encoder_new();
+    int r = ag_trace_writer_new(create("trace-v1-example"), &header, &writer);
+    if (r < 0 || encoder == NULL) {
+        return r;
+    }
+    ag_event_encoder_start(encoder, 1000);
+    (void)ag_event_encoder_add(encoder, events,
+                               AG_ARRAY_SIZE(events)); /* the writer would refuse */
+    const struct ag_blob *body = ag_event_encoder_body(encoder);
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_EVENTS,
+                                       .thread_id = 4711,
+                                       .sequences = 1,
+                                       .events = ag_event_encoder_events(encoder),
+                                       .first_time_ns = 1000};
+    r = ag_trace_writer_chunk(writer, &info, body->data, body->length);
+    r = r < 0 ? r : ag_trace_writer_finish(writer, NULL);
+    (void)ag_trace_writer_free(writer);   /* NULL always */
+    (void)ag_event_encoder_free(encoder); /* NULL always */
+    return r;
+}
+
+/* What a later writer of the same version may add: kinds, fields and columns that this one does not
+ * know. */
+static int make_later(void) {
+    static const char records[] =
+        "\xcd\x02\x03\x01\x02\x03"                 /* kind 333 */
+        "\x0a\x04\x2a\x63\x62\x61"                 /* image_unload 42, three more fields */
+        "\x10\x08\x01\x06\x20\x04\x06\x08\x0a\x0c" /* a node, two more columns */
+        "\x08\x02\x2a\x07";                        /* process that ends after parent_pid */
+    struct ag_trace_writer *writer;
+    int r = ag_trace_writer_new(create("trace-v1-later"), &(struct ag_trace_header){.session = 1},
+                                &writer);
+    if (r < 0) {
+        return r;
+    }
+    const struct ag_chunk_info unknown = {.kind = 200, .stream = 7, .events = 2};
+    const struct ag_chunk_info known = {.kind = AG_CHUNK_KIND_RECORDS, .first_time_ns = 5};
+    r = ag_trace_writer_chunk(writer, &unknown, "\xff\xff\xff", 3);
+    r = r < 0 ? r : ag_trace_writer_chunk(writer, &known, records, sizeof(records) - 1);
+    r = r < 0 ? r : ag_trace_writer_finish(writer, NULL);
+    (void)ag_trace_writer_free(writer); /* NULL always */
+    return r;
+}
+
+static int make_torn(void) {
+    const int fd = create("trace-v1-torn");
+    const int other = dup(fd);
+    int r = ag_sample_trace(fd, /* seed= */ 3, /* n_chunks= */ 3, AG_SAMPLE_UNSEALED);
+    if (r == 0 && ftruncate(other, lseek(other, 0, SEEK_END) - 100) < 0) {
+        r = -1;
+    }
+    close(other);
+    return r;
+}
+
+int main(int argc, char **argv) {
+    folder = argc == 2 ? argv[1] : ".";
+    const int failed = make_example() < 0 || make_later() < 0 || make_torn() < 0 ||
+                       ag_sample_trace(create("trace-v1-sealed"), /* seed= */ 1, /* n_chunks= */ 8,
+                                       AG_SAMPLE_SEALED) < 0 ||
+                       ag_sample_trace(create("trace-v1-unsealed"), /* seed= */ 2,
+                                       /* n_chunks= */ 4, AG_SAMPLE_UNSEALED) < 0;
+    if (failed) {
+        fprintf(stderr, "make_traces: could not make them all in %s: are there some already?\n",
+                folder);
+    }
+    return failed;
+}
