@@ -40,6 +40,7 @@ def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
             preexec()
 
     merged = dict(os.environ)
+    merged.pop("MALLOC_PERTURB_", None)  # meson's, to find what is not initialised: fills also blocks of 5 GiB
     merged.update(env or {})
     with open(stdin or os.devnull, "rb") as source:
         process = subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged, cwd=cwd,
