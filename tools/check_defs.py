@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """check_defs [ROOT]: no #if where it would hide a choice: the number is zero, not "few".
 
-Allowed: include guards; src/base/compiler.h; src/unwind/arch/; adapters/*/compat.h; `#ifdef __cplusplus` in public
-headers; in a table (.def) with several kinds of rows, `#ifdef AG_ROW` around the rows of that kind. Elsewhere choose by file
+Allowed: include guards; src/base/compiler.h; src/unwind/arch/; adapters/*/compat.h; `#ifdef __cplusplus` in headers
+that C++ includes too (public ones, and tests); in a table (.def) with several kinds of rows, `#ifdef AG_ROW` around the rows of that kind. Elsewhere choose by file
 at link time, or by a method table at start.
 """
 
@@ -39,7 +39,7 @@ def main():
             continue
         lines = source_tree.lines(root, path)
         for number, directive in conditionals(lines):
-            if path.startswith("include/") and directive == "#ifdef __cplusplus":
+            if path.startswith(("include/", "tests/")) and directive == "#ifdef __cplusplus":
                 continue
             if path.endswith(".def") and chooses_rows(lines, number, directive):
                 continue

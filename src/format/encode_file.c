@@ -24,7 +24,7 @@
  *     level      -5            -1             1             2             3       before zstd
  *     cfrac   0.54  3.0     0.46  3.5     0.41  3.7     0.42  3.6     0.39  4.4   1.27
  *     espresso 1.91 3.6     1.70  6.0     1.55  8.0     1.48 10.0     1.47 15.3   2.40
- *     python  1.42  3.4     1.30  4.7     1.12  5.4     1.11  7.5     1.09 11.2   2.35
+ *     script  1.42  3.4     1.30  4.7     1.12  5.4     1.11  7.5     1.09 11.2   2.35
  *     jq      0.58  2.9     0.40  3.2     0.36  3.5     0.36  3.5     0.35  4.5   2.35
  *
  * Above 1 the last twentieth costs as much again; below, the file grows by a third for little. A
