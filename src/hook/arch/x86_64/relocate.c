@@ -1,0 +1,239 @@
+/* relocate.c: what depends on its place gets its distance anew, and short branches become long
+ * ones.
+ *
+ *     original                         copy
+ *     mov   x(%rip), %rax              mov   x'(%rip), %rax        the same operand from elsewhere
+ *     je    rel8                       je    rel32
+ *     call  rel32                      call  rel32'                returns into the copy
+ *     jrcxz rel8                       jrcxz 2; jmp 5; jmp rel32   has no long form
+ *
+ * A branch into the bytes that the detour overwrites cannot be kept: those bytes will be a jump.
+ * One to the very first byte from behind them is harmless, it calls the function again. A function
+ * of known size is searched for both kinds. */
+#include "relocate.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "instruction.h"
+
+static const uint8_t landing[AG_LANDING_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+enum { ALIGNMENT_BYTES = 16 }; /* of functions: padding reaches to the next multiple */
+
+size_t ag_landing_bytes(const uint8_t *code, size_t n_bytes) {
+    return n_bytes >= AG_LANDING_BYTES && memcmp(code, landing, AG_LANDING_BYTES) == 0
+               ? AG_LANDING_BYTES
+               : 0;
+}
+
+void ag_write_landing(uint8_t ret_bytes[AG_LANDING_BYTES]) {
+    memcpy(ret_bytes, landing, AG_LANDING_BYTES);
+}
+
+/* The distance from the end of an instruction; false: it does not fit. */
+static bool distance_between(uint64_t end, uint64_t target, int32_t *ret_distance) {
+    const int64_t distance = (int64_t)(target - end);
+    *ret_distance = (int32_t)distance;
+    return distance == *ret_distance;
+}
+
+int ag_write_jump(uint8_t ret_bytes[AG_JUMP_BYTES], uint64_t address, uint64_t target) {
+    int32_t distance;
+    if (!distance_between(address + AG_JUMP_BYTES, target, &distance)) {
+        return -ERANGE;
+    }
+    ret_bytes[0] = 0xe9;
+    memcpy(ret_bytes + 1, &distance, sizeof(distance));
+    return 0;
+}
+
+void ag_write_far_jump(uint8_t ret_bytes[AG_FAR_JUMP_BYTES], uint64_t target) {
+    static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+    memcpy(ret_bytes, jump, sizeof(jump));
+    memcpy(ret_bytes + sizeof(jump), &target, sizeof(target));
+}
+
+static int refuse(struct ag_relocation *relocation, int error, const char *reason) {
+    relocation->reason = reason;
+    return error;
+}
+
+/* The copy while it grows. */
+struct writing {
+    struct ag_relocation *relocation;
+    size_t n_bytes;
+};
+
+/* Appends an opcode and the rel32 to TARGET. */
+static bool put_branch(struct writing *writing, const uint8_t *opcode, size_t n_opcode,
+                       uint64_t target) {
+    const struct ag_relocation *relocation = writing->relocation;
+    const uint64_t end = relocation->copy_address + writing->n_bytes + n_opcode + 4;
+    int32_t distance;
+    if (writing->n_bytes + n_opcode + 4 > AG_RELOCATED_BYTES ||
+        !distance_between(end, target, &distance)) {
+        return false;
+    }
+    memcpy(relocation->copy + writing->n_bytes, opcode, n_opcode);
+    memcpy(relocation->copy + writing->n_bytes + n_opcode, &distance, sizeof(distance));
+    writing->n_bytes += n_opcode + 4;
+    return true;
+}
+
+static bool put_unchanged(struct writing *writing, const uint8_t *bytes,
+                          const struct ag_instruction *instruction, uint64_t address) {
+    const struct ag_relocation *relocation = writing->relocation;
+    uint8_t *copy = relocation->copy + writing->n_bytes;
+    if (writing->n_bytes + instruction->n_bytes > AG_RELOCATED_BYTES) {
+        return false;
+    }
+    memcpy(copy, bytes, instruction->n_bytes);
+    const uint64_t end = relocation->copy_address + writing->n_bytes + instruction->n_bytes;
+    writing->n_bytes += instruction->n_bytes;
+    if (instruction->memory_offset == 0) {
+        return true;
+    }
+    int32_t distance;
+    if (!distance_between(end, ag_instruction_memory(instruction, bytes, address), &distance)) {
+        return false;
+    }
+    memcpy(copy + instruction->memory_offset, &distance, sizeof(distance));
+    return true;
+}
+
+static bool put(struct writing *writing, const uint8_t *bytes,
+                const struct ag_instruction *instruction, uint64_t address) {
+    if (instruction->target_bytes == 0) {
+        return put_unchanged(writing, bytes, instruction, address);
+    }
+    const uint64_t target = ag_instruction_target(instruction, bytes, address);
+    switch (instruction->flow) {
+    case AG_FLOW_CALL:
+        return put_branch(writing, (const uint8_t[]){0xe8}, 1, target);
+    case AG_FLOW_JUMP:
+        return put_branch(writing, (const uint8_t[]){0xe9}, 1, target);
+    case AG_FLOW_CONDITION:
+        return put_branch(
+            writing, (const uint8_t[]){0x0f, (uint8_t)(0x80 | instruction->condition)}, 2, target);
+    case AG_FLOW_COUNT: {
+        const uint8_t opcode = bytes[instruction->target_offset - 1];
+        return put_branch(writing, (const uint8_t[]){opcode, 2, 0xeb, 5, 0xe9}, 5, target);
+    }
+    case AG_FLOW_NEXT:
+    case AG_FLOW_END:
+        break;
+    }
+    return false; /* none of these has a target */
+}
+
+/* Behind the last instruction of a short function there may be padding, which nothing reaches. */
+static bool is_padding(const uint8_t *bytes, const struct ag_instruction *instruction) {
+    size_t at = 0;
+    while (at < instruction->n_bytes && (bytes[at] == 0x66 || bytes[at] == 0x2e)) {
+        at++;
+    }
+    return bytes[at] == 0x90 || bytes[at] == 0xcc ||
+           (at + 1 < instruction->n_bytes && bytes[at] == 0x0f && bytes[at + 1] == 0x1f);
+}
+
+/* How many bytes from AT on are padding up to the next aligned address. */
+static size_t padding_bytes(const struct ag_relocation *relocation, size_t at) {
+    size_t n_bytes = 0;
+    while ((relocation->address + at + n_bytes) % ALIGNMENT_BYTES != 0) {
+        struct ag_instruction instruction;
+        const uint8_t *bytes = relocation->code + at + n_bytes;
+        const size_t readable = relocation->readable_bytes - at - n_bytes;
+        if (ag_instruction_decode(bytes, readable, &instruction) < 0 ||
+            !is_padding(bytes, &instruction)) {
+            break;
+        }
+        n_bytes += instruction.n_bytes;
+    }
+    return n_bytes;
+}
+
+static bool ends(const struct ag_instruction *instruction) {
+    return instruction->flow == AG_FLOW_END || instruction->flow == AG_FLOW_JUMP;
+}
+
+/* Copies instructions until a jump has room; *ret_ended: the last one does not go on. */
+static int copy_beginning(struct writing *writing, bool *ret_ended) {
+    struct ag_relocation *relocation = writing->relocation;
+    size_t at = 0;
+    bool has_ended = false;
+    while (at < AG_JUMP_BYTES) {
+        const uint8_t *bytes = relocation->code + at;
+        struct ag_instruction instruction;
+        const size_t readable = relocation->readable_bytes - at;
+        if (has_ended || (relocation->function_bytes != 0 && at >= relocation->function_bytes)) {
+            const bool is_whole = has_ended && relocation->function_bytes == at;
+            if (!is_whole || at + padding_bytes(relocation, at) < AG_JUMP_BYTES) {
+                return refuse(relocation, -ENOSPC, "the function is shorter than a jump");
+            }
+            at = AG_JUMP_BYTES;
+            break;
+        }
+        if (ag_landing_bytes(bytes, readable) != 0) {
+            return refuse(relocation, -EBUSY, "an indirect branch may land within its first bytes");
+        }
+        if (ag_instruction_decode(bytes, readable, &instruction) < 0) {
+            return refuse(relocation, -EILSEQ, "one of its first instructions is unknown");
+        }
+        if (!put(writing, bytes, &instruction, relocation->address + at)) {
+            return refuse(relocation, -ERANGE,
+                          "an operand of its first instructions is out of reach");
+        }
+        has_ended = ends(&instruction);
+        at += instruction.n_bytes;
+    }
+    relocation->replaced_bytes = at;
+    *ret_ended = has_ended;
+    return 0;
+}
+
+/* Whether a branch at offsets [FROM, TO) of the function goes to offsets [FIRST, replaced_bytes).
+ * What does not decode (a jump table within code) is stepped over by a byte. */
+static bool is_entered(const struct ag_relocation *relocation, size_t from, size_t to,
+                       size_t first) {
+    for (size_t at = from; at < to;) {
+        const uint8_t *bytes = relocation->code + at;
+        struct ag_instruction instruction;
+        if (ag_instruction_decode(bytes, relocation->readable_bytes - at, &instruction) < 0) {
+            at++;
+            continue;
+        }
+        if (instruction.target_bytes != 0) {
+            const uint64_t offset =
+                ag_instruction_target(&instruction, bytes, relocation->address + at) -
+                relocation->address;
+            if (offset >= first && offset < relocation->replaced_bytes) {
+                return true;
+            }
+        }
+        at += instruction.n_bytes;
+    }
+    return false;
+}
+
+int ag_relocate(struct ag_relocation *relocation) {
+    struct writing writing = {.relocation = relocation};
+    bool has_ended = false;
+    const int r = copy_beginning(&writing, &has_ended);
+    if (r < 0) {
+        return r;
+    }
+    const size_t known = relocation->function_bytes < relocation->readable_bytes
+                             ? relocation->function_bytes
+                             : relocation->readable_bytes;
+    if (is_entered(relocation, 0, relocation->replaced_bytes, 0) ||
+        is_entered(relocation, relocation->replaced_bytes, known, 1)) {
+        return refuse(relocation, -EBUSY, "the function jumps back into its first bytes");
+    }
+    const uint64_t rest = relocation->address + relocation->replaced_bytes;
+    if (!has_ended && !put_branch(&writing, (const uint8_t[]){0xe9}, 1, rest)) {
+        return refuse(relocation, -ERANGE, "its rest is out of reach");
+    }
+    return 0;
+}

@@ -1,0 +1,206 @@
+/* detour.c: places the page, patches the jump.
+ *
+ * 1. The page has to be within 2 GiB of the target, for jmp rel32 and for rip-relative operands of
+ * the copied instructions. The gap next below the target's image is taken: above a program grows
+ * its heap. Each detour has a page of its own, so no page that may be running is ever writable
+ * again; neighbouring pages are one mapping to the kernel.
+ * 2. The protection of the target's pages is read from the kernel, changed to writable and put
+ * back. They stay executable in between, where the system allows that: other threads may be running
+ * there.
+ * 3. The jump is written so that a thread that arrives meanwhile waits: first a two-byte jump to
+ * itself, then the tail, then the head. */
+#include "detour.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "arch/x86_64/relocate.h"
+#include "base/raw_syscall.h"
+#include "process_map.h"
+
+enum {
+    PAGE_BYTES = 4096,
+    LOWEST_ADDRESS = 1 << 16, /* vm.mmap_min_addr */
+    FAR_JUMP_OFFSET = 0,      /* in the page */
+    ORIGINAL_OFFSET = 32,
+};
+/* Leaves 512 MiB of the 2 GiB for the way from the function to what it refers to. */
+static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
+
+_Static_assert((int)AG_DETOUR_BYTES == (int)AG_JUMP_BYTES, "a detour is one jump");
+_Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= PAGE_BYTES,
+               "all in one page");
+
+static int refuse(struct ag_detour *detour, int error, const char *reason) {
+    detour->reason = reason;
+    return error;
+}
+
+/* What the process map says about the target: its mapping, and the free page to use. */
+struct surroundings {
+    uintptr_t target;
+    struct ag_mapping mapping;
+    bool is_mapped;
+    uintptr_t previous_high;
+    uintptr_t page; /* 0: none yet */
+};
+
+static bool look_around(void *context, const struct ag_mapping *mapping) {
+    struct surroundings *around = context;
+    const bool is_below = mapping->low <= around->target; /* the gap before it */
+    const uintptr_t low = around->previous_high, high = mapping->low;
+    around->previous_high = mapping->high;
+    if (mapping->low <= around->target && around->target < mapping->high) {
+        around->mapping = *mapping;
+        around->is_mapped = true;
+    }
+    if (high < low + PAGE_BYTES || high < LOWEST_ADDRESS + PAGE_BYTES) {
+        return true;
+    }
+    if (is_below) {
+        const uintptr_t page = high - PAGE_BYTES;
+        around->page = around->target - page < reach_bytes ? page : around->page;
+        return true;
+    }
+    if (around->page == 0) { /* at its far end: a heap may grow from the near one */
+        const uintptr_t end = around->target + reach_bytes;
+        const uintptr_t page =
+            ((high < end ? high : end) & ~(uintptr_t)(PAGE_BYTES - 1)) - PAGE_BYTES;
+        around->page = page >= low && page > around->target ? page : 0;
+    }
+    return around->page == 0 && mapping->low - around->target < reach_bytes;
+}
+
+static void *map_page(uintptr_t address) {
+    const long page = ag_syscall6(SYS_mmap, (long)address, PAGE_BYTES, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (ag_syscall_failed(page)) {
+        return NULL;
+    }
+    if ((uintptr_t)page != address) { /* a kernel before 4.17 takes the address for a hint */
+        (void)ag_syscall2(SYS_munmap, page, PAGE_BYTES);
+        return NULL;
+    }
+    return (void *)page;
+}
+
+static int protect(uintptr_t low, size_t n_bytes, int protection) {
+    const uintptr_t first = low & ~(uintptr_t)(PAGE_BYTES - 1);
+    return (int)ag_syscall3(SYS_mprotect, (long)first, (long)(low + n_bytes - first), protection);
+}
+
+/* The two bytes that hold a thread up: jmp to itself. */
+static const uint8_t wait_here[2] = {0xeb, 0xfe};
+
+static void write_head(uint8_t *place, const uint8_t head[2]) {
+    uint16_t word;
+    memcpy(&word, head, sizeof(word));
+    __atomic_store_n((uint16_t *)place, word, __ATOMIC_SEQ_CST);
+}
+
+static void write_code(uint8_t *place, const uint8_t bytes[AG_DETOUR_BYTES]) {
+    write_head(place, wait_here);
+    for (size_t i = sizeof(wait_here); i < AG_DETOUR_BYTES; i++) {
+        __atomic_store_n(&place[i], bytes[i], __ATOMIC_SEQ_CST);
+    }
+    write_head(place, bytes);
+}
+
+static int make_writable(uint8_t *place, int protection) {
+    const uintptr_t low = (uintptr_t)place;
+    const int r = protect(low, AG_DETOUR_BYTES, protection | PROT_WRITE);
+    return r == 0 || (protection & PROT_EXEC) == 0
+               ? r
+               : protect(low, AG_DETOUR_BYTES, PROT_READ | PROT_WRITE);
+}
+
+/* Fills PAGE; it is executable, and no longer writable, afterwards. */
+static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocation *relocation,
+                     void *replacement) {
+    ag_write_far_jump(page + FAR_JUMP_OFFSET, (uintptr_t)replacement);
+    ag_write_landing(page + ORIGINAL_OFFSET);
+    relocation->copy = page + ORIGINAL_OFFSET + AG_LANDING_BYTES;
+    relocation->copy_address = (uintptr_t)relocation->copy;
+    const int r = ag_relocate(relocation);
+    if (r < 0) {
+        return refuse(detour, r, relocation->reason);
+    }
+    if (protect((uintptr_t)page, PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
+        return refuse(detour, -EACCES, "the system forbids new code");
+    }
+    return 0;
+}
+
+int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
+                      void *replacement, void **ret_original) {
+    *detour = (struct ag_detour){0};
+    struct surroundings around = {.target = (uintptr_t)target};
+    if (ag_process_map_walk(look_around, &around) < 0) {
+        return refuse(detour, -ENOENT, "/proc/self/maps cannot be read");
+    }
+    const int code = PROT_READ | PROT_EXEC;
+    if (!around.is_mapped || (around.mapping.protection & code) != code) {
+        return refuse(detour, -EFAULT, "there is no code at its address");
+    }
+    const size_t readable = around.mapping.high - around.target;
+    const size_t landing = ag_landing_bytes(target, readable);
+    uint8_t *place = (uint8_t *)target + landing;
+    if (readable < landing + AG_DETOUR_BYTES || (target_bytes != 0 && target_bytes <= landing)) {
+        return refuse(detour, -ENOSPC, "the function is shorter than a jump");
+    }
+    uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
+    if (page == NULL) {
+        return refuse(detour, -ENOMEM, "there is no free page within its reach");
+    }
+    struct ag_relocation relocation = {
+        .code = place,
+        .address = (uintptr_t)place,
+        .readable_bytes = readable - landing,
+        .function_bytes = target_bytes != 0 ? target_bytes - landing : 0,
+    };
+    int r = fill_page(detour, page, &relocation, replacement);
+    if (r == 0) {
+        r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)page + FAR_JUMP_OFFSET);
+    }
+    if (r == 0 && make_writable(place, around.mapping.protection) < 0) {
+        r = refuse(detour, -EACCES, "its code cannot be made writable");
+    }
+    if (r < 0) {
+        (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES); /* nobody has seen it */
+        return r;
+    }
+    memcpy(detour->saved, place, AG_DETOUR_BYTES);
+    detour->place = place;
+    detour->page = page;
+    *ret_original = page + ORIGINAL_OFFSET;
+    write_code(place, detour->jump);
+    /* That these pages stay writable is all that can go wrong now. */
+    (void)protect((uintptr_t)place, AG_DETOUR_BYTES, around.mapping.protection);
+    return 0;
+}
+
+int ag_detour_remove(struct ag_detour *detour) {
+    if (detour->place == NULL) {
+        return 0;
+    }
+    struct surroundings around = {.target = (uintptr_t)detour->place};
+    const int r = ag_process_map_walk(look_around, &around);
+    if (r < 0) {
+        return refuse(detour, r, "/proc/self/maps cannot be read");
+    }
+    if (!around.is_mapped) { /* the library was unloaded, and its detour with it */
+        *detour = (struct ag_detour){0};
+        return 0;
+    }
+    if (memcmp(detour->place, detour->jump, AG_DETOUR_BYTES) != 0) {
+        return refuse(detour, -EBUSY, "somebody else changed its code since");
+    }
+    if (make_writable(detour->place, around.mapping.protection) < 0) {
+        return refuse(detour, -EACCES, "its code cannot be made writable");
+    }
+    write_code(detour->place, detour->saved);
+    (void)protect((uintptr_t)detour->place, AG_DETOUR_BYTES, around.mapping.protection);
+    *detour = (struct ag_detour){0};
+    return 0;
+}

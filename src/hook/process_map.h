@@ -1,0 +1,20 @@
+/* process_map.h: the mappings of this process, from /proc/self/maps, without allocating.
+ *
+ * For decisions that must be right: which protection a page had, and which addresses are free. */
+#ifndef AG_PROCESS_MAP_H
+#define AG_PROCESS_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_mapping {
+    uintptr_t low, high; /* [low, high) */
+    int protection;      /* PROT_READ, PROT_WRITE, PROT_EXEC */
+};
+/* Called for each mapping, by rising address; false ends the walk. */
+typedef bool ag_mapping_fn(void *context, const struct ag_mapping *mapping);
+
+/* 0, or the negative errno of opening or reading. Async-signal-safe. */
+int ag_process_map_walk(ag_mapping_fn *visit, void *context);
+
+#endif
