@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """check_defs [ROOT]: no #if where it would hide a choice: the number is zero, not "few".
 
-Allowed: include guards; src/base/compiler.h; src/unwind/arch/; adapters/*/compat.h; `#ifdef __cplusplus` in headers
-that C++ includes too (public ones, and tests); in a table (.def) with several kinds of rows, `#ifdef AG_ROW` around the rows of that kind. Elsewhere choose by file
-at link time, or by a method table at start.
+Allowed: include guards; src/base/compiler.h; src/unwind/arch/; adapters/*/compat.h; `#ifdef __cplusplus` in headers that C++
+includes too (public ones, and tests); in a table (.def) with several kinds of rows, `#ifdef AG_ROW` around the rows of that
+kind. Elsewhere choose by file at link time, or by a method table at start.
 """
 
 import re

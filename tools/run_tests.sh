@@ -23,12 +23,12 @@ tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
     kill $roots 2>/dev/null
     exit 1
 }
-step meson test -C "$build" --no-rebuild --no-suite roots --print-errorlogs
+step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --no-suite roots --print-errorlogs
 step tools/run_sanitized.sh "$build" asan
 step tools/run_sanitized.sh "$build" ubsan
 step tools/run_sanitized.sh "$build" tsan
 wait $roots || tail -n 5 "$build/roots.log"
-step meson test -C "$build" --no-rebuild --suite roots --logbase testlog-roots --print-errorlogs
+step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --suite roots --logbase testlog-roots --print-errorlogs
 
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed
