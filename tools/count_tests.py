@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """count_tests BUILD: adds up what `meson test` left in BUILD and in the sanitizer builds below it, in one line.
 
-A test program that says its cases (TAP) counts by case, any other as one. Skipped ones are named, so that a machine that
-cannot run something says so.
+A test program that says its cases (TAP) counts by case, any other as one, a fuzz target as one. Skipped ones are named, so
+that a machine that cannot run something says so.
 """
 
 import glob
@@ -20,15 +20,25 @@ def cases_of(path):
             yield f"{suite.get('name')}: {case.get('name')}", outcome
 
 
-def main():
-    build = sys.argv[1]
-    count = {"passed": 0, "failed": 0, "skipped": 0}
+def outcomes(build):
+    """(name, outcome) of everything that ran."""
     for folder in ["", "*/"]:
         for path in sorted(glob.glob(os.path.join(build, folder + "meson-logs/testlog*.junit.xml"))):
-            for name, outcome in cases_of(path):
-                count[outcome] += 1
-                if outcome != "passed":
-                    print(f"{outcome}: {name}")
+            yield from cases_of(path)
+    fuzzed = os.path.join(build, "fuzz/results")
+    if os.path.exists(fuzzed):
+        with open(fuzzed, encoding="utf-8") as file:
+            for line in file:
+                outcome, name = line.split(None, 1)
+                yield name.strip(), outcome
+
+
+def main():
+    count = {"passed": 0, "failed": 0, "skipped": 0}
+    for name, outcome in outcomes(sys.argv[1]):
+        count[outcome] += 1
+        if outcome != "passed":
+            print(f"{outcome}: {name}")
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     sys.exit(1 if count["failed"] or not count["passed"] else 0)
 

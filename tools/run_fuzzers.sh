@@ -1,34 +1,40 @@
 #!/bin/sh
 # run_fuzzers.sh BUILD SECONDS: every fuzz target for so many seconds each, from its kept corpus, with clang's libFuzzer.
+#
+# Leaves one line per target, `passed fuzz_x` or `failed fuzz_x`, in BUILD/fuzz/results. An input that fails is beside it.
 set -eu
 build=$1
 seconds=$2
 cd "$(dirname "$0")/.."
+mkdir -p "$build/fuzz"
+: >"$build/fuzz/results"
+
 if ! command -v clang >/dev/null; then
     echo "run_fuzzers: SKIP: no clang here"
-    exit 77
+    echo "skipped fuzz targets" >>"$build/fuzz/results"
+    exit 0
 fi
-mkdir -p "$build"
-if [ ! -f "$build/fuzz/build.ninja" ]; then
-    CC=clang tools/configure.sh "$build/fuzz" -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false
-fi
-ninja -C "$build/fuzz" --quiet
-found=0
-for target in "$build"/fuzz/tests/fuzz/fuzz_*; do
-    [ -f "$target" ] && [ -x "$target" ] || continue
+[ -f "$build/fuzz/build.ninja" ] || export CC=clang
+tools/configure.sh "$build/fuzz" -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false
+
+targets=$(ninja -C "$build/fuzz" -t targets all | sed -n 's|^\(tests/fuzz/fuzz_[a-z_0-9]*\): .*|\1|p')
+# shellcheck disable=SC2086 # a list of names
+[ -z "$targets" ] || ninja -C "$build/fuzz" --quiet $targets
+status=0
+for target in $targets; do
     name=$(basename "$target")
-    work="$build/fuzz/corpus/$name"
-    mkdir -p "$work"
-    set -- "$work"
-    [ -d "tests/fuzz/corpus/${name#fuzz_}" ] && set -- "$@" "tests/fuzz/corpus/${name#fuzz_}"
-    echo "fuzz: $name for $seconds s"
-    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
-        -artifact_prefix="$build/fuzz/" "$@" 2>"$build/fuzz/$name.log" || {
+    mkdir -p "$build/fuzz/corpus/$name"
+    set -- "$build/fuzz/corpus/$name"
+    [ ! -d "tests/fuzz/corpus/${name#fuzz_}" ] || set -- "$@" "tests/fuzz/corpus/${name#fuzz_}"
+    result=passed
+    "$build/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
+        -artifact_prefix="$build/fuzz/" "$@" >"$build/fuzz/$name.log" 2>&1 || result=failed
+    if [ $result = failed ]; then
         tail -n 40 "$build/fuzz/$name.log"
-        echo "fuzz: $name FAILED; the input is beside $build/fuzz/$name.log"
-        found=1
-        continue
-    }
-    grep number_of_executed_units "$build/fuzz/$name.log" || true
+        status=1
+    fi
+    echo "$result $name" >>"$build/fuzz/results"
+    echo "fuzz: $name $result," \
+        "$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/fuzz/$name.log") inputs in $seconds s"
 done
-exit $found
+exit $status

@@ -6,6 +6,10 @@
 set -u
 build=$1
 export AG_TEST_SCALE="$2"
+case $AG_TEST_SCALE in
+full) seconds_of_fuzzing=600 ;;
+*) seconds_of_fuzzing=10 ;;
+esac
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build"
 rm -f "$build"/meson-logs/*.junit.xml "$build"/*/meson-logs/*.junit.xml
@@ -27,6 +31,7 @@ step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --no-suite roots
 step tools/run_sanitized.sh "$build" asan
 step tools/run_sanitized.sh "$build" ubsan
 step tools/run_sanitized.sh "$build" tsan
+step tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing"
 wait $roots || tail -n 5 "$build/roots.log"
 step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --suite roots --logbase testlog-roots --print-errorlogs
 
