@@ -18,6 +18,7 @@
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
 #include "record/self_check.h"
+#include "static_allocator.h"
 
 extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
 
@@ -77,6 +78,9 @@ static void start_recording(void) {
         return;
     }
     runtime.version = gnu_get_libc_version();
+    static char note[256];
+    runtime.is_hooked = ag_static_allocator_hook(note, sizeof(note)) >= 0;
+    runtime.note = note;
     const struct ag_announcement announcement = {
         .heaps = heaps,
         .n_heaps = AG_ARRAY_SIZE(heaps),

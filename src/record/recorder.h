@@ -108,6 +108,12 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
                    size_t bytes, int protection, int flags);
 void ag_record_unmap(uintptr_t address, size_t bytes);
 
+/* Between the two, events of this thread are not recorded: an adapter calls a function of the host
+ * and tells the outcome itself. Nested suspensions are no-ops. resume takes what suspend returned.
+ * Not across anything that may throw. */
+uintptr_t ag_record_suspend(void);
+void ag_record_resume(uintptr_t suspended);
+
 /* This process is not recorded, and will not be. */
 void ag_recorder_turn_off(void);
 

@@ -338,6 +338,9 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     if (ag_thread_is_idle(thread)) {
         return thread;
     }
+    if (thread->gate == AG_GATE_SUSPENDED) {
+        return NULL;
+    }
     if (thread->gate & AG_GATE_APPENDING) {
         return nested_state(thread, ret_can_walk);
     }
@@ -385,4 +388,24 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
     ag_stream_append_free_fast(thread, kind, address, via);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
+}
+
+uintptr_t ag_record_suspend(void) {
+    struct ag_thread *thread = ag_thread_current;
+    if (thread->gate == AG_GATE_ABSENT && ag_recorder_is_active()) {
+        bool can_walk = false;
+        thread = usable_state((uintptr_t)__builtin_frame_address(0), &can_walk);
+    }
+    if (!thread || !ag_thread_is_idle(thread)) {
+        return 0;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = AG_GATE_SUSPENDED;
+    return gate;
+}
+
+void ag_record_resume(uintptr_t suspended) {
+    if (suspended) {
+        ag_thread_current->gate = suspended;
+    }
 }

@@ -6,10 +6,10 @@
 #include "recorder.h"
 
 enum {
-    AG_GATE_ABSENT = 0, /* no state yet, or wiped by a fork: the slow path sorts it out */
-    AG_GATE_OPEN = 1,   /* nobody of this thread is inside the recorder */
-    AG_GATE_JUDGED = 4, /* open, but every event takes the slow path: self-check mode */
-    AG_GATE_SHUT = 2,   /* recording has stopped */
+    AG_GATE_ABSENT = 0,    /* no state yet, or wiped by a fork: the slow path sorts it out */
+    AG_GATE_OPEN = 1,      /* nobody of this thread is inside the recorder */
+    AG_GATE_JUDGED = 4,    /* open, but every event takes the slow path: self-check mode */
+    AG_GATE_SUSPENDED = 8, /* what happens now is told by somebody else (ag_record_suspend) */
     /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
        cursor are written */
     AG_GATE_APPENDING = 1,
