@@ -1,0 +1,440 @@
+/* chunk_feed.c: a pool of decoder threads in front of one consumer.
+ *
+ * 1. Jobs
+ *
+ * A chunk that is open is a job: a decoder, standing somewhere inside the chunk, and a ring of two
+ * blocks. Whoever works on a job fills one block and lets go of it, so no thread ever waits with a
+ * job in its hands, and any number of streams can be open with any number of threads.
+ *
+ *     consumer        open: current chunk of each stream asked for, and `ahead` more in time order
+ *     worker          takes the earliest job that is idle, not done, and has an empty block
+ *     consumer        takes filled blocks in the stream's order; fills one itself when none is
+ * there
+ *
+ * 2. What the lock protects
+ *
+ * All fields of jobs but the decoder and the blocks. Those belong to whoever set is_busy; a filled
+ * block belongs to the consumer until it asks for the next one. The lock is taken twice for a block
+ * of 2,048 events.
+ *
+ * 3. The order of chunks
+ *
+ * Inside a stream by sequence. Their first times rise in an honest trace; where they do not, a
+ * chunk counts as no earlier than the one before it. */
+#include "model/chunk_feed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/index_map.h"
+
+enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2 };
+
+struct job {
+    const struct ag_chunk_entry *entry;
+    struct ag_chunk_decoder *decoder;
+    struct ag_feed_block *blocks[RING];
+    uint32_t first, n_filled; /* blocks[first] is the oldest filled one */
+    bool is_lent;             /* the consumer holds blocks[first] */
+    bool is_ahead;            /* no stream has come to it */
+    bool is_busy, is_started, is_done;
+    uint64_t time_ns; /* the decoder's: last stamp */
+    struct ag_decode_error error;
+    struct job *next; /* spare, or open in time order */
+};
+struct chunk {
+    const struct ag_chunk_entry *entry;
+    uint64_t time_ns; /* first time, never before the chunk in front */
+    struct job *job;  /* while it is open */
+    uint32_t stream;  /* index */
+};
+struct stream {
+    uint32_t first, count; /* its chunks, in its order */
+    uint32_t at;           /* the current one */
+};
+
+struct ag_chunk_feed {
+    const struct ag_trace_file *file;
+    struct chunk *chunks; /* by stream, then sequence */
+    uint32_t *by_time;    /* all of them */
+    size_t n_chunks;
+    struct ag_feed_stream *streams;
+    struct stream *cursors;
+    size_t n_streams;
+    size_t next_ahead; /* by_time[0, this) were opened ahead */
+
+    pthread_mutex_t lock;
+    pthread_cond_t has_work, has_block;
+    pthread_t threads[MOST_THREADS];
+    size_t n_threads, n_ahead; /* n_ahead: jobs that are is_ahead */
+    bool is_ending;
+    struct job *open, *spare;
+    struct ag_decode_error damage;
+};
+
+/* ---- filling a block; without the lock ---- */
+
+static void add_map(struct job *job, struct ag_feed_block *block, const struct ag_record *record) {
+    if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) {
+        block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = job->time_ns,
+                                                            .address = record->u.map.address,
+                                                            .bytes = record->u.map.bytes,
+                                                            .via = record->u.map.via,
+                                                            .kind = record->kind};
+    }
+}
+
+static void note_time(struct job *job, const struct ag_event *events, size_t count) {
+    for (size_t i = count; i-- > 0;) {
+        if (events[i].kind == AG_RECORD_STAMP) {
+            job->time_ns = events[i].size;
+            return;
+        }
+    }
+}
+
+/* Returns whether the chunk goes on. */
+static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_feed_block *block) {
+    block->count = block->n_maps = 0;
+    if (!job->is_started) {
+        job->is_started = true;
+        job->time_ns = job->entry->first_time_ns;
+        if (ag_chunk_decoder_start(job->decoder, file, job->entry, &job->error) < 0) {
+            return false;
+        }
+    }
+    while (block->count < AG_FEED_EVENTS && block->n_maps < AG_FEED_MAPS) {
+        struct ag_record record = {0};
+        struct ag_event *events = block->events + block->count;
+        const int n = ag_chunk_decoder_next(job->decoder, events, AG_FEED_EVENTS - block->count,
+                                            &record, &job->error);
+        if (n < 0 || (n == 0 && record.kind == 0)) {
+            return false;
+        }
+        note_time(job, events, (size_t)n);
+        block->count += (size_t)n;
+        add_map(job, block, &record);
+    }
+    return true;
+}
+
+/* ---- jobs; with the lock ---- */
+
+static bool can_work(const struct job *job) {
+    return !job->is_busy && !job->is_done && job->n_filled < RING;
+}
+
+/* Fills one block of the job; lets go of the lock meanwhile. */
+static void work(struct ag_chunk_feed *feed, struct job *job) {
+    struct ag_feed_block *block = job->blocks[(job->first + job->n_filled) % RING];
+    job->is_busy = true;
+    pthread_mutex_unlock(&feed->lock);
+    const bool goes_on = fill(feed->file, job, block);
+    pthread_mutex_lock(&feed->lock);
+    job->is_busy = false;
+    job->is_done = !goes_on;
+    job->n_filled += block->count > 0 || block->n_maps > 0 || goes_on;
+    if (job->is_done && job->error.code != AG_DECODE_OK && feed->damage.code == AG_DECODE_OK) {
+        feed->damage = job->error;
+    }
+    pthread_cond_signal(&feed->has_block);
+}
+
+static void *worker(void *context) {
+    struct ag_chunk_feed *feed = context;
+    pthread_mutex_lock(&feed->lock);
+    while (!feed->is_ending) {
+        struct job *job = feed->open;
+        while (job && !can_work(job)) {
+            job = job->next;
+        }
+        if (job) {
+            work(feed, job);
+        } else {
+            pthread_cond_wait(&feed->has_work, &feed->lock);
+        }
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return NULL;
+}
+
+static struct job *free_job(struct job *job) {
+    if (job) {
+        for (size_t i = 0; i < RING; i++) {
+            free(job->blocks[i]);
+        }
+        (void)ag_chunk_decoder_free(job->decoder);
+        free(job);
+    }
+    return NULL;
+}
+
+static struct job *new_job(struct ag_chunk_feed *feed) {
+    struct job *job = feed->spare;
+    if (job) {
+        feed->spare = job->next;
+        *job = (struct job){.decoder = job->decoder, .blocks = {job->blocks[0], job->blocks[1]}};
+        return job;
+    }
+    job = calloc(1, sizeof(*job));
+    if (!job) {
+        return NULL;
+    }
+    job->decoder = ag_chunk_decoder_new();
+    for (size_t i = 0; i < RING; i++) {
+        job->blocks[i] = malloc(sizeof(*job->blocks[i]));
+    }
+    return job->decoder && job->blocks[0] && job->blocks[1] ? job : free_job(job);
+}
+
+/* Opens a chunk, unless it is; jobs stay in the order of time. */
+static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
+    if (chunk->job) {
+        return 0;
+    }
+    struct job *job = new_job(feed);
+    if (!job) {
+        return -ENOMEM;
+    }
+    job->entry = chunk->entry;
+    chunk->job = job;
+    struct job **link = &feed->open;
+    while (*link && (*link)->entry->first_time_ns <= chunk->entry->first_time_ns) {
+        link = &(*link)->next;
+    }
+    job->next = *link;
+    *link = job;
+    pthread_cond_signal(&feed->has_work);
+    return 0;
+}
+
+static void close_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
+    struct job *job = chunk->job;
+    struct job **link = &feed->open;
+    while (*link != job) {
+        link = &(*link)->next;
+    }
+    *link = job->next;
+    job->next = feed->spare;
+    feed->spare = job;
+    chunk->job = NULL;
+}
+
+static int open_ahead(struct ag_chunk_feed *feed) {
+    while (feed->n_ahead < feed->n_threads * AHEAD_PER_THREAD &&
+           feed->next_ahead < feed->n_chunks) {
+        const uint32_t index = feed->by_time[feed->next_ahead++];
+        struct chunk *chunk = &feed->chunks[index];
+        if (index < feed->cursors[chunk->stream].at || chunk->job) {
+            continue; /* its stream has come to it already */
+        }
+        const int r = open_chunk(feed, chunk);
+        if (r < 0) {
+            return r;
+        }
+        chunk->job->is_ahead = true;
+        feed->n_ahead++;
+    }
+    return 0;
+}
+
+/* ---- the consumer ---- */
+
+static bool has_ended(const struct stream *cursor) {
+    return cursor->at == cursor->first + cursor->count;
+}
+
+/* Opens the stream's current chunk, and takes back the block that was lent of it. */
+static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
+    int r = open_chunk(feed, chunk);
+    if (r < 0) {
+        return r;
+    }
+    struct job *job = chunk->job;
+    if (job->is_ahead) {
+        job->is_ahead = false;
+        feed->n_ahead--;
+    }
+    if (job->is_lent) {
+        job->is_lent = false;
+        job->first = (job->first + 1) % RING;
+        job->n_filled--;
+        pthread_cond_signal(&feed->has_work);
+    }
+    return open_ahead(feed);
+}
+
+static int next_block(struct ag_chunk_feed *feed, struct stream *cursor,
+                      struct ag_feed_block **ret_block, uint64_t *ret_next_ns) {
+    if (has_ended(cursor)) {
+        return AG_FEED_END;
+    }
+    struct chunk *chunk = &feed->chunks[cursor->at];
+    const int r = come_to(feed, chunk);
+    if (r < 0) {
+        return r;
+    }
+    struct job *job = chunk->job;
+    while (job->n_filled == 0 && !job->is_done) {
+        if (job->is_busy) {
+            pthread_cond_wait(&feed->has_block, &feed->lock);
+        } else {
+            work(feed, job);
+        }
+    }
+    if (job->n_filled > 0) {
+        job->is_lent = true;
+        *ret_block = job->blocks[job->first];
+        return AG_FEED_BLOCK;
+    }
+    close_chunk(feed, chunk);
+    cursor->at++;
+    if (has_ended(cursor)) {
+        return AG_FEED_END;
+    }
+    *ret_next_ns = feed->chunks[cursor->at].time_ns;
+    return AG_FEED_PAUSE;
+}
+
+int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_block **ret_block,
+                       uint64_t *ret_next_ns) {
+    pthread_mutex_lock(&feed->lock);
+    const int r = next_block(feed, &feed->cursors[index], ret_block, ret_next_ns);
+    pthread_mutex_unlock(&feed->lock);
+    return r;
+}
+
+size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
+                             const struct ag_feed_stream **ret_streams) {
+    *ret_streams = feed->streams;
+    return feed->n_streams;
+}
+
+struct ag_decode_error ag_chunk_feed_damage(struct ag_chunk_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    const struct ag_decode_error damage = feed->damage;
+    pthread_mutex_unlock(&feed->lock);
+    return damage;
+}
+
+/* ---- life ---- */
+
+static int by_stream(const void *a, const void *b) {
+    const struct chunk *left = a, *right = b;
+    if (left->entry->stream != right->entry->stream) {
+        return left->entry->stream < right->entry->stream ? -1 : 1;
+    }
+    if (left->entry->first_sequence != right->entry->first_sequence) {
+        return left->entry->first_sequence < right->entry->first_sequence ? -1 : 1;
+    }
+    return (left->entry->offset > right->entry->offset) -
+           (left->entry->offset < right->entry->offset);
+}
+
+static int by_time(const void *a, const void *b, void *context) {
+    const struct chunk *chunks = context;
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    if (chunks[left].time_ns != chunks[right].time_ns) {
+        return chunks[left].time_ns < chunks[right].time_ns ? -1 : 1;
+    }
+    return (left > right) - (left < right);
+}
+
+static void list_streams(struct ag_chunk_feed *feed) {
+    for (size_t i = 0; i < feed->n_chunks; i++) {
+        struct chunk *chunk = &feed->chunks[i];
+        const bool is_new = i == 0 || chunk[-1].entry->stream != chunk->entry->stream;
+        if (is_new) {
+            feed->streams[feed->n_streams] =
+                (struct ag_feed_stream){.stream = chunk->entry->stream,
+                                        .thread_id = chunk->entry->thread_id,
+                                        .first_time_ns = chunk->entry->first_time_ns};
+            feed->cursors[feed->n_streams++] =
+                (struct stream){.first = (uint32_t)i, .at = (uint32_t)i};
+        }
+        chunk->stream = (uint32_t)feed->n_streams - 1;
+        chunk->time_ns = chunk->entry->first_time_ns;
+        if (!is_new && chunk[-1].time_ns > chunk->time_ns) {
+            chunk->time_ns = chunk[-1].time_ns;
+        }
+        feed->cursors[chunk->stream].count++;
+        feed->by_time[i] = (uint32_t)i;
+    }
+    qsort_r(feed->by_time, feed->n_chunks, sizeof(*feed->by_time), by_time, feed->chunks);
+}
+
+static int list_chunks(struct ag_chunk_feed *feed) {
+    const struct ag_chunk_entry *entries;
+    const size_t n = ag_trace_file_chunks(feed->file, &entries);
+    feed->chunks = calloc(n + 1, sizeof(*feed->chunks));
+    feed->by_time = calloc(n + 1, sizeof(*feed->by_time));
+    feed->streams = calloc(n + 1, sizeof(*feed->streams));
+    feed->cursors = calloc(n + 1, sizeof(*feed->cursors));
+    if (!feed->chunks || !feed->by_time || !feed->streams || !feed->cursors || n >= UINT32_MAX) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (entries[i].kind == AG_CHUNK_KIND_EVENTS) {
+            feed->chunks[feed->n_chunks++] = (struct chunk){.entry = &entries[i]};
+        }
+    }
+    qsort(feed->chunks, feed->n_chunks, sizeof(*feed->chunks), by_stream);
+    list_streams(feed);
+    return 0;
+}
+
+int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
+                      struct ag_chunk_feed **ret_feed) {
+    struct ag_chunk_feed *feed = calloc(1, sizeof(*feed));
+    if (!feed) {
+        return -ENOMEM;
+    }
+    feed->file = file;
+    pthread_mutex_init(&feed->lock, NULL); /* with default attributes these cannot fail */
+    pthread_cond_init(&feed->has_work, NULL);
+    pthread_cond_init(&feed->has_block, NULL);
+    const int r = list_chunks(feed);
+    if (r < 0) {
+        (void)ag_chunk_feed_free(feed);
+        return r;
+    }
+    while (feed->n_threads < n_threads && feed->n_threads < MOST_THREADS &&
+           pthread_create(&feed->threads[feed->n_threads], NULL, worker, feed) == 0) {
+        feed->n_threads++; /* fewer than wanted are fine: the consumer decodes as well */
+    }
+    *ret_feed = feed;
+    return 0;
+}
+
+struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed) {
+    if (!feed) {
+        return NULL;
+    }
+    pthread_mutex_lock(&feed->lock);
+    feed->is_ending = true;
+    pthread_cond_broadcast(&feed->has_work);
+    pthread_mutex_unlock(&feed->lock);
+    for (size_t i = 0; i < feed->n_threads; i++) {
+        (void)pthread_join(feed->threads[i], NULL); /* our own thread, joined once */
+    }
+    for (struct job *list = feed->open, *next; list; list = next) {
+        next = list->next;
+        (void)free_job(list);
+    }
+    for (struct job *list = feed->spare, *next; list; list = next) {
+        next = list->next;
+        (void)free_job(list);
+    }
+    pthread_cond_destroy(&feed->has_block);
+    pthread_cond_destroy(&feed->has_work);
+    pthread_mutex_destroy(&feed->lock);
+    free(feed->chunks);
+    free(feed->by_time);
+    free(feed->streams);
+    free(feed->cursors);
+    free(feed);
+    return NULL;
+}

@@ -1,0 +1,49 @@
+/* chunk_feed.h: the events of a trace, stream by stream in blocks, decoded ahead by other threads.
+ *
+ * One thread consumes. It asks for a stream's next block; the chunks that come next in time are
+ * being decompressed and decoded meanwhile. Memory: two blocks and one decoder for each chunk that
+ * is open: the current ones of streams that were asked for, and a few ahead. */
+#ifndef AG_CHUNK_FEED_H
+#define AG_CHUNK_FEED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/decode.h"
+
+enum {
+    AG_FEED_EVENTS = 2048, /* 64 KiB a block: two of them and the ledger's tables fit L2 */
+    AG_FEED_MAPS = 64,
+};
+struct ag_feed_map { /* MAP or UNMAP among the events */
+    uint64_t time_ns, address, bytes;
+    uint32_t via;
+    uint32_t kind; /* enum ag_record_kind */
+};
+struct ag_feed_block {
+    size_t count, n_maps;
+    struct ag_event events[AG_FEED_EVENTS]; /* the consumer may change them */
+    struct ag_feed_map maps[AG_FEED_MAPS];
+};
+struct ag_feed_stream {
+    uint32_t stream, thread_id;
+    uint64_t first_time_ns; /* of its first chunk */
+};
+
+struct ag_chunk_feed;
+/* FILE stays the caller's. N_THREADS: beside the caller's own; 0: it decodes itself. */
+int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
+                      struct ag_chunk_feed **ret_feed);
+struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed);
+size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
+                             const struct ag_feed_stream **ret_streams);
+/* The next block of streams[index], valid until the next call for that stream. AG_FEED_BLOCK;
+ * AG_FEED_PAUSE: a chunk has ended, *ret_next_ns says when the next one starts, which is not opened
+ * before the next call; AG_FEED_END: the stream has ended; -ENOMEM. */
+enum ag_feed_answer { AG_FEED_END = 0, AG_FEED_BLOCK = 1, AG_FEED_PAUSE = 2 };
+int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_block **ret_block,
+                       uint64_t *ret_next_ns);
+/* The first damaged place so far, code AG_DECODE_OK: none. The rest of that chunk is left out. */
+struct ag_decode_error ag_chunk_feed_damage(struct ag_chunk_feed *feed);
+
+#endif

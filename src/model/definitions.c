@@ -1,0 +1,344 @@
+/* definitions.c: one pass over the chunks of records and of the index: a small part of the file. */
+#include "model/definitions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- growing lists ---- */
+
+/* Room for one more in a list that doubles at powers of two. NULL: no memory. */
+static void *more(void *items, size_t count, size_t item_bytes) {
+    if ((count & (count + 1)) != 0) { /* full at 0, 1, 3, 7 ... */
+        return items;
+    }
+    return realloc(items, (count + 1) * 2 * item_bytes);
+}
+
+#define APPEND(list, count, ...)                              \
+    do {                                                      \
+        void *items = more((list), (count), sizeof(*(list))); \
+        if (!items) {                                         \
+            return -ENOMEM;                                   \
+        }                                                     \
+        (list) = items;                                       \
+        (list)[(count)++] = __VA_ARGS__;                      \
+    } while (0)
+
+/* ---- one record each ---- */
+
+static const char *keep(struct ag_definitions *definitions, struct ag_bytes bytes) {
+    return ag_text_keep(&definitions->texts, bytes.data, bytes.length);
+}
+
+static int take_process(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (definitions->has_process) {
+        return 0;
+    }
+    definitions->has_process = true;
+    definitions->pid = record->u.process.pid;
+    definitions->mode = record->u.process.mode;
+    definitions->start_ns = record->u.process.start_ns;
+    definitions->start_realtime_ns = record->u.process.start_realtime_ns;
+    definitions->exe = keep(definitions, record->u.process.exe);
+    struct ag_bytes left = record->u.process.command;
+    size_t n_arguments = 0;
+    while (left.length > 0 && n_arguments < record->u.process.n_arguments) {
+        const char *argument = keep(definitions, left);
+        APPEND(definitions->arguments, n_arguments, argument);
+        const uint32_t taken = (uint32_t)strnlen(left.data, left.length) + 1;
+        left.data += taken <= left.length ? taken : left.length;
+        left.length -= taken <= left.length ? taken : left.length;
+    }
+    definitions->n_arguments = (uint32_t)n_arguments;
+    return 0;
+}
+
+static int take_image(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_bytes path = record->u.image_load.path,
+                          build_id = record->u.image_load.build_id;
+    if (ag_index_map_find(&definitions->image_index, record->u.image_load.image) != AG_INDEX_NONE) {
+        return 0; /* ids are not reused */
+    }
+    struct ag_model_image image = {.image = record->u.image_load.image,
+                                   .bias = record->u.image_load.bias,
+                                   .low = record->u.image_load.low,
+                                   .high = record->u.image_load.high};
+    image.path = ag_text_id(&definitions->texts, path.data, path.length);
+    const char *text = ag_text(&definitions->texts, image.path);
+    const char *slash = strrchr(text, '/');
+    const char *base_name = slash ? slash + 1 : text;
+    image.base_name = ag_text_id(&definitions->texts, base_name, strlen(base_name));
+    image.build_id_bytes =
+        build_id.length < sizeof(image.build_id) ? build_id.length : sizeof(image.build_id);
+    if (image.build_id_bytes > 0) {
+        memcpy(image.build_id, build_id.data, image.build_id_bytes);
+    }
+    const uint32_t at = (uint32_t)definitions->n_images;
+    APPEND(definitions->images, definitions->n_images, image);
+    return ag_index_map_insert(&definitions->image_index, image.image, at);
+}
+
+static int take_thread(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_model_thread thread = {.stream = record->u.thread.stream,
+                                           .thread_id = record->u.thread.thread_id,
+                                           .name = keep(definitions, record->u.thread.name)};
+    const uint32_t known = ag_index_map_find(&definitions->stream_index, thread.stream);
+    if (known != AG_INDEX_NONE) { /* renamed */
+        definitions->threads[known] = thread;
+        return 0;
+    }
+    const uint32_t at = (uint32_t)definitions->n_threads;
+    APPEND(definitions->threads, definitions->n_threads, thread);
+    return ag_index_map_insert(&definitions->stream_index, thread.stream, at);
+}
+
+static const char *domain_name(uint32_t domain) {
+    static const char *const names[] = {"cpu", "gpu", "external"};
+    return domain < AG_ARRAY_SIZE(names) ? names[domain] : "unknown";
+}
+
+static int take_heap(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (ag_definitions_heap(definitions, record->u.heap.heap)) {
+        return 0;
+    }
+    const struct ag_model_heap heap = {.heap = record->u.heap.heap,
+                                       .name = keep(definitions, record->u.heap.name),
+                                       .domain = domain_name(record->u.heap.domain),
+                                       .allocator = keep(definitions, record->u.heap.allocator),
+                                       .runtime = keep(definitions, record->u.heap.runtime),
+                                       .is_backing = record->u.heap.is_backing != 0};
+    APPEND(definitions->heaps, definitions->n_heaps, heap);
+    return 0;
+}
+
+static int take_runtime(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_profile_runtime runtime = {.name = keep(definitions, record->u.runtime.name),
+                                               .version =
+                                                   keep(definitions, record->u.runtime.version),
+                                               .note = keep(definitions, record->u.runtime.note),
+                                               .hooked = record->u.runtime.hooked != 0};
+    for (size_t i = 0; i < definitions->n_runtimes; i++) {
+        if (definitions->runtimes[i].name == runtime.name) { /* texts are kept once */
+            definitions->runtimes[i] = runtime;
+            return 0;
+        }
+    }
+    APPEND(definitions->runtimes, definitions->n_runtimes, runtime);
+    return 0;
+}
+
+static int take_sample(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_model_sample sample = {.time_ns = record->u.resident.time_ns,
+                                           .bytes = record->u.resident.bytes};
+    APPEND(definitions->samples, definitions->n_samples, sample);
+    return 0;
+}
+
+static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
+    struct ag_node node;
+    for (size_t cursor = 0; ag_nodes_next(record, &cursor, &node) > 0;) {
+        const int r = ag_stack_nodes_add(&definitions->nodes, &node);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int take_sums(struct ag_model_sums *sums, const struct ag_record *record) {
+    struct ag_stack_sum stack;
+    struct ag_timeline_point point;
+    struct ag_thread_sum thread;
+    struct ag_thread_pair pair;
+    struct ag_heap_sum heap;
+    switch (record->kind) {
+    case AG_RECORD_STACK_SUMS:
+        for (size_t cursor = 0; ag_sums_next_stack(record, &cursor, &stack) > 0;) {
+            APPEND(sums->stacks, sums->n_stacks, stack);
+        }
+        break;
+    case AG_RECORD_TIMELINE:
+        for (size_t cursor = 0; ag_sums_next_timeline(record, &cursor, &point) > 0;) {
+            APPEND(sums->timeline, sums->n_timeline, point);
+        }
+        break;
+    case AG_RECORD_THREAD_SUMS:
+        for (size_t cursor = 0; ag_sums_next_thread(record, &cursor, &thread) > 0;) {
+            APPEND(sums->threads, sums->n_threads, thread);
+        }
+        break;
+    case AG_RECORD_THREAD_PAIRS:
+        for (size_t cursor = 0; ag_sums_next_pair(record, &cursor, &pair) > 0;) {
+            APPEND(sums->pairs, sums->n_pairs, pair);
+        }
+        break;
+    case AG_RECORD_HEAP_SUMS:
+        for (size_t cursor = 0; ag_sums_next_heap(record, &cursor, &heap) > 0;) {
+            APPEND(sums->heaps, sums->n_heaps, heap);
+        }
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static void take_via(struct ag_definitions *definitions, const struct ag_record *record) {
+    const uint32_t via = record->u.via.via;
+    if (via < AG_MODEL_VIAS) {
+        definitions->vias[via].name = keep(definitions, record->u.via.name);
+        definitions->vias[via].heap = record->u.via.heap;
+    }
+}
+
+static void take_end(struct ag_definitions *definitions, const struct ag_record *record) {
+    definitions->has_end = true;
+    definitions->end_how = record->u.end.how;
+    definitions->end_ns = record->u.end.time_ns;
+    definitions->wait_status = record->u.end.wait_status;
+    definitions->wait_status_known = record->u.end.wait_status_known;
+}
+
+static int take_record(struct ag_definitions *definitions, const struct ag_record *record) {
+    switch (record->kind) {
+    case AG_RECORD_PROCESS:
+        return take_process(definitions, record);
+    case AG_RECORD_IMAGE_LOAD:
+        return take_image(definitions, record);
+    case AG_RECORD_THREAD:
+        return take_thread(definitions, record);
+    case AG_RECORD_HEAP:
+        return take_heap(definitions, record);
+    case AG_RECORD_VIA:
+        take_via(definitions, record);
+        return 0;
+    case AG_RECORD_RUNTIME:
+        return take_runtime(definitions, record);
+    case AG_RECORD_NODES:
+        return take_nodes(definitions, record);
+    case AG_RECORD_RESIDENT:
+        return take_sample(definitions, record);
+    case AG_RECORD_LOST:
+        if (record->u.lost.cause < AG_LOST_CAUSES) {
+            definitions->lost[record->u.lost.cause] += record->u.lost.events;
+        }
+        return 0;
+    case AG_RECORD_END:
+        take_end(definitions, record);
+        return 0;
+    case AG_RECORD_PROFILER:
+        definitions->cost =
+            (struct ag_profile_cost){.rss_bytes = record->u.profiler.rss_bytes,
+                                     .cpu_ns = record->u.profiler.cpu_ns,
+                                     .target_cpu_ns = record->u.profiler.target_cpu_ns};
+        return 0;
+    case AG_RECORD_SUMMARY:
+        definitions->index.summary = record->u.summary;
+        definitions->index.has_summary = true;
+        return 0;
+    default:
+        return take_sums(&definitions->index, record);
+    }
+}
+
+/* ---- all of them ---- */
+
+void ag_definitions_note_damage(struct ag_definitions *definitions,
+                                const struct ag_decode_error *error) {
+    if (definitions->damage.code == AG_DECODE_OK) {
+        definitions->damage = *error;
+    }
+}
+
+static int take_chunk(struct ag_definitions *definitions, struct ag_chunk_decoder *decoder,
+                      const struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
+    struct ag_decode_error error = {0};
+    struct ag_event none;
+    struct ag_record record = {0};
+    int r = ag_chunk_decoder_start(decoder, file, entry, &error);
+    while (r >= 0) {
+        r = ag_chunk_decoder_next(decoder, &none, 1, &record, &error);
+        if (r == 0 && record.kind == 0) {
+            return 0;
+        }
+        if (r >= 0 && record.kind != 0 && take_record(definitions, &record) < 0) {
+            return -ENOMEM;
+        }
+    }
+    if (error.code == AG_DECODE_NO_MEMORY) {
+        return -ENOMEM;
+    }
+    ag_definitions_note_damage(definitions, &error);
+    if (entry->kind == AG_CHUNK_KIND_INDEX) {
+        definitions->index.has_summary = false; /* half an index is none */
+    }
+    return 0;
+}
+
+static int by_time(const void *a, const void *b) {
+    const struct ag_model_sample *left = a, *right = b;
+    return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
+}
+
+int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file) {
+    const struct ag_chunk_entry *entries;
+    const size_t n = ag_trace_file_chunks(file, &entries);
+    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
+    int r = decoder ? ag_text_store_init(&definitions->texts) : -ENOMEM;
+    r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
+    r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
+    definitions->exe = "";
+    if (ag_trace_file_damage(file)) {
+        ag_definitions_note_damage(definitions, ag_trace_file_damage(file));
+    }
+    for (size_t i = 0; i < n && r == 0; i++) {
+        if (entries[i].kind != AG_CHUNK_KIND_EVENTS) {
+            r = take_chunk(definitions, decoder, file, &entries[i]);
+        }
+    }
+    (void)ag_chunk_decoder_free(decoder);
+    if (definitions->n_samples > 0) {
+        qsort(definitions->samples, definitions->n_samples, sizeof(*definitions->samples), by_time);
+    }
+    return r;
+}
+
+void ag_model_sums_done(struct ag_model_sums *sums) {
+    free(sums->stacks);
+    free(sums->timeline);
+    free(sums->threads);
+    free(sums->pairs);
+    free(sums->heaps);
+    *sums = (struct ag_model_sums){0};
+}
+
+void ag_definitions_done(struct ag_definitions *definitions) {
+    ag_text_store_done(&definitions->texts);
+    ag_stack_nodes_done(&definitions->nodes);
+    ag_index_map_done(&definitions->image_index);
+    ag_index_map_done(&definitions->stream_index);
+    ag_model_sums_done(&definitions->index);
+    free(definitions->arguments);
+    free(definitions->images);
+    free(definitions->heaps);
+    free(definitions->threads);
+    free(definitions->runtimes);
+    free(definitions->samples);
+}
+
+const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,
+                                                uint32_t heap) {
+    for (size_t i = 0; i < definitions->n_heaps; i++) {
+        if (definitions->heaps[i].heap == heap) {
+            return &definitions->heaps[i];
+        }
+    }
+    return NULL;
+}
+
+const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream) {
+    const uint32_t at = ag_index_map_find(&definitions->stream_index, stream);
+    return at != AG_INDEX_NONE ? definitions->threads[at].name : "";
+}

@@ -1,0 +1,87 @@
+/* definitions.h: all that a trace says beside its events: the process, its images, threads, heaps
+ * and stacks, what was lost, how it ended; and the index' sums, when it has them. */
+#ifndef AG_DEFINITIONS_H
+#define AG_DEFINITIONS_H
+
+#include <stdbool.h>
+
+#include "format/decode.h"
+#include "format/segment.h"
+#include "model/profile.h"
+#include "model/stack_nodes.h"
+#include "model/text_store.h"
+
+enum { AG_MODEL_VIAS = 256 };
+
+struct ag_model_image {
+    uint32_t image;
+    uint32_t path, base_name; /* texts */
+    uint64_t bias, low, high;
+    uint8_t build_id[64];
+    uint32_t build_id_bytes;
+};
+struct ag_model_heap {
+    uint32_t heap;
+    const char *name, *domain, *allocator, *runtime;
+    bool is_backing;
+};
+struct ag_model_thread {
+    uint32_t stream, thread_id;
+    const char *name;
+};
+struct ag_model_sample { /* resident size */
+    uint64_t time_ns, bytes;
+};
+struct ag_model_sums { /* of the index, or of a ledger */
+    bool has_summary;
+    struct ag_summary summary;
+    struct ag_stack_sum *stacks;
+    struct ag_timeline_point *timeline;
+    struct ag_thread_sum *threads;
+    struct ag_thread_pair *pairs;
+    struct ag_heap_sum *heaps;
+    size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;
+};
+
+struct ag_definitions { /* zero-initialise, then ag_definitions_load */
+    struct ag_text_store texts;
+    struct ag_stack_nodes nodes;
+
+    bool has_process, has_end;
+    uint32_t pid, mode, n_arguments;
+    const char **arguments;
+    const char *exe;
+    uint64_t start_ns, start_realtime_ns;
+    uint32_t end_how, wait_status, wait_status_known;
+    uint64_t end_ns;
+    uint64_t lost[AG_LOST_CAUSES];
+    struct ag_profile_cost cost;
+
+    struct ag_model_image *images;
+    struct ag_model_heap *heaps;
+    struct ag_model_thread *threads;
+    struct ag_profile_runtime *runtimes;
+    struct ag_model_sample *samples; /* rising times */
+    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples;
+    struct ag_index_map image_index, stream_index; /* id -> the newest of images, of threads */
+    struct {
+        const char *name; /* NULL: not defined */
+        uint32_t heap;
+    } vias[AG_MODEL_VIAS];
+
+    struct ag_model_sums index;
+    struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
+};
+
+/* Reads every chunk that holds no events. Damaged ones are noted and skipped. 0 or -ENOMEM. */
+int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
+void ag_definitions_done(struct ag_definitions *definitions);
+void ag_definitions_note_damage(struct ag_definitions *definitions,
+                                const struct ag_decode_error *error);
+void ag_model_sums_done(struct ag_model_sums *sums);
+/* The heap that a via belongs to, or NULL when the trace does not define it. */
+const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,
+                                                uint32_t heap);
+const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream);
+
+#endif

@@ -1,0 +1,166 @@
+/* frame_table.c: asks the symbolizer once for each site and keeps the frames once each.
+ *
+ * How a frame is known to have been interrupted: the frame it seems to have called is the kernel's
+ * signal trampoline, __restore_rt in libc. The handler "returns" to its first instruction, so
+ * its pc minus one belongs to the function before; a lookup that names nothing, or that stands at
+ * the very end of something, is repeated with the pc itself to find it. */
+#include "model/frame_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char trampoline_name[] = "__restore_rt";
+
+static uint32_t text_of(struct ag_frame_table *table, const char *text) {
+    return text ? ag_text_id(&table->definitions->texts, text, strlen(text)) : 0;
+}
+
+static bool is_same(const struct ag_model_frame *a, const struct ag_model_frame *b) {
+    return a->function == b->function && a->file == b->file && a->image == b->image &&
+           a->frame.line == b->frame.line && a->frame.is_inlined == b->frame.is_inlined;
+}
+
+static uint64_t hash_of(const struct ag_model_frame *frame) {
+    uint64_t hash = frame->function | (uint64_t)frame->file << 32;
+    hash = hash * UINT64_C(0xff51afd7ed558ccd) + frame->image;
+    hash = (hash ^ hash >> 31) * UINT64_C(0xc4ceb9fe1a85ec53) + frame->frame.line * 2u +
+           frame->frame.is_inlined;
+    return hash ^ hash >> 29;
+}
+
+static int add_page(struct ag_frame_table *table) {
+    const size_t n_pages = table->n_frames / AG_FRAME_PAGE;
+    struct ag_model_frame **pages = realloc(table->pages, (n_pages + 1) * sizeof(*pages));
+    if (!pages) {
+        return -ENOMEM;
+    }
+    table->pages = pages;
+    pages[n_pages] = malloc(AG_FRAME_PAGE * sizeof(**pages));
+    return pages[n_pages] ? 0 : -ENOMEM;
+}
+
+/* The number of an equal frame, new or known. AG_INDEX_NONE: no memory. */
+static uint32_t intern(struct ag_frame_table *table, struct ag_model_frame *frame) {
+    const uint64_t hash = hash_of(frame);
+    uint32_t last = AG_INDEX_NONE;
+    for (uint32_t at = ag_index_map_find(&table->by_hash, hash); at != AG_INDEX_NONE;
+         at = ag_frame_table_get(table, at)->next - 1) {
+        if (is_same(ag_frame_table_get(table, at), frame)) {
+            return at;
+        }
+        last = at;
+    }
+    if (table->n_frames % AG_FRAME_PAGE == 0 && add_page(table) < 0) {
+        return AG_INDEX_NONE;
+    }
+    const uint32_t made = (uint32_t)table->n_frames;
+    if (last != AG_INDEX_NONE) {
+        ag_frame_table_get(table, last)->next = made + 1;
+    } else if (ag_index_map_insert(&table->by_hash, hash, made) < 0) {
+        return AG_INDEX_NONE;
+    }
+    const struct ag_text_store *texts = &table->definitions->texts;
+    frame->frame.function = ag_text(texts, frame->function);
+    frame->frame.file = frame->file ? ag_text(texts, frame->file) : NULL;
+    frame->frame.image = ag_text(texts, frame->image);
+    frame->frame.runtime = "c";
+    table->n_frames++;
+    *ag_frame_table_get(table, made) = *frame;
+    return made;
+}
+
+int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *definitions,
+                        const struct ag_symbol_options *options) {
+    *table = (struct ag_frame_table){.definitions = definitions};
+    table->symbolizer = ag_symbolizer_new(options);
+    table->answers = calloc(2 * definitions->nodes.n_sites + 1, sizeof(*table->answers));
+    if (!table->symbolizer || !table->answers || ag_index_map_init(&table->by_hash) < 0) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < definitions->n_images; i++) {
+        const struct ag_model_image *image = &definitions->images[i];
+        const int r = ag_symbolizer_image(
+            table->symbolizer, image->image, ag_text(&definitions->texts, image->path),
+            image->build_id, image->build_id_bytes, image->bias, image->low, image->high);
+        if (r < 0) {
+            return r;
+        }
+    }
+    struct ag_model_frame none = {.function = text_of(table, "[no stack]")};
+    table->no_stack = intern(table, &none);
+    return table->no_stack != AG_INDEX_NONE ? 0 : -ENOMEM;
+}
+
+void ag_frame_table_done(struct ag_frame_table *table) {
+    (void)ag_symbolizer_free(table->symbolizer);
+    ag_index_map_done(&table->by_hash);
+    for (size_t i = 0; i * AG_FRAME_PAGE < table->n_frames; i++) {
+        free(table->pages[i]);
+    }
+    free(table->pages);
+    free(table->list);
+    free(table->answers);
+}
+
+static bool is_trampoline(const struct ag_symbol_frame *frame) {
+    return (frame->linkage && strcmp(frame->linkage, trampoline_name) == 0) ||
+           strcmp(frame->function, trampoline_name) == 0;
+}
+
+static int add_to_list(struct ag_frame_table *table, uint32_t frame) {
+    if (table->n_list == table->list_capacity) {
+        const size_t capacity = table->list_capacity ? table->list_capacity * 2 : 1024;
+        uint32_t *list = realloc(table->list, capacity * sizeof(*list));
+        if (!list) {
+            return -ENOMEM;
+        }
+        table->list = list;
+        table->list_capacity = capacity;
+    }
+    table->list[table->n_list++] = frame;
+    return 0;
+}
+
+static uint32_t image_name(const struct ag_frame_table *table, uint32_t image) {
+    const uint32_t at = ag_index_map_find(&table->definitions->image_index, image);
+    return at != AG_INDEX_NONE ? table->definitions->images[at].base_name : 0;
+}
+
+const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,
+                                                  bool is_exact) {
+    struct ag_frame_answer *answer = &table->answers[2 * (size_t)site + is_exact];
+    if (answer->count > 0) {
+        return answer;
+    }
+    const struct ag_stack_site *where = &table->definitions->nodes.sites[site];
+    const struct ag_symbol_frame *found;
+    size_t n = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,
+                                    /* return_address= */ !is_exact, &found);
+    if (!is_exact && !found[0].is_known) {
+        const struct ag_symbol_frame *here;
+        const size_t n_here = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,
+                                                   /* return_address= */ false, &here);
+        if (is_trampoline(&here[0])) {
+            found = here;
+            n = n_here;
+        }
+    }
+    const uint32_t first = (uint32_t)table->n_list;
+    for (size_t i = 0; i < n; i++) {
+        struct ag_model_frame frame = {.function = text_of(table, found[i].function),
+                                       .file = text_of(table, found[i].file),
+                                       .image = image_name(table, where->image),
+                                       .frame = {.line = found[i].line,
+                                                 .is_inlined = found[i].is_inlined,
+                                                 .is_known = found[i].is_known}};
+        const uint32_t number = intern(table, &frame);
+        if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+            return NULL;
+        }
+    }
+    answer->first = first;
+    answer->count = (uint32_t)n;
+    answer->is_trampoline = is_trampoline(&found[0]);
+    return answer;
+}

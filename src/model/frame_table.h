@@ -1,0 +1,44 @@
+/* frame_table.h: from sites (a pc in an image) to frames as a person sees them, each looked up
+ * once.
+ *
+ * A site holds a return address, so its call is looked up; but not where the frame was interrupted
+ * by a signal: there the pc itself. So each site has two answers, asked for separately. */
+#ifndef AG_FRAME_TABLE_H
+#define AG_FRAME_TABLE_H
+
+#include "model/definitions.h"
+
+struct ag_model_frame {
+    struct ag_frame frame;
+    uint32_t function, file, image; /* texts */
+    uint32_t next;                  /* frame + 1 with the same hash */
+};
+struct ag_frame_answer { /* frames [first, first + count) of list; count 0: not asked yet */
+    uint32_t first, count;
+    bool is_trampoline; /* what it was called by was interrupted, and holds an exact pc */
+};
+enum { AG_FRAME_PAGE = 1024 };
+struct ag_frame_table {
+    struct ag_definitions *definitions;
+    struct ag_symbolizer *symbolizer;
+    struct ag_model_frame **pages; /* of AG_FRAME_PAGE each: frames never move */
+    size_t n_frames;
+    struct ag_index_map by_hash;
+    uint32_t *list;
+    size_t n_list, list_capacity;
+    struct ag_frame_answer *answers; /* 2 * site + (0: of a call, 1: exact) */
+    uint32_t no_stack;               /* the frame that stands for a stack without frames */
+};
+
+static inline struct ag_model_frame *ag_frame_table_get(const struct ag_frame_table *table,
+                                                        uint32_t frame) {
+    return &table->pages[frame / AG_FRAME_PAGE][frame % AG_FRAME_PAGE];
+}
+int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *definitions,
+                        const struct ag_symbol_options *options);
+void ag_frame_table_done(struct ag_frame_table *table);
+/* The frames of a site, innermost first, at least 1; valid until the next call. NULL: no memory. */
+const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,
+                                                  bool is_exact);
+
+#endif

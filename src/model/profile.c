@@ -1,0 +1,442 @@
+/* profile.c: opens a trace as a profile.
+ *
+ *     file -> definitions -> sums of the index, or of a pass over the events -> rows -> views
+ *
+ * The sums of the index answer whatever needs all events alike. A time window, one thread, another
+ * --within or --tail need the events themselves; so does a trace that nobody sealed. Times that a
+ * reader gives or gets count from the start of the process' recording; inside they are the
+ * session's. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/profile_state.h"
+
+enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
+
+/* ---- sums ---- */
+
+static size_t n_decoders(void) {
+    cpu_set_t cpus;
+    const int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+    return n - 1 < DECODERS_MOST ? (size_t)(n - 1) : DECODERS_MOST;
+}
+
+static void *copy(const void *rows, size_t count, size_t row_bytes) {
+    void *copied = malloc((count + 1) * row_bytes);
+    if (copied && count > 0) {
+        memcpy(copied, rows, count * row_bytes);
+    }
+    return copied;
+}
+
+#define COPY_ROWS(sums, ledger, function, list, number)           \
+    do {                                                          \
+        (sums)->number = function((ledger), &list);               \
+        (sums)->list = copy(list, (sums)->number, sizeof(*list)); \
+    } while (0)
+
+static int take_results(const struct ag_ledger *ledger, struct ag_model_sums *sums,
+                        struct ag_live_sum **ret_live) {
+    const struct ag_stack_sum *stacks;
+    const struct ag_timeline_point *timeline;
+    const struct ag_thread_sum *threads;
+    const struct ag_thread_pair *pairs;
+    const struct ag_heap_sum *heaps;
+    const struct ag_live_sum *live;
+    COPY_ROWS(sums, ledger, ag_ledger_stack_sums, stacks, n_stacks);
+    COPY_ROWS(sums, ledger, ag_ledger_timeline, timeline, n_timeline);
+    COPY_ROWS(sums, ledger, ag_ledger_thread_sums, threads, n_threads);
+    COPY_ROWS(sums, ledger, ag_ledger_thread_pairs, pairs, n_pairs);
+    COPY_ROWS(sums, ledger, ag_ledger_heap_sums, heaps, n_heaps);
+    const size_t n_live = ag_ledger_live_sums(ledger, &live);
+    *ret_live = copy(live, n_live, sizeof(*live));
+    sums->summary = *ag_ledger_summary(ledger);
+    sums->has_summary = true;
+    const bool has_all =
+        sums->stacks && sums->timeline && sums->threads && sums->pairs && sums->heaps && *ret_live;
+    return has_all ? 0 : -ENOMEM;
+}
+
+int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
+                    struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live) {
+    struct ag_ledger *ledger = ag_ledger_new();
+    int r = ledger ? ag_event_pass(profile->file, &profile->definitions, options, ledger) : -ENOMEM;
+    r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
+    (void)ag_ledger_free(ledger);
+    return r;
+}
+
+/* Times count from the start of the process' recording from here on. */
+static void rebase_times(struct ag_profile *profile) {
+    const uint64_t start_ns = profile->definitions.start_ns;
+    struct ag_summary *summary = &profile->sums.summary;
+    summary->peak_time_ns = summary->peak_time_ns > start_ns ? summary->peak_time_ns - start_ns : 0;
+    for (size_t i = 0; i < profile->sums.n_timeline; i++) {
+        uint64_t *time_ns = &profile->sums.timeline[i].time_ns;
+        *time_ns = *time_ns > start_ns ? *time_ns - start_ns : 0;
+    }
+}
+
+static int make_sums(struct ag_profile *profile) {
+    struct ag_definitions *definitions = &profile->definitions;
+    if (!profile->needs_pass && definitions->index.has_summary) {
+        profile->sums = definitions->index;
+        definitions->index = (struct ag_model_sums){0};
+    } else {
+        const int r = ag_profile_pass(profile, &profile->pass, &profile->sums, &profile->live);
+        if (r < 0) {
+            return r;
+        }
+        const uint64_t start_ns = definitions->start_ns;
+        struct ag_summary *summary = &profile->sums.summary;
+        summary->duration_ns =
+            summary->duration_ns > start_ns ? summary->duration_ns - start_ns : 0;
+    }
+    rebase_times(profile);
+    return 0;
+}
+
+/* ---- the summary of what the filters let through ---- */
+
+static void count_stacks(struct ag_profile *profile) {
+    struct ag_summary *summary = &profile->summary;
+    struct ag_index_map seen = {0};
+    if (ag_index_map_init(&seen) < 0) {
+        return; /* the counts stay 0 */
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const struct ag_stack_row *row = &profile->rows[i];
+        if (ag_index_map_find(&seen, row->stack) == AG_INDEX_NONE &&
+            ag_index_map_insert(&seen, row->stack, 0) == 0) {
+            summary->unique_stacks++;
+            summary->truncated_stacks += row->state == AG_STACK_CUT;
+            summary->incomplete_stacks += row->state == AG_STACK_INCOMPLETE;
+        }
+    }
+    ag_index_map_done(&seen);
+}
+
+static void make_summary(struct ag_profile *profile) {
+    profile->summary = profile->sums.summary;
+    struct ag_summary *summary = &profile->summary;
+    if (profile->is_filtered) {
+        struct ag_metrics all = {0};
+        for (size_t i = 0; i < profile->n_rows; i++) {
+            ag_metrics_count(&all, &profile->rows[i].metrics);
+        }
+        summary->allocated_blocks = all.allocated_blocks;
+        summary->allocated_bytes = all.allocated_bytes;
+        summary->freed_blocks = all.freed_blocks;
+        summary->freed_bytes = all.freed_bytes;
+        summary->in_use_blocks = all.in_use_blocks;
+        summary->in_use_bytes = all.in_use_bytes;
+        summary->peak_blocks = all.peak_blocks;
+        summary->peak_bytes = all.peak_bytes;
+        summary->peak_low_bytes = summary->peak_high_bytes = all.peak_bytes;
+        summary->temporary_blocks = all.temporary_blocks;
+    }
+    if (profile->is_filtered || summary->unique_stacks == 0) {
+        summary->unique_stacks = summary->truncated_stacks = summary->incomplete_stacks = 0;
+        count_stacks(profile);
+    }
+}
+
+/* ---- threads and heaps ---- */
+
+/* With --thread only that one's rows and pairs. */
+static int make_threads(struct ag_profile *profile) {
+    const struct ag_model_sums *sums = &profile->sums;
+    profile->threads = calloc(sums->n_threads + 1, sizeof(*profile->threads));
+    if (!profile->threads) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < sums->n_threads; i++) {
+        const struct ag_thread_sum *sum = &sums->threads[i];
+        if (profile->options.thread < 0 || profile->options.thread == sum->thread_id) {
+            profile->threads[profile->n_threads++] = (struct ag_thread_row){
+                .stream = sum->stream,
+                .thread_id = sum->thread_id,
+                .name = ag_definitions_thread_name(&profile->definitions, sum->stream),
+                .sum = *sum};
+        }
+    }
+    return 0;
+}
+
+static int make_heaps(struct ag_profile *profile) {
+    const struct ag_model_sums *sums = &profile->sums;
+    profile->heaps = calloc(sums->n_heaps + 1, sizeof(*profile->heaps));
+    if (!profile->heaps) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < sums->n_heaps; i++) {
+        const struct ag_model_heap *heap =
+            ag_definitions_heap(&profile->definitions, sums->heaps[i].heap);
+        profile->heaps[i] =
+            heap ? (struct ag_heap_row){.name = heap->name,
+                                        .domain = heap->domain,
+                                        .allocator = heap->allocator,
+                                        .runtime = heap->runtime,
+                                        .is_backing = heap->is_backing}
+                 : (struct ag_heap_row){
+                       .name = "unknown", .domain = "unknown", .allocator = "", .runtime = ""};
+        profile->heaps[i].sum = sums->heaps[i];
+    }
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static const char *end_name(const struct ag_definitions *definitions, bool is_damaged) {
+    if (!definitions->has_end) {
+        return is_damaged ? "cut" : "running";
+    }
+    switch ((enum ag_slot_end)definitions->end_how) {
+    case AG_END_EXIT:
+        return "exit";
+    case AG_END_SIGNAL:
+        return "signal";
+    case AG_END_DETACHED:
+        return "detached";
+    case AG_END_CUT:
+        return "cut";
+    case AG_END_NONE:
+        break;
+    }
+    return "running";
+}
+
+static void make_identity(struct ag_profile *profile) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    const bool is_damaged =
+        definitions->damage.code != AG_DECODE_OK && definitions->damage.code != AG_DECODE_UNSEALED;
+    profile->identity = (struct ag_profile_identity){
+        .file = profile->path,
+        .format_version = ag_trace_file_version(profile->file),
+        .pid = definitions->pid,
+        .n_arguments = definitions->n_arguments,
+        .arguments = definitions->arguments,
+        .exe = definitions->exe,
+        .mode = definitions->mode == 0 ? "exact" : "sample",
+        .end = end_name(definitions, is_damaged),
+        .wait_status = definitions->wait_status,
+        .wait_status_known = definitions->wait_status_known,
+        .file_bytes = ag_trace_file_bytes(profile->file),
+        .start_realtime_ns = definitions->start_realtime_ns,
+        .is_damaged = is_damaged,
+        .damage = definitions->damage,
+    };
+}
+
+/* Session time of a time that counts from the start of the process' recording. */
+static uint64_t session_time(const struct ag_profile *profile, uint64_t time_ns) {
+    const uint64_t start_ns = profile->definitions.start_ns;
+    return time_ns < UINT64_MAX - start_ns ? start_ns + time_ns : UINT64_MAX;
+}
+
+static uint64_t tail_start(const struct ag_profile *profile) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    const double percent = profile->options.tail_percent;
+    uint64_t duration_ns = definitions->index.summary.duration_ns;
+    if (definitions->end_ns > definitions->start_ns) {
+        duration_ns = definitions->end_ns - definitions->start_ns;
+    }
+    if (!(percent > 0)) {
+        return UINT64_MAX;
+    }
+    const double kept = percent < 100 ? 1 - percent / 100 : 0;
+    return session_time(profile, (uint64_t)((double)duration_ns * kept));
+}
+
+static void plan_pass(struct ag_profile *profile) {
+    const struct ag_profile_options *options = &profile->options;
+    profile->pass = (struct ag_pass_options){
+        .from_ns = options->from_ns > 0 ? session_time(profile, options->from_ns) : 0,
+        .to_ns = options->to_ns > 0 ? session_time(profile, options->to_ns) : UINT64_MAX,
+        .tail_ns = tail_start(profile),
+        .thread = options->thread,
+        .temporary_within = options->temporary_within,
+        .n_threads = n_decoders(),
+    };
+    const bool has_rows_left_out = options->thread >= 0 || options->tail_percent > 0;
+    profile->needs_pass = options->force_pass || options->from_ns > 0 || options->to_ns > 0 ||
+                          options->temporary_within > 0 || has_rows_left_out;
+    profile->is_filtered =
+        has_rows_left_out || options->focus || options->ignore || options->runtime;
+}
+
+static int compile(const char *expression, const char *name, regex_t *regex, bool *ret_is_set,
+                   char message[512]) {
+    if (!expression) {
+        return 0;
+    }
+    const int error = regcomp(regex, expression, REG_EXTENDED | REG_NOSUB);
+    if (error != 0) {
+        char text[200];
+        regerror(error, regex, text, sizeof(text));
+        snprintf(message, 512, "--%s=%.200s: %s", name, expression, text);
+        return -EINVAL;
+    }
+    *ret_is_set = true;
+    return 0;
+}
+
+static int fail_open(const char *path, const struct ag_decode_error *error, int r,
+                     char message[512]) {
+    const bool is_io = error->code == AG_DECODE_IO || error->code == AG_DECODE_OK;
+    snprintf(message, 512, "%.400s: %s", path,
+             is_io ? strerror(-r) : ag_decode_code_text(error->code));
+    return r;
+}
+
+static int open_profile(struct ag_profile *profile, const char *path, char message[512]) {
+    struct ag_decode_error error = {0};
+    message[0] = '\0';
+    profile->path = strdup(path);
+    int r = profile->path ? 0 : -ENOMEM;
+    r = r < 0 ? r
+              : compile(profile->options.focus, "focus", &profile->focus, &profile->has_focus,
+                        message);
+    r = r < 0 ? r
+              : compile(profile->options.ignore, "ignore", &profile->ignore, &profile->has_ignore,
+                        message);
+    if (r < 0) {
+        return r;
+    }
+    r = ag_trace_file_open(path, &profile->file, &error);
+    if (r < 0) {
+        return fail_open(path, &error, r, message);
+    }
+    r = ag_definitions_load(&profile->definitions, profile->file);
+    if (r == 0) {
+        plan_pass(profile);
+        r = make_sums(profile);
+    }
+    r = r < 0 ? r
+              : ag_frame_table_init(&profile->frames, &profile->definitions,
+                                    &profile->options.symbol);
+    r = r < 0 ? r : ag_profile_make_rows(profile);
+    r = r < 0 ? r : make_threads(profile);
+    r = r < 0 ? r : make_heaps(profile);
+    if (r == 0) {
+        make_summary(profile);
+        make_identity(profile);
+    }
+    return r;
+}
+
+int ag_profile_open(const char *path, const struct ag_profile_options *options,
+                    struct ag_profile **ret_profile, char ret_message[512]) {
+    struct ag_profile_options known = {.thread = -1};
+    if (options) { /* an older caller's options are shorter: the rest is default */
+        memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
+    }
+    struct ag_profile *profile = calloc(1, sizeof(*profile));
+    if (profile) {
+        profile->options = known;
+    }
+    const int r = profile ? open_profile(profile, path, ret_message) : -ENOMEM;
+    if (r < 0) {
+        if (!profile || ret_message[0] == '\0') {
+            snprintf(ret_message, 512, "%.400s: %s", path, strerror(-r));
+        }
+        (void)ag_profile_close(profile);
+        return r;
+    }
+    *ret_profile = profile;
+    return 0;
+}
+
+struct ag_profile *ag_profile_close(struct ag_profile *profile) {
+    if (!profile) {
+        return NULL;
+    }
+    for (size_t i = 0; i < profile->n_lists; i++) {
+        free(profile->list_places[i].frames);
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(profile->sites); i++) {
+        free(profile->sites[i]);
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(profile->trees); i++) {
+        free(profile->trees[i]);
+    }
+    if (profile->has_focus) {
+        regfree(&profile->focus);
+    }
+    if (profile->has_ignore) {
+        regfree(&profile->ignore);
+    }
+    ag_index_map_done(&profile->frame_lists);
+    free(profile->list_places);
+    free(profile->threads);
+    free(profile->heaps);
+    free(profile->rows);
+    free(profile->row_nodes);
+    free(profile->node_is_used);
+    free(profile->node_is_exact);
+    free(profile->live);
+    ag_model_sums_done(&profile->sums);
+    ag_frame_table_done(&profile->frames);
+    ag_definitions_done(&profile->definitions);
+    (void)ag_trace_file_close(profile->file);
+    free(profile->path);
+    free(profile);
+    return NULL;
+}
+
+/* ---- answers ---- */
+
+const struct ag_summary *ag_profile_summary(const struct ag_profile *profile) {
+    return &profile->summary;
+}
+
+const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile) {
+    return &profile->identity;
+}
+
+uint64_t ag_profile_lost(const struct ag_profile *profile, uint32_t cause) {
+    return cause < AG_LOST_CAUSES ? profile->definitions.lost[cause] : 0;
+}
+
+const char *ag_profile_lost_name(uint32_t cause) {
+    return cause < AG_LOST_CAUSES ? ag_lost_cause_name(cause) : NULL;
+}
+
+size_t ag_profile_runtimes(const struct ag_profile *profile,
+                           const struct ag_profile_runtime **ret_runtimes) {
+    *ret_runtimes = profile->definitions.runtimes;
+    return profile->definitions.n_runtimes;
+}
+
+const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile) {
+    return &profile->definitions.cost;
+}
+
+size_t ag_profile_timeline(const struct ag_profile *profile,
+                           const struct ag_timeline_point **ret_points) {
+    *ret_points = profile->sums.timeline;
+    return profile->sums.n_timeline;
+}
+
+size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows) {
+    *ret_rows = profile->threads;
+    return profile->n_threads;
+}
+
+size_t ag_profile_thread_pairs(const struct ag_profile *profile,
+                               const struct ag_thread_pair **ret_pairs) {
+    *ret_pairs = profile->sums.pairs;
+    return profile->sums.n_pairs;
+}
+
+size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows) {
+    *ret_rows = profile->heaps;
+    return profile->sums.n_heaps;
+}
+
+size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines) {
+    return ag_symbolizer_problems(profile->frames.symbolizer, ret_lines);
+}

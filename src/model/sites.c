@@ -1,0 +1,383 @@
+/* sites.c: which functions (lines, images ...) allocate, own and total, over a million stacks.
+ *
+ * The sums of the stacks are pushed outward along the nodes once: then each node knows what passed
+ * through it, and a function's total is the sum over its nodes, but only over the outermost one of
+ * each path: there everything below has been counted. A walk through the nodes from the outside in
+ * knows by a counter per key whether one is already on the path. That is one step for a node,
+ * whatever the number and depth of stacks. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/profile_state.h"
+
+/* ---- keys: frames that count as one ---- */
+
+struct keys {
+    uint32_t *of_frame; /* by frame */
+    uint32_t *frame;    /* by key: one that stands for it */
+    size_t count;
+};
+
+static uint64_t key_of(const struct ag_profile *profile, enum ag_site_key by, uint32_t frame) {
+    const struct ag_model_frame *model = ag_frame_table_get(&profile->frames, frame);
+    switch (by) {
+    case AG_BY_FUNCTION:
+        return model->function | (uint64_t)model->image << 32;
+    case AG_BY_IMAGE:
+        return model->image;
+    case AG_BY_LINE:
+    case AG_BY_STACK:
+    case AG_BY_THREAD:
+    case AG_BY_HEAP:
+        break;
+    }
+    return frame;
+}
+
+static void end_keys(struct keys *keys) {
+    free(keys->of_frame);
+    free(keys->frame);
+}
+
+int ag_profile_function_keys(struct ag_profile *profile, enum ag_site_key by,
+                             uint32_t **ret_of_frame, uint32_t **ret_frame, size_t *ret_count) {
+    const size_t n_frames = profile->frames.n_frames;
+    struct keys keys = {.of_frame = calloc(n_frames + 1, sizeof(*keys.of_frame)),
+                        .frame = calloc(n_frames + 1, sizeof(*keys.frame))};
+    struct ag_index_map map = {0};
+    int r = keys.of_frame && keys.frame ? ag_index_map_init(&map) : -ENOMEM;
+    for (uint32_t frame = 0; frame < n_frames && r == 0; frame++) {
+        const uint64_t key = key_of(profile, by, frame);
+        uint32_t known = ag_index_map_find(&map, key);
+        if (known == AG_INDEX_NONE) {
+            known = (uint32_t)keys.count;
+            keys.frame[keys.count++] = frame;
+            r = ag_index_map_insert(&map, key, known);
+        }
+        keys.of_frame[frame] = known;
+    }
+    ag_index_map_done(&map);
+    if (r < 0) {
+        end_keys(&keys);
+        return r;
+    }
+    *ret_of_frame = keys.of_frame;
+    *ret_frame = keys.frame;
+    *ret_count = keys.count;
+    return 0;
+}
+
+/* ---- own and total ---- */
+
+struct walk {
+    struct ag_profile *profile;
+    const struct keys *keys;
+    struct ag_site_row *rows;   /* by key */
+    struct ag_metrics *through; /* by node: of all stacks that pass */
+    uint32_t *first_child, *next_sibling;
+    uint32_t *on_path; /* by key: how often it is on the path to the node at hand */
+};
+
+static void end_walk(struct walk *walk) {
+    free(walk->through);
+    free(walk->first_child);
+    free(walk->next_sibling);
+    free(walk->on_path);
+}
+
+/* Sums outward, and the lists of children; roots are in the list of node n. */
+static int start_walk(struct walk *walk) {
+    struct ag_profile *profile = walk->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    const size_t n = nodes->count;
+    walk->through = calloc(n + 1, sizeof(*walk->through));
+    walk->first_child = malloc((n + 1) * sizeof(*walk->first_child));
+    walk->next_sibling = malloc((n + 1) * sizeof(*walk->next_sibling));
+    walk->on_path = calloc(walk->keys->count + 1, sizeof(*walk->on_path));
+    if (!walk->through || !walk->first_child || !walk->next_sibling || !walk->on_path) {
+        return -ENOMEM;
+    }
+    memset(walk->first_child, 0xff, (n + 1) * sizeof(*walk->first_child));
+    memset(walk->next_sibling, 0xff, (n + 1) * sizeof(*walk->next_sibling));
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        if (!AG_IS_ROOT(profile->row_nodes[i])) {
+            ag_metrics_count(&walk->through[profile->row_nodes[i]], &profile->rows[i].metrics);
+        }
+    }
+    for (size_t i = n; i-- > 0;) {
+        if (profile->node_is_used[i]) {
+            const uint32_t parent = nodes->nodes[i].parent;
+            const size_t list = AG_IS_ROOT(parent) ? n : parent;
+            walk->next_sibling[i] = walk->first_child[list];
+            walk->first_child[list] = (uint32_t)i;
+            if (list != n) {
+                ag_metrics_count(&walk->through[parent], &walk->through[i]);
+            }
+        }
+    }
+    return 0;
+}
+
+static void enter(struct walk *walk, uint32_t node) {
+    size_t n;
+    const uint32_t *frames = ag_profile_node_frames(walk->profile, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t key = walk->keys->of_frame[frames[i]];
+        if (walk->on_path[key]++ == 0) {
+            ag_metrics_count(&walk->rows[key].total, &walk->through[node]);
+        }
+    }
+}
+
+static void leave(struct walk *walk, uint32_t node) {
+    size_t n;
+    const uint32_t *frames = ag_profile_node_frames(walk->profile, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        walk->on_path[walk->keys->of_frame[frames[i]]]--;
+    }
+}
+
+/* Through all used nodes, children after parents; up again by the parents' own links. */
+static void count_totals(struct walk *walk) {
+    const struct ag_stack_nodes *nodes = &walk->profile->definitions.nodes;
+    uint32_t node = walk->first_child[nodes->count];
+    while (node != UINT32_MAX) {
+        enter(walk, node);
+        uint32_t next = walk->first_child[node];
+        while (next == UINT32_MAX) {
+            leave(walk, node);
+            next = walk->next_sibling[node];
+            const uint32_t parent = nodes->nodes[node].parent;
+            if (next == UINT32_MAX && AG_IS_ROOT(parent)) {
+                return;
+            }
+            node = next == UINT32_MAX ? parent : node;
+        }
+        node = next;
+    }
+}
+
+static void count_own(struct walk *walk) {
+    struct ag_profile *profile = walk->profile;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const uint32_t node = profile->row_nodes[i];
+        const struct ag_metrics *metrics = &profile->rows[i].metrics;
+        size_t n;
+        if (AG_IS_ROOT(node)) {
+            struct ag_site_row *row = &walk->rows[walk->keys->of_frame[profile->frames.no_stack]];
+            ag_metrics_count(&row->own, metrics);
+            ag_metrics_count(&row->total, metrics);
+            continue;
+        }
+        const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
+        ag_metrics_count(&walk->rows[walk->keys->of_frame[frames[0]]].own, metrics);
+    }
+}
+
+/* Removes rows that nothing passed through. */
+static size_t compact(struct ag_site_row *rows, size_t count) {
+    static const struct ag_metrics nothing;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (memcmp(&rows[i].total, &nothing, sizeof(nothing)) != 0) {
+            rows[kept++] = rows[i];
+        }
+    }
+    return kept;
+}
+
+static int sites_by_frame(struct ag_profile *profile, enum ag_site_key by) {
+    struct keys keys;
+    int r = ag_profile_resolve(profile);
+    r = r < 0 ? r : ag_profile_function_keys(profile, by, &keys.of_frame, &keys.frame, &keys.count);
+    if (r < 0) {
+        return r;
+    }
+    struct walk walk = {
+        .profile = profile, .keys = &keys, .rows = calloc(keys.count + 1, sizeof(*walk.rows))};
+    r = walk.rows ? start_walk(&walk) : -ENOMEM;
+    if (r == 0) {
+        for (size_t key = 0; key < keys.count; key++) {
+            walk.rows[key].frame = keys.frame[key];
+        }
+        count_totals(&walk);
+        count_own(&walk);
+        profile->sites[by] = walk.rows;
+        profile->n_sites[by] = compact(walk.rows, keys.count);
+    } else {
+        free(walk.rows);
+    }
+    end_walk(&walk);
+    end_keys(&keys);
+    return r;
+}
+
+/* ---- by stack, heap, thread: own and total are the same ---- */
+
+static int sites_by_stack(struct ag_profile *profile) {
+    struct ag_site_row *rows = calloc(profile->n_rows + 1, sizeof(*rows));
+    struct ag_index_map map = {0};
+    int r = rows ? ag_index_map_init(&map) : -ENOMEM;
+    size_t count = 0;
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        const uint32_t stack = profile->rows[i].stack;
+        uint32_t at = ag_index_map_find(&map, stack);
+        if (at == AG_INDEX_NONE) {
+            const uint32_t *frames;
+            at = (uint32_t)count;
+            rows[count++].frame = ag_profile_stack_frames(profile, stack, &frames) > 0
+                                      ? frames[0]
+                                      : profile->frames.no_stack;
+            r = ag_index_map_insert(&map, stack, at);
+        }
+        ag_metrics_count(&rows[at].own, &profile->rows[i].metrics);
+        rows[at].total = rows[at].own;
+    }
+    ag_index_map_done(&map);
+    if (r < 0) {
+        free(rows);
+        return r;
+    }
+    profile->sites[AG_BY_STACK] = rows;
+    profile->n_sites[AG_BY_STACK] = count;
+    return 0;
+}
+
+static int sites_by_heap(struct ag_profile *profile) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    const size_t n = definitions->n_heaps;
+    struct ag_site_row *rows = calloc(n + 1, sizeof(*rows));
+    if (!rows) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        rows[i].frame = (uint32_t)i;
+        rows[i].label = definitions->heaps[i].name;
+    }
+    rows[n].frame = (uint32_t)n;
+    rows[n].label = "unknown";
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const uint32_t heap = definitions->vias[profile->rows[i].via % AG_MODEL_VIAS].heap;
+        const struct ag_model_heap *known =
+            profile->rows[i].heap_name ? ag_definitions_heap(definitions, heap) : NULL;
+        struct ag_site_row *row = &rows[known ? (size_t)(known - definitions->heaps) : n];
+        ag_metrics_count(&row->own, &profile->rows[i].metrics);
+        row->total = row->own;
+    }
+    profile->sites[AG_BY_HEAP] = rows;
+    profile->n_sites[AG_BY_HEAP] = compact(rows, n + 1);
+    return 0;
+}
+
+/* "name (4711)", since threads often share a name. */
+static const char *thread_label(struct ag_profile *profile, const struct ag_model_sums *sums,
+                                uint32_t stream) {
+    char text[128];
+    uint32_t thread_id = 0;
+    for (size_t i = 0; i < sums->n_threads; i++) {
+        if (sums->threads[i].stream == stream) {
+            thread_id = sums->threads[i].thread_id;
+        }
+    }
+    const char *name = ag_definitions_thread_name(&profile->definitions, stream);
+    const int length =
+        snprintf(text, sizeof(text), "%.64s (%u)", *name ? name : "thread", thread_id);
+    return ag_text_keep(&profile->definitions.texts, text, (size_t)length);
+}
+
+static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *sums,
+                       const struct ag_live_sum *live) {
+    struct ag_site_row *rows = calloc(sums->n_stacks + 1, sizeof(*rows));
+    struct ag_index_map map = {0};
+    int r = rows ? ag_index_map_init(&map) : -ENOMEM;
+    size_t count = 0;
+    for (size_t i = 0; i < sums->n_stacks && r == 0; i++) {
+        const uint32_t stream = sums->stacks[i].stack; /* see ag_pass_options.is_by_stream */
+        if (stream == AG_STACK_OTHER) {
+            continue;
+        }
+        uint32_t at = ag_index_map_find(&map, stream);
+        if (at == AG_INDEX_NONE) {
+            at = (uint32_t)count;
+            rows[count].frame = at;
+            rows[count++].label = thread_label(profile, sums, stream);
+            r = ag_index_map_insert(&map, stream, at);
+        }
+        const struct ag_stack_sum *sum = &sums->stacks[i];
+        const struct ag_metrics metrics = {.allocated_blocks = sum->allocated_blocks,
+                                           .allocated_bytes = sum->allocated_bytes,
+                                           .freed_blocks = sum->freed_blocks,
+                                           .freed_bytes = sum->freed_bytes,
+                                           .in_use_blocks = live[i].blocks,
+                                           .in_use_bytes = live[i].bytes,
+                                           .peak_blocks = sum->peak_blocks,
+                                           .peak_bytes = sum->peak_bytes,
+                                           .temporary_blocks = sum->temporary_blocks};
+        ag_metrics_count(&rows[at].own, &metrics);
+        rows[at].total = rows[at].own;
+    }
+    ag_index_map_done(&map);
+    if (r < 0) {
+        free(rows);
+        return r;
+    }
+    profile->sites[AG_BY_THREAD] = rows;
+    profile->n_sites[AG_BY_THREAD] = compact(rows, count);
+    return 0;
+}
+
+/* The index has no peak and no live blocks per thread: one more pass counts by stream. */
+static int sites_by_thread(struct ag_profile *profile) {
+    struct ag_pass_options options = profile->pass;
+    struct ag_index_map kept = {0};
+    options.is_by_stream = true;
+    int r = 0;
+    if (profile->has_focus || profile->has_ignore || profile->options.runtime) {
+        r = ag_index_map_init(&kept);
+        for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+            if (ag_index_map_find(&kept, profile->rows[i].stack) == AG_INDEX_NONE) {
+                r = ag_index_map_insert(&kept, profile->rows[i].stack, 0);
+            }
+        }
+        options.kept = &kept;
+    }
+    struct ag_model_sums sums = {0};
+    struct ag_live_sum *live = NULL;
+    r = r < 0 ? r : ag_profile_pass(profile, &options, &sums, &live);
+    r = r < 0 ? r : thread_rows(profile, &sums, live);
+    ag_index_map_done(&kept);
+    ag_model_sums_done(&sums);
+    free(live);
+    return r;
+}
+
+int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
+                     const struct ag_site_row **ret_rows, size_t *ret_count) {
+    int r = 0;
+    if (!profile->sites[by]) {
+        switch (by) {
+        case AG_BY_FUNCTION:
+        case AG_BY_LINE:
+        case AG_BY_IMAGE:
+            r = sites_by_frame(profile, by);
+            break;
+        case AG_BY_STACK:
+            r = sites_by_stack(profile);
+            break;
+        case AG_BY_THREAD:
+            r = sites_by_thread(profile);
+            break;
+        case AG_BY_HEAP:
+            r = sites_by_heap(profile);
+            break;
+        }
+    }
+    if (r < 0) {
+        return r;
+    }
+    *ret_rows = profile->sites[by];
+    *ret_count = profile->n_sites[by];
+    return 0;
+}

@@ -1,0 +1,165 @@
+/* stack_forest.c: callers downward, or callees upward: the stacks laid over each other by function.
+ *
+ * Downward the trace's own nodes do most of it: each is walked once, parents first, and finds or
+ * makes its place below its parent's place. Upward each stack is walked from its innermost frame.
+ * Two frames share a place when their functions are the same; the first one's line stands for it.
+ * Both are loops: stacks are as deep as a program's recursion.
+ *
+ * A forest has at most NODES_MOST places; what would be deeper is left out then, and counts where
+ * it was cut. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/profile_state.h"
+
+enum { NODES_MOST = 1 << 22 };
+
+struct forest {
+    struct ag_profile *profile;
+    uint32_t *key_of_frame;
+    struct ag_tree_node *nodes;
+    size_t count, capacity;
+    struct ag_index_map children; /* place << 32 | key -> place */
+    int error;
+};
+
+/* The place of a frame below PARENT. PARENT itself where there can be none. */
+static uint32_t step(struct forest *forest, uint32_t parent, uint32_t frame) {
+    const uint64_t key = (uint64_t)parent << 32 | forest->key_of_frame[frame];
+    const uint32_t known = ag_index_map_find(&forest->children, key);
+    if (known != AG_INDEX_NONE) {
+        return known;
+    }
+    if (forest->error || forest->count == NODES_MOST) {
+        return parent;
+    }
+    if (forest->count == forest->capacity) {
+        const size_t capacity = forest->capacity * 2;
+        struct ag_tree_node *nodes = realloc(forest->nodes, capacity * sizeof(*nodes));
+        if (!nodes) {
+            forest->error = -ENOMEM;
+            return parent;
+        }
+        forest->nodes = nodes;
+        forest->capacity = capacity;
+    }
+    const uint32_t made = (uint32_t)forest->count;
+    if (ag_index_map_insert(&forest->children, key, made) < 0) {
+        forest->error = -ENOMEM;
+        return parent;
+    }
+    forest->nodes[forest->count++] =
+        (struct ag_tree_node){.frame = frame,
+                              .parent = parent,
+                              .first_child = UINT32_MAX,
+                              .next_sibling = forest->nodes[parent].first_child};
+    forest->nodes[parent].first_child = made;
+    return made;
+}
+
+static void add_downward(struct forest *forest, uint32_t *place_of_node) {
+    struct ag_profile *profile = forest->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (!profile->node_is_used[i]) {
+            continue;
+        }
+        const uint32_t parent = nodes->nodes[i].parent;
+        uint32_t place = AG_IS_ROOT(parent) ? 0 : place_of_node[parent];
+        size_t n;
+        const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
+        while (n-- > 0) { /* outermost first: what was inlined into the others comes last */
+            place = step(forest, place, frames[n]);
+        }
+        place_of_node[i] = place;
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const uint32_t node = profile->row_nodes[i];
+        struct ag_tree_node *place = &forest->nodes[AG_IS_ROOT(node) ? 0 : place_of_node[node]];
+        ag_metrics_count(&place->own, &profile->rows[i].metrics);
+        ag_metrics_count(&place->total, &profile->rows[i].metrics);
+    }
+}
+
+static void add_upward(struct forest *forest) {
+    struct ag_profile *profile = forest->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const struct ag_metrics *metrics = &profile->rows[i].metrics;
+        uint32_t place = 0;
+        bool is_innermost = true;
+        for (uint32_t node = profile->row_nodes[i]; !AG_IS_ROOT(node);
+             node = nodes->nodes[node].parent) {
+            size_t n;
+            const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
+            const uint32_t before = place;
+            for (size_t k = 0; k < n; k++) {
+                place = step(forest, place, frames[k]);
+                if (is_innermost && place != 0) {
+                    ag_metrics_count(&forest->nodes[place].own, metrics);
+                    is_innermost = false;
+                }
+            }
+            if (place == before) {
+                break; /* the forest is full */
+            }
+        }
+        ag_metrics_count(&forest->nodes[place].total, metrics);
+    }
+}
+
+static int build(struct forest *forest, bool bottom_up) {
+    struct ag_profile *profile = forest->profile;
+    int r = ag_index_map_init(&forest->children);
+    forest->capacity = 1024;
+    forest->nodes = malloc(forest->capacity * sizeof(*forest->nodes));
+    if (r < 0 || !forest->nodes) {
+        return -ENOMEM;
+    }
+    forest->nodes[forest->count++] = (struct ag_tree_node){.frame = UINT32_MAX,
+                                                           .parent = UINT32_MAX,
+                                                           .first_child = UINT32_MAX,
+                                                           .next_sibling = UINT32_MAX};
+    if (bottom_up) {
+        add_upward(forest);
+    } else {
+        uint32_t *place_of_node =
+            calloc(profile->definitions.nodes.count + 1, sizeof(*place_of_node));
+        if (!place_of_node) {
+            return -ENOMEM;
+        }
+        add_downward(forest, place_of_node);
+        free(place_of_node);
+    }
+    for (size_t i = forest->count; i-- > 1;) { /* children are younger than their parents */
+        ag_metrics_count(&forest->nodes[forest->nodes[i].parent].total, &forest->nodes[i].total);
+    }
+    return forest->error;
+}
+
+int ag_profile_tree(struct ag_profile *profile, bool bottom_up,
+                    const struct ag_tree_node **ret_nodes, size_t *ret_count) {
+    if (!profile->trees[bottom_up]) {
+        struct forest forest = {.profile = profile};
+        uint32_t *frame_of_key = NULL;
+        size_t n_keys;
+        int r = ag_profile_resolve(profile);
+        r = r < 0 ? r
+                  : ag_profile_function_keys(profile, AG_BY_FUNCTION, &forest.key_of_frame,
+                                             &frame_of_key, &n_keys);
+        r = r < 0 ? r : build(&forest, bottom_up);
+        ag_index_map_done(&forest.children);
+        free(forest.key_of_frame);
+        free(frame_of_key);
+        if (r < 0) {
+            free(forest.nodes);
+            return r;
+        }
+        profile->trees[bottom_up] = forest.nodes;
+        profile->n_tree_nodes[bottom_up] = forest.count;
+    }
+    *ret_nodes = profile->trees[bottom_up];
+    *ret_count = profile->n_tree_nodes[bottom_up];
+    return 0;
+}

@@ -1,0 +1,98 @@
+/* stack_nodes.c: see stack_nodes.h. Nodes come as a trace defines them, once each; the first
+ * definition of an id counts. */
+#include "model/stack_nodes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int ag_stack_nodes_init(struct ag_stack_nodes *nodes) {
+    const int r = ag_index_map_init(&nodes->by_id);
+    return r < 0 ? r : ag_index_map_init(&nodes->by_site);
+}
+
+void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
+    ag_index_map_done(&nodes->by_id);
+    ag_index_map_done(&nodes->by_site);
+    free(nodes->nodes);
+    free(nodes->sites);
+    *nodes = (struct ag_stack_nodes){0};
+}
+
+static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
+    if (count < *capacity) {
+        return items;
+    }
+    const size_t wanted = *capacity ? *capacity * 2 : 1024;
+    void *more = wanted < AG_NODE_ROOT(AG_ROOT_CUT) ? realloc(items, wanted * item_bytes) : NULL;
+    *capacity = more ? wanted : *capacity;
+    return more;
+}
+
+static uint64_t hash_of(uint64_t pc, uint32_t image) {
+    const uint64_t mixed = (pc ^ (uint64_t)image << 47) * UINT64_C(0xff51afd7ed558ccd);
+    return mixed ^ mixed >> 33;
+}
+
+static int find_or_add_site(struct ag_stack_nodes *nodes, uint64_t pc, uint32_t image,
+                            uint32_t *ret_site) {
+    const uint64_t hash = hash_of(pc, image);
+    uint32_t last = AG_INDEX_NONE;
+    for (uint32_t at = ag_index_map_find(&nodes->by_site, hash); at != AG_INDEX_NONE;
+         at = nodes->sites[at].next - 1) {
+        if (nodes->sites[at].pc == pc && nodes->sites[at].image == image) {
+            *ret_site = at;
+            return 0;
+        }
+        last = at;
+    }
+    struct ag_stack_site *sites =
+        grown(nodes->sites, &nodes->site_capacity, nodes->n_sites, sizeof(*sites));
+    if (!sites) {
+        return -ENOMEM;
+    }
+    nodes->sites = sites;
+    const uint32_t site = (uint32_t)nodes->n_sites;
+    if (last != AG_INDEX_NONE) {
+        sites[last].next = site + 1;
+    } else if (ag_index_map_insert(&nodes->by_site, hash, site) < 0) {
+        return -ENOMEM;
+    }
+    sites[nodes->n_sites++] = (struct ag_stack_site){.pc = pc, .image = image};
+    *ret_site = site;
+    return 0;
+}
+
+int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
+    if (node->id < AG_NODE_FIRST || ag_index_map_find(&nodes->by_id, node->id) != AG_INDEX_NONE) {
+        return 0; /* no node, or known already */
+    }
+    struct ag_stack_node *list = grown(nodes->nodes, &nodes->capacity, nodes->count, sizeof(*list));
+    if (!list) {
+        return -ENOMEM;
+    }
+    nodes->nodes = list;
+    const uint32_t parent = ag_stack_nodes_find(nodes, node->parent);
+    const uint32_t depth = AG_IS_ROOT(parent) ? 1 : list[parent].depth + 1;
+    if (depth > AG_STACK_DEPTH_MOST) { /* the outer frames stay: the stack is one of theirs */
+        return ag_index_map_insert(&nodes->by_id, node->id, parent);
+    }
+    struct ag_stack_node *made = &list[nodes->count];
+    *made = (struct ag_stack_node){
+        .parent = parent, .depth = depth, .root = ag_stack_nodes_root(nodes, parent)};
+    int r = find_or_add_site(nodes, node->pc, node->image, &made->site);
+    r = r < 0 ? r : ag_index_map_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
+    nodes->count += r == 0;
+    return r;
+}
+
+uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack) {
+    if (stack < AG_NODE_FIRST) {
+        return AG_NODE_ROOT(stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE);
+    }
+    const uint32_t node = ag_index_map_find(&nodes->by_id, stack);
+    return node != AG_INDEX_NONE ? node : AG_NODE_ROOT(AG_ROOT_INCOMPLETE);
+}
+
+uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node) {
+    return AG_IS_ROOT(node) ? UINT32_MAX - node : nodes->nodes[node].root;
+}

@@ -1,0 +1,298 @@
+/* stack_rows.c: the sums per stack become rows: with names, with the filters applied, and with
+ * frames for those who ask.
+ *
+ * Filters look at whole stacks. Parents come before children among the nodes, so one loop tells for
+ * every node whether some frame from it outward matches. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/profile_state.h"
+
+enum { LISTED_FRAMES_MOST = 1 << 28 }; /* 1 GiB: what a report may hold of a hostile trace */
+
+void ag_metrics_count(struct ag_metrics *sum, const struct ag_metrics *more) {
+    sum->allocated_blocks += more->allocated_blocks;
+    sum->allocated_bytes += more->allocated_bytes;
+    sum->freed_blocks += more->freed_blocks;
+    sum->freed_bytes += more->freed_bytes;
+    sum->in_use_blocks += more->in_use_blocks;
+    sum->in_use_bytes += more->in_use_bytes;
+    sum->peak_blocks += more->peak_blocks;
+    sum->peak_bytes += more->peak_bytes;
+    sum->temporary_blocks += more->temporary_blocks;
+}
+
+/* ---- frames of nodes ---- */
+
+static int mark_used(struct ag_profile *profile) {
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        if (!AG_IS_ROOT(profile->row_nodes[i])) {
+            profile->node_is_used[profile->row_nodes[i]] = true;
+        }
+    }
+    for (size_t i = nodes->count; i-- > 0;) {
+        const uint32_t parent = nodes->nodes[i].parent;
+        if (profile->node_is_used[i] && !AG_IS_ROOT(parent)) {
+            profile->node_is_used[parent] = true;
+        }
+    }
+    return 0;
+}
+
+int ag_profile_resolve(struct ag_profile *profile) {
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    if (profile->nodes_are_resolved) {
+        return 0;
+    }
+    /* Children first: one of them may tell that its parent was interrupted. */
+    for (size_t i = nodes->count; i-- > 0;) {
+        if (!profile->node_is_used[i]) {
+            continue;
+        }
+        const struct ag_frame_answer *answer =
+            ag_frame_table_site(&profile->frames, nodes->nodes[i].site, profile->node_is_exact[i]);
+        if (!answer) {
+            return -ENOMEM;
+        }
+        if (answer->is_trampoline && !AG_IS_ROOT(nodes->nodes[i].parent)) {
+            profile->node_is_exact[nodes->nodes[i].parent] = true;
+        }
+    }
+    profile->nodes_are_resolved = true;
+    return 0;
+}
+
+const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node,
+                                       size_t *ret_count) {
+    const struct ag_stack_node *where = &profile->definitions.nodes.nodes[node];
+    const struct ag_frame_answer *answer =
+        &profile->frames.answers[2 * (size_t)where->site + profile->node_is_exact[node]];
+    *ret_count = answer->count;
+    return profile->frames.list + answer->first;
+}
+
+/* ---- filters ---- */
+
+/* By frame: 0 not looked at, 1 no, 2 yes. Equal functions are asked once in a row at best; a regex
+ * costs a microsecond, and there are some ten thousand frames. */
+static bool frame_matches(struct ag_profile *profile, const regex_t *regex, uint8_t *known,
+                          uint32_t frame) {
+    if (known[frame] == 0) {
+        const char *function = ag_frame_table_get(&profile->frames, frame)->frame.function;
+        known[frame] = regexec(regex, function, 0, NULL, 0) == 0 ? 2 : 1;
+    }
+    return known[frame] == 2;
+}
+
+/* Sets matches[node] where a frame of the stack that begins at node matches. */
+static int match_nodes(struct ag_profile *profile, const regex_t *regex, bool *matches) {
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    uint8_t *known = calloc(profile->frames.n_frames + 1, 1);
+    if (!known) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (!profile->node_is_used[i]) {
+            continue;
+        }
+        const uint32_t parent = nodes->nodes[i].parent;
+        size_t n;
+        const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
+        bool is_match = !AG_IS_ROOT(parent) && matches[parent];
+        for (size_t k = 0; k < n && !is_match; k++) {
+            is_match = frame_matches(profile, regex, known, frames[k]);
+        }
+        matches[i] = is_match;
+    }
+    free(known);
+    return 0;
+}
+
+/* Drops the rows that do (or do not) match. */
+static int filter_rows(struct ag_profile *profile, const regex_t *regex, bool keep_matching) {
+    bool *matches = calloc(profile->definitions.nodes.count + 1, sizeof(*matches));
+    int r = matches ? ag_profile_resolve(profile) : -ENOMEM;
+    r = r < 0 ? r : match_nodes(profile, regex, matches);
+    size_t kept = 0;
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        const uint32_t node = profile->row_nodes[i];
+        if ((!AG_IS_ROOT(node) && matches[node]) == keep_matching) {
+            profile->rows[kept] = profile->rows[i];
+            profile->row_nodes[kept++] = node;
+        }
+    }
+    profile->n_rows = r == 0 ? kept : profile->n_rows;
+    free(matches);
+    return r;
+}
+
+/* ---- rows ---- */
+
+static bool is_runtime_wanted(const struct ag_profile *profile, const struct ag_model_heap *heap) {
+    const char *wanted = profile->options.runtime;
+    return !wanted || strcmp(wanted, "c") == 0 || (heap && strcmp(wanted, heap->runtime) == 0);
+}
+
+static struct ag_metrics metrics_of(const struct ag_stack_sum *sum,
+                                    const struct ag_live_sum *live) {
+    return (struct ag_metrics){
+        .allocated_blocks = sum->allocated_blocks,
+        .allocated_bytes = sum->allocated_bytes,
+        .freed_blocks = sum->freed_blocks,
+        .freed_bytes = sum->freed_bytes,
+        .in_use_blocks = live ? live->blocks : sum->allocated_blocks - sum->freed_blocks,
+        .in_use_bytes = live ? live->bytes : sum->allocated_bytes - sum->freed_bytes,
+        .peak_blocks = sum->peak_blocks,
+        .peak_bytes = sum->peak_bytes,
+        .temporary_blocks = sum->temporary_blocks,
+    };
+}
+
+/* An index that somebody made may free more than it allocated. */
+static void check(struct ag_metrics *metrics) {
+    if (metrics->in_use_blocks > INT64_MAX) {
+        metrics->in_use_blocks = 0;
+    }
+    if (metrics->in_use_bytes > INT64_MAX) {
+        metrics->in_use_bytes = 0;
+    }
+}
+
+static bool is_nothing(const struct ag_metrics *metrics) {
+    static const struct ag_metrics nothing;
+    return memcmp(metrics, &nothing, sizeof(nothing)) == 0;
+}
+
+static void add_row(struct ag_profile *profile, const struct ag_stack_sum *sum,
+                    const struct ag_live_sum *live) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    const uint32_t via = sum->via % AG_MODEL_VIAS;
+    const struct ag_model_heap *heap =
+        definitions->vias[via].name ? ag_definitions_heap(definitions, definitions->vias[via].heap)
+                                    : NULL;
+    struct ag_metrics metrics = metrics_of(sum, live);
+    check(&metrics);
+    if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) || !is_runtime_wanted(profile, heap)) {
+        return;
+    }
+    const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
+    struct ag_stack_row *row = &profile->rows[profile->n_rows];
+    *row = (struct ag_stack_row){.stack = sum->stack,
+                                 .via = sum->via,
+                                 .via_name = definitions->vias[via].name,
+                                 .heap_name = heap ? heap->name : NULL,
+                                 .metrics = metrics};
+    switch (ag_stack_nodes_root(&definitions->nodes, node)) {
+    case AG_ROOT_COMPLETE:
+        row->state = AG_STACK_COMPLETE;
+        break;
+    case AG_ROOT_CUT:
+        row->state = AG_STACK_CUT;
+        break;
+    default:
+        row->state = AG_STACK_INCOMPLETE;
+        break;
+    }
+    profile->row_nodes[profile->n_rows++] = node;
+}
+
+int ag_profile_make_rows(struct ag_profile *profile) {
+    const struct ag_model_sums *sums = &profile->sums;
+    const size_t n_nodes = profile->definitions.nodes.count;
+    profile->rows = calloc(sums->n_stacks + 1, sizeof(*profile->rows));
+    profile->row_nodes = calloc(sums->n_stacks + 1, sizeof(*profile->row_nodes));
+    profile->node_is_used = calloc(n_nodes + 1, sizeof(*profile->node_is_used));
+    profile->node_is_exact = calloc(n_nodes + 1, sizeof(*profile->node_is_exact));
+    if (!profile->rows || !profile->row_nodes || !profile->node_is_used ||
+        !profile->node_is_exact || ag_index_map_init(&profile->frame_lists) < 0) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < sums->n_stacks; i++) {
+        add_row(profile, &sums->stacks[i], profile->live ? &profile->live[i] : NULL);
+    }
+    int r = mark_used(profile);
+    if (r == 0 && profile->has_focus) {
+        r = filter_rows(profile, &profile->focus, /* keep_matching= */ true);
+    }
+    if (r == 0 && profile->has_ignore) {
+        r = filter_rows(profile, &profile->ignore, /* keep_matching= */ false);
+    }
+    if (r == 0 && (profile->has_focus || profile->has_ignore)) {
+        memset(profile->node_is_used, 0, n_nodes * sizeof(*profile->node_is_used));
+        r = mark_used(profile);
+    }
+    return r;
+}
+
+size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows) {
+    *ret_rows = profile->rows;
+    return profile->n_rows;
+}
+
+/* ---- frames of a stack, on demand ---- */
+
+/* Writes the frames from NODE outward to TO (NULL: only counts them). */
+static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *to) {
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    size_t count = 0;
+    bool is_exact = false;
+    for (; !AG_IS_ROOT(node); node = nodes->nodes[node].parent) {
+        const struct ag_frame_answer *answer = ag_frame_table_site(
+            &profile->frames, nodes->nodes[node].site, is_exact || profile->node_is_exact[node]);
+        if (!answer) {
+            break;
+        }
+        if (to) {
+            memcpy(to + count, profile->frames.list + answer->first, answer->count * sizeof(*to));
+        }
+        count += answer->count;
+        is_exact = answer->is_trampoline;
+    }
+    return count;
+}
+
+static int add_list(struct ag_profile *profile, uint32_t stack) {
+    const uint32_t node = ag_stack_nodes_find(&profile->definitions.nodes, stack);
+    if ((profile->n_lists & (profile->n_lists + 1)) == 0) { /* full at 2^n - 1 */
+        void *places = realloc(profile->list_places,
+                               (profile->n_lists + 1) * 2 * sizeof(*profile->list_places));
+        if (!places) {
+            return -ENOMEM;
+        }
+        profile->list_places = places;
+    }
+    const size_t count = list_frames(profile, node, NULL);
+    uint32_t *frames = NULL;
+    if (profile->listed_frames + count <= LISTED_FRAMES_MOST) {
+        frames = malloc((count + 1) * sizeof(*frames));
+    }
+    if (!frames ||
+        ag_index_map_insert(&profile->frame_lists, stack, (uint32_t)profile->n_lists) < 0) {
+        free(frames);
+        return -ENOMEM;
+    }
+    profile->listed_frames += count;
+    profile->list_places[profile->n_lists].frames = frames;
+    profile->list_places[profile->n_lists++].count = list_frames(profile, node, frames);
+    return 0;
+}
+
+size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,
+                               const uint32_t **ret_frames) {
+    uint32_t at = ag_index_map_find(&profile->frame_lists, stack);
+    if (at == AG_INDEX_NONE) {
+        at = add_list(profile, stack) == 0 ? (uint32_t)profile->n_lists - 1 : AG_INDEX_NONE;
+    }
+    if (at == AG_INDEX_NONE) {
+        *ret_frames = NULL;
+        return 0;
+    }
+    *ret_frames = profile->list_places[at].frames;
+    return profile->list_places[at].count;
+}
+
+const struct ag_frame *ag_profile_frame(const struct ag_profile *profile, uint32_t frame) {
+    return &ag_frame_table_get(&profile->frames, frame)->frame;
+}
