@@ -16,7 +16,7 @@ static const struct ag_command commands[] = {
     {"attach", ag_command_promised, "record a program that runs already"},
     {"observe", ag_command_promised, "look at a program from outside, never stop it"},
     {"control", ag_command_promised, "pause, resume, reset, dump or stop a recording that runs"},
-    {"report", ag_command_promised, "tables and trees of a trace in the terminal, or JSON"},
+    {"report", ag_command_report, "tables and trees of a trace in the terminal, or JSON"},
     {"view", ag_command_promised, "a trace as one self-contained HTML page"},
     {"diff", ag_command_promised, "what grew and what shrank between two traces"},
     {"export", ag_command_promised, "a trace in the format of another tool"},
