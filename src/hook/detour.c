@@ -147,7 +147,7 @@ int ag_detour_install(struct ag_detour *detour, void *target, size_t target_byte
     const size_t landing = ag_landing_bytes(target, readable);
     uint8_t *place = (uint8_t *)target + landing;
     if (readable < landing + AG_DETOUR_BYTES || (target_bytes != 0 && target_bytes <= landing)) {
-        return refuse(detour, -ENOSPC, "the function is shorter than a jump");
+        return refuse(detour, -ENOSPC, "its beginning has no room for a jump");
     }
     uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
     if (page == NULL) {

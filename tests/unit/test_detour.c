@@ -154,10 +154,10 @@ static void padding_behind_a_short_function_is_used(void **state) {
 
 static void too_short_is_refused(void **state) {
     (void)state;
-    check_refused(is_too_short, BYTES(is_too_short), -ENOSPC, "shorter");
-    check_refused(is_too_short, /* unknown */ 0, -ENOSPC, "shorter");
-    check_refused(is_a_short_jump, /* unknown */ 0, -ENOSPC, "shorter");
-    check_refused(starts_with_pushes, 3, -ENOSPC, "shorter");
+    check_refused(is_too_short, BYTES(is_too_short), -ENOSPC, "no room");
+    check_refused(is_too_short, /* unknown */ 0, -ENOSPC, "no room");
+    check_refused(is_a_short_jump, /* unknown */ 0, -ENOSPC, "no room");
+    check_refused(starts_with_pushes, 3, -ENOSPC, "no room");
 }
 
 static void jumps_into_the_overwritten_bytes_are_refused(void **state) {

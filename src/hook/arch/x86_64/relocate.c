@@ -170,7 +170,7 @@ static int copy_beginning(struct writing *writing, bool *ret_ended) {
         if (has_ended || (relocation->function_bytes != 0 && at >= relocation->function_bytes)) {
             const bool is_whole = has_ended && relocation->function_bytes == at;
             if (!is_whole || at + padding_bytes(relocation, at) < AG_JUMP_BYTES) {
-                return refuse(relocation, -ENOSPC, "the function is shorter than a jump");
+                return refuse(relocation, -ENOSPC, "its beginning has no room for a jump");
             }
             at = AG_JUMP_BYTES;
             break;
