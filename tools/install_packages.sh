@@ -11,10 +11,10 @@ set -eu
 packages_of() {
     case $1 in
     build) echo gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev \
-        libxxhash-dev libiberty-dev libzydis-dev ;;
+        libxxhash-dev libiberty-dev ;;
     test) echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? \
         procps? sqlite3? libxml2-utils? graphviz? lua5.4? redis-server? redis-tools? rustc? gdb? \
-        libjemalloc-dev? libmimalloc-dev? ;;
+        libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev? ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;
     bench) echo heaptrack? google-perftools? libgoogle-perftools-dev? valgrind? jq python3 redis-server? \
