@@ -49,13 +49,16 @@ static struct name *intern(struct ag_names *names, const char *text, size_t leng
     return name;
 }
 
-static bool is_control(char c) {
-    return (unsigned char)c < ' ' || c == 0x7f;
+/* C0, DEL, and the C1 controls of UTF-8 (c2 80 to c2 9f: c2 9b starts an escape sequence). */
+static bool is_control(const char *text, size_t length, size_t at) {
+    const unsigned char c = (unsigned char)text[at];
+    const unsigned char next = at + 1 < length ? (unsigned char)text[at + 1] : 0;
+    return c < ' ' || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0);
 }
 
 static struct name *intern_printable(struct ag_names *names, const char *text, size_t length) {
     size_t first = 0;
-    while (first < length && !is_control(text[first])) {
+    while (first < length && !is_control(text, length, first)) {
         first++;
     }
     if (first == length) {
@@ -66,7 +69,9 @@ static struct name *intern_printable(struct ag_names *names, const char *text, s
         return NULL;
     }
     for (size_t i = first; i < length; i++) {
-        copy[i] = is_control(copy[i]) ? '?' : copy[i];
+        if (is_control(text, length, i)) {
+            copy[i] = '?';
+        }
     }
     struct name *name = intern(names, copy, length);
     free(copy);

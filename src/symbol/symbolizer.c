@@ -30,7 +30,7 @@ struct ag_symbolizer {
     struct ag_pointer_table homeless; /* answers for addresses of no image */
     struct ag_image_file **files;
     size_t n_files, files_capacity;
-    char **problems;
+    const char **problems; /* kept by names: they quote paths of the trace */
     size_t n_problems;
     struct ag_symbol_frame out_of_memory; /* the answer when there is no memory for another one */
 };
@@ -94,9 +94,6 @@ struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
         ag_image_file_free(symbolizer->files[i]);
     }
     free(symbolizer->files);
-    for (size_t i = 0; i < symbolizer->n_problems; i++) {
-        free(symbolizer->problems[i]);
-    }
     free(symbolizer->problems);
     for (size_t i = 0; i < symbolizer->places.n_folders; i++) {
         free(symbolizer->folders[i]);
@@ -111,9 +108,14 @@ struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
 static void add_problem(struct ag_symbolizer *symbolizer, const struct ag_image_file *file,
                         const char *what) {
     char *line;
-    if (symbolizer->n_problems < PROBLEMS &&
-        asprintf(&line, "%s: %s", ag_image_file_base_name(file), what) >= 0) {
-        symbolizer->problems[symbolizer->n_problems++] = line;
+    if (symbolizer->n_problems == PROBLEMS ||
+        asprintf(&line, "%s: %s", ag_image_file_base_name(file), what) < 0) {
+        return;
+    }
+    const char *kept = ag_names_keep(&symbolizer->names, line);
+    free(line);
+    if (kept != NULL) {
+        symbolizer->problems[symbolizer->n_problems++] = kept;
     }
 }
 
@@ -250,6 +252,6 @@ size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint6
 
 size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,
                               const char *const **ret_lines) {
-    *ret_lines = (const char *const *)symbolizer->problems;
+    *ret_lines = symbolizer->problems;
     return symbolizer->n_problems;
 }
