@@ -71,6 +71,7 @@ static struct name *intern_printable(struct ag_names *names, const char *text, s
     for (size_t i = first; i < length; i++) {
         if (is_control(text, length, i)) {
             copy[i] = '?';
+            copy[i + ((unsigned char)text[i] == 0xc2)] = '?';
         }
     }
     struct name *name = intern(names, copy, length);
