@@ -8,7 +8,7 @@ one_line() {
 @test "allogram alone says what it can do" {
     run "$ALLOGRAM"
     [ "$status" -eq 0 ]
-    for command in run dump check doctor; do
+    for command in run report dump check doctor; do
         [[ $output == *"  $command "* ]]
     done
 }
