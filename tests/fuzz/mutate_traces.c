@@ -1,0 +1,263 @@
+/* mutate_traces.c: reads mutated traces by the thousand, without libFuzzer: in process, or each
+ * with a command.
+ *
+ *     mutate_traces [--count=N] [--seed=N] [--memory-mib=N] [--seconds=N] [--keep=FOLDER]
+ * [--command=WORDS] TRACE...
+ *
+ * Mutation i of a seed is always the same, so a failure is repeated with --seed=SEED --count=i+1.
+ * Children do the reading, some hundred each: one that dies or hangs costs its trace, which is
+ * kept, and the next child goes on behind it. With --command the words are run with the mutation's
+ * path behind them; an exit status is its own affair, a signal or a hang is a failure. Without
+ * --count AG_TEST_SCALE decides: 5,000 scaled, 100,000 full (commands: a tenth). */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trace_mutation.h"
+
+enum { SEEDS_MAX = 64, WORDS_MAX = 32, CHILD_TRACES = 500, FAILURES_MAX = 10 };
+
+struct driver {
+    uint64_t count, seed, memory_mib, seconds;
+    const char *keep;
+    char *words[WORDS_MAX + 2]; /* of --command; NULL first: read in process */
+    struct ag_trace_bytes seeds[SEEDS_MAX];
+    size_t n_seeds;
+    volatile uint64_t *current; /* shared: what the child is at */
+};
+
+/* ---- one mutation ---- */
+
+static struct ag_trace_bytes mutation(const struct driver *driver, uint64_t number) {
+    uint64_t random_state =
+        driver->seed * UINT64_C(0x9e3779b97f4a7c15) + number * UINT64_C(0xd6e8feb86659fd93);
+    const struct ag_trace_bytes *from = &driver->seeds[number % driver->n_seeds];
+    const struct ag_trace_bytes *donor =
+        &driver->seeds[(number / driver->n_seeds) % driver->n_seeds];
+    struct ag_trace_bytes trace = {.data = malloc(from->n_bytes + 1), .n_bytes = from->n_bytes};
+
+    if (trace.data == NULL) {
+        abort();
+    }
+    memcpy(trace.data, from->data, from->n_bytes);
+    ag_trace_mutate(&trace, donor, &random_state);
+    return trace;
+}
+
+static void write_trace(const char *path, const struct ag_trace_bytes *trace) {
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, trace->data, trace->n_bytes) != (ssize_t)trace->n_bytes) {
+        fprintf(stderr, "mutate_traces: %s: %s\n", path, strerror(errno));
+        exit(2);
+    }
+    close(fd);
+}
+
+/* ---- in a child ---- */
+
+static void set_limits(const struct driver *driver) {
+    const struct rlimit no_core = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &no_core); /* a core would only cost time */
+    if (driver->memory_mib != 0) {
+        const struct rlimit memory = {driver->memory_mib << 20, driver->memory_mib << 20};
+        (void)setrlimit(RLIMIT_AS, &memory); /* lowering is always allowed */
+    }
+}
+
+static void read_some(const struct driver *driver, uint64_t first, uint64_t end) {
+    set_limits(driver);
+    for (uint64_t number = first; number < end; number++) {
+        *driver->current = number;
+        struct ag_trace_bytes trace = mutation(driver, number);
+        (void)alarm((unsigned)driver->seconds); /* SIGALRM is the death of a child that hangs */
+        (void)ag_trace_read_everything(trace.data,
+                                       trace.n_bytes); /* that it comes back is the test */
+        free(trace.data);
+    }
+    *driver->current = end;
+    _exit(0);
+}
+
+static void run_command(struct driver *driver, uint64_t number) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/mutation.allogram", driver->keep);
+    struct ag_trace_bytes trace = mutation(driver, number);
+    write_trace(path, &trace);
+    set_limits(driver);
+    size_t n_words = 0;
+    while (driver->words[n_words] != NULL) {
+        n_words++;
+    }
+    driver->words[n_words] = path;
+    const int nowhere = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; fd++) {
+        dup2(nowhere, fd);
+    }
+    (void)alarm((unsigned)driver->seconds); /* it stays armed over the exec */
+    execvp(driver->words[0], driver->words);
+    _exit(127);
+}
+
+/* ---- the parent ---- */
+
+/* true: the child ended by itself. A command that could not be run ends everything. */
+static bool wait_for(const struct driver *driver, pid_t child, int *ret_status) {
+    while (waitpid(child, ret_status, 0) < 0) {
+        if (errno != EINTR) {
+            abort();
+        }
+    }
+    if (driver->words[0] != NULL && WIFEXITED(*ret_status) && WEXITSTATUS(*ret_status) == 127) {
+        fprintf(stderr, "mutate_traces: %s cannot be run\n", driver->words[0]);
+        exit(2);
+    }
+    return WIFEXITED(*ret_status);
+}
+
+static void tell_failure(const struct driver *driver, uint64_t number, int status) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/failed-%llu-%llu.allogram", driver->keep,
+             (unsigned long long)driver->seed, (unsigned long long)number);
+    struct ag_trace_bytes trace = mutation(driver, number);
+    write_trace(path, &trace);
+    free(trace.data);
+    printf("# mutation %llu of seed %llu: %s; kept as %s\n", (unsigned long long)number,
+           (unsigned long long)driver->seed,
+           WIFEXITED(status)             ? "the reader gave up"
+           : WTERMSIG(status) == SIGALRM ? "took too long"
+                                         : strsignal(WTERMSIG(status)),
+           path);
+}
+
+static unsigned run_all(struct driver *driver) {
+    const uint64_t at_once = driver->words[0] == NULL ? CHILD_TRACES : 1;
+    unsigned n_failed = 0;
+
+    for (uint64_t first = 0; first < driver->count && n_failed < FAILURES_MAX;) {
+        const uint64_t end = first + at_once < driver->count ? first + at_once : driver->count;
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child < 0) {
+            abort();
+        }
+        if (child == 0 && driver->words[0] == NULL) {
+            read_some(driver, first, end);
+        }
+        if (child == 0) {
+            run_command(driver, first);
+        }
+        int status;
+        const bool ended = wait_for(driver, child, &status);
+        const bool is_good = ended && (driver->words[0] != NULL || WEXITSTATUS(status) == 0);
+        const uint64_t reached = driver->words[0] == NULL ? *driver->current : first;
+        if (!is_good) {
+            tell_failure(driver, reached, status);
+            n_failed++;
+        }
+        first = is_good ? end : reached + 1;
+    }
+    return n_failed;
+}
+
+/* ---- the command line ---- */
+
+/* A trace to start from, and the same unpacked. */
+static void add_seed(struct driver *driver, const char *path) {
+    struct ag_trace_bytes trace = {.data = malloc(1 << 20)};
+    FILE *file = fopen(path, "r");
+    if (file == NULL || trace.data == NULL || driver->n_seeds + 2 > SEEDS_MAX) {
+        fprintf(stderr, "mutate_traces: %s: cannot be read, or one too many\n", path);
+        exit(2);
+    }
+    trace.n_bytes = fread(trace.data, 1, 1 << 20, file);
+    fclose(file);
+    driver->seeds[driver->n_seeds++] = trace;
+    if (ag_trace_unpack(&trace, &driver->seeds[driver->n_seeds])) {
+        driver->n_seeds++;
+    }
+}
+
+static void parse(struct driver *driver, int argc, char **argv) {
+    static const struct option options[] = {{"count", required_argument, NULL, 'c'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"memory-mib", required_argument, NULL, 'm'},
+                                            {"seconds", required_argument, NULL, 't'},
+                                            {"keep", required_argument, NULL, 'k'},
+                                            {"command", required_argument, NULL, 'x'},
+                                            {0}};
+    for (int id; (id = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        size_t n_words = 0;
+        switch (id) {
+        case 'c':
+            driver->count = strtoull(optarg, NULL, 10);
+            break;
+        case 's':
+            driver->seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'm':
+            driver->memory_mib = strtoull(optarg, NULL, 10);
+            break;
+        case 't':
+            driver->seconds = strtoull(optarg, NULL, 10);
+            break;
+        case 'k':
+            driver->keep = optarg;
+            break;
+        case 'x':
+            for (char *word = strtok(optarg, " "); word != NULL && n_words < WORDS_MAX;
+                 word = strtok(NULL, " ")) {
+                driver->words[n_words++] = word;
+            }
+            break;
+        default:
+            exit(2);
+        }
+    }
+    for (int i = optind; i < argc; i++) {
+        add_seed(driver, argv[i]);
+    }
+}
+
+int main(int argc, char **argv) {
+    struct driver driver = {.seed = 1, .memory_mib = 512, .seconds = 10};
+    char keep[] = "/tmp/mutate_traces.XXXXXX";
+    parse(&driver, argc, argv);
+    if (driver.n_seeds == 0) {
+        fprintf(stderr, "mutate_traces: a trace to start from is wanted\n");
+        return 2;
+    }
+    if (driver.keep == NULL) {
+        driver.keep = mkdtemp(keep);
+    }
+    if (driver.count == 0) {
+        const char *scale = getenv("AG_TEST_SCALE");
+        driver.count = scale != NULL && strcmp(scale, "full") == 0 ? 100000 : 5000;
+        driver.count /= driver.words[0] == NULL ? 1 : 10;
+    }
+    driver.current = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (driver.current == MAP_FAILED || driver.keep == NULL) {
+        perror("mutate_traces");
+        return 2;
+    }
+    const unsigned n_failed = run_all(&driver);
+    printf("1..1\n%s 1 - %llu mutated traces%s%s\n", n_failed == 0 ? "ok" : "not ok",
+           (unsigned long long)driver.count, driver.words[0] == NULL ? "" : " through ",
+           driver.words[0] == NULL ? "" : driver.words[0]);
+
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/mutation.allogram", driver.keep);
+    (void)unlink(path); /* there is one only with a command */
+    if (n_failed == 0) {
+        (void)rmdir(driver.keep); /* stays when something else is in it */
+    }
+    return n_failed != 0;
+}
