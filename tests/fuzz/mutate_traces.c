@@ -253,6 +253,9 @@ int main(int argc, char **argv) {
            (unsigned long long)driver.count, driver.words[0] == NULL ? "" : " through ",
            driver.words[0] == NULL ? "" : driver.words[0]);
 
+    for (size_t i = 0; i < driver.n_seeds; i++) {
+        free(driver.seeds[i].data);
+    }
     char path[4096];
     snprintf(path, sizeof(path), "%s/mutation.allogram", driver.keep);
     (void)unlink(path); /* there is one only with a command */
