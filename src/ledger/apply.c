@@ -20,7 +20,10 @@
 #include <errno.h>
 #include <string.h>
 
-enum { AHEAD = 24 }; /* events between the prefetch and the use: about 100 ns */
+enum {
+    AHEAD = 24, /* events between the prefetch and the use: some 200 ns */
+    LARGE_BYTES = 1 << 20,
+};
 
 struct hot { /* of the ledger and of one stream, for the time of one batch */
     struct ag_tally tally;
@@ -273,16 +276,16 @@ AG_FAST void prefetch(const struct ag_ledger *ledger, const struct ag_event *eve
 }
 
 /* The second step: what the first one has brought names the sum. A wrong guess costs nothing but
- * the line it fetches. */
+ * the line it fetches; a branch on the kind would cost more than it saves. */
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
-    const uint32_t sum_of_block =
-        ledger->live.blocks[ag_live_table_home(&ledger->live, event->address)].sum;
-    const uint32_t sum_of_stack =
+    const uint64_t home = ag_live_table_home(&ledger->live, event->address);
+    const uint32_t of_block = ledger->live.blocks[home].sum;
+    const uint32_t of_stack =
         ag_index_map_home(&ledger->sum_index, event->stack | (uint64_t)event->via << 32)
             ->value_plus_1 -
         1;
-    __builtin_prefetch(&ledger->sums[event->kind == AG_RECORD_ALLOC ? sum_of_stack : sum_of_block],
-                       1);
+    const uint32_t is_alloc = -(uint32_t)(event->kind == AG_RECORD_ALLOC);
+    __builtin_prefetch(&ledger->sums[(of_stack & is_alloc) | (of_block & ~is_alloc)], 1);
 }
 
 AG_FAST int fast_alloc(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at,
@@ -345,47 +348,68 @@ AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_eve
            event[1].kind == AG_RECORD_UNDO_FREE && event[1].address == event->address;
 }
 
-static int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
-                       size_t count) {
+/* An event that cannot take the fast path at once. */
+static AG_COLD int step_aside(struct ag_ledger *ledger, struct hot *hot, uint32_t index,
+                              const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
+    store(hot, ledger, stream);
+    const int r = apply_slow(ledger, index, event);
+    load(hot, ledger, stream);
+    if (r != 1) {
+        return r;
+    }
+    const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
+    return event->kind == AG_RECORD_ALLOC ? fast_alloc(ledger, hot, index, at, event)
+                                          : fast_free(ledger, hot, index, at, event);
+}
+
+AG_FAST int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
+                        size_t count, const bool is_large) {
     const struct ag_event *const end = events + count;
     struct hot hot;
-    load(&hot, ledger, stream);
+    load(&hot, ledger, &ledger->streams[index]);
     int r = 0;
     for (const struct ag_event *event = events; event < end && r >= 0; event++) {
-        prefetch(ledger, event + AHEAD < end ? event + AHEAD : event);
-        prefetch_sum(ledger, event + AHEAD / 2 < end ? event + AHEAD / 2 : event);
+        if (is_large) {
+            prefetch(ledger, event + AHEAD < end ? event + AHEAD : event);
+            prefetch_sum(ledger, event + AHEAD / 2 < end ? event + AHEAD / 2 : event);
+        }
         const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
         const bool is_live = ledger->live.blocks[at].address != 0;
         const bool is_alloc = event->kind == AG_RECORD_ALLOC;
         const bool is_free = event->kind == AG_RECORD_FREE || event->kind == AG_RECORD_REALLOC_FREE;
-        if (AG_UNLIKELY(!(is_alloc ? !is_live : is_free && is_live) ||
-                        ledger->repair.n_waiting > 0 || event->address == 0)) {
-            if (is_failed_realloc(event, end)) {
-                event++;
-                continue;
-            }
-            store(&hot, ledger, stream);
-            r = apply_slow(ledger, index, event);
-            load(&hot, ledger, stream);
-            if (r != 1) {
-                continue;
-            }
-            r = is_alloc ? fast_alloc(ledger, &hot, index,
-                                      ag_live_table_seek(&ledger->live, event->address), event)
-                         : fast_free(ledger, &hot, index, at, event);
-            continue;
-        }
-        if (is_alloc) {
-            r = fast_alloc(ledger, &hot, index, at, event);
-        } else if (AG_UNLIKELY(is_failed_realloc(event, end))) {
+        if (AG_UNLIKELY(is_failed_realloc(event, end))) {
             event++;
+        } else if (AG_UNLIKELY(!(is_alloc ? !is_live : is_free && is_live) ||
+                               ledger->repair.n_waiting > 0 || event->address == 0)) {
+            r = step_aside(ledger, &hot, index, event);
+        } else if (is_alloc) {
+            r = fast_alloc(ledger, &hot, index, at, event);
         } else {
             r = fast_free(ledger, &hot, index, at, event);
         }
     }
-    store(&hot, ledger, stream);
+    store(&hot, ledger, &ledger->streams[index]);
     return r < 0 ? r : 0;
+}
+
+/* Prefetching halves the time where the tables exceed the caches, and doubles it where they do not
+ * (measured on a core with 1 MiB of L2). */
+static bool is_large(const struct ag_ledger *ledger) {
+    const size_t bytes = (ledger->live.mask + 1) * sizeof(*ledger->live.blocks) +
+                         (ledger->sum_index.mask + 1) * sizeof(*ledger->sum_index.slots) +
+                         ledger->n_sums * sizeof(*ledger->sums);
+    return bytes > LARGE_BYTES;
+}
+
+static int apply_large(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
+                       size_t count) {
+    return apply_batch(ledger, index, events, count, /* is_large= */ true);
+}
+
+static int apply_small(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
+                       size_t count) {
+    return apply_batch(ledger, index, events, count, /* is_large= */ false);
 }
 
 static uint32_t find_or_add_stream(struct ag_ledger *ledger, uint32_t number) {
@@ -406,7 +430,8 @@ int ag_ledger_apply(struct ag_ledger *ledger, uint32_t number, const struct ag_e
     ledger->tally.now_ns = ledger->streams[index].window_ns;
     ledger->is_at_start = true;
     ledger->events += count; /* stamps are taken off where they are seen */
-    ledger->error = apply_batch(ledger, index, events, count);
+    ledger->error = is_large(ledger) ? apply_large(ledger, index, events, count)
+                                     : apply_small(ledger, index, events, count);
     ag_ledger_flush_window(ledger, index);
     ledger->applying = AG_INDEX_NONE;
     return ledger->error;

@@ -10,7 +10,7 @@
  * way; a free of an unknown address waits for an alloc whose window overlaps, else it is a ghost
  * (order_repair.c). Repairs are counted.
  *
- * Threads: one ledger, one thread. Memory: 32 bytes a live block at a load of 3/8 to 3/4, about 200
+ * Threads: one ledger, one thread. Memory: 32 bytes a live block at a load of 1/4 to 3/4, about 200
  * bytes a stack. */
 #ifndef AG_LEDGER_H
 #define AG_LEDGER_H

@@ -7,7 +7,10 @@
 
 #include "ledger/table_memory.h"
 
-enum { INITIAL_BITS = 10 };
+enum {
+    INITIAL_BITS = 10,
+    SPARSE_SLOTS = 1 << 21, /* 64 MiB: below, memory is given for shorter probes */
+};
 
 static int allocate(struct ag_live_table *table, uint32_t bits, bool with_times) {
     const size_t slots = (size_t)1 << bits;
@@ -22,7 +25,7 @@ static int allocate(struct ag_live_table *table, uint32_t bits, bool with_times)
                                     .times_ns = times_ns,
                                     .mask = slots - 1,
                                     .shift = 64 - bits,
-                                    .limit = slots / 4 * 3};
+                                    .limit = slots < SPARSE_SLOTS ? slots / 2 : slots / 4 * 3};
     return 0;
 }
 

@@ -1,9 +1,9 @@
 /* live_table.h: address -> live block; what the ledger touches at every event.
  *
  * Open addressing, linear probing, 32 bytes a slot (two in a cache line, none across two), at most
- * 3/4 full. A removal shifts the blocks behind it back, so there are no tombstones and a long trace
- * never slows down. The home slot is the high bits of a product, so growing keeps the order of
- * slots: the old table is read and the new one written in sequence.
+ * 1/2 full, 3/4 when it is large. A removal shifts the blocks behind it back, so there are no
+ * tombstones and a long trace never slows down. The home slot is the high bits of a product, so
+ * growing keeps the order of slots: the old table is read and the new one written in sequence.
  *
  * Address 0 means empty: no block has it. */
 #ifndef AG_LIVE_TABLE_H
@@ -29,7 +29,7 @@ struct ag_live_table {
                            or NULL */
     uint64_t mask;
     uint32_t shift;
-    size_t count, limit; /* count <= limit = 3/4 of the slots, except inside ag_live_table_insert */
+    size_t count, limit; /* grown as soon as count > limit: 1/2 or 3/4 of the slots */
 };
 
 int ag_live_table_init(struct ag_live_table *table);
