@@ -94,11 +94,13 @@ static int look_at_all(struct ag_collector *collector) {
         return -ENOMEM;
     }
     size_t n_ready = 0, active_from = collector->capacity;
+    uint64_t pulse = 0;
     for (uint32_t chunk = 0; chunk < touched; chunk++) {
         struct ag_chunk_ready ready;
         if (!look_at(collector, chunk, &ready)) {
             continue;
         }
+        pulse += ready.used_words + ready.sequence * AG_CHUNK_WORDS;
         if (ready.is_full || collector->slots[ready.slot].has_ended) {
             ready.first_raw = first_raw(collector, &ready);
             collector->ready[n_ready++] = ready;
@@ -106,6 +108,7 @@ static int look_at_all(struct ag_collector *collector) {
             collector->ready[--active_from] = ready;
         }
     }
+    collector->pulse = pulse;
     collector->n_ready = n_ready;
     collector->n_active = collector->capacity - active_from;
     return 0;
@@ -201,7 +204,7 @@ static int64_t take_behind_gaps(struct ag_collector *collector, uint64_t now_ns)
 
 int64_t ag_collector_round(struct ag_collector *collector) {
     const uint64_t look_ns = ag_session_clock_now_ns(collector->session);
-    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
         watched->has_unread = false;
         watched->advance_ns = look_ns > MARGIN_NS ? look_ns - MARGIN_NS : 0;
@@ -216,7 +219,7 @@ int64_t ag_collector_round(struct ag_collector *collector) {
         taken = take_behind_gaps(collector, ag_monotonic_ns());
     }
     peek_at_quiet_streams(collector, look_ns);
-    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
         if (watched->phase == AG_PHASE_OPEN && watched->recording->has_threads) {
             ag_recording_advance(watched->recording, watched->advance_ns);

@@ -32,7 +32,8 @@
 #include "trace_index.h"
 
 enum {
-    ADOPT_EVERY_NS = 2 * 1000 * 1000,
+    LOOK_AT_ALL_EVERY_NS = 50 * 1000 * 1000,
+    MORE_SLOTS = 8,
     RSS_EVERY_NS = 10 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
     FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* a trace chunk waits no longer than this for more */
@@ -111,22 +112,29 @@ void ag_collector_done(struct ag_collector *collector) {
 
 /* ---- slots ---- */
 
-/* Was the process of this slot replaced by a younger one of the same number (exec without a word)?
+static void note_end(struct ag_collector *collector, uint32_t index, uint64_t now_ns) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    const uint64_t cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
+    watched->cpu_ns = cpu_ns > watched->cpu_ns ? cpu_ns : watched->cpu_ns;
+    watched->has_ended = true;
+    watched->has_unread = true; /* until a round has looked at its ACTIVE chunks too */
+    watched->ended_ns = now_ns;
+}
+
+/* Of two slots with one process number the older was replaced by exec, even when it does not say
+ * so.
  */
-static bool is_replaced(const struct ag_collector *collector, uint32_t index) {
+static void end_replaced(struct ag_collector *collector, uint32_t index) {
     const struct ag_session *session = collector->session;
-    const struct ag_process_slot *slot = ag_session_slot(session, index);
-    if (atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_REPLACED) {
-        return true;
-    }
+    const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
     for (uint32_t i = 0; i < session->n_slots; i++) {
         const struct ag_watched_slot *other = &collector->slots[i];
-        if (i != index && other->phase == AG_PHASE_OPEN && other->pid == slot->pid &&
-            ag_session_slot(session, i)->start_raw > slot->start_raw) {
-            return true;
+        if (i != index && other->phase == AG_PHASE_OPEN && !other->has_ended &&
+            other->pid == collector->slots[index].pid) {
+            const bool is_older = ag_session_slot(session, i)->start_raw < start_raw;
+            note_end(collector, is_older ? i : index, ag_monotonic_ns());
         }
     }
-    return false;
 }
 
 static void adopt_slot(struct ag_collector *collector, uint32_t index) {
@@ -152,10 +160,11 @@ static void adopt_slot(struct ag_collector *collector, uint32_t index) {
     if (watched->pid == collector->session->first_pid) {
         collector->report.registered = 1;
     }
+    end_replaced(collector, index);
 }
 
-void ag_collector_adopt(struct ag_collector *collector) {
-    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+void ag_collector_adopt(struct ag_collector *collector, uint32_t n_slots) {
+    for (uint32_t i = 0; i < n_slots; i++) {
         const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
         /* acquire: pairs with the recorder's release of LIVE; the slot is filled */
         const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
@@ -168,6 +177,7 @@ void ag_collector_adopt(struct ag_collector *collector) {
             continue;
         }
         adopt_slot(collector, i);
+        collector->n_slots_seen = i + 1 > collector->n_slots_seen ? i + 1 : collector->n_slots_seen;
     }
 }
 
@@ -195,7 +205,7 @@ static bool tree_is_in_use(const struct ag_collector *collector, uint32_t tree, 
 }
 
 void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64_t after_ns) {
-    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_retired > 0; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_retired > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
         if (watched->phase != AG_PHASE_RETIRED || now_ns - watched->ended_ns < after_ns) {
             continue;
@@ -296,7 +306,7 @@ static bool waits_for_status(const struct ag_collector *collector,
 
 uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_ns) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
         if (watched->phase == AG_PHASE_OPEN && watched->has_ended && !watched->has_unread &&
             !waits_for_status(collector, watched, i, now_ns)) {
@@ -309,17 +319,13 @@ uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_
 
 /* ---- what the kernel says ---- */
 
-static void note_end(struct ag_collector *collector, uint32_t index, uint64_t now_ns) {
-    struct ag_watched_slot *watched = &collector->slots[index];
-    const uint64_t cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
-    watched->cpu_ns = cpu_ns > watched->cpu_ns ? cpu_ns : watched->cpu_ns;
-    watched->has_ended = true;
-    watched->has_unread = true; /* until a round has looked at its ACTIVE chunks too */
-    watched->ended_ns = now_ns;
+static bool is_replaced(const struct ag_collector *collector, uint32_t index) {
+    const struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    return atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_REPLACED;
 }
 
 static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool ask_proc) {
-    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
         if (watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
             (is_replaced(collector, i) ||
@@ -346,15 +352,22 @@ static void wait_for_ends(struct ag_collector *collector, int timeout_ms) {
     }
 }
 
+/* Many processes share the cost; a long session needs no more points than a timeline shows. */
+static uint64_t rss_pause_ns(const struct ag_collector *collector) {
+    enum { TIMELINE_POINTS = 4096 };
+    const uint64_t session_ns = ag_session_clock_now_ns(collector->session);
+    const uint64_t pause_ns = RSS_EVERY_NS * (1 + (uint64_t)collector->n_open / 4);
+    return pause_ns > session_ns / TIMELINE_POINTS ? pause_ns : session_ns / TIMELINE_POINTS;
+}
+
 static void measure(struct ag_collector *collector, uint64_t now_ns) {
-    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
         if (watched->phase != AG_PHASE_OPEN || watched->has_ended ||
             now_ns < watched->next_rss_ns) {
             continue;
         }
-        watched->next_rss_ns =
-            now_ns + RSS_EVERY_NS * (1 + collector->n_open / 4); /* many processes share the cost */
+        watched->next_rss_ns = now_ns + rss_pause_ns(collector);
         const uint64_t rss_bytes = ag_process_watch_rss_bytes(&watched->watch);
         if (rss_bytes > 0) {
             ag_recording_resident(watched->recording, ag_session_clock_now_ns(collector->session),
@@ -366,7 +379,7 @@ static void measure(struct ag_collector *collector, uint64_t now_ns) {
 /* ---- the loop ---- */
 
 static void flush_all(struct ag_collector *collector, uint64_t older_than_ns) {
-    for (uint32_t i = 0; i < collector->session->n_slots && collector->n_open > 0; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
         if (collector->slots[i].phase == AG_PHASE_OPEN) {
             ag_recording_flush(collector->slots[i].recording, older_than_ns);
         }
@@ -387,7 +400,7 @@ static void flush_when_due(struct ag_collector *collector, uint64_t now_ns,
 }
 
 static bool first_is_open(const struct ag_collector *collector) {
-    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen; i++) {
         if (collector->slots[i].phase == AG_PHASE_OPEN &&
             collector->slots[i].pid == collector->session->first_pid) {
             return true;
@@ -414,17 +427,38 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
     }
 }
 
+/* A slot is a page or two of its own, so a look at all of them is felt. New processes take the
+ * lowest that is free: mostly a look at those that were ever taken and a few more is enough. */
+static void look_for_processes(struct ag_collector *collector, uint64_t now_ns, bool look_at_all) {
+    const uint32_t n_slots = collector->session->n_slots;
+    if (look_at_all || now_ns >= collector->next_look_at_all_ns) {
+        ag_collector_adopt(collector, n_slots);
+        collector->next_look_at_all_ns = now_ns + LOOK_AT_ALL_EVERY_NS;
+    } else {
+        const uint32_t likely = collector->n_slots_seen + MORE_SLOTS;
+        ag_collector_adopt(collector, likely < n_slots ? likely : n_slots);
+    }
+}
+
+/* How long to sleep when there was nothing to do, ms. A program that has not moved for a while
+ * costs less of our time; its next events are dated a few milliseconds less exactly. */
+static int pause_ms(struct ag_collector *collector, uint64_t now_ns) {
+    enum { QUIET_AFTER_NS = 1000 * 1000 * 1000, QUIET_PAUSE_MS = 4 };
+    if (collector->pulse != collector->last_pulse || collector->moved_ns == 0) {
+        collector->last_pulse = collector->pulse;
+        collector->moved_ns = now_ns;
+    }
+    return now_ns - collector->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
+}
+
 static void loop(struct ag_collector *collector, int report_fd) {
-    uint64_t next_adopt_ns = 0, next_flush_ns = 0, next_ask_ns = 0;
+    uint64_t next_flush_ns = 0, next_ask_ns = 0;
     bool is_over = false;
     while (!is_over) {
         const uint64_t now_ns = ag_session_clock_tick(&collector->clock, collector->session);
         const bool first_had_ended =
             collector->first_has_ended; /* before the look for new slots: none comes after it */
-        if (now_ns >= next_adopt_ns || first_had_ended) {
-            ag_collector_adopt(collector);
-            next_adopt_ns = now_ns + ADOPT_EVERY_NS;
-        }
+        look_for_processes(collector, now_ns, first_had_ended);
         look_for_ends(collector, now_ns, /* ask_proc= */ now_ns >= next_ask_ns);
         next_ask_ns = now_ns >= next_ask_ns ? now_ns + ASK_PROC_EVERY_NS : next_ask_ns;
         const int64_t taken = ag_collector_round(collector);
@@ -439,7 +473,8 @@ static void loop(struct ag_collector *collector, int report_fd) {
         ag_collector_retire(collector, now_ns, is_crowded ? 0 : RETIRE_AFTER_NS);
         is_over = collector->has_reported && collector->n_open == 0 && collector->n_retired == 0 &&
                   !ag_collector_has_live(collector);
-        wait_for_ends(collector, taken > 0 || n_sealed > 0 || is_over ? 0 : 1);
+        const bool is_busy = taken > 0 || n_sealed > 0 || is_over;
+        wait_for_ends(collector, is_busy ? 0 : pause_ms(collector, now_ns));
     }
 }
 

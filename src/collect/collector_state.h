@@ -32,7 +32,11 @@ struct ag_collector {
     struct ag_chunk_ready
         *ready; /* scratch of a round: chunks that will not change, then those that may */
     size_t n_ready, n_active, capacity;
+    uint64_t pulse; /* changes whenever any stream of the session has moved */
+    uint64_t last_pulse, moved_ns;
     uint32_t n_open, n_retired;
+    uint32_t n_slots_seen; /* [0, this) were taken at least once */
+    uint64_t next_look_at_all_ns;
     uint64_t n_traces; /* sealed */
     bool is_offline; /* sealing what others left: nobody's clock ticks, only dead processes count */
     int epoll_fd;
@@ -48,7 +52,8 @@ int64_t ag_collector_round(struct ag_collector *collector);
 
 int ag_collector_start(struct ag_collector *collector, struct ag_session *session);
 void ag_collector_done(struct ag_collector *collector);
-void ag_collector_adopt(struct ag_collector *collector);
+/* Opens the traces of new processes in the first n_slots slots. */
+void ag_collector_adopt(struct ag_collector *collector, uint32_t n_slots);
 /* Seals what has ended and is drained. Returns how many. */
 uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_ns);
 void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64_t after_ns);

@@ -110,7 +110,7 @@ static int64_t seal_ended(struct ag_session *session) {
     collector.is_offline = true;
     ag_collector_guard_pages(session);
     if (r == 0) {
-        ag_collector_adopt(&collector);
+        ag_collector_adopt(&collector, session->n_slots);
         do {
             r = ag_collector_round(&collector);
             count += ag_collector_finish_ended(&collector, ag_monotonic_ns());
