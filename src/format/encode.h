@@ -1,9 +1,10 @@
 /* encode.h: records to the bytes of a trace. Used by the collector only.
  *
- * The two halves: an ag_event_encoder turns one stream's raw words (segment.h) or events into the
- * body of an event chunk; ag_record_* append records to a growing ag_blob; ag_trace_writer_* puts
- * chunks, index and footer into a file. Threads: each object is one thread's. Errors: negative
- * errno. Nothing is written twice: a chunk is one pwrite. */
+ * An ag_event_encoder turns one stream's events into the body of a chunk; ag_record_* append
+ * records to a growing ag_blob; ag_trace_writer_* puts chunks, index and footer into a file.
+ *
+ * Threads: each object is one thread's. Errors: negative errno. Nothing is written twice: a chunk
+ * is one pwrite. */
 #ifndef AG_ENCODE_H
 #define AG_ENCODE_H
 

@@ -1,16 +1,19 @@
 /* encode_events.c: one stream's events to the body of a chunk, at a few nanoseconds each, for the
  * collector.
  *
- * What makes it small before any compression: an allocation mostly gets the address that was freed
- * a few frees ago, a free mostly takes what was allocated a few allocations ago, and which (stack,
- * size, via) comes next mostly repeats what came next the last time. So a common event is one byte:
- * its form and a small distance.
+ * What makes it small before any compression: an allocation mostly gets the address of a recent
+ * free, a free mostly takes a recent allocation's, and either is often the neighbour of the one
+ * that was named before (whoever frees an array frees its elements one after the other). And which
+ * (stack, size, via) comes next mostly repeats what came next the last times. So a common event is
+ * one byte: its form and a small number.
  *
  * What makes it fast: one table for both directions. An address was either allocated or freed when
  * it was last seen, so `recent` maps it to that one event, and each event is one look and one store
  * in the same line. The table is direct-mapped and forgets on collision: then the event is coded as
  * a difference of addresses, longer but true. Serials grow over the encoder's whole life, so a new
- * chunk resets nothing: what is older than the chunk's first serial does not count.
+ * chunk resets nothing: what is older than the chunk's first serial does not count. Where the data
+ * decide, the common cases are chosen between without a branch: a mispredicted one costs as much as
+ * all the rest.
  *
  * docs/trace-format.md section 3 specifies the bytes. */
 #include "encode.h"
@@ -25,7 +28,7 @@
 #include "trace_layout.h"
 
 enum {
-    RECENT_BITS = 13, /* twice the reach of a near event: few collisions; 128 KiB, half of an L2 */
+    RECENT_BITS = 13, /* twice the reach of a near event: few collisions in 128 KiB */
     RECENT_SLOTS = 1 << RECENT_BITS,
     TUPLES_FIRST = 256, /* tables start small: a session may have hundreds of encoders */
     NO_TUPLE = UINT32_MAX,

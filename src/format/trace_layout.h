@@ -42,9 +42,8 @@ enum ag_event_form {
 enum {
     AG_FORM_BITS = 3,
     AG_FAR_UNSCALED = 1, /* far: the difference is in bytes, not in units of 16 */
-    AG_FAR_OF_TUPLE =
-        2,            /* far alloc: from what this tuple allocated last, not from the last of all */
-    AG_FAR_SHIFT = 4, /* allocators align to 16 */
+    AG_FAR_OF_TUPLE = 2, /* far alloc: to what this tuple allocated last, not to the last of all */
+    AG_FAR_SHIFT = 4,    /* allocators align to 16 */
     AG_SPECIAL_NEAR = 2, /* special free: a distance follows, not a difference of addresses */
     AG_SPECIAL_UNDO = 4, /* special free: an undo_free, else a realloc_free */
     AG_OTHER_STAMP = 0,
