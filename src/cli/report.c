@@ -116,6 +116,8 @@ static int check_regex(const char *option, const char *value) {
 static int set_filter(struct request *request, int id, const char *value) {
     struct ag_profile_options *profile = &request->profile;
     uint64_t number;
+    request->report.has_stack_filter |=
+        id == OPTION_FOCUS || id == OPTION_IGNORE || id == OPTION_RUNTIME;
     switch (id) {
     case OPTION_FOCUS:
         profile->focus = value;
@@ -158,6 +160,9 @@ static int set_filter(struct request *request, int id, const char *value) {
         if (!ag_parse_percent(value, &profile->tail_percent)) {
             return wrong_value("tail", value, "a percentage from 0 to 100");
         }
+        char last[64];
+        snprintf(last, sizeof last, "%g %% of the recording", profile->tail_percent);
+        add_filter(request, "blocks from before the last ", last);
         return AG_EXIT_OK;
     }
     return AG_EXIT_USAGE;

@@ -144,3 +144,16 @@ void ag_heading_json(struct ag_json *json, const struct ag_profile *profile) {
         ag_json_close(json, '}');
     }
 }
+
+void ag_heading_whole_process(struct ag_view *view) {
+    if (!view->options->has_stack_filter) {
+        return;
+    }
+    if (view->options->is_json) {
+        ag_json_bool(view->json, "whole_process", true);
+    } else {
+        ag_page_text(
+            view->page, AG_STYLE_WARNING,
+            "of the whole process: --focus, --ignore and --runtime do not narrow this view\n\n");
+    }
+}

@@ -48,6 +48,7 @@ static int rank_heaps(struct ag_view *view, const struct ag_heap_row **ret_rows,
 }
 
 int ag_heaps_view_json(struct ag_view *view) {
+    ag_heading_whole_process(view);
     const struct ag_heap_row *rows;
     struct ag_ranking ranking;
     int r = rank_heaps(view, &rows, &ranking);
@@ -79,6 +80,7 @@ int ag_heaps_view_json(struct ag_view *view) {
 }
 
 int ag_heaps_view_text(struct ag_view *view) {
+    ag_heading_whole_process(view);
     const struct ag_heap_row *rows;
     struct ag_ranking ranking;
     int r = rank_heaps(view, &rows, &ranking);

@@ -35,6 +35,8 @@ struct ag_report_options {
     const char *suppressions_path; /* leaks: a file as in suppression.h; NULL: none */
     const char
         *filter; /* what the profile was narrowed to, in words, for the reader; NULL: nothing */
+    bool has_stack_filter; /* by --focus, --ignore or --runtime: some views cannot obey that, and
+                              say so */
     /* text */
     unsigned columns; /* of the page; 0: 100 */
     bool has_colour;

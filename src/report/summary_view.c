@@ -260,7 +260,9 @@ int ag_summary_view_text(struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     write_facts(view, summary);
     write_runtimes(view);
-    write_course(view, summary);
+    if (!view->options->has_stack_filter) { /* the course is known of the whole process only */
+        write_course(view, summary);
+    }
     if (summary->allocated_blocks > 0) {
         struct ag_view sites = *view;
         sites.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;

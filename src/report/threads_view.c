@@ -73,6 +73,7 @@ static int rank_pairs(struct ag_view *view, const struct ag_thread_pair **ret_pa
 }
 
 int ag_threads_view_json(struct ag_view *view) {
+    ag_heading_whole_process(view);
     const struct ag_thread_row *rows;
     const struct ag_thread_pair *pairs;
     size_t n_rows;
@@ -210,6 +211,7 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, s
 }
 
 int ag_threads_view_text(struct ag_view *view) {
+    ag_heading_whole_process(view);
     const struct ag_thread_row *rows;
     const struct ag_thread_pair *pairs = NULL;
     size_t n_rows;

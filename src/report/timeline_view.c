@@ -6,6 +6,7 @@
 enum { HEAD_COLUMNS = 14, CHART_ROWS = 8, FLAT_ROWS = 2 };
 
 int ag_timeline_view_json(struct ag_view *view) {
+    ag_heading_whole_process(view);
     const struct ag_timeline_point *points;
     size_t n_points = ag_profile_timeline(view->profile, &points);
     ag_json_open(view->json, "points", '[');
@@ -49,6 +50,7 @@ static void write_chart(struct ag_view *view, enum ag_course course, const char 
 }
 
 int ag_timeline_view_text(struct ag_view *view) {
+    ag_heading_whole_process(view);
     const struct ag_timeline_point *points;
     if (ag_profile_timeline(view->profile, &points) == 0) {
         ag_page_text(view->page, AG_STYLE_PLAIN, "no moment was recorded\n");

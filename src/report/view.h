@@ -37,6 +37,10 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
 uint64_t ag_heading_lost_events(const struct ag_profile *profile); /* of all causes */
 
+/* For views that count the process, not stacks: says that --focus and its like do not narrow them.
+ */
+void ag_heading_whole_process(struct ag_view *view);
+
 /* Metrics and frames as keys of an open JSON object. */
 void ag_json_metrics(struct ag_json *json, const struct ag_metrics *metrics);
 void ag_json_frame(struct ag_json *json,
