@@ -73,7 +73,15 @@ def compare_views(failures, tools, trace, summary):
     failures.expect("tree: root", tree["allocated_bytes"], summary["allocated_bytes"])
     threads = recorded.report(tools, trace, "--view=threads")
     failures.expect("threads: sum", sum(thread["allocated_blocks"] for thread in threads["threads"]), summary["allocated_blocks"])
-    failures.expect("pairs: sum", sum(pair["blocks"] for pair in threads["pairs"]), summary["freed_blocks"])
+    freed = {}
+    for thread in threads["threads"]:  # a number may have served two threads, one after the other
+        freed[thread["id"]] = freed.get(thread["id"], 0) + thread["freed_blocks"]
+    for pair in threads["pairs"]:  # what a thread freed of another's is a part of what it freed
+        freed[pair["freed_by"]] = freed.get(pair["freed_by"], 0) - pair["blocks"]
+        if pair["allocated_by"] == pair["freed_by"]:
+            failures.append("pairs: %d with itself" % pair["freed_by"])
+    if any(blocks < 0 for blocks in freed.values()):
+        failures.append("pairs: more blocks than their threads freed: %s" % freed)
 
 
 def compare_trace(failures, tools, trace, process):
