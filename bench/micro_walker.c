@@ -1,7 +1,7 @@
 /* micro_walker.c: what one capture costs, at depth 4 to 64, when only the leaf changes and when the
  * middle does.
  *
- *     micro_walker [captures per round, default 100000]
+ *     micro_walker [captures per round, default 100000 [leaf|middle|many [depth]]]
  *
  * Prints ns per capture: the time of a loop that calls a function which captures, minus that of the
  * same loop with a function that returns at once, in CPU time; the lower quartile of 32 rounds.
@@ -199,33 +199,53 @@ AG_NOINLINE static void descend(int n_frames, const struct stacks *stacks, uint6
     __asm__ volatile("" ::"r"(local) : "memory"); // no tail call
 }
 
+/* A new tree each time: what another stack left behind would only make it larger. */
+static bool start(void) {
+    const int protection = PROT_READ | PROT_WRITE,
+              shared = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
+    const int private = MAP_PRIVATE | MAP_ANONYMOUS;
+    void *tree = mmap(NULL, AG_TREE_BYTES, protection, shared, -1, 0);
+    void *of_space = mmap(NULL, ag_unwind_space_bytes(), protection, private, -1, 0);
+    void *of_walker = mmap(NULL, ag_walker_bytes(DEPTH_KEPT), protection, private, -1, 0);
+    if (tree == MAP_FAILED || of_space == MAP_FAILED || of_walker == MAP_FAILED) {
+        return false;
+    }
+    space = ag_unwind_space_init(of_space, tree, DEPTH_KEPT, ag_populate, find_image, NULL);
+    walker = ag_walker_init(of_walker, DEPTH_KEPT);
+    return space != NULL;
+}
+
+static void end(void) {
+    munmap(space->tree.sites, AG_TREE_BYTES);
+    munmap(space, ag_unwind_space_bytes());
+    munmap(walker, ag_walker_bytes(DEPTH_KEPT));
+}
+
 int main(int argc, char **argv) {
     const uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
-    const int protection = PROT_READ | PROT_WRITE;
-    void *tree =
-        mmap(NULL, AG_TREE_BYTES, protection, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    void *private =
-        mmap(NULL, ag_unwind_space_bytes(), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    void *memory =
-        mmap(NULL, ag_walker_bytes(DEPTH_KEPT), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    space = ag_unwind_space_init(private, tree, DEPTH_KEPT, ag_populate, find_image, NULL);
-    walker = ag_walker_init(memory, DEPTH_KEPT);
-    if (space == NULL) {
-        return 1;
-    }
     static const struct stacks all[] = {{"leaf", 0}, {"middle", 4}, {"many", 16}};
-    static const int depths[] = {4, 8, 16, 32, 64, 128};
+    static const int depths[] = {4, 16, 32, 64, 128};
     printf("depth   ");
     for (size_t d = 0; d < AG_ARRAY_SIZE(depths); d++) {
         printf("%8d", depths[d]);
     }
     for (size_t s = 0; s < AG_ARRAY_SIZE(all); s++) {
+        if (argc > 2 && strcmp(argv[2], all[s].name) != 0) {
+            continue;
+        }
         printf("\n%-8s", all[s].name);
         for (size_t d = 0; d < AG_ARRAY_SIZE(depths); d++) {
+            if (argc > 3 && atoi(argv[3]) != depths[d]) {
+                continue;
+            }
+            if (!start()) {
+                return 1;
+            }
             /* the frames that are there anyway: _start, two of libc, main, measure, run_loop,
              * call_leaf, leaf */
-            descend(depths[d] - 8 - (all[s].n_changing > 0 ? all[s].n_changing + 1 : 0), &all[s],
-                    n);
+            const int n_frames = 8 + (all[s].n_changing > 0 ? all[s].n_changing + 1 : 0);
+            descend(depths[d] - n_frames, &all[s], n);
+            end();
         }
     }
     printf("\n");

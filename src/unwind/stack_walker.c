@@ -10,8 +10,10 @@
  * between.
  *
  *     frames   [0] outermost  [1]  ...  [known] the innermost that may still be right  ...
- *     words    those of frames[0], then those of frames[1], ...
- *     n_words  of frames[i]: how many words frames [0..i] read together
+ *     returns  one word per frame: where its pc was read (by the frame before it in the walk)
+ *     others   what else they read, oldest first: saved rbps that matter, realigned CFAs, signals
+ *
+ * frames[known] depends on returns[0 .. known - 1] and on the first others, as many as it says.
  *
  * The walk goes from the innermost frame outward. At each frame: pop remembered frames that are
  * younger (their sp is lower); if the registers match, verify the words; else take one step by rule
@@ -42,6 +44,8 @@
  * cost of a capture in a recursion is bounded by the depth, not by the recursion. */
 #include "unwind/stack_walker.h"
 
+#include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
@@ -54,43 +58,52 @@ enum { /* captures */
 };
 
 /* ---- life ---------------------------------------------------------------- */
-static size_t round_up(size_t bytes) {
-    return (bytes + AG_CACHE_LINE - 1) & ~(size_t)(AG_CACHE_LINE - 1);
-}
-
 static uint32_t clamp_depth(uint32_t depth) {
     return depth < 1 ? 1 : depth > AG_DEPTH_MAX ? AG_DEPTH_MAX : depth;
 }
 
+/* Lays the arrays out behind the walker; returns the bytes of all. walker may be NULL. */
+static size_t lay_out(struct ag_walker *walker, uint32_t depth) {
+    const size_t n_others = depth * (size_t)AG_STEP_OTHER_WORDS_MAX + 1;
+    const struct {
+        size_t offset_in_walker, bytes;
+    } arrays[] = {
+        {offsetof(struct ag_walker, frames), depth * sizeof(struct ag_known_frame)},
+        {offsetof(struct ag_walker, returns), depth * sizeof(struct ag_stack_word)},
+        {offsetof(struct ag_walker, others), n_others * sizeof(struct ag_stack_word)},
+        {offsetof(struct ag_walker, new_frames), depth * sizeof(struct ag_new_frame)},
+        {offsetof(struct ag_walker, new_returns), depth * sizeof(struct ag_stack_word)},
+        {offsetof(struct ag_walker, new_others), n_others * sizeof(struct ag_stack_word)},
+    };
+    size_t at = sizeof *walker;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(arrays); i++) {
+        if (walker != NULL) {
+            *(void **)((char *)walker + arrays[i].offset_in_walker) = (char *)walker + at;
+        }
+        at += (arrays[i].bytes + AG_CACHE_LINE - 1) & ~(size_t)(AG_CACHE_LINE - 1);
+    }
+    return at;
+}
+
 size_t ag_walker_bytes(uint32_t depth) {
-    const size_t n = clamp_depth(depth);
-    return round_up(sizeof(struct ag_walker)) + round_up(n * sizeof(struct ag_known_frame)) +
-           round_up(n * sizeof(struct ag_new_frame)) +
-           2 * round_up(n * AG_STEP_WORDS_MAX * sizeof(struct ag_stack_word));
+    return lay_out(NULL, clamp_depth(depth));
 }
 
 struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
-    const size_t n = clamp_depth(depth);
     struct ag_walker *walker = memory;
-    char *at = (char *)memory + round_up(sizeof *walker);
-    walker->depth = (uint32_t)n;
+    walker->depth = clamp_depth(depth);
     walker->credit = AG_CACHE_CREDIT_START;
     walker->bypass_length = BYPASS_LENGTH_MIN;
-    walker->frames = (struct ag_known_frame *)at;
-    at += round_up(n * sizeof(struct ag_known_frame));
-    walker->words = (struct ag_stack_word *)at;
-    at += round_up(n * AG_STEP_WORDS_MAX * sizeof(struct ag_stack_word));
-    walker->new_frames = (struct ag_new_frame *)at;
-    at += round_up(n * sizeof(struct ag_new_frame));
-    walker->new_words = (struct ag_stack_word *)at;
+    (void)lay_out(walker, walker->depth);
     return walker;
 }
 
 /* ---- reading the stack --------------------------------------------------- */
-struct reader { /* of one walk: keeps what it read when `word` is not NULL */
+struct reader { /* of one walk: keeps what it read */
     struct ag_readable_range *stack;
-    struct ag_stack_word *word; /* where the next one goes */
-    bool has_moved;             /* to another stack, since this was cleared */
+    struct ag_stack_word return_word; /* the last read with that role */
+    struct ag_stack_word *other;      /* where the next one of role OTHER goes */
+    bool has_moved;                   /* to another stack, since this was cleared */
 };
 
 AG_COLD static bool reach(struct reader *reader, uintptr_t address) {
@@ -99,20 +112,27 @@ AG_COLD static bool reach(struct reader *reader, uintptr_t address) {
     return result != AG_READABLE_NOT;
 }
 
-AG_FAST bool read_and_keep(void *context, uintptr_t address, uintptr_t *ret_value) {
+AG_FAST bool read_and_keep(void *context, uintptr_t address, enum ag_word_role role,
+                           uintptr_t *ret_value) {
     struct reader *reader = context;
     if (AG_UNLIKELY(!ag_readable_range_has(reader->stack, address)) && !reach(reader, address)) {
         return false;
     }
     const uintptr_t *word = (const uintptr_t *)address;
     const uintptr_t value = *word;
-    *reader->word++ = (struct ag_stack_word){word, value};
+    if (role == AG_WORD_RETURN_ADDRESS) {
+        reader->return_word = (struct ag_stack_word){word, value};
+    } else {
+        *reader->other++ = (struct ag_stack_word){word, value};
+    }
     *ret_value = value;
     return true;
 }
 
-AG_FAST bool read_only(void *context, uintptr_t address, uintptr_t *ret_value) {
+AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
+                       uintptr_t *ret_value) {
     struct reader *reader = context;
+    (void)role;
     if (AG_UNLIKELY(!ag_readable_range_has(reader->stack, address)) && !reach(reader, address)) {
         return false;
     }
@@ -125,62 +145,19 @@ AG_FAST bool read_only(void *context, uintptr_t address, uintptr_t *ret_value) {
 /* Compares the first n words with the stack, the youngest first; returns how many there are up to
  * and including the youngest that differs, 0 when all are equal. */
 AG_FAST uint32_t verify(const struct ag_stack_word *words, uint32_t n) {
-    while (n >= 4) {
-        const struct ag_stack_word *block = words + n;
+    const struct ag_stack_word *end = words + n, *const few = words + n % 4;
+    for (; end != few; end -= 4) {
         const uintptr_t difference =
-            (*block[-1].address ^ block[-1].value) | (*block[-2].address ^ block[-2].value) |
-            (*block[-3].address ^ block[-3].value) | (*block[-4].address ^ block[-4].value);
+            (*end[-1].address ^ end[-1].value) | (*end[-2].address ^ end[-2].value) |
+            (*end[-3].address ^ end[-3].value) | (*end[-4].address ^ end[-4].value);
         if (AG_UNLIKELY(difference != 0)) {
             break;
         }
-        n -= 4;
     }
-    while (n > 0 && *words[n - 1].address == words[n - 1].value) {
-        n--;
+    while (end != words && *end[-1].address == end[-1].value) {
+        end--;
     }
-    return n;
-}
-
-/* Appends the new frames to the memo behind frames[known] and interns them; returns the node of the
- * innermost. Frames up to new_frames[switched] stand on another stack than the outer ones: they are
- * interned, not remembered. */
-static uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space, int32_t known,
-                       uint32_t n_new, int32_t switched, enum ag_root root) {
-    uint32_t node = root, n_words = 0;
-    bool reads_rbp = false;
-    if (known >= 0) {
-        node = walker->frames[known].node;
-        n_words = walker->frames[known].n_words;
-        reads_rbp = walker->frames[known].reads_rbp;
-    }
-    uint32_t n_frames = (uint32_t)(known + 1);
-    for (int32_t i = (int32_t)n_new - 1; i >= 0; i--) {
-        const struct ag_new_frame *frame = &walker->new_frames[i];
-        node = ag_node_intern_fast(&space->tree, node, frame->site);
-        if (AG_UNLIKELY(node == 0)) {
-            break;
-        }
-        if (AG_UNLIKELY(i <= switched)) {
-            continue;
-        }
-        const uint32_t first_word = i > 0 ? frame[-1].n_words : 0;
-        uint32_t end_word = frame->n_words;
-        if (!reads_rbp && ag_rule_last_word_is_rbp(frame->rule, end_word - first_word)) {
-            end_word--;
-        }
-        while (end_word > first_word) { // youngest last
-            walker->words[n_words++] = walker->new_words[--end_word];
-        }
-        reads_rbp = ag_rule_reads_rbp(frame->rule, reads_rbp);
-        walker->frames[n_frames++] = (struct ag_known_frame){
-            .registers = frame->registers,
-            .node = node,
-            .n_words = n_words,
-            .reads_rbp = reads_rbp,
-        };
-    }
-    walker->n_frames = n_frames;
-    return node;
+    return (uint32_t)(end - words);
 }
 
 /* Is the rest of the stack from these registers outward frames[known] and older? If not, returns
@@ -195,7 +172,7 @@ AG_FAST bool match(const struct ag_walker *walker, const struct ag_registers *re
     *ret_known = known;
     if (known < 0 || frames[known].registers.sp != registers->sp ||
         frames[known].registers.pc != registers->pc ||
-        (frames[known].reads_rbp && frames[known].registers.rbp != registers->rbp)) {
+        ((frames[known].others & 1) && frames[known].registers.rbp != registers->rbp)) {
         return false;
     }
     const uint32_t n_frames = (uint32_t)known + 1 + n_new;
@@ -203,95 +180,199 @@ AG_FAST bool match(const struct ag_walker *walker, const struct ag_registers *re
         *ret_known = -1;
         return false;
     }
-    const uint32_t differing = verify(walker->words, frames[known].n_words);
-    if (AG_LIKELY(differing == 0)) {
+    const uint32_t returns_differing = verify(walker->returns, (uint32_t)known);
+    if (AG_UNLIKELY(returns_differing != 0)) {
+        *ret_known = (int32_t)returns_differing - 1;
+        return false;
+    }
+    const uint32_t others_differing = verify(walker->others, frames[known].others >> 1);
+    if (AG_LIKELY(others_differing == 0)) {
         return true;
     }
-    while (known >= 0 && frames[known].n_words >= differing) {
+    while (known >= 0 && frames[known].others >> 1 >= others_differing) {
         known--;
     }
     *ret_known = known;
     return false;
 }
 
+AG_FAST uint64_t find_pc(struct ag_walker *walker, struct ag_unwind_space *space, uintptr_t pc) {
+    struct ag_near_pc *near = ag_walker_near_pc(walker, pc);
+    if (AG_LIKELY(near->pc == pc)) {
+        return near->value;
+    }
+    const uint64_t value = ag_pc_find_fast(space, pc);
+    if (AG_PC_SITE(value) != 0) {
+        *near = (struct ag_near_pc){.pc = pc, .value = value};
+    }
+    return value;
+}
+
+AG_FAST uint32_t intern_node(struct ag_walker *walker, struct ag_unwind_space *space,
+                             uint32_t parent, uint32_t site) {
+    const uint64_t word = (uint64_t)parent << 32 | site;
+    struct ag_near_node *near =
+        &walker->near_nodes[word * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_NEAR_BITS)];
+    if (AG_LIKELY(near->word == word)) {
+        return near->node;
+    }
+    const uint32_t node = ag_node_intern_fast(&space->tree, parent, site);
+    if (AG_LIKELY(node != 0)) {
+        *near = (struct ag_near_node){.word = word, .node = node};
+    }
+    return node;
+}
+
+/* What a walk came to. */
+struct outcome {
+    enum ag_root root; /* when known < 0 */
+    int32_t known;     /* the frame that matched; -1: none */
+    int32_t switched;  /* new frames up to this one stand on another stack than the outer ones */
+    uint32_t n_new;
+    bool is_lost; /* no memory for what was found, or nothing there is a frame */
+};
+
+/* Appends the new frames to the memo behind frames[known] and interns them; returns the node of the
+ * innermost. Frames up to `switched` are interned, not remembered. */
+AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
+                        const struct outcome *outcome) {
+    const int32_t known = outcome->known;
+    uint32_t node = known >= 0 ? walker->frames[known].node : outcome->root;
+    uint32_t others = known >= 0 ? walker->frames[known].others : 0;
+    uint32_t n_frames = (uint32_t)(known + 1);
+    for (int32_t i = (int32_t)outcome->n_new - 1; i >= 0; i--) {
+        const struct ag_new_frame *frame = &walker->new_frames[i];
+        const uint32_t rule = AG_PC_RULE(frame->value);
+        node = intern_node(walker, space, node, AG_PC_SITE(frame->value));
+        if (AG_UNLIKELY(node == 0)) {
+            break;
+        }
+        if (AG_UNLIKELY(i <= outcome->switched)) {
+            continue;
+        }
+        const uint32_t first = i > 0 ? frame[-1].n_others : 0;
+        uint32_t end = frame->n_others, n_others = others >> 1;
+        const bool caller_reads_rbp = others & 1;
+        /* what stopped the walk at the outermost frame stays, whatever it is */
+        if (end > first && !caller_reads_rbp && ag_rule_reloads_rbp(rule) && n_frames > 0) {
+            end--;
+        }
+        while (end > first) { // youngest last
+            walker->others[n_others++] = walker->new_others[--end];
+        }
+        others = AG_OTHERS(n_others, ag_rule_reads_rbp(rule, caller_reads_rbp));
+        walker->returns[n_frames] = walker->new_returns[i];
+        walker->frames[n_frames++] = (struct ag_known_frame){frame->registers, node, others};
+    }
+    walker->n_frames = n_frames;
+    return node;
+}
+
+/* One frame outward; true: the walk goes on. */
+AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
+                      struct ag_registers *registers, struct reader *reader,
+                      struct outcome *outcome) {
+    if (AG_UNLIKELY(outcome->n_new == walker->depth)) {
+        outcome->root = AG_ROOT_CUT;
+        return false;
+    }
+    const uint64_t value = find_pc(walker, space, registers->pc);
+    if (AG_UNLIKELY(AG_PC_SITE(value) == 0)) {
+        outcome->root = AG_ROOT_INCOMPLETE;
+        outcome->is_lost = AG_PC_RULE(value) != AG_RULE_NOTHING || outcome->n_new == 0;
+        return false;
+    }
+    struct ag_new_frame *frame = &walker->new_frames[outcome->n_new];
+    walker->new_returns[outcome->n_new++] = reader->return_word;
+    frame->registers = *registers;
+    frame->value = value;
+    reader->return_word.address = NULL;
+    const enum ag_step_result result =
+        ag_frame_step_fast(registers, AG_PC_RULE(value), read_and_keep, reader);
+    frame->n_others = (uint32_t)(reader->other - walker->new_others);
+    if (AG_UNLIKELY(reader->has_moved)) {
+        reader->has_moved = false;
+        outcome->switched = (int32_t)outcome->n_new - 1;
+        outcome->known = -1;
+    }
+    if (AG_LIKELY(result == AG_STEP_CALLER && registers->pc != 0)) {
+        return true;
+    }
+    outcome->root = result == AG_STEP_FAILED ? AG_ROOT_INCOMPLETE : AG_ROOT_COMPLETE;
+    return false;
+}
+
+/* Walks from the registers until it meets the memo or an end; returns the node, 0: lost. */
 static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
                      struct ag_registers registers) {
-    struct reader reader = {.stack = &walker->stack, .word = walker->new_words};
-    int32_t known = (int32_t)walker->n_frames - 1, switched = -1;
-    uint32_t n_new = 0;
-    enum ag_root root = AG_ROOT_COMPLETE;
-    while (!match(walker, &registers, n_new, &known)) {
-        if (AG_UNLIKELY(n_new == walker->depth)) {
-            root = AG_ROOT_CUT;
-            known = -1;
-            break;
+    struct reader reader = {
+        .stack = &walker->stack,
+        .return_word = {(const uintptr_t *)registers.sp - 1, registers.pc},
+        .other = walker->new_others,
+    };
+    struct outcome outcome = {.known = (int32_t)walker->n_frames - 1, .switched = -1};
+    while (!match(walker, &registers, outcome.n_new, &outcome.known)) {
+        if (AG_LIKELY(step_out(walker, space, &registers, &reader, &outcome))) {
+            continue;
         }
-        const uint64_t value = ag_pc_find_fast(space, registers.pc);
-        if (AG_UNLIKELY(AG_PC_SITE(value) == 0)) {
-            if (AG_PC_RULE(value) != AG_RULE_NOTHING || n_new == 0) {
-                walker->n_frames = 0;
-                return 0;
-            }
-            root = AG_ROOT_INCOMPLETE;
-            known = -1;
-            break;
+        if (outcome.is_lost) {
+            walker->n_frames = 0;
+            return 0;
         }
-        struct ag_new_frame *frame = &walker->new_frames[n_new++];
-        frame->registers = registers;
-        frame->site = AG_PC_SITE(value);
-        frame->rule = AG_PC_RULE(value);
-        const enum ag_step_result result =
-            ag_frame_step_fast(&registers, frame->rule, read_and_keep, &reader);
-        frame->n_words = (uint32_t)(reader.word - walker->new_words);
-        if (AG_UNLIKELY(reader.has_moved)) {
-            reader.has_moved = false;
-            switched = (int32_t)n_new - 1;
-            known = -1;
+        /* a return address that was read and led to no frame: the end depends on it */
+        if (outcome.root != AG_ROOT_CUT && reader.return_word.address != NULL) {
+            *reader.other++ = reader.return_word;
+            walker->new_frames[outcome.n_new - 1].n_others++;
         }
-        if (AG_UNLIKELY(result != AG_STEP_CALLER || registers.pc == 0)) {
-            root = result == AG_STEP_FAILED ? AG_ROOT_INCOMPLETE : AG_ROOT_COMPLETE;
-            known = -1;
-            break;
-        }
+        walker->is_cut = outcome.root == AG_ROOT_CUT;
+        outcome.known = -1;
+        break;
     }
-    if (known < 0) {
-        walker->is_cut = root == AG_ROOT_CUT;
-    }
-    return append(walker, space, known, n_new, switched, root);
+    return append(walker, space, &outcome);
 }
 
 /* ---- the cache of whole stacks ------------------------------------------- */
 
+/* Adds words to the entry, the youngest first; false: they do not fit. */
+static bool fill_words(struct ag_cached_stack *entry, const uintptr_t *sp,
+                       const struct ag_stack_word *words, uint32_t n_words) {
+    if (entry->n_words + n_words > AG_CACHED_WORDS) {
+        return false;
+    }
+    while (n_words > 0) {
+        const struct ag_stack_word *word = &words[--n_words];
+        const uintptr_t offset = (uintptr_t)(word->address - sp);
+        if (offset > UINT16_MAX) {
+            return false;
+        }
+        entry->offsets[entry->n_words] = (uint16_t)offset;
+        entry->values[entry->n_words++] = word->value;
+        const uint32_t end_bytes = (uint32_t)(offset + 1) * (uint32_t)sizeof(uintptr_t);
+        entry->span_bytes = end_bytes > entry->span_bytes ? end_bytes : entry->span_bytes;
+    }
+    return true;
+}
+
 /* Takes the stack that the memo has just learnt into the entry. */
 static void fill(const struct ag_walker *walker, struct ag_cached_stack *entry, const uintptr_t *sp,
                  uintptr_t rbp, uint32_t node) {
-    const struct ag_known_frame *frame = &walker->frames[walker->n_frames - 1];
-    const uint32_t n = frame->n_words;
+    const uint32_t known = walker->n_frames - 1;
+    const struct ag_known_frame *frame = &walker->frames[known];
     entry->sp = 0;
-    if (n == 0 || n > AG_CACHED_WORDS || frame->registers.sp != (uintptr_t)(sp + 1)) {
+    entry->n_words = 0;
+    entry->span_bytes = sizeof(uintptr_t);
+    if (frame->registers.sp != (uintptr_t)(sp + 1) ||
+        !fill_words(entry, sp, walker->returns, known) ||
+        !fill_words(entry, sp, walker->others, frame->others >> 1)) {
         return;
     }
-    uint32_t highest = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ag_stack_word *word = &walker->words[n - 1 - i];
-        const uintptr_t offset = (uintptr_t)(word->address - sp);
-        if (offset > UINT16_MAX) {
-            return;
-        }
-        entry->offsets[i] = (uint16_t)offset;
-        entry->values[i] = word->value;
-        highest = offset > highest ? (uint32_t)offset : highest;
+    while (entry->n_words % 4 != 0) {
+        entry->offsets[entry->n_words] = entry->offsets[0];
+        entry->values[entry->n_words++] = entry->values[0];
     }
-    uint32_t n_padded = n;
-    for (; n_padded % 4 != 0; n_padded++) {
-        entry->offsets[n_padded] = entry->offsets[0];
-        entry->values[n_padded] = entry->values[0];
-    }
-    entry->n_words = (uint16_t)n_padded;
-    entry->span_bytes = (highest + 1) * (uint32_t)sizeof(uintptr_t);
     entry->pc = *sp;
     entry->rbp = rbp;
-    entry->reads_rbp = frame->reads_rbp;
+    entry->reads_rbp = frame->others & 1;
     entry->node = node;
     entry->generation = walker->generation;
     entry->sp = (uintptr_t)sp;
@@ -316,6 +397,7 @@ uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space
     if (AG_UNLIKELY(walker->generation != generation)) {
         walker->generation = generation;
         walker->n_frames = 0;
+        memset(walker->near_pcs, 0, sizeof walker->near_pcs);
     }
     if (AG_UNLIKELY(!ag_readable_range_has(&walker->stack, (uintptr_t)sp)) &&
         ag_readable_range_enter(&walker->stack, (uintptr_t)sp) == AG_READABLE_MOVED) {

@@ -21,12 +21,12 @@
 
 enum {
     AG_CACHED_STACKS_BITS = 8,
-    AG_CACHED_STACKS = 1 << AG_CACHED_STACKS_BITS,
     AG_CACHED_WORDS = 44,      /* a stack that needs more is left to the memo */
     AG_CACHED_KEY_RETURNS = 2, /* return addresses in the key beside the first */
     AG_CACHE_CREDIT_MAX = 96,  /* a hit earns one ... */
     AG_CACHE_MISS_COST = 2,    /* ... a miss costs this much: it loses twice what a hit saves */
     AG_CACHE_CREDIT_START = 24,
+    AG_NEAR_BITS = 9, /* near pcs and near nodes: 8 KiB each, direct-mapped */
 };
 
 struct ag_cached_stack {
@@ -43,38 +43,56 @@ struct ag_cached_stack {
 };
 _Static_assert(sizeof(struct ag_cached_stack) <= 512, "entries lie 512 bytes apart");
 
-struct ag_stack_word {
+/* The walker's own copies of what it looked up last, one compare away. */
+struct ag_near_pc {
+    uintptr_t pc;
+    uint64_t value; /* AG_PC_VALUE */
+};
+struct ag_near_node {
+    uint64_t word; /* parent << 32 | site */
+    uint32_t node;
+};
+
+struct ag_stack_word { /* *address was value */
     const uintptr_t *address;
     uintptr_t value;
 };
 struct ag_known_frame {
     struct ag_registers registers;
     uint32_t node;
-    uint32_t n_words : 31; /* read by this frame and all older ones */
-    uint32_t reads_rbp : 1;
+    uint32_t
+        others; /* AG_OTHERS(words of role OTHER that it and all older frames read, reads_rbp) */
 };
+#define AG_OTHERS(n_words, reads_rbp) ((uint32_t)(n_words) << 1 | (reads_rbp))
 struct ag_new_frame {
     struct ag_registers registers;
-    uint32_t site, rule;
-    uint32_t n_words; /* read by this frame and all younger new ones */
+    uint64_t value;    /* AG_PC_VALUE */
+    uint32_t n_others; /* words of role OTHER that it and all younger new frames read */
 };
 struct ag_walker {
     struct ag_readable_range stack;
     uint32_t bypass;        /* captures to come that do without the cache; 0: use it */
     uint32_t bypass_length; /* of the next bypass: doubles while the cache does not pay */
     int32_t credit;         /* <= AG_CACHE_CREDIT_MAX */
-    uint32_t generation;    /* of the space, when the memo was made */
+    uint32_t generation;    /* of the space, when memo and near pcs were made */
     uint32_t depth;
-    uint32_t n_frames;             /* <= depth */
-    bool is_cut;                   /* the outermost known frame is not the outermost of the stack */
-    struct ag_known_frame *frames; /* [depth], outermost first */
-    struct ag_stack_word *words;   /* [depth * AG_STEP_WORDS_MAX] */
-    struct ag_new_frame *new_frames; /* [depth]; scratch of one capture, innermost first */
-    struct ag_stack_word *new_words; /* [depth * AG_STEP_WORDS_MAX] */
-    AG_CACHE_ALIGNED union {
+    uint32_t n_frames; /* <= depth */
+    bool is_cut;       /* the outermost known frame is not the outermost of the stack */
+    /* the memo: [depth], outermost first; returns[i] is where the pc of frames[i] was read */
+    struct ag_known_frame *frames;
+    struct ag_stack_word *returns;
+    struct ag_stack_word
+        *others; /* [depth * AG_STEP_OTHER_WORDS_MAX], + 1 for what stopped a walk */
+    /* scratch of one capture: the same, innermost first */
+    struct ag_new_frame *new_frames;
+    struct ag_stack_word *new_returns;
+    struct ag_stack_word *new_others;
+    AG_CACHE_ALIGNED struct ag_near_pc near_pcs[1 << AG_NEAR_BITS];
+    struct ag_near_node near_nodes[1 << AG_NEAR_BITS];
+    union {
         struct ag_cached_stack stack;
         char bytes[512];
-    } cache[AG_CACHED_STACKS];
+    } cache[1 << AG_CACHED_STACKS_BITS];
 };
 
 /* Without the cache, or after it missed: `entry` is filled when `key` was missed there before, too;
@@ -83,29 +101,36 @@ uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space
                                 const uintptr_t *sp, uintptr_t rbp, struct ag_cached_stack *entry,
                                 uint32_t key);
 
-/* Reads what is known to be readable; what is not just ends the key. */
-AG_FAST bool ag_walker_peek(void *context, uintptr_t address, uintptr_t *ret_value) {
-    const struct ag_walker *walker = context;
-    if (AG_UNLIKELY(!ag_readable_range_has(&walker->stack, address))) {
-        return false;
-    }
-    *ret_value = *(const uintptr_t *)address;
-    return true;
+AG_FAST struct ag_near_pc *ag_walker_near_pc(struct ag_walker *walker, uintptr_t pc) {
+    return &walker->near_pcs[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_NEAR_BITS)];
 }
 
-/* Mixes pc, sp and the next return addresses. */
-AG_FAST uint64_t ag_walker_stack_key(struct ag_walker *walker, struct ag_unwind_space *space,
-                                     const uintptr_t *sp, uintptr_t rbp) {
-    struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
-    uint64_t key =
-        registers.pc * UINT64_C(0x9e3779b97f4a7c15) + registers.sp * UINT64_C(0xc2b2ae3d27d4eb4f);
+/* Mixes pc, sp and the next return addresses, as far as the walker has them near: what it has not
+ * just ends the key. A stale rule gives a useless key, not a wrong stack. */
+AG_FAST uint64_t ag_walker_stack_key(struct ag_walker *walker, const uintptr_t *sp, uintptr_t rbp) {
+    uintptr_t pc = *sp, cfa = (uintptr_t)(sp + 1);
+    uint64_t key = pc + cfa * UINT64_C(0xc2b2ae3d27d4eb4f);
     for (int i = 0; i < AG_CACHED_KEY_RETURNS; i++) {
-        const uint32_t rule = AG_PC_RULE(ag_pc_peek_fast(space, registers.pc));
-        if (AG_UNLIKELY(ag_frame_step_fast(&registers, rule, ag_walker_peek, walker) !=
-                        AG_STEP_CALLER)) {
+        const struct ag_near_pc *near = ag_walker_near_pc(walker, pc);
+        const uint32_t rule = AG_PC_RULE(near->value);
+        if (AG_UNLIKELY(near->pc != pc)) {
             break;
         }
-        key = (key ^ registers.pc) * UINT64_C(0x9e3779b97f4a7c15);
+        if (AG_LIKELY(AG_RULE_KIND(rule) == AG_RULE_SP)) {
+            cfa += (uintptr_t)AG_RULE_OFFSET8(rule) << 3;
+        } else if (AG_RULE_KIND(rule) == AG_RULE_BP) {
+            cfa = rbp + ((uintptr_t)AG_RULE_OFFSET8(rule) << 3);
+        } else {
+            break;
+        }
+        if (AG_UNLIKELY(!ag_readable_range_has(&walker->stack, cfa - 8))) {
+            break;
+        }
+        pc = *(const uintptr_t *)(cfa - 8);
+        if (AG_RULE_SLOT(rule) == 2 && cfa - 16 >= walker->stack.low) { // as with frame pointers
+            rbp = *(const uintptr_t *)(cfa - 16);
+        }
+        key = (key ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
     }
     return key;
 }
@@ -127,7 +152,7 @@ AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwi
     if (AG_UNLIKELY(walker->bypass != 0)) {
         return ag_walker_capture_slow(walker, space, sp, rbp, NULL, 0);
     }
-    const uint64_t key = ag_walker_stack_key(walker, space, sp, rbp);
+    const uint64_t key = ag_walker_stack_key(walker, sp, rbp);
     struct ag_cached_stack *entry = &walker->cache[key >> (64 - AG_CACHED_STACKS_BITS)].stack;
     const uintptr_t low = (uintptr_t)sp;
     /* acquire: pairs with ag_unwind_space_forget */

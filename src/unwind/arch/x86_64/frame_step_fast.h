@@ -47,8 +47,8 @@ enum {
     AG_RULE_OFFSET_MAX =
         (1 << 20) - 1, /* in units of 8 bytes; half of it for BP_DEREF, both ways */
     AG_GUESSED_FRAME_BYTES_MAX =
-        1 << 20,           /* further away rbp is taken for data, not for a frame pointer */
-    AG_STEP_WORDS_MAX = 3, /* stack words read by one step */
+        1 << 20,                 /* further away rbp is taken for data, not for a frame pointer */
+    AG_STEP_OTHER_WORDS_MAX = 2, /* read by one step, beside the return address */
 };
 #define AG_RULE(kind, slot, offset8) \
     ((uint32_t)(kind) | (uint32_t)(slot) << 3 | ((uint32_t)(offset8)&AG_RULE_OFFSET_MAX) << 12)
@@ -73,9 +73,13 @@ enum ag_step_result {
     AG_STEP_FAILED, /* no rule, or it led to an unreadable or impossible place */
 };
 
+/* What a step reads a word for: a walk that remembers keeps the two apart. */
+enum ag_word_role { AG_WORD_RETURN_ADDRESS, AG_WORD_OTHER };
+
 /* Reads one word of the stack; false: cannot. In process: a load within verified bounds. From
  * outside: whatever reads there. */
-typedef bool ag_read_word_fn(void *context, uintptr_t address, uintptr_t *ret_value);
+typedef bool ag_read_word_fn(void *context, uintptr_t address, enum ag_word_role role,
+                             uintptr_t *ret_value);
 
 /* `read` is a constant at each use, so that it is inlined. */
 AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, uint32_t rule,
@@ -91,7 +95,7 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
         break;
     case AG_RULE_BP_DEREF:
         if (!read(context, registers->rbp + (uintptr_t)((intptr_t)AG_RULE_SIGNED_OFFSET8(rule) * 8),
-                  &cfa)) {
+                  AG_WORD_OTHER, &cfa)) {
             return AG_STEP_FAILED;
         }
         break;
@@ -100,9 +104,10 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
         break;
     case AG_RULE_SIGNAL: {
         struct ag_registers caller;
-        if (!read(context, registers->sp + AG_SIGNAL_RIP, &caller.pc) ||
-            !read(context, registers->sp + AG_SIGNAL_RSP, &caller.sp) ||
-            !read(context, registers->sp + AG_SIGNAL_RBP, &caller.rbp)) {
+        const uintptr_t at = registers->sp;
+        if (!read(context, at + AG_SIGNAL_RSP, AG_WORD_OTHER, &caller.sp) ||
+            !read(context, at + AG_SIGNAL_RBP, AG_WORD_OTHER, &caller.rbp) ||
+            !read(context, at + AG_SIGNAL_RIP, AG_WORD_RETURN_ADDRESS, &caller.pc)) {
             return AG_STEP_FAILED;
         }
         caller.pc++;
@@ -129,12 +134,12 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
     }
     uintptr_t caller_pc, caller_rbp = registers->rbp;
     if (AG_UNLIKELY(cfa <= registers->sp || (cfa & 7) != 0) ||
-        !read(context, cfa - 8, &caller_pc)) {
+        !read(context, cfa - 8, AG_WORD_RETURN_ADDRESS, &caller_pc)) {
         return AG_STEP_FAILED;
     }
     if (slot != AG_RULE_SLOT_SAME) {
         const uintptr_t at = slot == AG_RULE_SLOT_AT_BP ? registers->rbp : cfa - 8 * slot;
-        if (!read(context, at, &caller_rbp)) {
+        if (!read(context, at, AG_WORD_OTHER, &caller_rbp)) {
             return AG_STEP_FAILED;
         }
     }
@@ -165,12 +170,10 @@ AG_FAST bool ag_rule_reads_rbp(uint32_t rule, bool caller_reads_rbp) {
     return true;
 }
 
-/* Was the last of the n words that a step read the saved rbp? Then it need not be remembered when
- * the caller does not depend on rbp. (A step that failed half-way has read fewer words: what
- * stopped it must be remembered.) */
-AG_FAST bool ag_rule_last_word_is_rbp(uint32_t rule, uint32_t n_words) {
-    return AG_RULE_SLOT(rule) != AG_RULE_SLOT_SAME &&
-           n_words == (AG_RULE_KIND(rule) == AG_RULE_BP_DEREF ? 3 : 2);
+/* Does the step end with reading the caller's rbp (and role OTHER)? Then that word need not be
+ * remembered when the caller does not depend on rbp. */
+AG_FAST bool ag_rule_reloads_rbp(uint32_t rule) {
+    return AG_RULE_SLOT(rule) != AG_RULE_SLOT_SAME;
 }
 
 #endif
