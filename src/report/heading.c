@@ -63,7 +63,11 @@ static const char *end_words(struct ag_frame_text *buffer,
                  strcmp(identity->end, "signal") == 0 ? "a signal" : identity->end);
     } else if (WIFSIGNALED(status)) {
         const char *name = sigabbrev_np(WTERMSIG(status));
-        snprintf(buffer->text, sizeof buffer->text, "ended by SIG%s", name != NULL ? name : "?");
+        if (name != NULL) {
+            snprintf(buffer->text, sizeof buffer->text, "ended by SIG%s", name);
+        } else { /* a real-time signal has a number only */
+            snprintf(buffer->text, sizeof buffer->text, "ended by signal %d", WTERMSIG(status));
+        }
     } else {
         snprintf(buffer->text, sizeof buffer->text, "ended by exit %d", WEXITSTATUS(status));
     }

@@ -231,7 +231,7 @@ static void write_hints(struct ag_view *view, const struct ag_summary *summary) 
     struct ag_quantity blocks, share;
     const struct ag_stack_row *row = heaviest_stack(view, AG_METRIC_TEMPORARY_BLOCKS);
     if (row != NULL && summary->temporary_blocks >= LEAST_BLOCKS &&
-        row->metrics.temporary_blocks * 5 >= summary->allocated_blocks) {
+        row->metrics.temporary_blocks >= summary->allocated_blocks / 5) {
         const struct ag_frame *frame = innermost_frame(view, row);
         snprintf(
             what, sizeof what,
@@ -245,7 +245,7 @@ static void write_hints(struct ag_view *view, const struct ag_summary *summary) 
     row = heaviest_stack(view, AG_METRIC_IN_USE_BYTES);
     if (row != NULL && strcmp(ag_profile_identity(view->profile)->end, "exit") == 0 &&
         row->metrics.in_use_blocks >= LEAST_BLOCKS &&
-        row->metrics.in_use_bytes * 5 >= summary->peak_bytes) {
+        row->metrics.in_use_bytes >= summary->peak_bytes / 5) {
         const struct ag_frame *frame = innermost_frame(view, row);
         snprintf(what, sizeof what, "leaves %s blocks, %s, in use at the end",
                  ag_quantity_short(&blocks, row->metrics.in_use_blocks),

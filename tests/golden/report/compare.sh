@@ -1,9 +1,11 @@
 #!/bin/sh
-# compare.sh FAKE_REPORT FOLDER: runs every case of FOLDER/cases and compares what it prints with FOLDER/expected, as TAP.
+# compare.sh PROGRAM FOLDER PLACE: runs PROGRAM in PLACE for every case of FOLDER/cases, and compares what it prints with
+# FOLDER/expected, as TAP.
 # With AG_GOLDEN_UPDATE=1 it writes the expected files instead: read the difference before it is committed.
 set -u
-fake_report=$1
+program=$1
 folder=$2
+cd "$3" || exit 1
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 grep -v '^#' "$folder/cases" >"$printed.cases"
@@ -16,7 +18,7 @@ while read -r name options; do
     columns=100
     case $name in *narrow*) columns=60 ;; esac
     # shellcheck disable=SC2086  # the options are words
-    COLUMNS=$columns "$fake_report" $options >"$printed" 2>&1
+    COLUMNS=$columns "$program" $options >"$printed" 2>&1
     if [ "${AG_GOLDEN_UPDATE:-0}" = 1 ]; then
         cp "$printed" "$folder/expected/$name"
     fi
