@@ -246,7 +246,8 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
 
 void ag_definitions_note_damage(struct ag_definitions *definitions,
                                 const struct ag_decode_error *error) {
-    if (definitions->damage.code == AG_DECODE_OK) {
+    const enum ag_decode_code known = definitions->damage.code;
+    if (known == AG_DECODE_OK || known == AG_DECODE_UNSEALED) { /* that is no place */
         definitions->damage = *error;
     }
 }

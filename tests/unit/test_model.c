@@ -1,0 +1,618 @@
+/* test_model.c: traces written with the real encoder, opened as profiles, against hand-counted
+ * truth. */
+#include <errno.h>
+#include <link.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/stack_tree.h"
+#include "ledger/ledger.h"
+#include "model/profile.h"
+#include "trace_builder.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static struct ag_profile_options all(void) {
+    return (struct ag_profile_options){.size = sizeof(struct ag_profile_options),
+                                       .thread = -1,
+                                       .symbol = {.size = sizeof(struct ag_symbol_options)}};
+}
+
+static struct ag_profile *open_with(const struct trace_builder *trace,
+                                    const struct ag_profile_options *options) {
+    struct ag_profile *profile = NULL;
+    char message[512] = "";
+    const int r = ag_profile_open(trace->path, options, &profile, message);
+    if (r < 0) {
+        print_error("%s\n", message);
+    }
+    assert_int_equal(r, 0);
+    return profile;
+}
+
+static struct ag_profile *open_all(const struct trace_builder *trace) {
+    const struct ag_profile_options options = all();
+    return open_with(trace, &options);
+}
+
+static const char *name_of(const struct ag_profile *profile, uint32_t frame) {
+    return ag_profile_frame(profile, frame)->function;
+}
+
+static const struct ag_site_row *site(struct ag_profile *profile, enum ag_site_key by,
+                                      const char *function) {
+    const struct ag_site_row *rows;
+    size_t n;
+    assert_int_equal(ag_profile_sites(profile, by, &rows, &n), 0);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(by == AG_BY_THREAD || by == AG_BY_HEAP ? rows[i].label
+                                                          : name_of(profile, rows[i].frame),
+                   function) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* Stack ids: main 100 (0x1000) calls parse 101 (0x2000), which calls itself 102 (0x2000) and token
+ * 103 (0x3000); main calls print 104 (0x4000). Without an image a function is named by its address.
+ */
+static const struct ag_node nodes[] = {
+    {.id = 100, .parent = 0, .pc = 0x1000},   {.id = 101, .parent = 100, .pc = 0x2000},
+    {.id = 102, .parent = 101, .pc = 0x2000}, {.id = 103, .parent = 102, .pc = 0x3000},
+    {.id = 104, .parent = 100, .pc = 0x4000},
+};
+
+/* Two threads, 10 allocations. Thread 1 frees what thread 0 allocated. */
+static void write_program(struct trace_builder *trace, uint64_t start_ns) {
+    trace_begin(trace, start_ns);
+    trace_nodes(trace, nodes, COUNT(nodes));
+    trace_thread(trace, 0, "main");
+    trace_thread(trace, 1, "worker");
+    TRACE_EVENTS(trace, 0, STAMP(start_ns + 10), ALLOC(0x10, 100, 103), ALLOC(0x20, 200, 102),
+                 STAMP(start_ns + 20), ALLOC(0x30, 50, 104), FREE(0x30), STAMP(start_ns + 30));
+    TRACE_EVENTS(trace, 1, STAMP(start_ns + 40), FREE(0x10), ALLOC(0x40, 400, 104),
+                 STAMP(start_ns + 50));
+    TRACE_EVENTS(trace, 0, STAMP(start_ns + 60), ALLOC(0x50, 7, 101), FREE(0x50), ALLOC(0x60, 1, 0),
+                 FREE(0x99), STAMP(start_ns + 70));
+    trace_finish(trace, start_ns + 100, NULL);
+}
+
+static void a_trace_without_an_index_is_read_event_by_event(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 1000);
+    struct ag_profile *profile = open_all(&trace);
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    assert_int_equal(summary->allocated_blocks, 6);
+    assert_int_equal(summary->allocated_bytes, 758);
+    assert_int_equal(summary->freed_blocks, 3);
+    assert_int_equal(summary->freed_bytes, 157);
+    assert_int_equal(summary->in_use_blocks, 3);
+    assert_int_equal(summary->in_use_bytes, 601);
+    assert_int_equal(summary->peak_bytes, 607);
+    assert_int_equal(summary->peak_time_ns, 60); /* since the process began */
+    assert_int_equal(summary->duration_ns, 100);
+    assert_int_equal(summary->temporary_blocks, 2);
+    assert_int_equal(summary->ghost_frees, 1);
+    assert_int_equal(summary->unique_stacks, 5);
+    assert_int_equal(summary->threads, 2);
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    assert_int_equal(identity->pid, 4711);
+    assert_int_equal(identity->n_arguments, 3);
+    assert_string_equal(identity->arguments[2], "arguments");
+    assert_string_equal(identity->exe, "/usr/bin/program");
+    assert_string_equal(identity->end, "exit");
+    assert_string_equal(identity->mode, "exact");
+    assert_false(identity->is_damaged);
+    const struct ag_timeline_point *points;
+    const size_t n = ag_profile_timeline(profile, &points);
+    assert_int_equal(points[n - 1].time_ns, 100);
+    assert_int_equal(points[n - 1].in_use_bytes, 601);
+    const struct ag_thread_row *threads;
+    assert_int_equal(ag_profile_threads(profile, &threads), 2);
+    assert_string_equal(threads[1].name, "worker");
+    assert_int_equal(threads[1].thread_id, 101);
+    assert_int_equal(threads[1].sum.freed_bytes, 100);
+    const struct ag_thread_pair *pairs;
+    assert_int_equal(ag_profile_thread_pairs(profile, &pairs), 1);
+    assert_int_equal(pairs[0].bytes, 100);
+    const struct ag_heap_row *heaps;
+    assert_int_equal(ag_profile_heaps(profile, &heaps), 1);
+    assert_string_equal(heaps[0].name, "malloc");
+    assert_int_equal(heaps[0].sum.allocated_bytes, 758);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void sites_count_a_stack_once_however_often_a_function_recurs(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 0);
+    struct ag_profile *profile = open_all(&trace);
+    const struct ag_site_row *parse = site(profile, AG_BY_FUNCTION, "0x2000");
+    assert_non_null(parse);
+    assert_int_equal(parse->own.allocated_bytes, 207);   /* 200 as 102, 7 as 101 */
+    assert_int_equal(parse->total.allocated_bytes, 307); /* and 100 through token */
+    assert_int_equal(parse->total.allocated_blocks, 3);
+    const struct ag_site_row *whole = site(profile, AG_BY_FUNCTION, "0x1000");
+    assert_int_equal(whole->total.allocated_bytes, 757);
+    assert_int_equal(whole->own.allocated_bytes, 0);
+    const struct ag_site_row *none = site(profile, AG_BY_FUNCTION, "[no stack]");
+    assert_int_equal(none->own.allocated_bytes, 1);
+    assert_int_equal(site(profile, AG_BY_LINE, "0x3000")->own.in_use_bytes, 0);
+    assert_int_equal(site(profile, AG_BY_HEAP, "malloc")->own.allocated_bytes, 758);
+    assert_int_equal(site(profile, AG_BY_THREAD, "main (100)")->own.allocated_bytes, 358);
+    assert_int_equal(site(profile, AG_BY_THREAD, "main (100)")->own.in_use_bytes, 201);
+    assert_int_equal(site(profile, AG_BY_THREAD, "worker (101)")->own.peak_bytes, 400);
+    const struct ag_site_row *rows;
+    size_t n;
+    assert_int_equal(ag_profile_sites(profile, AG_BY_STACK, &rows, &n), 0);
+    assert_int_equal(n, 5);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static const struct ag_tree_node *child(const struct ag_profile *profile,
+                                        const struct ag_tree_node *tree, uint32_t of,
+                                        const char *function) {
+    for (uint32_t at = tree[of].first_child; at != UINT32_MAX; at = tree[at].next_sibling) {
+        if (strcmp(name_of(profile, tree[at].frame), function) == 0) {
+            return &tree[at];
+        }
+    }
+    fail_msg("no %s", function);
+    return NULL;
+}
+
+static void trees_add_up_in_both_directions(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 0);
+    struct ag_profile *profile = open_all(&trace);
+    const struct ag_tree_node *tree;
+    size_t n;
+    assert_int_equal(ag_profile_tree(profile, /* bottom_up= */ false, &tree, &n), 0);
+    assert_int_equal(n, 6);
+    assert_int_equal(tree[0].total.allocated_bytes, 758);
+    assert_int_equal(tree[0].own.allocated_bytes, 1); /* the stack without frames */
+    const struct ag_tree_node *whole = child(profile, tree, 0, "0x1000");
+    const struct ag_tree_node *parse = child(profile, tree, (uint32_t)(whole - tree), "0x2000");
+    const struct ag_tree_node *again = child(profile, tree, (uint32_t)(parse - tree), "0x2000");
+    const struct ag_tree_node *token = child(profile, tree, (uint32_t)(again - tree), "0x3000");
+    assert_int_equal(whole->total.allocated_bytes, 757);
+    assert_int_equal(parse->total.allocated_bytes, 307);
+    assert_int_equal(parse->own.allocated_bytes, 7);
+    assert_int_equal(again->total.allocated_bytes, 300);
+    assert_int_equal(token->own.freed_bytes, 100);
+    assert_int_equal(ag_profile_tree(profile, /* bottom_up= */ true, &tree, &n), 0);
+    assert_int_equal(tree[0].total.allocated_bytes, 758);
+    const struct ag_tree_node *print = child(profile, tree, 0, "0x4000");
+    assert_int_equal(print->total.allocated_bytes, 450);
+    assert_int_equal(print->own.allocated_bytes, 450);
+    assert_int_equal(
+        child(profile, tree, (uint32_t)(print - tree), "0x1000")->total.allocated_bytes, 450);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void frames_of_a_stack_begin_with_the_innermost(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 0);
+    struct ag_profile *profile = open_all(&trace);
+    const uint32_t *frames;
+    assert_int_equal(ag_profile_stack_frames(profile, 103, &frames), 4);
+    assert_string_equal(name_of(profile, frames[0]), "0x3000");
+    assert_string_equal(name_of(profile, frames[3]), "0x1000");
+    assert_int_equal(frames[1], frames[2]); /* interned */
+    assert_int_equal(ag_profile_stack_frames(profile, 0, &frames), 0);
+    assert_int_equal(ag_profile_stack_frames(profile, 999999, &frames), 0);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void focus_and_ignore_keep_and_drop_whole_stacks(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 0);
+    struct ag_profile_options options = all();
+    options.focus = "^0x2000$";
+    struct ag_profile *profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 307);
+    assert_int_equal(ag_profile_summary(profile)->unique_stacks, 3);
+    assert_null(site(profile, AG_BY_FUNCTION, "0x4000"));
+    assert_int_equal(site(profile, AG_BY_FUNCTION, "0x1000")->total.allocated_bytes, 307);
+    assert_int_equal(site(profile, AG_BY_THREAD, "main (100)")->own.allocated_bytes, 307);
+    assert_null(site(profile, AG_BY_THREAD, "worker (101)"));
+    ag_profile_close(profile);
+    options.ignore = "0x3000";
+    profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 207);
+    ag_profile_close(profile);
+    options.focus = "(";
+    char message[512];
+    assert_int_equal(ag_profile_open(trace.path, &options, &profile, message), -EINVAL);
+    assert_non_null(strstr(message, "--focus=("));
+    trace_end(&trace);
+}
+
+static void a_time_window_counts_what_happens_inside(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 5000);
+    struct ag_profile_options options = all();
+    options.from_ns = 40;
+    options.to_ns = 60;
+    struct ag_profile *profile = open_with(&trace, &options);
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    assert_int_equal(summary->allocated_bytes, 400);
+    assert_int_equal(summary->freed_bytes, 100);
+    assert_int_equal(summary->in_use_bytes, 600); /* what is live at --to, from whenever it is */
+    assert_int_equal(summary->peak_bytes, 600);
+    assert_int_equal(summary->ghost_frees, 0);
+    const struct ag_stack_row *rows;
+    const size_t n = ag_profile_stacks(profile, &rows);
+    uint64_t in_use = 0;
+    for (size_t i = 0; i < n; i++) {
+        in_use += rows[i].metrics.in_use_bytes;
+    }
+    assert_int_equal(in_use, 600);
+    ag_profile_close(profile);
+    options.to_ns = 0;
+    options.from_ns = 60;
+    profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 8);
+    assert_int_equal(ag_profile_summary(profile)->in_use_bytes, 601);
+    assert_int_equal(ag_profile_summary(profile)->temporary_blocks, 1);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void one_thread_within_and_tail_need_the_events(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 0);
+    struct ag_profile_options options = all();
+    options.thread = 101;
+    struct ag_profile *profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 400);
+    assert_int_equal(ag_profile_summary(profile)->in_use_bytes, 400);
+    const struct ag_thread_row *threads;
+    assert_int_equal(ag_profile_threads(profile, &threads), 1);
+    ag_profile_close(profile);
+    options = all();
+    options.tail_percent = 50; /* the last 50 of 100 ns */
+    profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 750);
+    assert_int_equal(ag_profile_summary(profile)->in_use_bytes, 600);
+    ag_profile_close(profile);
+    trace_end(&trace);
+
+    trace_begin(&trace, 0);
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 1, 101), ALLOC(0x20, 1, 101), FREE(0x10),
+                 FREE(0x20), STAMP(9));
+    trace_finish(&trace, 10, NULL);
+    profile = open_all(&trace);
+    assert_int_equal(ag_profile_summary(profile)->temporary_blocks, 1);
+    ag_profile_close(profile);
+    options = all();
+    options.temporary_within = 1;
+    profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->temporary_blocks, 2);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void an_index_is_believed_unless_a_pass_is_asked_for(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 100, 101), STAMP(2));
+    struct ag_blob index = {0};
+    const struct ag_record summary = {
+        .kind = AG_RECORD_SUMMARY,
+        .u.summary = {.allocated_bytes = 42, .allocated_blocks = 3, .unique_stacks = 1}};
+    const struct ag_stack_sum sum = {
+        .stack = 104, .via = 1, .allocated_blocks = 3, .allocated_bytes = 42, .freed_blocks = 5};
+    assert_int_equal(ag_record_append(&index, &summary), 0);
+    assert_int_equal(ag_record_append_stack_sums(&index, &sum, 1), 0);
+    trace_finish(&trace, 10, &index);
+    ag_blob_done(&index);
+    struct ag_profile *profile = open_all(&trace);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 42);
+    const struct ag_stack_row *rows;
+    assert_int_equal(ag_profile_stacks(profile, &rows), 1);
+    assert_int_equal(rows[0].stack, 104);
+    assert_string_equal(rows[0].via_name, "realloc");
+    assert_int_equal(rows[0].metrics.in_use_blocks, 0); /* not -2 */
+    ag_profile_close(profile);
+    struct ag_profile_options options = all();
+    options.force_pass = true;
+    profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 100);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+/* ---- hostile nodes ---- */
+
+static void cycles_orphans_and_strange_images_are_harmless(void **state) {
+    (void)state;
+    static const struct ag_node strange[] = {
+        {.id = 200, .parent = 201, .pc = 0x1},                 /* its parent comes later: a cycle */
+        {.id = 201, .parent = 200, .pc = 0x2},                 /* an orphan's child */
+        {.id = 202, .parent = 202, .pc = 0x3},                 /* itself */
+        {.id = 203, .parent = 77777, .pc = 0x4, .image = 999}, /* nobody and nowhere */
+        {.id = 204, .parent = AG_ROOT_CUT, .pc = UINT64_MAX},
+        {.id = 204, .parent = 203, .pc = 0x5}, /* twice: the first counts */
+        {.id = 3, .parent = 0, .pc = 0x6},     /* no node */
+    };
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_nodes(&trace, strange, COUNT(strange));
+    TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 1, 200), ALLOC(0x20, 1, 201), ALLOC(0x30, 1, 202),
+                 ALLOC(0x40, 1, 203), ALLOC(0x50, 1, 204), ALLOC(0x60, 1, 3), ALLOC(0x70, 1, 5000));
+    trace_finish(&trace, 10, NULL);
+    struct ag_profile *profile = open_all(&trace);
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    assert_int_equal(summary->allocated_blocks, 7);
+    assert_int_equal(summary->truncated_stacks, 1);
+    assert_int_equal(summary->incomplete_stacks, 6);
+    const uint32_t *frames;
+    assert_int_equal(ag_profile_stack_frames(profile, 201, &frames), 2);
+    assert_int_equal(ag_profile_stack_frames(profile, 202, &frames), 1);
+    assert_int_equal(ag_profile_stack_frames(profile, 204, &frames), 1);
+    const struct ag_tree_node *tree;
+    size_t n;
+    assert_int_equal(ag_profile_tree(profile, false, &tree, &n), 0);
+    assert_int_equal(tree[0].total.allocated_blocks, 7);
+    assert_int_equal(ag_profile_tree(profile, true, &tree, &n), 0);
+    assert_int_equal(tree[0].total.allocated_blocks, 7);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void a_stack_too_deep_for_recursion_is_walked_in_loops(void **state) {
+    (void)state;
+    enum { DEEP = 100000, KEPT = 65536 };
+    struct ag_node *chain = calloc(DEEP, sizeof(*chain));
+    for (uint32_t i = 0; i < DEEP; i++) {
+        chain[i] = (struct ag_node){.id = 1000 + i, .parent = i ? 999 + i : 0, .pc = 0x100 + i % 3};
+    }
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_nodes(&trace, chain, DEEP);
+    TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 5, 1000 + DEEP - 1));
+    trace_finish(&trace, 10, NULL);
+    struct ag_profile *profile = open_all(&trace);
+    const uint32_t *frames;
+    assert_int_equal(ag_profile_stack_frames(profile, 1000 + DEEP - 1, &frames), KEPT);
+    const struct ag_tree_node *tree;
+    size_t n;
+    assert_int_equal(ag_profile_tree(profile, false, &tree, &n), 0);
+    assert_int_equal(n, KEPT + 1);
+    assert_int_equal(ag_profile_tree(profile, true, &tree, &n), 0);
+    assert_int_equal(n, KEPT + 1);
+    assert_int_equal(tree[0].total.allocated_bytes, 5);
+    const struct ag_site_row *rows;
+    assert_int_equal(ag_profile_sites(profile, AG_BY_FUNCTION, &rows, &n), 0);
+    assert_int_equal(n, 3);
+    assert_int_equal(rows[0].total.allocated_bytes, 5);
+    ag_profile_close(profile);
+    trace_end(&trace);
+    free(chain);
+}
+
+/* ---- many chunks ---- */
+
+enum { STREAMS = 7, CHUNKS = 40, CHUNK_EVENTS = 3000 };
+
+/* Each stream a thread with blocks of its own; every fourth block is freed by the next stream,
+ * later. */
+static void write_many_chunks(struct trace_builder *trace, struct ag_ledger *truth, uint64_t seed) {
+    trace_begin(trace, 0);
+    trace_nodes(trace, nodes, COUNT(nodes));
+    struct ag_event *events = calloc(CHUNK_EVENTS + 1, sizeof(*events));
+    uint64_t random = seed, time_ns = 10;
+    ag_ledger_expect_streams(truth);
+    for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
+        for (uint32_t stream = 0; stream < STREAMS; stream++) {
+            size_t n = 0;
+            for (uint64_t i = 0; n < CHUNK_EVENTS; i++) {
+                random = random * 6364136223846793005u + 1442695040888963407u;
+                const uint64_t address =
+                    0x1000 + ((stream * (uint64_t)CHUNKS + chunk) * CHUNK_EVENTS + i) * 16;
+                if (n % 64 == 0) {
+                    events[n++] = (struct ag_event)STAMP(time_ns += 1 + (random >> 40) % 50);
+                }
+                events[n++] = (struct ag_event)ALLOC(address, (random >> 33) % 1000,
+                                                     100 + (uint32_t)(random >> 50) % 5);
+                if ((random >> 20) % 4) {
+                    events[n++] = (struct ag_event)FREE(address);
+                }
+            }
+            n = n < CHUNK_EVENTS ? n : CHUNK_EVENTS;
+            trace_events(trace, stream, events, n);
+            assert_int_equal(ag_ledger_apply(truth, stream, events, n), 0);
+        }
+    }
+    free(events);
+    trace_finish(trace, time_ns + 5, NULL);
+    ag_ledger_reach(truth, time_ns + 5);
+    assert_int_equal(ag_ledger_close(truth), 0);
+}
+
+static void many_chunks_of_many_streams_give_what_one_ledger_gives(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct trace_builder trace;
+        struct ag_ledger *truth = ag_ledger_new();
+        write_many_chunks(&trace, truth, seed);
+        struct ag_profile *profile = open_all(&trace);
+        assert_memory_equal(ag_profile_summary(profile), ag_ledger_summary(truth),
+                            offsetof(struct ag_summary, unique_stacks));
+        const struct ag_stack_sum *sums;
+        const struct ag_stack_row *rows;
+        const size_t n = ag_ledger_stack_sums(truth, &sums);
+        assert_int_equal(ag_profile_stacks(profile, &rows), n);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(rows[i].stack, sums[i].stack);
+            assert_int_equal(rows[i].metrics.allocated_bytes, sums[i].allocated_bytes);
+            assert_int_equal(rows[i].metrics.peak_bytes, sums[i].peak_bytes);
+            assert_int_equal(rows[i].metrics.temporary_blocks, sums[i].temporary_blocks);
+        }
+        ag_profile_close(profile);
+        ag_ledger_free(truth);
+        trace_end(&trace);
+    }
+}
+
+static void a_trace_that_is_cut_gives_what_is_whole(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    struct ag_ledger *truth = ag_ledger_new();
+    write_many_chunks(&trace, truth, 9);
+    const uint64_t whole = ag_ledger_summary(truth)->events;
+    const off_t bytes = lseek(trace.fd, 0, SEEK_END);
+    uint64_t before = whole + 1;
+    for (off_t cut = bytes - 1; cut > 30000; cut = cut * 3 / 4) {
+        assert_int_equal(ftruncate(trace.fd, cut), 0);
+        struct ag_profile *profile = open_all(&trace);
+        const struct ag_profile_identity *identity = ag_profile_identity(profile);
+        assert_true(identity->is_damaged);
+        assert_int_equal(identity->damage.code, AG_DECODE_CUT);
+        assert_in_range(identity->damage.offset, 1, cut);
+        assert_string_equal(identity->end, "cut");
+        const struct ag_summary *summary = ag_profile_summary(profile);
+        assert_int_equal(summary->allocated_blocks, summary->freed_blocks + summary->in_use_blocks);
+        assert_true(summary->events < before);
+        before = summary->events;
+        ag_profile_close(profile);
+    }
+    ag_ledger_free(truth);
+    trace_end(&trace);
+}
+
+static void a_flipped_chunk_is_named_and_the_rest_is_read(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    struct ag_ledger *truth = ag_ledger_new();
+    write_many_chunks(&trace, truth, 5);
+    const off_t at = lseek(trace.fd, 0, SEEK_END) / 2;
+    char byte;
+    assert_int_equal(pread(trace.fd, &byte, 1, at), 1);
+    byte ^= 0x40;
+    assert_int_equal(pwrite(trace.fd, &byte, 1, at), 1);
+    struct ag_profile *profile = open_all(&trace);
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    assert_true(identity->is_damaged);
+    assert_in_range(identity->damage.offset, at - 100000, at);
+    assert_in_range(ag_profile_summary(profile)->events, 1, ag_ledger_summary(truth)->events - 1);
+    ag_profile_close(profile);
+    ag_ledger_free(truth);
+    trace_end(&trace);
+}
+
+static void no_trace_is_one_line(void **state) {
+    (void)state;
+    struct ag_profile *profile;
+    char message[512];
+    const struct ag_profile_options options = all();
+    assert_int_equal(ag_profile_open("/nonexistent/x.allogram", &options, &profile, message),
+                     -ENOENT);
+    assert_string_equal(message, "/nonexistent/x.allogram: No such file or directory");
+    assert_true(ag_profile_open("/proc/self/exe", &options, &profile, message) < 0);
+    assert_null(strchr(message, '\n'));
+}
+
+/* ---- signals ---- */
+
+/* The names count: the symbolizer finds them in this program's symbol table. */
+__attribute__((noinline, used)) void ag_test_interrupted(void);
+__attribute__((noinline, used)) void __restore_rt(void);
+__attribute__((noinline, used)) void ag_test_handler(void);
+__attribute__((noinline, used, aligned(64))) void ag_test_interrupted(void) {
+    __asm__ volatile("nop; nop; ret; .skip 32, 0x90");
+}
+__attribute__((noinline, used, aligned(64))) void __restore_rt(void) {
+    __asm__ volatile("nop; nop; ret; .skip 32, 0x90");
+}
+__attribute__((noinline, used, aligned(64))) void ag_test_handler(void) {
+    __asm__ volatile("nop; nop; ret; .skip 32, 0x90");
+}
+
+static int find_bias(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    *(uint64_t *)context = info->dlpi_addr;
+    return 1; /* the program itself comes first */
+}
+
+static void what_a_signal_interrupted_is_looked_up_exactly(void **state) {
+    (void)state;
+    uint64_t bias = 0;
+    char path[4096] = "";
+    dl_iterate_phdr(find_bias, &bias);
+    assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    const struct ag_record image = {
+        .kind = AG_RECORD_IMAGE_LOAD,
+        .u.image_load = {.image = 1,
+                         .bias = bias,
+                         .low = bias,
+                         .high = bias + (1 << 28),
+                         .path = {.data = path, .length = (uint32_t)strlen(path)}}};
+    trace_record(&trace, &image);
+    /* the first instruction of a function, where no return address can point */
+    const struct ag_node stack[] = {
+        {.id = 100, .parent = 0, .pc = (uint64_t)(uintptr_t)ag_test_interrupted, .image = 1},
+        {.id = 101, .parent = 100, .pc = (uint64_t)(uintptr_t)__restore_rt, .image = 1},
+        {.id = 102, .parent = 101, .pc = (uint64_t)(uintptr_t)ag_test_handler + 2, .image = 1},
+    };
+    trace_nodes(&trace, stack, COUNT(stack));
+    TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 5, 102));
+    trace_finish(&trace, 10, NULL);
+    struct ag_profile *profile = open_all(&trace);
+    const uint32_t *frames;
+    assert_int_equal(ag_profile_stack_frames(profile, 102, &frames), 3);
+    assert_string_equal(name_of(profile, frames[0]), "ag_test_handler");
+    assert_string_equal(name_of(profile, frames[1]), "__restore_rt");
+    assert_string_equal(name_of(profile, frames[2]), "ag_test_interrupted");
+    assert_int_equal(site(profile, AG_BY_FUNCTION, "ag_test_interrupted")->total.allocated_bytes,
+                     5);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trace_without_an_index_is_read_event_by_event),
+        cmocka_unit_test(sites_count_a_stack_once_however_often_a_function_recurs),
+        cmocka_unit_test(trees_add_up_in_both_directions),
+        cmocka_unit_test(frames_of_a_stack_begin_with_the_innermost),
+        cmocka_unit_test(focus_and_ignore_keep_and_drop_whole_stacks),
+        cmocka_unit_test(a_time_window_counts_what_happens_inside),
+        cmocka_unit_test(one_thread_within_and_tail_need_the_events),
+        cmocka_unit_test(an_index_is_believed_unless_a_pass_is_asked_for),
+        cmocka_unit_test(cycles_orphans_and_strange_images_are_harmless),
+        cmocka_unit_test(a_stack_too_deep_for_recursion_is_walked_in_loops),
+        cmocka_unit_test(many_chunks_of_many_streams_give_what_one_ledger_gives),
+        cmocka_unit_test(a_trace_that_is_cut_gives_what_is_whole),
+        cmocka_unit_test(a_flipped_chunk_is_named_and_the_rest_is_read),
+        cmocka_unit_test(no_trace_is_one_line),
+        cmocka_unit_test(what_a_signal_interrupted_is_looked_up_exactly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
