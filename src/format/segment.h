@@ -160,6 +160,10 @@ struct ag_process_slot {
 _Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_BYTES, "a slot fits its place");
 
 /* ---- chunks ---- */
+/* A second stream of a thread, for handlers that interrupted the writing of an event. Kernel tids
+ * stay below 2^22. */
+#define AG_THREAD_NESTED (UINT32_C(1) << 31)
+
 enum ag_chunk_state { AG_CHUNK_FREE = 0, AG_CHUNK_ACTIVE = 1, AG_CHUNK_FULL = 2 };
 
 /* One cache line: written by the owning thread at each event, read by the collector. */
@@ -168,9 +172,9 @@ struct ag_chunk_control {
     AG_CACHE_ALIGNED _Atomic uint32_t used_words;
     _Atomic uint32_t state; /* enum ag_chunk_state */
     uint32_t slot, slot_generation;
-    uint32_t stream;            /* number of the stream in its process, from 0 */
-    uint32_t thread_id;         /* kernel tid */
-    uint64_t sequence;          /* of this chunk in its stream, from 0 */
+    uint32_t stream;    /* number of the stream in its process, from 0 */
+    uint32_t thread_id; /* kernel tid, with AG_THREAD_NESTED for its signal handlers' own stream */
+    uint64_t sequence;  /* of this chunk in its stream, from 0 */
     _Atomic uint32_t next_free; /* index + 1 of the next in the free list */
     _Atomic uint32_t populated;
     uint64_t reserved[2];

@@ -1,5 +1,6 @@
 /* ledger.c: the life of a ledger around its hot loop: streams and windows, the rare records, and
  * the results. */
+#include "format/segment.h"
 #include "ledger/ledger_state.h"
 
 #include <errno.h>
@@ -417,6 +418,56 @@ static int settle_sums(struct ag_ledger *ledger) {
     return 0;
 }
 
+static struct ag_thread_sum *row_of_thread(struct ag_ledger *ledger, uint32_t thread_id) {
+    for (size_t i = ledger->n_thread_results; i-- > 0;) { /* the last: kernel tids come again */
+        if (ledger->thread_results[i].thread_id == thread_id) {
+            return &ledger->thread_results[i];
+        }
+    }
+    return NULL;
+}
+
+static void rename_in_pairs(struct ag_ledger *ledger, uint32_t from, uint32_t to) {
+    for (size_t i = 0; i < ledger->n_pairs; i++) {
+        struct ag_thread_pair *pair = &ledger->pairs[i];
+        pair->allocated_by = pair->allocated_by == from ? to : pair->allocated_by;
+        pair->freed_by = pair->freed_by == from ? to : pair->freed_by;
+    }
+}
+
+/* What a thread's signal handlers did in a stream of their own, the thread did. Returns whether the
+ * thread is known. */
+static bool fold_into_thread(struct ag_ledger *ledger, const struct ag_thread_sum *nested) {
+    struct ag_thread_sum *row = row_of_thread(ledger, nested->thread_id & ~AG_THREAD_NESTED);
+    if (!row) {
+        return false;
+    }
+    row->allocated_blocks += nested->allocated_blocks;
+    row->allocated_bytes += nested->allocated_bytes;
+    row->freed_blocks += nested->freed_blocks;
+    row->freed_bytes += nested->freed_bytes;
+    rename_in_pairs(ledger, nested->stream, row->stream);
+    return true;
+}
+
+static void fold_nested_streams(struct ag_ledger *ledger) {
+    enum { FOLDED = UINT32_MAX };
+    struct ag_thread_sum *rows = ledger->thread_results;
+    for (size_t i = 0; i < ledger->n_thread_results; i++) {
+        if (rows[i].thread_id & AG_THREAD_NESTED && fold_into_thread(ledger, &rows[i])) {
+            rows[i].stream = FOLDED;
+        }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < ledger->n_thread_results; i++) {
+        if (rows[i].stream != FOLDED) {
+            rows[kept++] = rows[i];
+        }
+    }
+    ledger->n_thread_results = kept;
+    ledger->summary.threads = kept;
+}
+
 static int settle_threads(struct ag_ledger *ledger) {
     ledger->thread_results = malloc((ledger->n_streams + 1) * sizeof(*ledger->thread_results));
     if (!ledger->thread_results) {
@@ -432,9 +483,12 @@ static int settle_threads(struct ag_ledger *ledger) {
             .freed_blocks = since(stream->freed_blocks, stream->base.freed_blocks),
             .freed_bytes = since(stream->freed_bytes, stream->base.freed_bytes)};
     }
+    ledger->n_thread_results = ledger->n_streams;
+    fold_nested_streams(ledger);
     size_t kept = 0;
     for (size_t i = 0; i < ledger->n_pairs; i++) {
-        if (ledger->pairs[i].blocks > 0) {
+        if (ledger->pairs[i].blocks > 0 &&
+            ledger->pairs[i].allocated_by != ledger->pairs[i].freed_by) {
             ledger->pairs[kept++] = ledger->pairs[i];
         }
     }
@@ -527,7 +581,6 @@ static void settle_summary(struct ag_ledger *ledger) {
     all->peak_high_bytes =
         (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
     all->ghost_frees = since(ledger->ghost_frees, ledger->base.ghost_frees);
-    all->threads = ledger->n_streams;
     all->order_repairs = since(ledger->repair.repairs, ledger->base.order_repairs);
     all->rss_peak_bytes = ledger->rss_peak_bytes;
     all->events = since(ledger->events, ledger->base.events);
@@ -609,7 +662,7 @@ size_t ag_ledger_timeline(const struct ag_ledger *ledger,
 size_t ag_ledger_thread_sums(const struct ag_ledger *ledger,
                              const struct ag_thread_sum **ret_sums) {
     *ret_sums = ledger->thread_results;
-    return ledger->n_streams;
+    return ledger->n_thread_results;
 }
 
 size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,

@@ -134,6 +134,7 @@ struct ag_ledger {
     struct ag_summary summary;
     struct ag_live_sum *live_results;
     struct ag_thread_sum *thread_results;
+    size_t n_thread_results;
     struct ag_heap_sum *heap_results;
     size_t n_heap_results;
     int error; /* sticky */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "format/segment.h"
 #include "ledger/merge.h"
 #include "model/chunk_feed.h"
 
@@ -99,7 +100,8 @@ static bool is_plain(const struct ag_pass_options *options) {
 static void rewrite(const struct pass *pass, struct reader *reader, struct ag_event *events,
                     size_t count) {
     const struct ag_pass_options *options = pass->options;
-    const bool is_wanted = options->thread < 0 || reader->thread_id == options->thread;
+    const bool is_wanted =
+        options->thread < 0 || (reader->thread_id & ~AG_THREAD_NESTED) == options->thread;
     for (size_t i = 0; i < count; i++) {
         struct ag_event *event = &events[i];
         if (event->kind == AG_RECORD_STAMP) {

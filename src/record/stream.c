@@ -172,6 +172,7 @@ struct ag_thread *ag_thread_begin(void) {
     }
     begin_stream(state);
     state->nested = NULL;
+    state->nested_mark = 0;
     state->gate = open_gate();
     ag_thread_current = state;
     announce_thread(state);
@@ -182,6 +183,7 @@ struct ag_thread *ag_thread_begin_nested(void) {
     struct ag_thread *state = map_state(current_thread_id());
     if (state) {
         begin_stream(state);
+        state->nested_mark = AG_THREAD_NESTED;
         state->gate = open_gate();
     }
     return state;
@@ -201,7 +203,8 @@ static bool take_new_chunk(struct ag_thread *thread) {
     control->slot = ag_recorder.slot_index;
     control->slot_generation = ag_recorder.slot_generation;
     control->stream = thread->stream;
-    control->thread_id = atomic_load_explicit(&thread->thread_id, memory_order_relaxed);
+    control->thread_id =
+        atomic_load_explicit(&thread->thread_id, memory_order_relaxed) | thread->nested_mark;
     control->sequence = thread->sequence++;
     atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
     /* release: the fields above are there when the collector sees the state */

@@ -34,6 +34,7 @@ struct ag_thread {
     uint32_t stream;
     _Atomic uint32_t
         thread_id; /* kernel tid of the owner; claimed by compare-and-swap when the owner is dead */
+    uint32_t nested_mark;     /* AG_THREAD_NESTED in a state that is another one's nested */
     struct ag_thread *nested; /* for handlers that interrupt an append */
     struct ag_thread *next;   /* in ag_recorder.threads */
     uint64_t lost_stopped;    /* events after recording stopped, not yet added to the slot */
