@@ -3,7 +3,7 @@
 # FOLDER/expected, as TAP.
 # With AG_GOLDEN_UPDATE=1 it writes the expected files instead: read the difference before it is committed.
 set -u
-program=$1
+program=$(realpath "$1")
 folder=$2
 cd "$3" || exit 1
 printed=$(mktemp)
