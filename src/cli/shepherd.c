@@ -186,26 +186,41 @@ static void child_stopped(const struct ag_shepherd *shepherd) {
     (void)kill(shepherd->child, SIGCONT); /* who let us go on meant the program */
 }
 
+/* The wait status that wait(2) would have told. */
+static int status_of(const siginfo_t *info) {
+    enum { CORE_DUMPED = 0x80 };
+    return info->si_code == CLD_EXITED
+               ? info->si_status << 8
+               : info->si_status | (info->si_code == CLD_DUMPED ? CORE_DUMPED : 0);
+}
+
+/* The ended child is not reaped: as long as it is a zombie the collector can ask the kernel about
+ * it. It is init's when we leave. */
+static void look_at_child(struct ag_shepherd *shepherd) {
+    siginfo_t info = {0};
+    struct rusage usage = {0};
+    if (waitid(P_PID, (id_t)shepherd->child, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0) {
+        child_stopped(shepherd);
+    }
+    info.si_pid = 0; /* glibc's waitid has no place for the usage */
+    if (syscall(SYS_waitid, P_PID, shepherd->child, &info, WEXITED | WNOHANG | WNOWAIT, &usage) ==
+            0 &&
+        info.si_pid != 0) {
+        shepherd->wait_status = status_of(&info);
+        shepherd->child_ended = true;
+        ag_session_child_ended(shepherd->session, (uint32_t)shepherd->child, shepherd->wait_status,
+                               (uint64_t)usage.ru_maxrss);
+    }
+}
+
 static void reap(struct ag_shepherd *shepherd) {
-    for (;;) {
-        int status = 0;
-        struct rusage usage = {0};
-        const pid_t pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage);
-        if (pid <= 0) {
-            return;
-        }
-        if (pid == shepherd->child && WIFSTOPPED(status)) {
-            child_stopped(shepherd);
-        } else if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
-            continue;
-        } else if (pid == shepherd->child) {
-            shepherd->wait_status = status;
-            shepherd->child_ended = true;
-            ag_session_child_ended(shepherd->session, (uint32_t)pid, status,
-                                   (uint64_t)usage.ru_maxrss);
-        } else if (pid == shepherd->collector) {
-            collector_ended(shepherd, status);
-        }
+    int status = 0;
+    if (!shepherd->child_ended) {
+        look_at_child(shepherd);
+    }
+    if (shepherd->collector != 0 &&
+        waitpid(shepherd->collector, &status, WNOHANG) == shepherd->collector) {
+        collector_ended(shepherd, status);
     }
 }
 

@@ -30,8 +30,8 @@ enum {
     MAX_DEPTH = 1 << 16,
     PAGE_BYTES = 4096,
     SOFT_CHUNKS_MAX =
-        1024, /* 64 MiB in flight: what a collector that is not run for 50 ms falls behind */
-    SOFT_CHUNKS_MIN = 64,
+        128, /* 8 MiB in flight: 20 ms of the busiest thread; more only fills caches */
+    SOFT_CHUNKS_MIN = 32,
     MAX_SLOTS = 1 << 16, /* bounds on what a header may claim */
     MAX_TREES = 1 << 16,
     MAX_CHUNKS = 1 << 24,
