@@ -314,5 +314,9 @@ bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
             signal_came(shepherd, &info);
         }
     }
+    if (shepherd->child_ended) {
+        (void)waitpid(shepherd->child, NULL,
+                      WNOHANG); /* now its time counts as ours, as in a shell */
+    }
     return shepherd->report_bytes == sizeof(shepherd->report);
 }
