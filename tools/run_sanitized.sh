@@ -18,7 +18,8 @@ tsan) sanitizer=thread ;;
 esac
 mkdir -p "$build"
 tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false
-ninja -C "$build/$which" --quiet
+# shellcheck disable=SC2046 # a list of files
+ninja -C "$build/$which" --quiet $(python3 tools/suite_targets.py "$build/$which" unit)
 export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 meson test -C "$build/$which" --no-rebuild --suite unit --print-errorlogs --timeout-multiplier 5

@@ -213,7 +213,9 @@ int64_t ag_collector_round(struct ag_collector *collector) {
     if (taken < 0) {
         return taken;
     }
-    qsort(collector->ready, collector->n_ready, sizeof(*collector->ready), by_time);
+    if (collector->n_ready > 1) {
+        qsort(collector->ready, collector->n_ready, sizeof(*collector->ready), by_time);
+    }
     taken = take_ready(collector);
     if (taken == 0 && collector->n_ready > 0) {
         taken = take_behind_gaps(collector, ag_monotonic_ns());
