@@ -28,8 +28,8 @@ allogram run -- "$program" -c "$filter" readings.json
 trace=$(ls -- *.allogram)
 say allogram report "$trace"
 allogram report "$trace"
-say allogram report "$trace" --view=sites --limit=12
-allogram report "$trace" --view=sites --limit=12
-say allogram report "$trace" --view=peak --limit=3
-allogram report "$trace" --view=peak --limit=3
+say allogram report "$trace" --view=tree --limit=4 --min=5
+allogram report "$trace" --view=tree --limit=4 --min=5
+say allogram report "$trace" --view=peak --limit=1
+allogram report "$trace" --view=peak --limit=1
 printf '\nThe trace is %s\n' "$folder/$trace"
