@@ -5,22 +5,26 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
+#include "report/utf8.h"
 
 enum { LINE_BYTES = 2048 }; /* longer messages are cut: a path of 4096 bytes helps nobody */
 
+/* One write for the line: others, the profiled program first of all, write to the same place. */
 static void say(const char *format, va_list arguments) {
-    char line[LINE_BYTES];
+    char line[LINE_BYTES], clean[AG_UTF8_BYTES * LINE_BYTES + 16];
     vsnprintf(line, sizeof line, format, arguments);
-    for (char *at = line; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            *at = '?';
-        }
+    size_t used = (size_t)sprintf(clean, "allogram: ");
+    const char *at = line;
+    for (uint32_t c; (c = ag_utf8_next(&at)) != 0;) {
+        used += ag_utf8_put(clean + used, ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c);
     }
-    fprintf(stderr, "allogram: %s\n", line);
+    clean[used++] = '\n';
+    fwrite(clean, 1, used, stderr);
 }
 
 void ag_say(const char *format, ...) {

@@ -105,7 +105,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     ag_page_text(page, AG_STYLE_BRIGHT, fitted.text);
     ag_page_spaces(page, room - taken + 2);
     ag_page_text(page, AG_STYLE_DIM, facts);
-    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+    ag_page_end_line(page);
     if (filter != NULL) {
         ag_page_print(page, AG_STYLE_DIM, "only %s\n", filter);
     }
@@ -119,7 +119,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
         ag_page_print(page, AG_STYLE_DIM, "names: %zu more such; --json lists them\n",
                       n_problems - 3);
     }
-    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+    ag_page_end_line(page);
 }
 
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile) {
@@ -158,6 +158,7 @@ void ag_heading_whole_process(struct ag_view *view) {
     } else {
         ag_page_text(
             view->page, AG_STYLE_WARNING,
-            "of the whole process: --focus, --ignore and --runtime do not narrow this view\n\n");
+            "of the whole process: --focus, --ignore and --runtime do not narrow this view\n");
+        ag_page_end_line(view->page);
     }
 }

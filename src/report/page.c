@@ -28,24 +28,31 @@ static const char *escape_of(enum ag_style style) {
 
 static uint32_t next_clean(const char **text) {
     uint32_t c = ag_utf8_next(text);
-    return c != 0 && c != '\n' && ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c;
+    return c != 0 && ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c;
+}
+
+void ag_page_end_line(struct ag_page *page) {
+    putc('\n', page->out);
 }
 
 /* A style ends before a line does: what follows on the terminal is not ours to colour. */
 void ag_page_text(struct ag_page *page, enum ag_style style, const char *text) {
-    bool has_style = page->has_colour && style != AG_STYLE_PLAIN;
-    bool is_open = false;
-    for (uint32_t c; (c = next_clean(&text)) != 0;) {
-        char bytes[AG_UTF8_BYTES];
-        bool wants_open = has_style && c != '\n';
-        if (wants_open != is_open) {
-            fputs(wants_open ? escape_of(style) : "\x1b[0m", page->out);
-            is_open = wants_open;
-        }
-        fwrite(bytes, 1, ag_utf8_put(bytes, c), page->out);
+    size_t length = strlen(text);
+    bool ends_line = length > 0 && text[length - 1] == '\n';
+    const char *end = text + length - (ends_line ? 1 : 0);
+    bool is_styled = page->has_colour && style != AG_STYLE_PLAIN && text < end;
+    if (is_styled) {
+        fputs(escape_of(style), page->out);
     }
-    if (is_open) {
+    while (text < end) {
+        char bytes[AG_UTF8_BYTES];
+        fwrite(bytes, 1, ag_utf8_put(bytes, next_clean(&text)), page->out);
+    }
+    if (is_styled) {
         fputs("\x1b[0m", page->out);
+    }
+    if (ends_line) {
+        ag_page_end_line(page);
     }
 }
 
@@ -63,15 +70,9 @@ void ag_page_spaces(struct ag_page *page, size_t count) {
             "");
 }
 
-/* In a cell a line feed is as unwelcome as any control character. */
-static uint32_t next_of_cell(const char **text) {
-    uint32_t c = next_clean(text);
-    return c == '\n' ? AG_UTF8_REPLACEMENT : c;
-}
-
 size_t ag_page_columns_of(const char *text) {
     size_t columns = 0;
-    for (uint32_t c; (c = next_of_cell(&text)) != 0;) {
+    for (uint32_t c; (c = next_clean(&text)) != 0;) {
         columns += ag_utf8_columns(c);
     }
     return columns;
@@ -87,7 +88,7 @@ size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns) {
     size_t tail_starts = all <= columns ? all : all - (columns - head - (columns > 0));
     size_t passed = 0, taken = 0, used = 0;
     bool has_ellipsis = false;
-    for (uint32_t c; (c = next_of_cell(&text)) != 0;) {
+    for (uint32_t c; (c = next_clean(&text)) != 0;) {
         size_t width = ag_utf8_columns(c);
         bool is_kept = passed + width <= head || passed >= tail_starts;
         passed += width;

@@ -25,9 +25,12 @@ struct ag_page {
     unsigned columns; /* AG_PAGE_LEAST_COLUMNS <= columns <= AG_PAGE_MOST_COLUMNS */
     bool has_colour;
 };
+/* A line feed ends the line when it is the last character; elsewhere it came out of a name, and is
+ * cleaned with it. */
 void ag_page_text(struct ag_page *page, enum ag_style style, const char *text);
 void ag_page_print(struct ag_page *page, enum ag_style style, const char *format, ...)
     AG_PRINTF(3, 4);
+void ag_page_end_line(struct ag_page *page);
 void ag_page_spaces(struct ag_page *page, size_t count);
 
 /* TEXT as it fits in COLUMNS: cleaned, and shortened in the middle with an ellipsis. Returns the

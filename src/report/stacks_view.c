@@ -177,7 +177,7 @@ static void write_stack_text(struct ag_view *view, const struct ag_stack_group *
         ag_page_print(page, AG_STYLE_DIM, "      ... %zu callers more\n",
                       group->n_frames - n_frames);
     }
-    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+    ag_page_end_line(page);
 }
 
 static void write_stacks_text(struct ag_view *view, const struct stacks *stacks) {
@@ -185,9 +185,10 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
     struct ag_quantity count;
     ag_page_print(page, AG_STYLE_PLAIN, "%s: ", ag_metric_words(view->sort));
     write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->groups.total);
-    ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n\n",
+    ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n",
                   ag_quantity_count(&count, stacks->ranking.count),
                   stacks->ranking.count == 1 ? "stack" : "stacks");
+    ag_page_end_line(page);
     uint64_t whole = ag_metric_of(&stacks->groups.total, view->sort);
     uint64_t shown = 0;
     size_t i = 0;

@@ -92,10 +92,11 @@ static void write_pair(struct ag_page *page, const char *left, const char *right
         size_t taken = ag_page_columns_of(left);
         ag_page_spaces(page, taken < LEFT_COLUMNS ? LEFT_COLUMNS - taken : 1);
     } else {
-        ag_page_text(page, AG_STYLE_PLAIN, "\n  ");
+        ag_page_end_line(page);
+        ag_page_spaces(page, 2);
     }
     ag_page_text(page, AG_STYLE_PLAIN, right);
-    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+    ag_page_end_line(page);
 }
 
 /* "allocated       12,704,112 blocks      1.02 GiB" */
@@ -181,7 +182,8 @@ static void write_course(struct ag_view *view, const struct ag_summary *summary)
     ag_course_sample(points, n_points, summary->duration_ns, AG_COURSE_IN_USE, values, columns);
     uint64_t largest = ag_course_largest(values, columns);
     struct ag_quantity amount;
-    ag_page_text(page, AG_STYLE_PLAIN, "\n  in use    ");
+    ag_page_end_line(page);
+    ag_page_text(page, AG_STYLE_PLAIN, "  in use    ");
     size_t taken =
         ag_sparkline_write(page, values, columns, largest, /* row= */ 0, /* n_rows= */ 1);
     ag_page_spaces(page, columns - taken + 2);
@@ -216,7 +218,8 @@ static void write_hint(struct ag_view *view, const struct ag_frame *frame, const
                        const char *next_view) {
     struct ag_page *page = view->page;
     struct ag_frame_text where, function;
-    ag_page_print(page, AG_STYLE_BRIGHT, "\n  look at   ");
+    ag_page_end_line(page);
+    ag_page_text(page, AG_STYLE_BRIGHT, "  look at   ");
     ag_page_print(page, AG_STYLE_PLAIN, "%s %s %s\n", ag_frame_where(&where, frame),
                   ag_frame_function(&function, frame), what);
     ag_page_print(page, AG_STYLE_DIM, "            -> allogram report %s --view=%s\n",
@@ -266,7 +269,7 @@ int ag_summary_view_text(struct ag_view *view) {
     if (summary->allocated_blocks > 0) {
         struct ag_view sites = *view;
         sites.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;
-        ag_page_text(view->page, AG_STYLE_PLAIN, "\n");
+        ag_page_end_line(view->page);
         int r = ag_sites_write_text(&sites, AG_SITES_WITH_OWN);
         if (r < 0) {
             return r;

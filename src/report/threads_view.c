@@ -202,7 +202,8 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, s
         }
         shown += pair->bytes;
     }
-    ag_page_text(view->page, AG_STYLE_PLAIN, "\nallocated by one thread, freed by another\n");
+    ag_page_end_line(view->page);
+    ag_page_text(view->page, AG_STYLE_PLAIN, "allocated by one thread, freed by another\n");
     int r = ag_table_write(table, view->page);
     ag_ranking_write_rest(view->page, ranking->count - i, "pairs more", all_bytes - shown,
                           all_bytes);

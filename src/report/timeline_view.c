@@ -45,7 +45,7 @@ static void write_chart(struct ag_view *view, enum ag_course course, const char 
         ag_page_print(page, row == 1 ? AG_STYLE_BRIGHT : AG_STYLE_PLAIN, "  %-*s", HEAD_COLUMNS - 2,
                       head);
         (void)ag_sparkline_write(page, values, count, largest, row, n_rows);
-        ag_page_text(page, AG_STYLE_PLAIN, "\n");
+        ag_page_end_line(page);
     }
 }
 

@@ -237,7 +237,7 @@ static void write_node_text(const struct tree_walk *walk, const struct ag_tree_n
         ag_page_spaces(page, name_columns - name_taken + 2);
         ag_page_text(page, AG_STYLE_DIM, fitted.text);
     }
-    ag_page_text(page, AG_STYLE_PLAIN, "\n");
+    ag_page_end_line(page);
 }
 
 static void choose_columns(const struct tree_walk *walk, struct tree_columns *columns,
@@ -266,8 +266,9 @@ static void write_hidden(const struct tree_walk *walk, uint64_t whole) {
     if (walk->n_hidden == 0) {
         return;
     }
+    ag_page_end_line(walk->view->page);
     ag_page_print(walk->view->page, AG_STYLE_DIM,
-                  "\n  hidden: %s %s with %s of it; --min=0 --limit=0%s shows all\n",
+                  "  hidden: %s %s with %s of it; --min=0 --limit=0%s shows all\n",
                   ag_quantity_count(&count, walk->n_hidden),
                   walk->n_hidden == 1 ? "branch" : "branches",
                   ag_quantity_share(&share, walk->hidden, whole),

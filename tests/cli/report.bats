@@ -132,3 +132,11 @@ assert len(report["stacks"]) == 1 and report["total"]["in_use_blocks"] == 1
     one_line
     [[ $output == *"races:1: "* ]]
 }
+
+@test "a name with a line feed makes no line of its own" {
+    run "$FAKE_REPORT" hostile.allogram
+    [[ $output == *"evil"*"name"* ]]
+    for line in "${lines[@]}"; do
+        [[ $line == names:* || $line != name* ]]
+    done
+}
