@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "resident.h"
+
 enum { WORDS = 32 }; /* sets the work between allocations */
 struct cube {
     uint64_t pairs[WORDS]; /* variables that there are not have both bits */
@@ -289,5 +291,6 @@ int main(int n_arguments, char **arguments) {
     }
     printf("%zu cubes, %d proved\n", n_cubes, n_proved);
     fprintf(stderr, "allocations %" PRIu64 "\n", n_allocated);
+    say_resident();
     return n_proved == rounds ? 0 : 1;
 }

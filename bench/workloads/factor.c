@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "resident.h"
+
 struct number {
     uint32_t n_limbs; /* no leading zero limb; 0 is no limb at all */
     uint16_t limbs[]; /* low first; of 16 bits, as CFRAC's are */
@@ -251,6 +253,7 @@ int main(int n_arguments, char **arguments) {
     find_primes();
     printf("%" PRIu32 " small factors\n",
            expand(1, n_steps / 2) + expand(2, n_steps - n_steps / 2));
-    fprintf(stderr, "pairs %" PRIu64 "\n", n_allocated);
+    fprintf(stderr, "allocations %" PRIu64 "\n", n_allocated);
+    say_resident();
     return 0;
 }

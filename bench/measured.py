@@ -1,0 +1,67 @@
+"""Measuring a command with everything it starts: wall time until it returns, CPU of all its processes, orphans included.
+
+This process adopts orphans (PR_SET_CHILD_SUBREAPER), so that a helper which outlives its command is waited for and paid
+for, too. Rounds are interleaved by the caller; statistics here are medians of ratios within one round."""
+
+import ctypes
+import math
+import os
+import resource
+import statistics
+import subprocess
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class Measured:
+    def __init__(self, wall, cpu, status, stdout, stderr, max_rss_kib):
+        self.wall, self.cpu, self.status = wall, cpu, status
+        self.stdout, self.stderr, self.max_rss_kib = stdout, stderr, max_rss_kib
+
+
+def _children_cpu():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure(command, env=None, cwd=None, stdin=None, expect_status=0):
+    before = _children_cpu()
+    begin = time.monotonic()
+    with open(stdin or os.devnull, "rb") as source, open(os.path.join(cwd, "stdout"), "w+b") as out, \
+            open(os.path.join(cwd, "stderr"), "w+b") as err:
+        process = subprocess.Popen(command, stdin=source, stdout=out, stderr=err, cwd=cwd, env=dict(os.environ, **(env or {})))
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.monotonic() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        while True:  # orphans that are ours now
+            try:
+                os.wait4(-1, 0)
+            except ChildProcessError:
+                break
+        out.seek(0)
+        err.seek(0)
+        result = Measured(wall, _children_cpu() - before, process.returncode, out.read(), err.read(), usage.ru_maxrss)
+    if expect_status is not None and result.status != expect_status:
+        raise RuntimeError("%s: status %d: %s" % (" ".join(command), result.status, result.stderr[-500:].decode(errors="replace")))
+    return result
+
+
+class Spread:
+    """A median with an interval that holds the true median at 95 % (order statistics; the extremes below 6 rounds)."""
+
+    def __init__(self, values):
+        self.values = sorted(values)
+        self.n = len(self.values)
+        self.median = statistics.median(self.values)
+        cut = 0
+        while self.n and 2 * sum(math.comb(self.n, i) for i in range(cut + 1)) / 2 ** self.n <= 0.05:
+            cut += 1
+        cut = max(cut - 1, 0)
+        self.low, self.high = self.values[cut], self.values[-1 - cut]
+
+    def text(self, form="%.2f"):
+        if self.n == 1:
+            return form % self.median + " (1 round)"
+        return ("%s [%s, %s]" % (form, form, form)) % (self.median, self.low, self.high)
