@@ -100,6 +100,22 @@ def wait_until_ended(tools, folder, seconds=15):
         time.sleep(0.1)
 
 
+def pair_up(tools, traces, images):
+    """[(trace, its summary, the judge's counters)] of the process images in which anything happened. A fork that only
+    executes something has a trace, but the judge first hears of it at its first call."""
+
+    def is_busy(values):
+        return values["allocated_blocks"] + values["freed_blocks"] + values["ghost_frees"] > 0
+
+    summaries = [(trace, report(tools, trace)) for trace in traces]
+    busy = [(trace, summary) for trace, summary in summaries if is_busy(summary)]
+    judged = [image for image in images if is_busy(image)]
+    pids = [summary["trace"]["pid"] for _, summary in busy]
+    if pids != [image["pid"] for image in judged]:
+        raise RuntimeError("traces of %s, the judge saw %s" % (pids, [image["pid"] for image in judged]))
+    return [(trace, summary, image) for (trace, summary), image in zip(busy, judged)]
+
+
 class Folder:
     """A folder for one test, removed after success; kept when KEEP is set."""
 

@@ -187,13 +187,10 @@ def run_case(tools, sources, name):
         outcome, traces = recorded.record(tools, chained, folder, env={"COUNTING_FOLDER": folder})
         failures.expect("chained: standard output", outcome.stdout, plain.stdout)
         traces = recorded.wait_until_ended(tools, folder)[1:]  # without the shell
-        together = counted.read(folder)
-        failures.expect("chained: traces", len(traces), len(together))
-        for i, process in enumerate(processes_for(processes, min(len(traces), len(together)))):
-            summary = recorded.report(tools, traces[i])
-            ordered = together[i]["threads"] == 1 and not process.told
+        for i, (_, summary, counts) in enumerate(recorded.pair_up(tools, traces, counted.read(folder))):
+            ordered = counts["threads"] == 1 and not processes[0].told
             without = set() if ordered else {"peak_bytes", "peak_blocks", "temporary_blocks"}
-            compare_counts(failures, "chained: %s (%d)" % (process.name, i), summary, together[i], without)
+            compare_counts(failures, "chained: process %d" % i, summary, counts, without)
     return failures
 
 
