@@ -9,7 +9,7 @@
  * @ghost_frees      0
  * @threads          1
  * @varies           peak_bytes peak_blocks temporary_blocks allocated_blocks allocated_bytes
- * freed_blocks freed_bytes
+ * @varies           freed_blocks freed_bytes in_use_blocks in_use_bytes
  */
 #include <signal.h>
 #include <string.h>

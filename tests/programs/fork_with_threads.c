@@ -6,7 +6,7 @@
  * @process          parent
  * @ghost_frees      0
  * @varies           allocated_blocks allocated_bytes freed_blocks freed_bytes peak_bytes
- * peak_blocks temporary_blocks
+ * @varies           peak_blocks temporary_blocks
  * @process          each child
  * @allocated_blocks 5
  * @allocated_bytes  85

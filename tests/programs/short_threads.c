@@ -5,7 +5,7 @@
  * @ghost_frees      0
  * @threads          301
  * @varies           peak_bytes peak_blocks allocated_blocks allocated_bytes freed_blocks
- * freed_bytes in_use_blocks in_use_bytes
+ * @varies           freed_bytes in_use_blocks in_use_bytes
  * @site             work 3300 3300 * 21
  */
 #include <pthread.h>

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The judge of the order between threads: a program whose threads take strict turns has a known peak. With a time stamp at
+every event (ALLOGRAM_STAMP_EVERY=1) the peak has to be exact to one event of each thread, and with the usual stamps the stated
+range has to hold the truth, in every run."""
+
+import argparse
+import os
+import sys
+
+import counted
+import recorded
+import tap
+
+RUNS = 20 if os.environ.get("AG_TEST_SCALE") == "full" else 4
+LARGEST = 1000  # bytes: what one event can be off
+
+
+def true_peak(tools):
+    with recorded.Folder() as folder:
+        recorded.run([tools.program("thread_turns")], env=counted.environment(tools.judge, folder))
+        return counted.read(folder)[0]["peak_bytes"]
+
+
+def ranges(tools, env):
+    for _ in range(RUNS):
+        with recorded.Folder() as folder:
+            _, traces = recorded.record(tools, [tools.program("thread_turns")], folder, env=env)
+            summary = recorded.report(tools, traces[0])
+            yield summary["peak_bytes"], summary["peak_bytes_range"], summary["trace"]
+
+
+def usual_stamps(tools, truth):
+    failures = tap.Failures()
+    for peak, (low, high), _ in ranges(tools, {}):
+        failures.require("range %d..%d does not hold %d" % (low, high, truth), low <= truth <= high)
+        failures.require("peak %d is not in its range %d..%d" % (peak, low, high), low <= peak <= high)
+    return failures
+
+
+def stamp_at_every_event(tools, truth):
+    failures = tap.Failures()
+    for peak, (low, high), trace in ranges(tools, {"ALLOGRAM_STAMP_EVERY": "1"}):
+        failures.require("range %d..%d does not hold %d" % (low, high, truth), low <= truth <= high)
+        failures.require("peak %d, should be %d within an event of each thread" % (peak, truth), abs(peak - truth) <= 2 * LARGEST)
+        failures.require("resolution %d ns" % trace["time_resolution_ns"], trace["time_resolution_ns"] < 1_000_000)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    truth = true_peak(tools)
+    results = tap.Plan(2)
+    results.run("usual stamps: the range holds the truth", lambda: usual_stamps(tools, truth))
+    results.run("a stamp at every event: the peak is the truth", lambda: stamp_at_every_event(tools, truth))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
