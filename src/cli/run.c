@@ -28,7 +28,7 @@
 #include "cli/shepherd.h"
 #include "cli/target.h"
 
-enum { MAX_DEPTH = 65536, FIRST_TRACE_BYTES = 4096 };
+enum { MAX_DEPTH = 65536, MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096 };
 
 /* ---- options ---- */
 
@@ -37,6 +37,7 @@ enum {
     OPTION_DEPTH,
     OPTION_FOLLOW,
     OPTION_MAX_SIZE,
+    OPTION_STAMP_EVERY,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
@@ -47,6 +48,9 @@ static const struct ag_option option_table[] = {
     {OPTION_DEPTH, "depth", "N", "frames kept of a stack (default: 256)"},
     {OPTION_FOLLOW, "follow", "all|none", "children too, each into its own trace (default: all)"},
     {OPTION_MAX_SIZE, "max-size", "BYTES", "a trace never grows past it; suffixes K, M, G"},
+    {OPTION_STAMP_EVERY, "stamp-every", "N",
+     "events of a thread between two times (default: 64; 1 orders\nthreads as exactly as can be, "
+     "and costs)"},
     {'q', "quiet", NULL, "no closing summary"},
     {OPTION_PROMISED, "interval", "BYTES", "not built in this version, as all below"},
     {OPTION_PROMISED + 1, "budget", "PERCENT", ""},
@@ -103,6 +107,13 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
                            value);
         }
         wishes->session.max_bytes = number;
+        return 0;
+    case OPTION_STAMP_EVERY:
+        if (!ag_parse_count(value, &number) || number == 0 || number > MAX_STAMP_EVERY) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
+                           MAX_STAMP_EVERY);
+        }
+        wishes->session.stamp_every = (uint32_t)number;
         return 0;
     }
     return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not built in this version", name);
