@@ -65,6 +65,9 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
                report->error ? strerror((int)report->error)
                              : "the trace has the size that --max-size allows");
     }
+    if (report->n_refused > 0) {
+        ag_say("%u processes were not recorded: too many lived at once", report->n_refused);
+    }
     ag_say("%s allocations, %s in %s; peak %s; %s blocks, %s in use at the end; %s%s",
            count_text(report->allocated_blocks, blocks), bytes_text(report->allocated_bytes, bytes),
            time_text(report->duration_ns, time), bytes_text(report->peak_bytes, peak),

@@ -417,6 +417,8 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
     collector->has_reported = true;
     collector->report.n_other_traces =
         collector->n_traces + collector->n_open - collector->report.registered;
+    collector->report.n_refused = atomic_load_explicit(
+        &collector->session->header->n_refused_processes, memory_order_relaxed);
     const uint8_t *bytes = (const uint8_t *)&collector->report;
     for (size_t at = 0; at < sizeof(collector->report);) {
         const ssize_t n = write(report_fd, bytes + at, sizeof(collector->report) - at);

@@ -47,13 +47,14 @@ size_t ag_session_descriptors(const struct ag_session *session,
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
                             uint64_t max_rss_kib);
 
-struct ag_collector_report { /* of the first process, written to report_fd when its trace is sealed
-                              */
+/* Of the first process, written to report_fd when its trace is sealed. */
+struct ag_collector_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
         lost_events, n_other_traces;
-    uint32_t is_cut, error,
-        registered; /* error: errno of the write that stopped it; registered: an agent was there */
+    uint32_t is_cut, error; /* errno of the write that stopped it; 0: the size asked for */
+    uint32_t registered;    /* an agent was there */
+    uint32_t n_refused;     /* processes that came when all slots were taken */
     char path[4096];
 };
 /* Runs until every process of the session has ended and is sealed. Called in a process of its own.
