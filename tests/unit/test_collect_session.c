@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "collect/collector.h"
+#include "collect/trace_index.h"
 #include "fake_recorder.h"
 #include "format/decode.h"
 
@@ -278,6 +279,20 @@ static void expect_blocks(uint64_t each, uint8_t times) {
     drop(&contents);
 }
 
+/* The sums that the collector kept along the way are those that the trace itself gives. */
+static void expect_same_sums_read_back(const char *path, const struct ag_collector_report *report) {
+    const struct ag_index_facts facts = {0};
+    struct ag_blob blob = {0};
+    struct ag_summary summary;
+    assert_int_equal(ag_trace_index_of_file(path, &facts, &blob, &summary), 0);
+    assert_int_equal(blob.error, 0);
+    ag_blob_done(&blob);
+    assert_int_equal(summary.allocated_blocks, report->allocated_blocks);
+    assert_int_equal(summary.allocated_bytes, report->allocated_bytes);
+    assert_int_equal(summary.in_use_bytes, report->in_use_bytes);
+    assert_int_equal(summary.peak_bytes, report->peak_bytes);
+}
+
 /* ---- tests ---- */
 
 static void one_thread_is_recorded_whole(void **state) {
@@ -293,6 +308,7 @@ static void one_thread_is_recorded_whole(void **state) {
     assert_int_equal(report.in_use_blocks, 0);
     assert_int_equal(report.lost_events, 0);
     assert_int_equal(report.is_cut, 0);
+    expect_same_sums_read_back(report.path, &report);
     expect_blocks(N, 1);
 }
 
@@ -308,6 +324,7 @@ static void threads_that_free_each_others_blocks_leave_no_ghosts(void **state) {
     wait_for(collector);
     assert_int_equal(report.allocated_blocks, N_THREADS * N_PER_THREAD);
     assert_int_equal(report.in_use_blocks, 0);
+    expect_same_sums_read_back(report.path, &report);
     expect_blocks(N_THREADS * N_PER_THREAD, 1);
 }
 
