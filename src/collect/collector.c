@@ -6,8 +6,7 @@
  *
  * 2. A slot's life, as seen from here
  *
- *        NONE --- a process is LIVE ---> OPEN --- it ended and is drained ---> RETIRED ---
- * RETIRE_AFTER_NS ---> NONE
+ *        NONE --- LIVE ---> OPEN --- ended, drained, sealed ---> RETIRED --- 300 ms ---> NONE
  *
  *    A retired slot keeps its state and its tree for a moment: a child that was forked right before
  * the end still works with that tree, and has not claimed a slot of its own yet. The session ends
@@ -36,13 +35,10 @@ enum {
     MORE_SLOTS = 8,
     RSS_EVERY_NS = 10 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
-    FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* a trace chunk waits no longer than this for more */
-    RETIRE_AFTER_NS =
-        300 * 1000 *
-        1000, /* what a forked child may take to its first instruction on a busy machine */
-    STATUS_PATIENCE_NS =
-        500 * 1000 * 1000, /* `run` reaps its child within microseconds, unless it was killed */
-    ASK_PROC_EVERY_NS = 20 * 1000 * 1000, /* where there are no pidfds */
+    FLUSH_AFTER_NS = 1000 * 1000 * 1000,    /* a trace chunk waits no longer than this for more */
+    RETIRE_AFTER_NS = 300 * 1000 * 1000,    /* a forked child's way to its first instruction */
+    STATUS_PATIENCE_NS = 500 * 1000 * 1000, /* `run` tells within microseconds, or was killed */
+    ASK_PROC_EVERY_NS = 20 * 1000 * 1000,   /* where there are no pidfds */
     N_WOKEN = 64,
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
 };

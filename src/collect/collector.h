@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ag_summary;
-
 struct ag_session_options { /* what `run` sets up; size first, zero means default */
     size_t size;
     const char *output_pattern; /* made absolute; NULL: allogram.%e.%p.allogram here */
@@ -28,8 +26,8 @@ struct ag_session; /* a mapped segment, as its maker sees it */
  * "allogram: "). */
 int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
                       char ret_message[512]);
-const char *ag_session_path(
-    const struct ag_session *session); /* of the live file: goes to the agent as ALLOGRAM_SESSION */
+/* Of the live file: goes to the agent as ALLOGRAM_SESSION. */
+const char *ag_session_path(const struct ag_session *session);
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 void ag_session_remove(struct ag_session *session);              /* removes the file too */
@@ -38,8 +36,7 @@ void ag_session_remove(struct ag_session *session);              /* removes the 
  * once. */
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]);
-/* Descriptors that the session needs and a process that tidies up must keep open. Returns how many.
- */
+/* Descriptors that a process that tidies up must leave open. Returns how many. */
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
@@ -57,12 +54,11 @@ struct ag_collector_report {
     uint32_t n_refused;     /* processes that came when all slots were taken */
     char path[4096];
 };
-/* Runs until every process of the session has ended and is sealed. Called in a process of its own.
- */
+/* Runs until every process of the session has ended and is sealed. For a process of its own. */
 int ag_collector_run(struct ag_session *session, int report_fd);
 /* Offline: seals what a killed session left, for the trace at PATH (its header names the session)
- * or a live file. Returns 1 when something was sealed, 0 when there was nothing to do, negative
- * errno. */
+ * or a live file. Only a session's owner seals it: its live file is in the hands of the program.
+ * Returns 1 when something was sealed, 0 when there was nothing to do, negative errno. */
 int ag_collector_seal(const char *path, char ret_message[512]);
 
 #endif

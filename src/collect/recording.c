@@ -195,8 +195,7 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
         const size_t left = stacks->n_nodes - i;
         (void)ag_record_append_nodes(&recording->records, stacks->nodes + i,
                                      left < NODES_AT_ONCE ? left : NODES_AT_ONCE);
-        if (recording->records.length >
-            RECORDS_MAX_BYTES) { /* its error is sticky: seen by write_records */
+        if (recording->records.length > RECORDS_MAX_BYTES) { /* a failure is seen by the write */
             ag_recording_write_records(recording, &recording->records);
         }
     }
@@ -205,10 +204,7 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
 }
 
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record) {
-    (void)ag_record_append(&recording->records, record); /* sticky: seen by write_records */
-    if (recording->records.length > RECORDS_MAX_BYTES) {
-        ag_recording_write_records(recording, &recording->records);
-    }
+    (void)ag_record_append(&recording->records, record); /* sticky: seen by the write */
 }
 
 /* ---- events ---- */
@@ -265,8 +261,7 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
     }
     if (is_mapping) {
         ag_stack_harvest_learn(&recording->stacks, record.u.map.stack);
-        (void)ag_event_encoder_add_record(
-            stream->encoder, &record); /* sticky in the body's blob: seen at the write */
+        (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
         return;
     }
     if (record.kind == AG_RECORD_THREAD && record.u.thread.name.length == 0) {
@@ -437,6 +432,41 @@ static bool start_encoder(struct ag_recording *recording, struct ag_stream *stre
     return true;
 }
 
+/* Gives up what is missing before this chunk; a trace chunk's sequences have no gap. */
+static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
+                    const struct ag_chunk_ready *ready) {
+    if (stream->encoder) {
+        write_stream(recording, ready->stream, stream);
+    }
+    /* chunks, each at least one event: nobody knows more */
+    recording->lost[AG_LOST_DAMAGED] += ready->sequence - stream->next_sequence;
+    stream->next_sequence = ready->sequence;
+    stream->booked_words = 0;
+}
+
+/* The chunk's events go to the encoder, and to the books as far as they are not there yet. */
+static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
+                       const struct ag_chunk_ready *ready, struct ag_chunk_words *words) {
+    const uint32_t end = ready->used_words;
+    const uint32_t booked = stream->booked_words < end ? stream->booked_words : end;
+    look_for_threads(recording);
+    stream->thread_id = ready->thread_id;
+    if (recording->ledger) {
+        ag_ledger_thread(recording->ledger, ready->stream, ready->thread_id);
+    }
+    words->last_ns = stream->encoded_ns;
+    take_words(recording, ready->stream, stream, words, booked, TO_TRACE);
+    take_words(recording, ready->stream, stream, words, end, TO_TRACE | TO_BOOKS);
+    stream->encoded_ns = words->last_ns;
+    if (words->last_ns > stream->booked_ns) {
+        stream->booked_ns = words->last_ns;
+    }
+    if (words->last_ns > recording->last_event_ns) {
+        recording->last_event_ns = words->last_ns;
+    }
+    stream->booked_words = 0;
+}
+
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                                 bool skip_gap) {
     struct ag_chunk_words words = open_words(recording, ready);
@@ -456,36 +486,19 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
         if (!skip_gap) {
             return AG_TAKEN_NOT_YET;
         }
-        if (stream->encoder) { /* a trace chunk's sequences have no gap */
-            write_stream(recording, ready->stream, stream);
+        skip_to(recording, stream, ready);
+        if (recording->is_cut) {
+            return ag_recording_take(recording, ready, skip_gap); /* counts it as lost */
         }
-        recording->lost[AG_LOST_DAMAGED] +=
-            ready->sequence - stream->next_sequence; /* chunks: at least one event each */
-        stream->next_sequence = ready->sequence;
-        stream->booked_words = 0;
     }
     if (!stream->encoder && !start_encoder(recording, stream, &words, ready->first_raw)) {
         ag_recording_cut(recording, -ENOMEM);
         return give_back(recording, ready->chunk);
     }
-    look_for_threads(recording);
-    stream->thread_id = ready->thread_id;
-    if (recording->ledger) {
-        ag_ledger_thread(recording->ledger, ready->stream, ready->thread_id);
-    }
-    const uint32_t booked =
-        stream->booked_words < ready->used_words ? stream->booked_words : ready->used_words;
-    words.last_ns = stream->encoded_ns;
-    take_words(recording, ready->stream, stream, &words, booked, TO_TRACE);
-    take_words(recording, ready->stream, stream, &words, ready->used_words, TO_TRACE | TO_BOOKS);
-    stream->encoded_ns = words.last_ns;
-    stream->booked_ns = words.last_ns > stream->booked_ns ? words.last_ns : stream->booked_ns;
-    recording->last_event_ns =
-        words.last_ns > recording->last_event_ns ? words.last_ns : recording->last_event_ns;
-    stream->booked_words = 0;
+    take_chunk(recording, stream, ready, &words);
     stream->pending[stream->n_pending++] = ready->chunk;
     stream->next_sequence++;
-    if (stream->n_pending == SEAL_CHUNKS) {
+    if (stream->n_pending == SEAL_CHUNKS || recording->records.length > RECORDS_MAX_BYTES) {
         write_stream(recording, ready->stream, stream);
     }
     return AG_TAKEN;
@@ -537,7 +550,7 @@ void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns) {
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes) {
     const struct ag_record record = {.kind = AG_RECORD_RESIDENT,
                                      .u.resident = {.time_ns = time_ns, .bytes = rss_bytes}};
-    (void)ag_record_append(&recording->samples, &record); /* sticky: seen by write_records */
+    (void)ag_record_append(&recording->samples, &record); /* sticky: seen by the write */
     recording->rss_peak_bytes =
         rss_bytes > recording->rss_peak_bytes ? rss_bytes : recording->rss_peak_bytes;
     if (recording->ledger) {

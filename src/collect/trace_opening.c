@@ -114,8 +114,7 @@ static void leave_note(const struct ag_recording *recording) {
     const size_t length = strlen(recording->path);
     note->path[0] = '\0';
     note->generation = recording->generation;
-    if (length <
-        sizeof(note->path)) { /* else a successor makes a new file and readers find two halves */
+    if (length < sizeof(note->path)) { /* else a successor begins a file of its own */
         memcpy(note->path, recording->path, length + 1);
     }
 }
