@@ -290,8 +290,14 @@ PRELOADED = {"jemalloc_preloaded": LIBRARIES + "libjemalloc.so.2", "mimalloc_pre
 STATIC = {
     "jemalloc_static": (LIBRARIES + "libjemalloc.a", ["-lstdc++"]),
     "tcmalloc_static": (LIBRARIES + "libtcmalloc_minimal.a", ["-lstdc++"]),
-    "mimalloc_static": (os.environ.get("MIMALLOC_ARCHIVE", LIBRARIES + "libmimalloc.a"), []),
+    "mimalloc_static": ("{build}/mimalloc/mimalloc.o", []),
 }
+
+
+def make_mimalloc(build):
+    """Debian has no static library of it: from its source package, where that can be had."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mimalloc_from_source.sh")
+    subprocess.run([script, os.path.join(build, "mimalloc")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def main():
@@ -303,9 +309,12 @@ def main():
     cases = [(program.name, program.needs, lambda program=program: run_program(tools, program)) for program in PROGRAMS]
     cases.append(("redis-server", "redis-server", lambda: run_redis(tools)))
     cases += [(name, path, lambda path=path: run_preloaded_allocator(tools, path)) for name, path in PRELOADED.items()]
-    cases += [(name, path, lambda path=path, flags=flags: run_own_allocator(tools, path, flags))
-              for name, (path, flags) in STATIC.items()]
+    for name, (path, flags) in STATIC.items():
+        path = path.format(build=tools.build)
+        cases.append((name, path, lambda path=path, flags=flags: run_own_allocator(tools, path, flags)))
     cases = [case for case in cases if not options.cases or case[0] in options.cases]
+    if any(case[0] == "mimalloc_static" for case in cases):
+        make_mimalloc(tools.build)
     results = tap.Plan(len(cases))
     for name, needs, case in cases:
         if shutil.which(needs) is None and not os.path.exists(needs):
