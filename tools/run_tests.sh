@@ -20,11 +20,12 @@ step() {
     "$@" || failed=1
 }
 
-tests/roots/make_roots.sh "$build/roots" >"$build/roots.log" 2>&1 &
+setsid tests/roots/make_roots.sh "$build/roots" >"$build/roots.log" 2>&1 &
 roots=$!
+trap 'kill -- -$roots 2>/dev/null' EXIT
+trap 'exit 143' INT TERM
 tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
     echo "make test: the build failed"
-    kill $roots 2>/dev/null
     exit 1
 }
 step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --no-suite roots --print-errorlogs
