@@ -156,11 +156,12 @@ static void option_name(int id, char ret_name[64]) {
 
 /* ---- the run ---- */
 
-/* An empty trace is nobody's. */
+/* A trace that holds nothing but its header is nobody's. */
 static void remove_if_empty(const char *path) {
     struct stat status;
-    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0) {
-        (void)unlink(path); /* an empty file stays: a pity, no more */
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size <= AG_SESSION_EMPTY_TRACE_BYTES) {
+        (void)unlink(path); /* one that stays is a pity, no more */
     }
 }
 

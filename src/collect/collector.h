@@ -36,6 +36,8 @@ void ag_session_remove(struct ag_session *session);              /* removes the 
  * once. */
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]);
+enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of one that has its header and nothing else */
+
 /* Descriptors that a process that tidies up must leave open. Returns how many. */
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,

@@ -25,6 +25,7 @@ struct clue {         /* what PATH leads to */
     uint64_t session; /* 0: nothing */
     bool is_live;
     uid_t owner;
+    uint32_t first_pid; /* of a trace that its process never came to; else 0 */
 };
 
 static struct clue look_at(const char *path) {
@@ -48,6 +49,7 @@ static struct clue look_at(const char *path) {
             clue.session = live.session;
         } else if (ag_trace_header_read(fd, &trace) == 0) {
             clue.session = trace.session;
+            clue.first_pid = trace.slot == AG_NUMBER_FIRST ? trace.pid : 0;
         }
     }
     if (fd >= 0) {
@@ -68,22 +70,22 @@ static void folder_of(const char *path, char ret_folder[4096]) {
 }
 
 /* false: there is no live file any more, or it is not ours: there is nothing to do. */
-static bool find_live(const char *path, char ret_live[4096], char ret_folder[4096]) {
-    const struct clue clue = look_at(path);
-    if (clue.session == 0 || clue.owner != geteuid()) {
+static bool find_live(const char *path, const struct clue *clue, char ret_live[4096],
+                      char ret_folder[4096]) {
+    if (clue->session == 0 || clue->owner != geteuid()) {
         return false;
     }
-    if (clue.is_live) {
+    if (clue->is_live) {
         memcpy(ret_folder, ".", 2);
         return (size_t)snprintf(ret_live, 4096, "%s", path) < 4096;
     }
     folder_of(path, ret_folder);
-    ag_session_live_path("/dev/shm", clue.session, ret_live);
-    if (is_owned_file(ret_live, clue.owner)) {
+    ag_session_live_path("/dev/shm", clue->session, ret_live);
+    if (is_owned_file(ret_live, clue->owner)) {
         return true;
     }
-    ag_session_live_path(ret_folder, clue.session, ret_live);
-    return is_owned_file(ret_live, clue.owner);
+    ag_session_live_path(ret_folder, clue->session, ret_live);
+    return is_owned_file(ret_live, clue->owner);
 }
 
 /* Traces that a killed collector never began are made in FOLDER, whatever folder the live file asks
@@ -100,6 +102,15 @@ static int move_pattern(struct ag_session *session, const char *folder, char ret
     (void)snprintf(pattern + length, sizeof(pattern) - length, "/%s",
                    slash ? slash + 1 : session->trace_pattern);
     return ag_trace_pattern_complete(pattern, session->trace_pattern, ret_message);
+}
+
+/* A trace that was made before its program ran, and got no further: its process goes on with it. */
+static void offer_first_trace(struct ag_session *session, const char *path, uint32_t pid) {
+    session->first_trace_fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (session->first_trace_fd >= 0) { /* else it gets a new one */
+        session->first_pid = pid;
+        (void)snprintf(session->first_trace_path, sizeof(session->first_trace_path), "%s", path);
+    }
 }
 
 /* Seals all ended processes of a session that we have locked. Returns how many, or negative errno.
@@ -126,7 +137,8 @@ static int64_t seal_ended(struct ag_session *session) {
 
 int ag_collector_seal(const char *path, char ret_message[512]) {
     char live[4096], folder[4096];
-    if (!find_live(path, live, folder)) {
+    const struct clue clue = look_at(path);
+    if (!find_live(path, &clue, live, folder)) {
         return 0;
     }
     struct ag_session *session = NULL;
@@ -139,6 +151,9 @@ int ag_collector_seal(const char *path, char ret_message[512]) {
         r = 0; /* its collector lives and will seal, or has just finished */
     } else if (r == 0) {
         r = move_pattern(session, folder, ret_message);
+        if (clue.first_pid != 0) {
+            offer_first_trace(session, path, clue.first_pid);
+        }
         r = r < 0 ? r : seal_ended(session);
     }
     if (r < 0) {

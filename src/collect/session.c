@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "format/encode.h"
 #include "session_clock.h"
 #include "trace_name.h"
 
@@ -362,15 +363,36 @@ void ag_session_remove(struct ag_session *session) {
     (void)unlink(session->path); /* gone already: somebody else tidied up */
 }
 
+/* With it the trace leads to its session even if nobody ever gets to write more. */
+static int write_first_header(const struct ag_session *session, int fd, uint32_t pid) {
+    const struct ag_trace_header header = {.session = session->id,
+                                           .pid = pid,
+                                           .slot = AG_NUMBER_FIRST,
+                                           .start_realtime_ns = session->clock_origin_realtime_ns};
+    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    struct ag_trace_writer *writer = NULL;
+    const int r = copy < 0 ? -errno : ag_trace_writer_new(copy, &header, &writer);
+    if (r < 0 && copy >= 0) {
+        (void)close(copy); /* the failure is reported already */
+    }
+    (void)ag_trace_writer_free(writer); /* NULL; it owns the copy */
+    return r;
+}
+
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]) {
     const struct ag_trace_names names = {
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
     const int fd = ag_trace_file_create(session->trace_pattern, &names, session->first_trace_path);
-    if (fd < 0) {
+    const int r = fd < 0 ? fd : write_first_header(session, fd, pid);
+    if (r < 0) {
         (void)snprintf(ret_message, 512, "create the trace %.400s: %s", session->first_trace_path,
-                       strerror(-fd));
-        return fd;
+                       strerror(-r));
+        if (fd >= 0) {
+            (void)unlink(session->first_trace_path); /* made a moment ago */
+            (void)close(fd);                         /* the failure is reported already */
+        }
+        return r;
     }
     session->first_pid = pid;
     session->first_trace_fd = fd;

@@ -56,6 +56,10 @@ static inline const uint8_t *ag_session_tree(const struct ag_session *session, u
     return session->base + session->trees_offset + (uint64_t)tree * AG_TREE_BYTES;
 }
 
+/* In the header of a trace that was made before its process had a slot, instead of the process'
+ * number in the session. */
+#define AG_NUMBER_FIRST UINT32_MAX
+
 /* Zeroes a tree whose last process has ended and gives its memory back. */
 void ag_session_clear_tree(struct ag_session *session, uint32_t tree);
 

@@ -82,7 +82,8 @@ static int open_begun(struct ag_recording *recording) {
         status.st_uid != recording->session->owner ||
         (status.st_size > 0 &&
          (ag_trace_header_read(fd, &header) < 0 || header.session != recording->session->id ||
-          header.pid != recording->pid || header.slot != recording->number))) {
+          header.pid != recording->pid ||
+          (header.slot != recording->number && header.slot != AG_NUMBER_FIRST)))) {
         (void)close(fd); /* not ours */
         return -ENOENT;
     }
@@ -167,15 +168,27 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
     return 0;
 }
 
+static int go_on(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    recording->was_finished = is_sealed(recording);
+    if (recording->was_finished) {
+        recording->is_cut = true; /* nothing more goes in */
+        return 0;
+    }
+    const int r = ag_recording_resume_writer(recording);
+    if (r == 0 && ag_trace_writer_bytes(recording->writer) <= AG_SESSION_EMPTY_TRACE_BYTES) {
+        define_process(recording, copy); /* its first chunk was torn */
+        ag_recording_write_definitions(recording);
+    }
+    return r;
+}
+
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
     struct stat status;
     int r = open_begun(recording);
-    if (r >= 0 && fstat(r, &status) == 0 && status.st_size > 0) {
+    if (r >= 0 && fstat(r, &status) == 0 && status.st_size > AG_SESSION_EMPTY_TRACE_BYTES) {
         recording->trace_fd = r;
         ag_trace_room_start(&recording->room, r, recording->session->max_trace_bytes);
-        recording->was_finished = is_sealed(recording);
-        recording->is_cut = recording->was_finished; /* nothing more goes in */
-        return recording->was_finished ? 0 : ag_recording_resume_writer(recording);
+        return go_on(recording, copy);
     }
     r = r >= 0 ? r : make_file(recording, copy);
     if (r < 0) {

@@ -368,19 +368,28 @@ static void note_trace(const char *path, void *unused) {
     }
 }
 
-/* Both are killed: what the segment holds is sealed by whoever looks at the trace. */
-static void what_both_left_is_sealed_from_the_trace(void **state) {
-    (void)state;
+/* Both are gone: what the segment holds is sealed by whoever looks at the trace. */
+static void seal_after(long us) {
     enum { N = 200000 };
     char message[512];
     const pid_t pid = start_program(play_single, N);
-    sleep_us(20000);
+    sleep_us(us);
     kill_and_wait(collector);
     wait_for(pid);
     for_each_file(note_trace, NULL);
     assert_int_equal(ag_collector_seal(first_found, message), 1);
     assert_int_equal(ag_collector_seal(first_found, message), 0);
     expect_blocks(N, 1);
+}
+
+static void what_both_left_is_sealed_from_the_trace(void **state) {
+    (void)state;
+    seal_after(20000);
+}
+
+static void a_trace_that_nobody_wrote_to_leads_to_its_session(void **state) {
+    (void)state;
+    seal_after(0);
 }
 
 /* The collector never lived: even the trace is made by the seal. */
@@ -573,6 +582,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(killed_collectors_of_threads_lose_and_double_nothing, begin,
                                         end),
         cmocka_unit_test_setup_teardown(what_both_left_is_sealed_from_the_trace, begin, end),
+        cmocka_unit_test_setup_teardown(a_trace_that_nobody_wrote_to_leads_to_its_session, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(
             a_session_that_nobody_collected_is_sealed_from_its_live_file, begin, end),
         cmocka_unit_test_setup_teardown(a_living_collector_is_left_alone, begin, end),
