@@ -33,7 +33,8 @@ enum {
     SOFT_CHUNKS_MAX =
         128, /* 8 MiB in flight: 20 ms of the busiest thread; more only fills caches */
     SOFT_CHUNKS_MIN = 32,
-    MAX_SLOTS = 1 << 16, /* bounds on what a header may claim */
+    FEWEST_CHUNKS = 1024, /* 64 MiB */
+    MAX_SLOTS = 1 << 16,  /* bounds on what a header may claim */
     MAX_TREES = 1 << 16,
     MAX_CHUNKS = 1 << 24,
 };
@@ -103,10 +104,23 @@ static int populate_front(struct ag_session *session) {
     return 0;
 }
 
+static uint64_t room_bytes(const char *folder) {
+    struct statfs status;
+    return statfs(folder, &status) == 0 ? (uint64_t)status.f_bavail * (uint64_t)status.f_bsize : 0;
+}
+
+/* Without a collector the recorders fill chunk after chunk: never more than half of what is free.
+ */
+static uint32_t bounded_chunks(const struct ag_session *session, uint32_t n_chunks) {
+    const uint64_t most = room_bytes(session->path) / 2 / AG_CHUNK_BYTES;
+    return most >= n_chunks ? n_chunks : most > FEWEST_CHUNKS ? (uint32_t)most : FEWEST_CHUNKS;
+}
+
 static int size_and_map(struct ag_session *session) {
     int r = -EFBIG;
     for (size_t i = 0; i < AG_ARRAY_SIZE(layouts); i++) {
-        lay_out(session, layouts[i].n_slots, layouts[i].n_slots, layouts[i].n_chunks);
+        lay_out(session, layouts[i].n_slots, layouts[i].n_slots,
+                bounded_chunks(session, layouts[i].n_chunks));
         r = ftruncate(session->fd, (off_t)session->file_bytes) == 0 ? map_file(session) : -errno;
         if (r == 0) {
             return populate_front(session);
@@ -119,11 +133,6 @@ static int size_and_map(struct ag_session *session) {
 
 void ag_session_live_path(const char *folder, uint64_t id, char ret_path[4096]) {
     (void)snprintf(ret_path, 4096, "%s/.allogram-live.%016llx", folder, (unsigned long long)id);
-}
-
-static uint64_t room_bytes(const char *folder) {
-    struct statfs status;
-    return statfs(folder, &status) == 0 ? (uint64_t)status.f_bavail * (uint64_t)status.f_bsize : 0;
 }
 
 static int open_live(struct ag_session *session, const char *folder) {
