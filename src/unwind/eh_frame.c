@@ -16,6 +16,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/compiler.h"
+#include "unwind/dwarf_cursor.h"
+
 enum {
     ENCODING_OMIT = 0xff,
     ENCODING_FORMAT = 0x0f,
@@ -24,71 +27,15 @@ enum {
     HDR_VERSION = 1,
     HDR_TABLE_ENCODING =
         0x3b,            /* datarel | sdata4: what every linker writes, and what can be searched */
-    REMEMBERED_ROWS = 4, /* compilers nest DW_CFA_remember_state once */
+    REMEMBERED_ROWS = 3, /* compilers nest DW_CFA_remember_state once */
 };
 
 /* ---- reading ------------------------------------------------------------- */
-struct cursor {
-    const uint8_t *at, *end; /* at <= end */
-    bool bad;
-};
-
-static uint64_t read_bytes(struct cursor *cursor, size_t bytes) {
-    uint64_t value = 0;
-    if ((size_t)(cursor->end - cursor->at) < bytes) {
-        cursor->bad = true;
-        cursor->at = cursor->end;
-        return 0;
-    }
-    memcpy(&value, cursor->at, bytes);
-    cursor->at += bytes;
-    return value;
-}
-
-static uint64_t read_uleb(struct cursor *cursor) {
-    uint64_t value = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        const uint64_t byte = read_bytes(cursor, 1);
-        if (shift < 64) {
-            value |= (byte & 0x7f) << shift;
-        }
-        if (!(byte & 0x80)) {
-            return value;
-        }
-    }
-}
-
-static int64_t read_sleb(struct cursor *cursor) {
-    uint64_t value = 0;
-    unsigned shift = 0;
-    uint64_t byte;
-    do {
-        byte = read_bytes(cursor, 1);
-        if (shift < 64) {
-            value |= (byte & 0x7f) << shift;
-        }
-        shift += 7;
-    } while (byte & 0x80);
-    if (shift < 64 && (byte & 0x40)) {
-        value |= ~UINT64_C(0) << shift;
-    }
-    return (int64_t)value;
-}
-
-static const uint8_t *skip(struct cursor *cursor, uint64_t bytes) {
-    const uint8_t *start = cursor->at;
-    if ((uint64_t)(cursor->end - cursor->at) < bytes) {
-        cursor->bad = true;
-        cursor->at = cursor->end;
-        return cursor->end;
-    }
-    cursor->at += bytes;
-    return start;
-}
 
 /* A pointer as DW_EH_PE_* encodes it; `data_base`: what datarel is relative to. Indirection is not
  * followed. */
-static uint64_t read_encoded(struct cursor *cursor, uint8_t encoding, uintptr_t data_base) {
+static uint64_t read_encoded(struct ag_dwarf_cursor *cursor, uint8_t encoding,
+                             uintptr_t data_base) {
     const uintptr_t place = (uintptr_t)cursor->at;
     uint64_t value = 0;
     if (encoding == ENCODING_OMIT) {
@@ -98,25 +45,25 @@ static uint64_t read_encoded(struct cursor *cursor, uint8_t encoding, uintptr_t 
     case 0x00: // absptr
     case 0x04: // udata8
     case 0x0c: // sdata8
-        value = read_bytes(cursor, 8);
+        value = ag_dwarf_read_bytes(cursor, 8);
         break;
     case 0x01:
-        value = read_uleb(cursor);
+        value = ag_dwarf_read_uleb(cursor);
         break;
     case 0x02:
-        value = read_bytes(cursor, 2);
+        value = ag_dwarf_read_bytes(cursor, 2);
         break;
     case 0x03:
-        value = read_bytes(cursor, 4);
+        value = ag_dwarf_read_bytes(cursor, 4);
         break;
     case 0x09:
-        value = (uint64_t)read_sleb(cursor);
+        value = (uint64_t)ag_dwarf_read_sleb(cursor);
         break;
     case 0x0a:
-        value = (uint64_t)(int16_t)read_bytes(cursor, 2);
+        value = (uint64_t)(int16_t)ag_dwarf_read_bytes(cursor, 2);
         break;
     case 0x0b:
-        value = (uint64_t)(int32_t)read_bytes(cursor, 4);
+        value = (uint64_t)(int32_t)ag_dwarf_read_bytes(cursor, 4);
         break;
     default:
         cursor->bad = true;
@@ -140,16 +87,16 @@ static bool contains(const struct ag_cfi_tables *tables, uintptr_t address, size
 }
 
 /* ---- entries ------------------------------------------------------------- */
-struct entry {            /* a CIE or FDE */
-    struct cursor body;   /* after the length and the id */
-    uintptr_t id_address; /* where the id lies; an FDE's counts back from there */
+struct entry {                   /* a CIE or FDE */
+    struct ag_dwarf_cursor body; /* after the length and the id */
+    uintptr_t id_address;        /* where the id lies; an FDE's counts back from there */
     uint32_t id;
 };
 struct common { /* a parsed CIE */
     uint64_t code_alignment;
     int64_t data_alignment;
     uint64_t return_register;
-    struct cursor instructions;
+    struct ag_dwarf_cursor instructions;
     uint8_t pointer_encoding;
     bool is_signal_frame;
     bool has_augmentation;
@@ -176,43 +123,43 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     return true;
 }
 
-static bool parse_common(const struct ag_cfi_tables *tables, uintptr_t address,
-                         struct common *ret_common) {
+static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr_t address,
+                                     struct common *ret_common) {
     struct entry entry;
     if (!open_entry(tables, address, &entry) || entry.id != 0) {
         return false;
     }
-    struct cursor *body = &entry.body;
+    struct ag_dwarf_cursor *body = &entry.body;
     struct common common = {0};
-    const uint8_t version = (uint8_t)read_bytes(body, 1);
+    const uint8_t version = (uint8_t)ag_dwarf_read_bytes(body, 1);
     const uint8_t *augmentation = body->at;
-    while (read_bytes(body, 1) != 0) {
+    while (ag_dwarf_read_bytes(body, 1) != 0) {
     }
     const uint8_t *augmentation_end = body->at - 1;
     if ((version != 1 && version != 3) || body->bad) {
         return false;
     }
-    common.code_alignment = read_uleb(body);
-    common.data_alignment = read_sleb(body);
-    common.return_register = version == 1 ? read_bytes(body, 1) : read_uleb(body);
+    common.code_alignment = ag_dwarf_read_uleb(body);
+    common.data_alignment = ag_dwarf_read_sleb(body);
+    common.return_register = version == 1 ? ag_dwarf_read_bytes(body, 1) : ag_dwarf_read_uleb(body);
     if (*augmentation == 'z') {
         common.has_augmentation = true;
-        const uint64_t bytes = read_uleb(body);
-        const uint8_t *data = skip(body, bytes);
-        struct cursor cursor = {.at = data, .end = body->at};
+        const uint64_t bytes = ag_dwarf_read_uleb(body);
+        const uint8_t *data = ag_dwarf_skip(body, bytes);
+        struct ag_dwarf_cursor cursor = {.at = data, .end = body->at};
         for (const uint8_t *letter = augmentation + 1; letter < augmentation_end; letter++) {
             switch (*letter) {
             case 'R':
-                common.pointer_encoding = (uint8_t)read_bytes(&cursor, 1);
+                common.pointer_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
                 break;
             case 'P': {
-                const uint8_t encoding = (uint8_t)read_bytes(&cursor, 1);
+                const uint8_t encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
                 (void)read_encoded(&cursor, encoding & ~ENCODING_INDIRECT,
                                    0); // the personality: not for us
                 break;
             }
             case 'L':
-                (void)read_bytes(&cursor, 1);
+                (void)ag_dwarf_read_bytes(&cursor, 1);
                 break;
             case 'S':
                 common.is_signal_frame = true;
@@ -235,16 +182,17 @@ static bool parse_common(const struct ag_cfi_tables *tables, uintptr_t address,
 }
 
 /* The address of the FDE that may cover pc: the last one that starts at or before it. 0: none. */
-static uintptr_t search_header(const struct ag_cfi_tables *tables, uintptr_t pc) {
+static AG_NOINLINE uintptr_t search_header(const struct ag_cfi_tables *tables, uintptr_t pc) {
     const uintptr_t header = tables->eh_frame_hdr;
     if (header == 0 || !contains(tables, header, 4)) {
         return 0;
     }
-    struct cursor cursor = {.at = (const uint8_t *)header, .end = (const uint8_t *)tables->high};
-    const uint8_t version = (uint8_t)read_bytes(&cursor, 1);
-    const uint8_t frame_encoding = (uint8_t)read_bytes(&cursor, 1);
-    const uint8_t count_encoding = (uint8_t)read_bytes(&cursor, 1);
-    const uint8_t table_encoding = (uint8_t)read_bytes(&cursor, 1);
+    struct ag_dwarf_cursor cursor = {.at = (const uint8_t *)header,
+                                     .end = (const uint8_t *)tables->high};
+    const uint8_t version = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+    const uint8_t frame_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+    const uint8_t count_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+    const uint8_t table_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
     if (version != HDR_VERSION || table_encoding != HDR_TABLE_ENCODING ||
         count_encoding == ENCODING_OMIT) {
         return 0;
@@ -278,7 +226,7 @@ static uintptr_t search_header(const struct ag_cfi_tables *tables, uintptr_t pc)
 struct machine {
     const struct common *common;
     uint32_t wanted;                /* DWARF register */
-    struct ag_cfi_row *row;         /* being changed */
+    struct ag_cfi_row row;          /* being changed */
     const struct ag_cfi_row *first; /* what the CIE said; NULL while the CIE itself runs */
     struct ag_cfi_row remembered[REMEMBERED_ROWS];
     int n_remembered;
@@ -286,10 +234,10 @@ struct machine {
 
 static void set_rule(struct machine *machine, uint64_t reg, struct ag_cfi_rule rule) {
     if (reg == machine->common->return_register) {
-        machine->row->return_address = rule;
+        machine->row.return_address = rule;
     }
     if (reg == machine->wanted) {
-        machine->row->wanted = rule;
+        machine->row.wanted = rule;
     }
 }
 
@@ -297,10 +245,10 @@ static void restore_rule(struct machine *machine, uint64_t reg) {
     static const struct ag_cfi_row nothing;
     const struct ag_cfi_row *first = machine->first != NULL ? machine->first : &nothing;
     if (reg == machine->common->return_register) {
-        machine->row->return_address = first->return_address;
+        machine->row.return_address = first->return_address;
     }
     if (reg == machine->wanted) {
-        machine->row->wanted = first->wanted;
+        machine->row.wanted = first->wanted;
     }
 }
 
@@ -310,31 +258,33 @@ static struct ag_cfi_rule offset_rule(enum ag_cfi_rule_kind kind, int64_t factor
                                 .offset = (int64_t)((uint64_t)factored * (uint64_t)alignment)};
 }
 
-static struct ag_cfi_rule read_expression_rule(struct cursor *cursor, enum ag_cfi_rule_kind kind) {
-    const uint64_t bytes = read_uleb(cursor);
+static struct ag_cfi_rule read_expression_rule(struct ag_dwarf_cursor *cursor,
+                                               enum ag_cfi_rule_kind kind) {
+    const uint64_t bytes = ag_dwarf_read_uleb(cursor);
     if (bytes > UINT16_MAX) {
         cursor->bad = true;
         return (struct ag_cfi_rule){0};
     }
-    const uint8_t *expression = skip(cursor, bytes);
+    const uint8_t *expression = ag_dwarf_skip(cursor, bytes);
     return (struct ag_cfi_rule){
         .kind = kind, .expression = expression, .expression_bytes = (uint16_t)bytes};
 }
 
 static void define_cfa(struct machine *machine, uint64_t reg, int64_t offset) {
-    machine->row->cfa = (struct ag_cfi_rule){
+    machine->row.cfa = (struct ag_cfi_rule){
         .kind = AG_CFI_IN_REGISTER, .reg = (uint8_t)(reg < 255 ? reg : 255), .offset = offset};
 }
 
 /* Instructions that set the rule of a register, in the order of DWARF's numbers; false: not one of
  * them. */
-static bool run_register_instruction(struct machine *machine, struct cursor *cursor,
+static bool run_register_instruction(struct machine *machine, struct ag_dwarf_cursor *cursor,
                                      uint8_t operation) {
     const int64_t data = machine->common->data_alignment;
-    const uint64_t reg = read_uleb(cursor);
+    const uint64_t reg = ag_dwarf_read_uleb(cursor);
     switch (operation) {
     case 0x05: // offset_extended
-        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, (int64_t)read_uleb(cursor), data));
+        set_rule(machine, reg,
+                 offset_rule(AG_CFI_AT_CFA, (int64_t)ag_dwarf_read_uleb(cursor), data));
         return true;
     case 0x06: // restore_extended
         restore_rule(machine, reg);
@@ -346,7 +296,7 @@ static bool run_register_instruction(struct machine *machine, struct cursor *cur
         set_rule(machine, reg, (struct ag_cfi_rule){.kind = AG_CFI_SAME});
         return true;
     case 0x09: { // register
-        const uint64_t other = read_uleb(cursor);
+        const uint64_t other = ag_dwarf_read_uleb(cursor);
         set_rule(machine, reg,
                  (struct ag_cfi_rule){.kind = AG_CFI_IN_REGISTER,
                                       .reg = (uint8_t)(other < 255 ? other : 255)});
@@ -356,19 +306,21 @@ static bool run_register_instruction(struct machine *machine, struct cursor *cur
         set_rule(machine, reg, read_expression_rule(cursor, AG_CFI_AT_EXPRESSION));
         return true;
     case 0x11: // offset_extended_sf
-        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, read_sleb(cursor), data));
+        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, ag_dwarf_read_sleb(cursor), data));
         return true;
     case 0x14: // val_offset
-        set_rule(machine, reg, offset_rule(AG_CFI_IS_CFA, (int64_t)read_uleb(cursor), data));
+        set_rule(machine, reg,
+                 offset_rule(AG_CFI_IS_CFA, (int64_t)ag_dwarf_read_uleb(cursor), data));
         return true;
     case 0x15: // val_offset_sf
-        set_rule(machine, reg, offset_rule(AG_CFI_IS_CFA, read_sleb(cursor), data));
+        set_rule(machine, reg, offset_rule(AG_CFI_IS_CFA, ag_dwarf_read_sleb(cursor), data));
         return true;
     case 0x16: // val_expression
         set_rule(machine, reg, read_expression_rule(cursor, AG_CFI_IS_EXPRESSION));
         return true;
     case 0x2f: // GNU_negative_offset_extended
-        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, -(int64_t)read_uleb(cursor), data));
+        set_rule(machine, reg,
+                 offset_rule(AG_CFI_AT_CFA, -(int64_t)ag_dwarf_read_uleb(cursor), data));
         return true;
     default:
         return false;
@@ -376,8 +328,9 @@ static bool run_register_instruction(struct machine *machine, struct cursor *cur
 }
 
 /* Instructions that change the CFA or the row as a whole; false: unknown, or impossible here. */
-static bool run_row_instruction(struct machine *machine, struct cursor *cursor, uint8_t operation) {
-    struct ag_cfi_row *row = machine->row;
+static bool run_row_instruction(struct machine *machine, struct ag_dwarf_cursor *cursor,
+                                uint8_t operation) {
+    struct ag_cfi_row *row = &machine->row;
     const int64_t data = machine->common->data_alignment;
     switch (operation) {
     case 0x00: // nop
@@ -395,17 +348,18 @@ static bool run_row_instruction(struct machine *machine, struct cursor *cursor, 
         *row = machine->remembered[--machine->n_remembered];
         return true;
     case 0x0c: { // def_cfa
-        const uint64_t reg = read_uleb(cursor);
-        define_cfa(machine, reg, (int64_t)read_uleb(cursor));
+        const uint64_t reg = ag_dwarf_read_uleb(cursor);
+        define_cfa(machine, reg, (int64_t)ag_dwarf_read_uleb(cursor));
         return true;
     }
     case 0x12: { // def_cfa_sf
-        const uint64_t reg = read_uleb(cursor);
-        define_cfa(machine, reg, offset_rule(AG_CFI_AT_CFA, read_sleb(cursor), data).offset);
+        const uint64_t reg = ag_dwarf_read_uleb(cursor);
+        define_cfa(machine, reg,
+                   offset_rule(AG_CFI_AT_CFA, ag_dwarf_read_sleb(cursor), data).offset);
         return true;
     }
     case 0x0d: // def_cfa_register
-        define_cfa(machine, read_uleb(cursor),
+        define_cfa(machine, ag_dwarf_read_uleb(cursor),
                    row->cfa.kind == AG_CFI_IN_REGISTER ? row->cfa.offset : 0);
         return true;
     case 0x0e: // def_cfa_offset
@@ -414,14 +368,14 @@ static bool run_row_instruction(struct machine *machine, struct cursor *cursor, 
             return false;
         }
         row->cfa.offset = operation == 0x0e
-                              ? (int64_t)read_uleb(cursor)
-                              : offset_rule(AG_CFI_AT_CFA, read_sleb(cursor), data).offset;
+                              ? (int64_t)ag_dwarf_read_uleb(cursor)
+                              : offset_rule(AG_CFI_AT_CFA, ag_dwarf_read_sleb(cursor), data).offset;
         return true;
     case 0x0f: // def_cfa_expression
         row->cfa = read_expression_rule(cursor, AG_CFI_IS_EXPRESSION);
         return true;
     case 0x2e: // GNU_args_size
-        (void)read_uleb(cursor);
+        (void)ag_dwarf_read_uleb(cursor);
         return true;
     default:
         return run_register_instruction(machine, cursor, operation);
@@ -429,10 +383,11 @@ static bool run_row_instruction(struct machine *machine, struct cursor *cursor, 
 }
 
 /* Runs until the row of pc is complete. `location`: the pc at which the program starts. */
-static bool run(struct machine *machine, struct cursor cursor, uintptr_t location, uintptr_t pc) {
+static bool run(struct machine *machine, struct ag_dwarf_cursor cursor, uintptr_t location,
+                uintptr_t pc) {
     const struct common *common = machine->common;
     while (cursor.at < cursor.end) {
-        const uint8_t byte = (uint8_t)read_bytes(&cursor, 1);
+        const uint8_t byte = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
         const uint8_t low_bits = byte & 0x3f;
         uint64_t delta;
         switch (byte) {
@@ -440,13 +395,13 @@ static bool run(struct machine *machine, struct cursor cursor, uintptr_t locatio
             delta = read_encoded(&cursor, common->pointer_encoding, 0) - location;
             break;
         case 0x02: // advance_loc1, 2, 4
-            delta = read_bytes(&cursor, 1) * common->code_alignment;
+            delta = ag_dwarf_read_bytes(&cursor, 1) * common->code_alignment;
             break;
         case 0x03:
-            delta = read_bytes(&cursor, 2) * common->code_alignment;
+            delta = ag_dwarf_read_bytes(&cursor, 2) * common->code_alignment;
             break;
         case 0x04:
-            delta = read_bytes(&cursor, 4) * common->code_alignment;
+            delta = ag_dwarf_read_bytes(&cursor, 4) * common->code_alignment;
             break;
         default:
             switch (byte >> 6) {
@@ -455,7 +410,7 @@ static bool run(struct machine *machine, struct cursor cursor, uintptr_t locatio
                 break;
             case 2: // offset
                 set_rule(machine, low_bits,
-                         offset_rule(AG_CFI_AT_CFA, (int64_t)read_uleb(&cursor),
+                         offset_rule(AG_CFI_AT_CFA, (int64_t)ag_dwarf_read_uleb(&cursor),
                                      common->data_alignment));
                 continue;
             case 3: // restore
@@ -477,7 +432,7 @@ static bool run(struct machine *machine, struct cursor cursor, uintptr_t locatio
 }
 
 int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
-                     struct ag_cfi_row *ret_row) {
+                     struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
     const uintptr_t address = search_header(tables, pc);
     if (address == 0) {
         return -ENOENT;
@@ -488,12 +443,12 @@ int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t 
         !parse_common(tables, entry.id_address - entry.id, &common)) {
         return -EBADMSG;
     }
-    struct cursor *body = &entry.body;
+    struct ag_dwarf_cursor *body = &entry.body;
     const uintptr_t first_pc = read_encoded(body, common.pointer_encoding, 0);
     const uintptr_t code_bytes = read_encoded(body, common.pointer_encoding & ENCODING_FORMAT, 0);
     if (common.has_augmentation) {
-        const uint64_t bytes = read_uleb(body);
-        (void)skip(body, bytes);
+        const uint64_t bytes = ag_dwarf_read_uleb(body);
+        (void)ag_dwarf_skip(body, bytes);
     }
     if (body->bad) {
         return -EBADMSG;
@@ -501,18 +456,18 @@ int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t 
     if (pc < first_pc || pc - first_pc >= code_bytes) {
         return -ENOENT;
     }
-    struct ag_cfi_row first = {.function = first_pc, .is_signal_frame = common.is_signal_frame};
-    struct machine machine = {.common = &common, .wanted = wanted, .row = &first};
+    struct ag_cfi_row first = {0};
+    struct machine machine = {.common = &common, .wanted = wanted};
     if (!run(&machine, common.instructions, /* location= */ 0, UINTPTR_MAX)) {
         return -EBADMSG;
     }
-    struct ag_cfi_row row = first;
-    machine.row = &row;
+    first = machine.row;
     machine.first = &first;
     machine.n_remembered = 0;
     if (!run(&machine, *body, first_pc, pc)) {
         return -EBADMSG;
     }
-    *ret_row = row;
+    *ret_row = machine.row;
+    *ret_entry = (struct ag_cfi_entry){first_pc, common.is_signal_frame};
     return 0;
 }

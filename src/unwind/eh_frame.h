@@ -35,13 +35,15 @@ struct ag_cfi_rule {
 struct ag_cfi_row {
     struct ag_cfi_rule cfa; /* IN_REGISTER or IS_EXPRESSION */
     struct ag_cfi_rule return_address, wanted;
-    uintptr_t function; /* first pc that the entry covers */
+};
+struct ag_cfi_entry {   /* what holds for the whole function */
+    uintptr_t function; /* its first pc */
     bool is_signal_frame;
 };
 
 /* The row that holds for the instruction at pc, with the rule of register `wanted`; -ENOENT: no
  * entry covers pc; -EBADMSG: the tables are damaged or of a kind we do not know. */
 int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
-                     struct ag_cfi_row *ret_row);
+                     struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
 
 #endif

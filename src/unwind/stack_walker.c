@@ -49,6 +49,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "unwind/general_step.h"
 #include "unwind/readable_range.h"
 #include "unwind/stack_walker_fast.h"
 
@@ -129,14 +130,18 @@ AG_FAST bool read_and_keep(void *context, uintptr_t address, enum ag_word_role r
     return true;
 }
 
+/* Keeps return addresses alone: for steps that nothing is remembered of. */
 AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
                        uintptr_t *ret_value) {
     struct reader *reader = context;
-    (void)role;
     if (AG_UNLIKELY(!ag_readable_range_has(reader->stack, address)) && !reach(reader, address)) {
         return false;
     }
-    *ret_value = *(const uintptr_t *)address;
+    const uintptr_t *word = (const uintptr_t *)address;
+    if (role == AG_WORD_RETURN_ADDRESS) {
+        reader->return_word = (struct ag_stack_word){word, *word};
+    }
+    *ret_value = *word;
     return true;
 }
 
@@ -227,19 +232,24 @@ AG_FAST uint32_t intern_node(struct ag_walker *walker, struct ag_unwind_space *s
 struct outcome {
     enum ag_root root; /* when known < 0 */
     int32_t known;     /* the frame that matched; -1: none */
-    int32_t switched;  /* new frames up to this one stand on another stack than the outer ones */
+    int32_t forgotten; /* new frames up to this one are not remembered, -1: all are; they stand on
+                          another stack than the outer ones, or depend on words that are not kept */
     uint32_t n_new;
+    struct ag_stack_word return_word; /* where the pc of frames[known] was read */
     bool is_lost; /* no memory for what was found, or nothing there is a frame */
 };
 
 /* Appends the new frames to the memo behind frames[known] and interns them; returns the node of the
- * innermost. Frames up to `switched` are interned, not remembered. */
+ * innermost. Frames up to `forgotten` are interned, not remembered. */
 AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
                         const struct outcome *outcome) {
     const int32_t known = outcome->known;
     uint32_t node = known >= 0 ? walker->frames[known].node : outcome->root;
     uint32_t others = known >= 0 ? walker->frames[known].others : 0;
     uint32_t n_frames = (uint32_t)(known + 1);
+    if (known >= 0) { // the frame is the same, but another may have called on from it
+        walker->returns[known] = outcome->return_word;
+    }
     for (int32_t i = (int32_t)outcome->n_new - 1; i >= 0; i--) {
         const struct ag_new_frame *frame = &walker->new_frames[i];
         const uint32_t rule = AG_PC_RULE(frame->value);
@@ -247,7 +257,7 @@ AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
         if (AG_UNLIKELY(node == 0)) {
             break;
         }
-        if (AG_UNLIKELY(i <= outcome->switched)) {
+        if (AG_UNLIKELY(i <= outcome->forgotten)) {
             continue;
         }
         const uint32_t first = i > 0 ? frame[-1].n_others : 0;
@@ -287,12 +297,18 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     frame->registers = *registers;
     frame->value = value;
     reader->return_word.address = NULL;
-    const enum ag_step_result result =
-        ag_frame_step_fast(registers, AG_PC_RULE(value), read_and_keep, reader);
+    enum ag_step_result result;
+    if (AG_LIKELY(AG_PC_RULE(value) != AG_RULE_GENERAL)) {
+        result = ag_frame_step_fast(registers, AG_PC_RULE(value), read_and_keep, reader);
+    } else { // what it reads is not kept, so neither is a frame that depends on it
+        result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
+                                 registers);
+        outcome->forgotten = (int32_t)outcome->n_new - 1;
+    }
     frame->n_others = (uint32_t)(reader->other - walker->new_others);
     if (AG_UNLIKELY(reader->has_moved)) {
         reader->has_moved = false;
-        outcome->switched = (int32_t)outcome->n_new - 1;
+        outcome->forgotten = (int32_t)outcome->n_new - 1;
         outcome->known = -1;
     }
     if (AG_LIKELY(result == AG_STEP_CALLER && registers->pc != 0)) {
@@ -310,7 +326,7 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
         .return_word = {(const uintptr_t *)registers.sp - 1, registers.pc},
         .other = walker->new_others,
     };
-    struct outcome outcome = {.known = (int32_t)walker->n_frames - 1, .switched = -1};
+    struct outcome outcome = {.known = (int32_t)walker->n_frames - 1, .forgotten = -1};
     while (!match(walker, &registers, outcome.n_new, &outcome.known)) {
         if (AG_LIKELY(step_out(walker, space, &registers, &reader, &outcome))) {
             continue;
@@ -328,6 +344,7 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
         outcome.known = -1;
         break;
     }
+    outcome.return_word = reader.return_word;
     return append(walker, space, &outcome);
 }
 
@@ -425,46 +442,53 @@ uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *spa
 }
 
 /* ---- the plain walk ------------------------------------------------------ */
+
+/* Walks into frames; returns how many, and what the end was: 0 lost. */
+static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers registers,
+                           struct ag_new_frame *frames, enum ag_root *ret_root) {
+    struct ag_readable_range stack = {0};
+    (void)ag_readable_range_enter(&stack, registers.sp - sizeof(uintptr_t));
+    struct reader reader = {.stack = &stack};
+    uint32_t n_frames = 0;
+    *ret_root = AG_ROOT_CUT;
+    while (n_frames < space->depth) {
+        const uint64_t value = ag_pc_find_fast(space, registers.pc);
+        if (AG_PC_SITE(value) == 0) {
+            *ret_root = AG_ROOT_INCOMPLETE;
+            return AG_PC_RULE(value) == AG_RULE_NOTHING ? n_frames : 0;
+        }
+        frames[n_frames++] = (struct ag_new_frame){.registers = registers, .value = value};
+        const enum ag_step_result result =
+            AG_PC_RULE(value) != AG_RULE_GENERAL
+                ? ag_frame_step_fast(&registers, AG_PC_RULE(value), read_only, &reader)
+                : ag_general_step(space, frames, n_frames - 1, read_only, &reader, &registers);
+        if (result != AG_STEP_CALLER || registers.pc == 0) {
+            *ret_root = result == AG_STEP_FAILED ? AG_ROOT_INCOMPLETE : AG_ROOT_COMPLETE;
+            return n_frames;
+        }
+    }
+    return n_frames;
+}
+
 uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp) {
-    const size_t scratch_bytes = space->depth * sizeof(uint32_t);
+    const size_t scratch_bytes = space->depth * sizeof(struct ag_new_frame);
     const long mapped = ag_syscall6(SYS_mmap, 0, (long)scratch_bytes, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ag_syscall_failed(mapped)) {
         return 0;
     }
-    uint32_t *sites = (uint32_t *)mapped;
-    struct ag_readable_range stack = {0};
-    (void)ag_readable_range_enter(&stack, (uintptr_t)sp);
-    struct reader reader = {.stack = &stack};
-    struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
-    uint32_t n_sites = 0, node = AG_ROOT_CUT;
-    while (n_sites < space->depth) {
-        const uint64_t value = ag_pc_find_fast(space, registers.pc);
-        if (AG_PC_SITE(value) == 0) {
-            node = AG_ROOT_INCOMPLETE;
-            if (AG_PC_RULE(value) != AG_RULE_NOTHING) {
-                n_sites = 0;
-            }
-            break;
-        }
-        sites[n_sites++] = AG_PC_SITE(value);
-        const enum ag_step_result result =
-            ag_frame_step_fast(&registers, AG_PC_RULE(value), read_only, &reader);
-        if (result != AG_STEP_CALLER || registers.pc == 0) {
-            node = result == AG_STEP_FAILED ? AG_ROOT_INCOMPLETE : AG_ROOT_COMPLETE;
-            break;
-        }
-    }
-    if (n_sites == 0) {
-        node = 0;
-    }
-    while (n_sites > 0) {
-        node = ag_node_intern_fast(&space->tree, node, sites[--n_sites]);
+    struct ag_new_frame *frames = (struct ag_new_frame *)mapped;
+    const struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
+    enum ag_root root;
+    uint32_t n_frames = walk_plain(space, registers, frames, &root);
+    uint32_t node = n_frames > 0 ? root : 0;
+    while (n_frames > 0) {
+        node = ag_node_intern_fast(&space->tree, node, AG_PC_SITE(frames[--n_frames].value));
         if (node == 0) {
             break;
         }
     }
-    (void)ag_syscall2(SYS_munmap, mapped, (long)scratch_bytes); // cannot fail: it was just mapped
+    (void)ag_syscall2(SYS_munmap, mapped, (long)scratch_bytes); // it was just mapped: cannot fail
     return node;
 }
 

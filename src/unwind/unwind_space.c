@@ -33,6 +33,25 @@ struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, u
     return space;
 }
 
+static struct ag_cfi_tables tables_of(const struct ag_unwind_image *image) {
+    const bool has_bounds = image->tables_high > image->tables_low;
+    return (struct ag_cfi_tables){
+        .eh_frame_hdr = image->eh_frame_hdr,
+        .low = has_bounds ? image->tables_low : image->low,
+        .high = has_bounds ? image->tables_high : image->high,
+    };
+}
+
+int ag_unwind_space_find_row(struct ag_unwind_space *space, uintptr_t pc, uint32_t wanted,
+                             struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
+    struct ag_unwind_image image = {0};
+    if (!space->find(space->find_context, pc - 1, &image)) {
+        return -ENOENT;
+    }
+    const struct ag_cfi_tables tables = tables_of(&image);
+    return ag_eh_frame_find(&tables, pc - 1, wanted, ret_row, ret_entry);
+}
+
 /* The rule of pc - 1, and the id of its image (0: none). */
 static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32_t *ret_image) {
     struct ag_unwind_image image = {0};
@@ -41,26 +60,22 @@ static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32
         return ag_frame_rule_guess(pc);
     }
     *ret_image = image.id;
-    const bool has_tables_bounds = image.tables_high > image.tables_low;
-    const struct ag_cfi_tables tables = {
-        .eh_frame_hdr = image.eh_frame_hdr,
-        .low = has_tables_bounds ? image.tables_low : image.low,
-        .high = has_tables_bounds ? image.tables_high : image.high,
-    };
+    const struct ag_cfi_tables tables = tables_of(&image);
     struct ag_cfi_row row;
-    int r = ag_eh_frame_find(&tables, pc - 1, AG_DWARF_FRAME_POINTER, &row);
+    struct ag_cfi_entry entry;
+    const int r = ag_eh_frame_find(&tables, pc - 1, AG_DWARF_FRAME_POINTER, &row, &entry);
     if (r == 0) {
-        return ag_frame_rule_pack(&row);
+        return ag_frame_rule_pack(&row, entry.is_signal_frame);
     }
     /* What no call can have left on a stack is there by hand. The first byte of a function, with
      * nothing before it: what a coroutine's first function returns to (makecontext), so the end. A
      * signal trampoline: what the kernel lets a handler return to. */
-    if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row) == 0) {
-        const uint32_t rule = ag_frame_rule_pack(&row);
+    if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row, &entry) == 0) {
+        const uint32_t rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
             return rule;
         }
-        if (AG_RULE_KIND(rule) == AG_RULE_END || row.function == pc) {
+        if (AG_RULE_KIND(rule) == AG_RULE_END || entry.function == pc) {
             return AG_RULE(AG_RULE_END, 0, 0);
         }
     }

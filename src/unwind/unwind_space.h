@@ -35,6 +35,11 @@ struct ag_unwind_space {
     AG_CACHE_ALIGNED struct ag_pc_entry pcs[AG_PC_SLOTS];
 };
 
+/* The CFI row of the instruction at pc - 1, with the rule of DWARF register `wanted`. -ENOENT: no
+ * image is there, or nothing in it covers the pc. */
+int ag_unwind_space_find_row(struct ag_unwind_space *space, uintptr_t pc, uint32_t wanted,
+                             struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
+
 uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc);
 
 /* AG_PC_VALUE of a pc that the first level knows, else 0. Budget: one multiplication, one cache

@@ -188,6 +188,65 @@ NOINLINE static void interrupt_anywhere(int rounds) {
     setitimer(ITIMER_REAL, &never, nullptr);
 }
 
+// ---- every instruction -----------------------------------------------------
+// With the trap flag set the processor raises SIGTRAP after each instruction: prologues and
+// epilogues, PLT entries and the lazy binder, hand-written assembler, the walker interrupted
+// anywhere.
+extern "C" void step_begin();
+extern "C" void step_end();
+__asm__(".pushsection .text\n"
+        "step_begin:\n.cfi_startproc\npushfq\n.cfi_adjust_cfa_offset 8\norq $0x100, (%rsp)\n"
+        "popfq\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n"
+        "step_end:\n.cfi_startproc\npushfq\n.cfi_adjust_cfa_offset 8\nandq $~0x100, (%rsp)\n"
+        "popfq\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n"
+        ".popsection");
+static int n_steps;
+static void on_step(int) {
+    n_steps++;
+    judged_capture();
+}
+NOINLINE static int quiet_realigned(int n) {
+    alignas(64) int line[32] = {n};
+    int *local = static_cast<int *>(alloca(n * sizeof(int) + 16));
+    KEEP(line);
+    KEEP(local);
+    if (n <= 1) {
+        step_end(); // gcc's CFI for the epilogue of such a frame is wrong between leave and lea
+    }
+    const int below = n > 1 ? quiet_realigned(n / 2) : 0;
+    return below + line[0] + (local != nullptr);
+}
+NOINLINE static int quiet_registers(int a, int b, int c, int d, int e, int f, int g) {
+    int x[3] = {b + g, c * d, e - f}; // too few to be vectorized: that would realign the frame
+    KEEP(x);
+    return a > 0 ? quiet_registers(a - 1, x[0], x[1], x[2], g, f, e) + x[1] * x[2] + d : x[0];
+}
+static int compare_quietly(const void *a, const void *b) {
+    return *static_cast<const int *>(a) - *static_cast<const int *>(b);
+}
+NOINLINE static void step_through() {
+    handle(SIGTRAP, on_step, 0);
+    char text[80];
+    int numbers[6] = {5, 3, 1, 4, 2, 6};
+    step_begin();
+    int sum = quiet_realigned(9);
+    step_begin();
+    sum += quiet_registers(4, 1, 2, 3, 4, 5, 6);
+    qsort(numbers, 6, sizeof numbers[0], compare_quietly);
+    sum += static_cast<int>(strcspn("first call of strcspn: bound lazily", "x"));
+    sum += snprintf(text, sizeof text, "%d %s %.3f", sum, "text", 1.5);
+    variable_array(10); // allocates: steps through the walker and the judge
+    step_end();
+    step_begin();
+    try {
+        throw sum;
+    } catch (int thrown) {
+        sum += thrown;
+    }
+    step_end();
+    KEEP(&sum);
+}
+
 // ---- callbacks, coroutines, threads ----------------------------------------
 static int compare_and_allocate(const void *a, const void *b) {
     allocate(9);
@@ -334,13 +393,14 @@ int main(int argc, char **argv) {
     int same_address = 0;
     load_and_unload(20, &same_address);
     interrupt_anywhere(n_rounds);
+    step_through();
 
     const struct judged_counts &c = judged_counts;
     printf(
         "%lu captures, %lu differ from the plain walk, %lu from libunwind, %lu incomplete, %lu cut, %lu lost, "
-        "%lu not judged; %d signals, %d reloads at the same address\n",
+        "%lu not judged; %d signals, %d steps, %d reloads at the same address\n",
         c.captures, c.differ_from_plain, c.differ_from_judge, c.incomplete, c.cut, c.lost,
-        c.not_judged, n_signals, same_address);
+        c.not_judged, n_signals, n_steps, same_address);
     return c.differ_from_plain + c.differ_from_judge + c.incomplete + c.lost > 0 || c.cut == 0 ||
            same_address == 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "unwind/arch/x86_64/frame_step_fast.h"
+#include "unwind/dwarf_cursor.h"
 #include "unwind/readable_range.h"
 
 enum { DWARF_RBP = AG_DWARF_FRAME_POINTER, DWARF_RSP = 7 };
@@ -16,28 +17,15 @@ enum { DW_OP_deref = 0x06, DW_OP_breg6 = 0x76, DW_OP_breg7 = 0x77 };
 /* Is the expression `register + offset`, followed by exactly `tail`? */
 static bool is_register_plus(const struct ag_cfi_rule *rule, uint8_t operation, const uint8_t *tail,
                              size_t tail_bytes, int64_t *ret_offset) {
-    const uint8_t *at = rule->expression, *end = at + rule->expression_bytes;
-    if (at == end || *at++ != operation) {
+    struct ag_dwarf_cursor cursor = {rule->expression, rule->expression + rule->expression_bytes,
+                                     false};
+    const bool is_operation = ag_dwarf_read_bytes(&cursor, 1) == operation;
+    const int64_t offset = ag_dwarf_read_sleb(&cursor);
+    if (!is_operation || cursor.bad || (size_t)(cursor.end - cursor.at) != tail_bytes ||
+        memcmp(cursor.at, tail, tail_bytes) != 0) {
         return false;
     }
-    uint64_t value = 0;
-    unsigned shift = 0;
-    uint8_t byte;
-    do {
-        if (at == end || shift >= 63) {
-            return false;
-        }
-        byte = *at++;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80);
-    if (byte & 0x40) {
-        value |= ~UINT64_C(0) << shift;
-    }
-    if ((size_t)(end - at) != tail_bytes || memcmp(at, tail, tail_bytes) != 0) {
-        return false;
-    }
-    *ret_offset = (int64_t)value;
+    *ret_offset = offset;
     return true;
 }
 
@@ -79,7 +67,7 @@ static bool pack_rbp_slot(const struct ag_cfi_rule *rule, uint32_t *ret_slot) {
         *ret_slot = (uint32_t)(-rule->offset / 8);
         return true;
     case AG_CFI_AT_EXPRESSION:
-        if (!is_register_plus(rule, DW_OP_breg6, NULL, 0, &offset) || offset != 0) {
+        if (!is_register_plus(rule, DW_OP_breg6, rule->expression, 0, &offset) || offset != 0) {
             return false;
         }
         *ret_slot = AG_RULE_SLOT_AT_BP;
@@ -92,13 +80,13 @@ static bool pack_rbp_slot(const struct ag_cfi_rule *rule, uint32_t *ret_slot) {
     return false;
 }
 
-uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row) {
+uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame) {
     int64_t offset;
     uint32_t push_end, slot;
     if (row->return_address.kind == AG_CFI_UNDEFINED) {
         return AG_RULE(AG_RULE_END, 0, 0);
     }
-    if (row->is_signal_frame) {
+    if (is_signal_frame) {
         const bool is_kernel_frame = row->cfa.kind == AG_CFI_IS_EXPRESSION &&
                                      is_deref_of(&row->cfa, DW_OP_breg7, &offset) &&
                                      offset == AG_SIGNAL_RSP;
@@ -169,4 +157,41 @@ uint32_t ag_frame_rule_guess(uintptr_t pc) {
     }
     const bool is_code = pc > 8 && ag_readable_copy(code, pc - 8, 8) && ends_with_call(code + 8);
     return is_code ? AG_RULE_FRAME_POINTER : AG_RULE_NOTHING;
+}
+
+/* ---- for rows that do not fit -------------------------------------------- */
+bool ag_registers_get(const struct ag_registers *registers, uint32_t reg, uintptr_t *ret_value) {
+    switch (reg) {
+    case AG_DWARF_FRAME_POINTER:
+        *ret_value = registers->rbp;
+        return true;
+    case AG_DWARF_STACK_POINTER:
+        *ret_value = registers->sp;
+        return true;
+    case AG_DWARF_RETURN_ADDRESS: // rip: of the instruction at which the frame stands
+        *ret_value = registers->pc - 1;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool ag_register_is_preserved(uint32_t reg) {
+    return reg == 3 || (reg >= 12 && reg <= 15); // rbx, r12 to r15
+}
+
+bool ag_signal_register_offset(uint32_t reg, uintptr_t *ret_offset) {
+    /* the kernel's order: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip from offset 40 on
+     */
+    static const uint8_t place[] = {
+        [0] = 13, [1] = 12, [2] = 14, [3] = 11, [4] = 9,  [5] = 8,  [6] = 10, [7] = 15,  [8] = 0,
+        [9] = 1,  [10] = 2, [11] = 3, [12] = 4, [13] = 5, [14] = 6, [15] = 7, [16] = 16,
+    };
+    enum { FIRST_OFFSET = 40 };
+    _Static_assert(FIRST_OFFSET + 8 * 16 == AG_SIGNAL_RIP, "rip is the last of them");
+    if (reg >= sizeof place) {
+        return false;
+    }
+    *ret_offset = FIRST_OFFSET + (uintptr_t)place[reg] * 8;
+    return true;
 }

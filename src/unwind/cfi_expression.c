@@ -1,0 +1,257 @@
+/* cfi_expression.c: a small stack machine without jumps, so that every expression ends.
+ *
+ * What it runs in practice: PLT entries, hand-written assembler (libcrypto keeps its CFA in a stack
+ * slot or another register), signal trampolines. */
+#include "unwind/cfi_expression.h"
+
+#include "unwind/dwarf_cursor.h"
+
+enum {
+    STACK_SLOTS = 8, /* libcrypto and libc need three */
+
+    DW_OP_addr = 0x03,
+    DW_OP_deref = 0x06,
+    DW_OP_const1u = 0x08, /* then 1s 2u 2s 4u 4s 8u 8s, u, s */
+    DW_OP_const8s = 0x0f,
+    DW_OP_constu = 0x10,
+    DW_OP_consts = 0x11,
+    DW_OP_dup = 0x12,
+    DW_OP_drop = 0x13,
+    DW_OP_over = 0x14,
+    DW_OP_swap = 0x16,
+    DW_OP_and = 0x1a,
+    DW_OP_minus = 0x1c,
+    DW_OP_mul = 0x1e,
+    DW_OP_neg = 0x1f,
+    DW_OP_not = 0x20,
+    DW_OP_or = 0x21,
+    DW_OP_plus = 0x22,
+    DW_OP_plus_uconst = 0x23,
+    DW_OP_shl = 0x24,
+    DW_OP_shr = 0x25,
+    DW_OP_shra = 0x26,
+    DW_OP_xor = 0x27,
+    DW_OP_eq = 0x29,
+    DW_OP_ge = 0x2a,
+    DW_OP_gt = 0x2b,
+    DW_OP_le = 0x2c,
+    DW_OP_lt = 0x2d,
+    DW_OP_ne = 0x2e,
+    DW_OP_lit0 = 0x30,
+    DW_OP_lit31 = 0x4f,
+    DW_OP_breg0 = 0x70,
+    DW_OP_breg31 = 0x8f,
+    DW_OP_bregx = 0x92,
+    DW_OP_nop = 0x96,
+};
+
+struct stack {
+    uintptr_t slots[STACK_SLOTS];
+    uint32_t depth;
+    bool bad; /* ran over or under */
+};
+
+static void push(struct stack *stack, uintptr_t value) {
+    if (stack->depth == STACK_SLOTS) {
+        stack->bad = true;
+        return;
+    }
+    stack->slots[stack->depth++] = value;
+}
+
+static uintptr_t pop(struct stack *stack) {
+    if (stack->depth == 0) {
+        stack->bad = true;
+        return 0;
+    }
+    return stack->slots[--stack->depth];
+}
+
+/* The operand of const1u to const8s. */
+static uintptr_t read_constant(struct ag_dwarf_cursor *cursor, uint8_t operation) {
+    const uint32_t index = operation - DW_OP_const1u;
+    const uint32_t bits = 8u << (index / 2);
+    const uint64_t value = ag_dwarf_read_bytes(cursor, bits / 8);
+    const bool is_signed = index & 1;
+    return is_signed ? (uintptr_t)((int64_t)(value << (64 - bits)) >> (64 - bits)) : value;
+}
+
+/* Operations on the two upper values; false: not one of them. */
+static bool run_binary(struct stack *stack, uint8_t operation) {
+    const uintptr_t b = pop(stack), a = pop(stack);
+    const intptr_t signed_a = (intptr_t)a, signed_b = (intptr_t)b;
+    switch (operation) {
+    case DW_OP_and:
+        push(stack, a & b);
+        return true;
+    case DW_OP_minus:
+        push(stack, a - b);
+        return true;
+    case DW_OP_mul:
+        push(stack, a * b);
+        return true;
+    case DW_OP_or:
+        push(stack, a | b);
+        return true;
+    case DW_OP_plus:
+        push(stack, a + b);
+        return true;
+    case DW_OP_shl:
+        push(stack, b < 64 ? a << b : 0);
+        return true;
+    case DW_OP_shr:
+        push(stack, b < 64 ? a >> b : 0);
+        return true;
+    case DW_OP_shra:
+        push(stack, (uintptr_t)(signed_a >> (b < 64 ? b : 63)));
+        return true;
+    case DW_OP_xor:
+        push(stack, a ^ b);
+        return true;
+    case DW_OP_eq:
+        push(stack, a == b);
+        return true;
+    case DW_OP_ge:
+        push(stack, signed_a >= signed_b);
+        return true;
+    case DW_OP_gt:
+        push(stack, signed_a > signed_b);
+        return true;
+    case DW_OP_le:
+        push(stack, signed_a <= signed_b);
+        return true;
+    case DW_OP_lt:
+        push(stack, signed_a < signed_b);
+        return true;
+    case DW_OP_ne:
+        push(stack, a != b);
+        return true;
+    default: // division: nobody divides in CFI
+        return false;
+    }
+}
+
+static bool push_register(struct stack *stack, struct ag_dwarf_cursor *cursor, uint64_t reg,
+                          const struct ag_cfi_machine *machine) {
+    const int64_t offset = ag_dwarf_read_sleb(cursor);
+    uintptr_t value;
+    if (reg > UINT32_MAX || !machine->read_register(machine->context, (uint32_t)reg, &value)) {
+        return false;
+    }
+    push(stack, value + (uintptr_t)offset);
+    return true;
+}
+
+/* Operations that push a number or a register; *ret_failed: a register that is not to be had.
+ * false: not one of them. */
+static bool run_push(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_t operation,
+                     const struct ag_cfi_machine *machine, bool *ret_failed) {
+    if (operation >= DW_OP_lit0 && operation <= DW_OP_lit31) {
+        push(stack, operation - DW_OP_lit0);
+        return true;
+    }
+    if (operation >= DW_OP_breg0 && operation <= DW_OP_breg31) {
+        *ret_failed = !push_register(stack, cursor, operation - DW_OP_breg0, machine);
+        return true;
+    }
+    if (operation >= DW_OP_const1u && operation <= DW_OP_const8s) {
+        push(stack, read_constant(cursor, operation));
+        return true;
+    }
+    switch (operation) {
+    case DW_OP_addr:
+        push(stack, ag_dwarf_read_bytes(cursor, 8));
+        return true;
+    case DW_OP_constu:
+        push(stack, ag_dwarf_read_uleb(cursor));
+        return true;
+    case DW_OP_consts:
+        push(stack, (uintptr_t)ag_dwarf_read_sleb(cursor));
+        return true;
+    case DW_OP_bregx:
+        *ret_failed = !push_register(stack, cursor, ag_dwarf_read_uleb(cursor), machine);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Operations on the uppermost values; false: not one of them, or a word that cannot be read. */
+static bool run_other(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_t operation,
+                      const struct ag_cfi_machine *machine) {
+    uintptr_t a, b;
+    switch (operation) {
+    case DW_OP_deref:
+        if (!machine->read_word(machine->context, pop(stack), &a)) {
+            return false;
+        }
+        push(stack, a);
+        return true;
+    case DW_OP_dup:
+        a = pop(stack);
+        push(stack, a);
+        push(stack, a);
+        return true;
+    case DW_OP_drop:
+        (void)pop(stack);
+        return true;
+    case DW_OP_over:
+        b = pop(stack);
+        a = pop(stack);
+        push(stack, a);
+        push(stack, b);
+        push(stack, a);
+        return true;
+    case DW_OP_swap:
+        b = pop(stack);
+        a = pop(stack);
+        push(stack, b);
+        push(stack, a);
+        return true;
+    case DW_OP_neg:
+        push(stack, -pop(stack));
+        return true;
+    case DW_OP_not:
+        push(stack, ~pop(stack));
+        return true;
+    case DW_OP_plus_uconst:
+        push(stack, pop(stack) + ag_dwarf_read_uleb(cursor));
+        return true;
+    case DW_OP_nop:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool takes_two(uint8_t operation) {
+    return operation >= DW_OP_and && operation <= DW_OP_ne && operation != DW_OP_neg &&
+           operation != DW_OP_not && operation != DW_OP_plus_uconst;
+}
+
+bool ag_cfi_expression_evaluate(const uint8_t *expression, uint32_t bytes, const uintptr_t *start,
+                                const struct ag_cfi_machine *machine, uintptr_t *ret_value) {
+    struct ag_dwarf_cursor cursor = {.at = expression, .end = expression + bytes};
+    struct stack stack = {.depth = 0};
+    if (start != NULL) {
+        push(&stack, *start);
+    }
+    while (cursor.at < cursor.end) {
+        const uint8_t operation = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+        bool failed = false;
+        if (takes_two(operation)) {
+            failed = !run_binary(&stack, operation);
+        } else if (!run_push(&stack, &cursor, operation, machine, &failed)) {
+            failed = !run_other(&stack, &cursor, operation, machine);
+        }
+        if (failed || stack.bad || cursor.bad) {
+            return false;
+        }
+    }
+    const uintptr_t value = pop(&stack);
+    if (stack.bad) {
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
