@@ -146,12 +146,15 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint
     }
     ledger->streams[stream].freed_blocks++;
     ledger->streams[stream].freed_bytes += block.size;
-    int r =
-        block.stream == stream ? 0 : ag_ledger_count_pair(ledger, block.stream, stream, block.size);
-    if (r == 0 && ledger->deaths_are_kept) {
-        r = ag_ledger_keep_death(ledger, &ledger->streams[stream], ret_death);
+    if (block.stream != stream) {
+        const int r = ag_ledger_count_pair(ledger, block.stream, stream, block.size);
+        if (r < 0) {
+            return r;
+        }
     }
-    return r;
+    return ledger->deaths_are_kept
+               ? ag_ledger_keep_death(ledger, &ledger->streams[stream], ret_death)
+               : 0;
 }
 
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by) {
@@ -308,6 +311,33 @@ AG_FAST int fast_alloc(struct ag_ledger *ledger, struct hot *hot, uint32_t index
     return put(&ledger->live, at, &block, tally->now_ns);
 }
 
+/* What an undo or a repair may ask for. Several streams come here at each free: the fields are
+ * written where they will stay. */
+AG_FAST int keep_death(struct ag_ledger *ledger, const struct ag_tally *tally,
+                       struct ag_stream *stream, uint64_t at, uint8_t kind, bool is_temporary) {
+    struct ag_death *death = &stream->undo;
+    if (ledger->deaths_are_kept) {
+        if (AG_UNLIKELY(stream->n_deaths == stream->death_capacity)) {
+            const int r = ag_ledger_grow_deaths(ledger, stream);
+            if (r < 0) {
+                return r;
+            }
+        }
+        death = &stream->deaths[stream->n_deaths++];
+    }
+    death->block = ledger->live.blocks[at];
+    death->allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    death->freed_ns = tally->now_ns;
+    death->number = ledger->n_deaths++;
+    death->is_temporary = is_temporary;
+    if (kind == AG_RECORD_REALLOC_FREE) {
+        stream->undo = *death;
+        stream->undo_kind = AG_UNDO_DEATH;
+        stream->realloc_waits_at = 0;
+    }
+    return 0;
+}
+
 AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at,
                       const struct ag_event *event) {
     const struct ag_live_block block = ledger->live.blocks[at];
@@ -321,19 +351,7 @@ AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index,
     tally->dip = tally->net < tally->dip ? tally->net : tally->dip;
     int r = 0;
     if (AG_UNLIKELY(ledger->deaths_are_kept || event->kind == AG_RECORD_REALLOC_FREE)) {
-        const struct ag_death death = {.block = block,
-                                       .allocated_ns =
-                                           ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
-                                       .freed_ns = tally->now_ns,
-                                       .number = ledger->n_deaths,
-                                       .is_temporary = is_temporary};
-        struct ag_stream *stream = &ledger->streams[index];
-        if (event->kind == AG_RECORD_REALLOC_FREE) {
-            stream->undo = death;
-            stream->undo_kind = AG_UNDO_DEATH;
-            stream->realloc_waits_at = 0;
-        }
-        r = ledger->deaths_are_kept ? ag_ledger_keep_death(ledger, stream, &death) : 0;
+        r = keep_death(ledger, tally, &ledger->streams[index], at, event->kind, is_temporary);
     }
     ag_live_table_remove(&ledger->live, at);
     if (AG_UNLIKELY(block.stream != index) && r == 0) {

@@ -10,7 +10,7 @@
 #include "ledger/table_memory.h"
 
 enum {
-    DEATHS_KEPT = 65536, /* of one window: beyond, a trace without stamps would keep them all */
+    DEATHS_KEPT = 1 << 16, /* of one window: beyond, a trace without stamps would keep them all */
     RESOLUTION_PERCENT = 99,
 };
 
@@ -166,10 +166,10 @@ void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) 
     stream->n_deaths = 0;
 }
 
-int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
-                         const struct ag_death *death) {
+int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     if (stream->n_deaths == DEATHS_KEPT) {
         ag_ledger_flush_deaths(ledger, stream);
+        return 0;
     }
     size_t capacity = stream->death_capacity;
     struct ag_death *deaths =
@@ -179,7 +179,18 @@ int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
     }
     stream->deaths = deaths;
     stream->death_capacity = (uint32_t)capacity;
-    deaths[stream->n_deaths++] = *death;
+    return 0;
+}
+
+int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
+                         const struct ag_death *death) {
+    if (stream->n_deaths == stream->death_capacity) {
+        const int r = ag_ledger_grow_deaths(ledger, stream);
+        if (r < 0) {
+            return r;
+        }
+    }
+    stream->deaths[stream->n_deaths++] = *death;
     ledger->n_deaths++;
     return 0;
 }

@@ -155,6 +155,8 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t t
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
 void ag_ledger_leave_peak(struct ag_ledger *ledger, struct ag_tally *tally);
+/* Room for one more death of the window: the list grows, or is flushed when it is very long. */
+int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
 int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
                          const struct ag_death *death);
 int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
