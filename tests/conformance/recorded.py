@@ -84,13 +84,13 @@ def record(tools, command, folder, options=(), **how):
     return outcome, traces_in(folder)
 
 
-def wait_until_ended(tools, folder, seconds=15):
-    """Waits for what outlives `run`: until no trace says that it is still running."""
+def wait_until_ended(tools, folder, seconds=15, n_traces=0):
+    """Waits for what outlives `run`: until there are n_traces at least and none says that it is still running."""
     end = time.monotonic() + seconds
     while True:
         traces = traces_in(folder)
         try:
-            if all(report(tools, trace)["trace"]["end"] != "running" for trace in traces):
+            if len(traces) >= n_traces and all(report(tools, trace)["trace"]["end"] != "running" for trace in traces):
                 return traces
         except RuntimeError:
             if time.monotonic() > end:

@@ -153,9 +153,11 @@ def run_case(tools, sources, name):
         told_path = os.path.join(folder, "told")
         outcome = recorded.run(command, env=dict(counted.environment(tools.judge, folder), TRUTH_FILE=told_path))
         failures.expect("the judge changes the output", outcome.stdout, plain.stdout)
-        if program == "daemon":
-            time.sleep(1)
         counts = counted.read(folder)
+        end = time.monotonic() + 15
+        while len(counts) < n_traces and time.monotonic() < end:  # a daemon is counted when it ends
+            time.sleep(0.1)
+            counts = counted.read(folder)
         failures.expect("processes under the judge", len(counts), n_traces)
         for i, process in enumerate(processes_for(processes, len(counts))):
             compare_hand(failures, "%s (%d)" % (process.name, i), process, names, counts[i])
@@ -175,7 +177,7 @@ def run_case(tools, sources, name):
         failures.expect("standard output", outcome.stdout, plain.stdout)
         failures.expect("standard error", outcome.stderr, plain.stderr)
         failures.expect("status", outcome.status, wanted_status)
-        traces = recorded.wait_until_ended(tools, folder)
+        traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces)
         failures.expect("traces", len(traces), n_traces)
         for i, process in enumerate(processes_for(processes, len(traces))):
             what = "%s (%d)" % (process.name, i)
