@@ -115,7 +115,7 @@ def programs_of(bench, scale):
     found = [
         Program("factor (cfrac-like)", [bench.workload("factor"), str(int(15000 * scale))], counts_itself=True,
                 bars={"wall": 1.8, "cpu": 3.0, "ten_times": True, "bytes": 2.5}),
-        Program("cover (espresso-like)", [bench.workload("cover"), str(int(600 * scale))], counts_itself=True,
+        Program("cover (espresso-like)", [bench.workload("cover"), str(int(3000 * scale))], counts_itself=True,
                 bars={"wall": 1.8, "cpu": 3.0, "ten_times": True, "bytes": 2.5}),
     ]
     if shutil.which("jq"):
@@ -334,7 +334,7 @@ def resident_kib(result):
 
 
 def bench_memory(bench, scale):
-    command = [bench.workload("cover"), str(int(600 * scale))]
+    command = [bench.workload("cover"), str(int(3000 * scale))]
     plain = resident_kib(measure(command, cwd=bench.folder))
     result, trace = bench.record(command)
     loaded = resident_kib(result)
@@ -355,7 +355,7 @@ def bench_reading(bench, scale):
     bench.say()
     bench.say("| reading | events, M | pass over all events, M events a second and core | peak memory, MiB |")
     bench.say("|---|---:|---:|---:|")
-    for name, argument in (("factor", 45000), ("cover", 1200)):
+    for name, argument in (("factor", 45000), ("cover", 6000)):
         _, trace = bench.record([bench.workload(name), str(int(argument * scale))])
         events = json.loads(subprocess.run([bench.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=True).stdout)["events"]
         rates, memory = [], 0
@@ -370,7 +370,7 @@ def bench_reading(bench, scale):
 
 def bench_first_screen(bench):
     """A trace of 1 GB; its summary comes from the index."""
-    _, trace = bench.record([bench.workload("cover"), "5500"], "big.allogram")
+    _, trace = bench.record([bench.workload("cover"), "36000"], "big.allogram")
     size = os.path.getsize(trace)
     times = [measure([bench.allogram, "report", trace], cwd=bench.folder).wall for _ in range(3)]
     bench.say()

@@ -17,7 +17,7 @@
 
 #include "resident.h"
 
-enum { WORDS = 32 }; /* sets the work between allocations */
+enum { WORDS = 64 }; /* sets the work between allocations */
 struct cube {
     uint64_t pairs[WORDS]; /* variables that there are not have both bits */
 };
@@ -273,7 +273,7 @@ int main(int n_arguments, char **arguments) {
     int rounds = n_arguments > 1 ? atoi(arguments[1]) : 10;
     size_t n_cubes = 0;
     int n_proved = 0;
-    n_variables = 15;
+    n_variables = 11;
     for (int round = 0; round < rounds; round++) {
         struct cover *f = random_cover(30, 5), *g = complement(f);
         n_cubes += g->count;
