@@ -4,11 +4,12 @@
  * trace) and by the model when a reader asks for a part of them (a time window, a thread, another
  * --within). So both agree by construction.
  *
- * Feed a single stream as it comes, several streams through merge.h. Exactness: counts do not
- * depend on the order between threads. Where two threads raced for an address the order is put
- * right by alternation: a second alloc of a live address waits for the free that must be on its
- * way; a free of an unknown address waits for an alloc whose window overlaps, else it is a ghost
- * (order_repair.c). Repairs are counted.
+ * Feed a single stream as it comes, several streams through merge.h. Exactness: everything, for one
+ * stream. For several the number and bytes of allocations do not depend on the order between
+ * threads. Where two threads raced for an address the order is put right by alternation: a second
+ * alloc of a live address waits for the free that must be on its way; a free of an unknown address
+ * waits for an alloc whose window overlaps, else it is a ghost. Repairs are counted. What that
+ * cannot decide, and how often it matters, stands in order_repair.c and order_bounds.c.
  *
  * Threads: one ledger, one thread. Memory: 32 bytes a live block at a load of 1/4 to 3/4, about 200
  * bytes a stack. */

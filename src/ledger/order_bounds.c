@@ -49,6 +49,14 @@
  * From here on high or low of its window move by its size; `attained` is what high may be relied on
  * for, `first_low` what was subtracted before.
  *
+ * 6. What the bounds take for granted
+ *
+ * That each free took the block it took in truth, so that the D_k are exact. Where the order at one
+ * address cannot be known (order_repair.c, section 5) and the blocks differ in size, the total is
+ * off by the difference for as long as the wrong one is taken for alive, and the true peak can lie
+ * outside: in 13 of 900 simulated runs, by at most 2 % of it, and in none of 900 with blocks of
+ * one size. To include that doubt each contested address would have to be known at its next free.
+ *
  * Sums are kept in wrapping arithmetic: a hostile trace may overflow them, which gives nonsense but
  * nothing worse. */
 #include "ledger/order_bounds.h"

@@ -50,10 +50,15 @@
  * 5. What cannot be known
  *
  * Where an address is used anew twice inside overlapping windows, more than one order alternates.
- * Blocks, frees and ghosts come out the same in each; which of two blocks died first, hence which
- * stack still owns one, may not. In simulated allocators with a cache per thread every count came
- * out exact; in torture, two threads that pass a handful of addresses to and fro many times in each
- * window, one event in a million was left without its partner (tests/unit/test_merge.c).
+ * Allocations are right in any case. Which of two blocks died first, hence which stack still owns
+ * one and how many bytes it has, may not be; nor which thread freed it, hence what was temporary.
+ *
+ * Measured with simulated allocators, a cache of freed addresses per thread, 4 threads, windows of
+ * 64 events, stopped in full flight, blocks of 1 to 200 bytes: with 100 blocks a thread and a fifth
+ * of the frees by another thread, no ghost and no wrong count of blocks in 1.8 million events,
+ * bytes in use off by 0.2 % of a run's. With 3 blocks a thread and 95 % of the frees by others, one
+ * ghost in 11,000 events. Two threads that hand single blocks to and fro: no ghost, but temporary
+ * blocks are counted up to twice too often. More stamps (shorter windows) make all of it rarer.
  *
  * The number of allocations by a thread counts when an event arrives, which is in the order of its
  * stream; everything else when it is applied. order_bounds.c hears of both (late events). */
