@@ -1,26 +1,65 @@
 /* judge.c: what libunwind says of a stack; a small shared object for tests and for the agent's
- * debug mode, which load it.
+ * debug mode, which preload it or load it.
  *
  * It knows nothing of ours: it starts from its own registers, unwinds its way out of whoever called
- * it, and speaks from the frame on that the capture started from. */
+ * it, and speaks from the frame on that the capture started from.
+ *
+ * libunwind is loaded privately, not linked: it exports _Unwind_Resume and would take exception
+ * handling over from libgcc; while it does, it writes landing pads over return addresses, which
+ * nobody can unwind through. */
 #define UNW_LOCAL_ONLY
 #include "judge.h"
 
+#include <dlfcn.h>
 #include <libunwind.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+/* The functions we need, by the names that the macros of libunwind.h give them. */
+#define JUDGE_FUNCTIONS(FUNCTION)                  \
+    FUNCTION(init_local, unw_init_local)           \
+    FUNCTION(get_reg, unw_get_reg)                 \
+    FUNCTION(is_signal_frame, unw_is_signal_frame) \
+    FUNCTION(step, unw_step)                       \
+    FUNCTION(flush_cache, unw_flush_cache)         \
+    FUNCTION(tdep_getcontext, unw_tdep_getcontext)
+#define JUDGE_TEXT(name) #name
+#define JUDGE_NAME(name) JUDGE_TEXT(name)
+
+static struct {
+#define JUDGE_MEMBER(member, function) __typeof__(function) *member;
+    JUDGE_FUNCTIONS(JUDGE_MEMBER)
+    unw_addr_space_t *address_space;
+    bool is_loaded;
+} libunwind;
+
+__attribute__((constructor(101))) static void load_libunwind(void) {
+    void *handle = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        return; // then every question is answered with -1
+    }
+    bool found = true;
+#define JUDGE_FIND(member, function)                                   \
+    *(void **)&libunwind.member = dlsym(handle, JUDGE_NAME(function)); \
+    found = found && libunwind.member != NULL;
+    JUDGE_FUNCTIONS(JUDGE_FIND)
+    libunwind.address_space = dlsym(handle, JUDGE_NAME(unw_local_addr_space));
+    libunwind.is_loaded = found && libunwind.address_space != NULL;
+}
 
 int allogram_judge(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity) {
     unw_context_t context;
     unw_cursor_t cursor;
-    if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) {
+    if (!libunwind.is_loaded || libunwind.tdep_getcontext(&context) != 0 ||
+        libunwind.init_local(&cursor, &context) != 0) {
         return -1;
     }
     int n_frames = 0;
     bool has_begun = false;
     do {
         unw_word_t pc, frame_sp;
-        if (unw_get_reg(&cursor, UNW_REG_IP, &pc) != 0 || pc == 0 ||
-            unw_get_reg(&cursor, UNW_REG_SP, &frame_sp) != 0) {
+        if (libunwind.get_reg(&cursor, UNW_REG_IP, &pc) != 0 || pc == 0 ||
+            libunwind.get_reg(&cursor, UNW_REG_SP, &frame_sp) != 0) {
             break;
         }
         has_begun |= frame_sp == (uintptr_t)(sp + 1) && pc == *sp;
@@ -29,12 +68,14 @@ int allogram_judge(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity) {
                 break;
             }
             /* "signal frame" is what libunwind calls the interrupted one, not the trampoline */
-            ret_pcs[n_frames++] = pc + (unw_is_signal_frame(&cursor) > 0);
+            ret_pcs[n_frames++] = pc + (libunwind.is_signal_frame(&cursor) > 0);
         }
-    } while (unw_step(&cursor) > 0);
+    } while (libunwind.step(&cursor) > 0);
     return has_begun ? n_frames : -1;
 }
 
 void allogram_judge_forget(void) {
-    unw_flush_cache(unw_local_addr_space, 0, 0);
+    if (libunwind.is_loaded) {
+        libunwind.flush_cache(*libunwind.address_space, 0, 0);
+    }
 }

@@ -37,21 +37,6 @@ struct judged_thread {
 };
 static __thread struct judged_thread *self;
 
-/* Loaded, not linked: libunwind exports _Unwind_Resume, and would take exception handling over from
- * libgcc. It writes landing pads over return addresses while it does, which nobody can unwind. */
-static __typeof__(allogram_judge) *ask_judge;
-static __typeof__(allogram_judge_forget) *tell_judge_to_forget;
-
-__attribute__((constructor(101))) static void load_judge(void) {
-    void *handle = dlopen(JUDGE, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL) {
-        dprintf(STDERR_FILENO, "judged_malloc: %s\n", dlerror());
-        _exit(1);
-    }
-    *(void **)&tell_judge_to_forget = dlsym(handle, "allogram_judge_forget");
-    *(void **)&ask_judge = dlsym(handle, "allogram_judge");
-}
-
 /* ---- images -------------------------------------------------------------- */
 struct search {
     uintptr_t pc;
@@ -99,7 +84,7 @@ void judged_dlclose(void *handle) {
     struct ag_unwind_image still;
     if (found && !find_image(NULL, search.image.low, &still)) {
         ag_unwind_space_forget(space, search.image.low, search.image.high);
-        tell_judge_to_forget();
+        allogram_judge_forget();
     }
 }
 
@@ -186,15 +171,15 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
     } else if (root == AG_ROOT_CUT) {
         count(&judged_counts.cut);
     }
-    if (ask_judge == NULL) { // before this program's constructors
-        count(&judged_counts.not_judged);
-        return;
-    }
     /* with the trap flag on, it would die: it blocks all signals while it works */
     const unsigned long flags = __builtin_ia32_readeflags_u64();
     __builtin_ia32_writeeflags_u64(flags & ~TRAP_FLAG);
-    int n_theirs = ask_judge(sp, thread->theirs, PCS);
+    int n_theirs = allogram_judge(sp, thread->theirs, PCS);
     __builtin_ia32_writeeflags_u64(flags);
+    if (n_theirs < 0) { // before this program's constructors
+        count(&judged_counts.not_judged);
+        return;
+    }
     if (root == AG_ROOT_CUT && n_theirs > DEPTH) {
         n_theirs = DEPTH;
     }
