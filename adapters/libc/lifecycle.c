@@ -18,7 +18,7 @@ pid_t fork(void) {
     ag_libc_start();
     const pid_t pid = ag_next.fork();
     if (pid == 0) {
-        ag_recorder_child_start();
+        ag_recorder_forked();
     }
     return pid;
 }

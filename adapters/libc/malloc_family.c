@@ -108,13 +108,21 @@ AG_FAST void tell_free(void *block) {
     }
 }
 
+/* Also the first of all calls: ag_next.free starts. */
+AG_NOINLINE static void free_slowly(void *block) {
+    tell_free(block);
+    ag_next.free(block);
+}
+
+/* Every call in it is the last: it needs no frame, saves no register, and nothing of ours is on the
+ * stack while the host frees. */
 void free(void *block) {
-    if (AG_UNLIKELY(ag_recorder_is_off())) {
-        ag_next.free(block);
+    if (AG_LIKELY(!ag_recorder_is_off()) && AG_LIKELY(block != NULL) &&
+        AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {
+        free_slowly(block);
         return;
     }
-    tell_free(block);
-    ag_next.free(block); /* a tail call: nothing of ours is on the stack while the host frees */
+    ag_next.free(block);
 }
 
 /* Gone from glibc 2.26 on, but old binaries still import it. */

@@ -3,17 +3,26 @@
  *
  * 1. Data
  *
- *     memory   | sites: level 0 .. 3 | nodes: level 0 .. 5 |
- *     level    | bucket | bucket | ...      2^12, 2^14 .. 2^18 sites; 2^14, 2^16 .. 2^24 nodes
- *     bucket   | slot x 4 (site) or x 8 (node)     one cache line
+ *     memory   | sites: level 0 .. 3 | nodes | number of ids | index: level 0 .. 5 |
+ *     node     | parent:32 | site:32 | child:32 | sibling:32 |      place 0 .. 15: the roots
+ *     level    | bucket | bucket | ...      2^12, 2^14 .. 2^18 sites; 2^14, 2^16 .. 2^24 of the
+ *                                           index
+ *     bucket   | slot x 4 (site) or x 16 (index)     one cache line
+ *     index    | tag:8 | id:24 |            tag: more of the word's hash, never 0
  *
- * A key hashes to one bucket of each level. It lives in the first of these buckets that had a free
- * slot when it came, and never moves: its slot number is its id. Nothing is ever removed (a dead
- * site keeps its slot), so a reader that finds a key needs nothing else to be sure of it.
+ * A site, and a node's entry in the index, hashes to one bucket of each level. It lives in the
+ * first of these buckets that had a free slot when it came, and never moves. A site's slot number
+ * is its id; a node's id is the next number. Nothing is ever removed (a dead site keeps its slot),
+ * so a reader that finds a key needs nothing else to be sure of it.
  *
- * Example: site 7 called from the frame of node 40: word = 40 << 32 | 7. Its bucket in level 0 is
- * full of other words, so is its bucket in level 1; slot 3 of its bucket b in level 2 is free: id =
- * 2^14 + 2^16 + 8 b + 3 + AG_NODE_FIRST.
+ * The index decides which nodes there are. The first children of a node are linked besides, in the
+ * order of their coming: that is how nodes are found (stack_tree_fast.h); the index is asked for
+ * what is new and for nodes with many children.
+ *
+ * Example: site 7 called from the frame of node 40: word = 40 << 32 | 7. Node 40 has two children,
+ * 41 and 52, neither with site 7. The word's buckets in levels 0 and 1 are full of others; slot 3
+ * of that in level 2 is free. 5000 ids were given out: nodes[5016] gets the word, the slot becomes
+ * (tag, 5016), and then nodes[52].sibling becomes 5016.
  *
  * 2. Synchronisation
  *
@@ -23,11 +32,16 @@
  * it: threads, forked relatives, signal handlers that interrupt an interning. Nobody waits for
  * anybody, hence a process that is killed at any instruction blocks nobody.
  *
+ * An id is taken and the node's word is written before the compare-and-swap on the index. Who loses
+ * it (or is killed before it) leaves an id that nobody names: a hole of 16 bytes. Only the winner
+ * links the node, by a compare-and-swap on the last link; killed before that, it leaves a node that
+ * is found by the index alone.
+ *
  * A site has two words: pc, claimed first, and (settled, image), settled by a second
  * compare-and-swap. A key found claimed but unsettled (its claimer was interrupted) is settled by
  * the finder: with the finder's image, which is as good, since a claimer that then fails to settle
- * compares and moves on. Nodes name only settled sites: their CAS releases what the finder of the
- * site acquired.
+ * compares and moves on. Nodes name only settled sites: the CAS on the index and that on a link
+ * release what the finder of the site acquired.
  *
  * A site without an image (JIT code) that dies gets a bit set in pc and so never compares equal
  * again. The others need not die: (pc, image) is the key, and an image's id is not used twice.
@@ -36,25 +50,31 @@
  *
  * The file is sparse. A slice is populated, by a call that can fail, before its first touch; a bit
  * per slice remembers it. The bits are private: relatives after a fork populate again what only the
- * other one knew, which is cheap and harmless. The first levels are populated by ag_stack_tree_init
- * so that the fast path needs no bit. 200,000 stacks with 400,000 nodes take 11 MiB in levels 0 to
- * 3 and about 150 slices of level 4.
+ * other one knew, which is cheap and harmless. 200,000 stacks with 400,000 nodes take 6.4 MiB of
+ * nodes and 5.3 MiB of index (levels 0 to 3).
  *
  * 4. Why not one growing hash table
  *
- * It would have to move entries (ids change, readers wait) or to reserve its final size (every
- * touch a page fault and a cache miss). Levels keep a small program's nodes in 128 KiB. The price:
- * a node of level 3 costs four cache lines to find. */
+ * It would have to move entries (readers wait) or to reserve its final size (every touch a page
+ * fault and a cache miss). Levels keep a small program's index in 64 KiB.
+ *
+ * 5. Why links, and ids in order
+ *
+ * What a big tree costs are cache misses: 100 ns each, ten times the rest of a lookup. In the order
+ * of a hash each frame of a walk costs one, somewhere in 10 MiB. In the order of their coming a
+ * node, its children and what the program met next are neighbours, and a program comes back to them
+ * together, too. So does the collector, which goes from node to parent and keeps a table by id. */
 #include "base/stack_tree.h"
 
 #include <errno.h>
 
 #include "base/stack_tree_fast.h"
 
+enum { PREFETCHED_LEVELS = 4 }; /* of the index: 1.4 million nodes */
 _Static_assert(sizeof(struct ag_site) == 16, "four sites in a cache line");
 _Static_assert(AG_TREE_BYTES % AG_TREE_SLICE_BYTES == 0, "slices tile the tree");
-_Static_assert(AG_SITE_SLOTS * sizeof(struct ag_site) % AG_CACHE_LINE == 0,
-               "buckets of nodes are cache lines");
+_Static_assert(sizeof(struct ag_linked_node) == 16, "four nodes in a cache line");
+_Static_assert(AG_INDEX_OFFSET % AG_CACHE_LINE == 0, "buckets of the index are cache lines");
 
 static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset);
 
@@ -76,21 +96,16 @@ AG_COLD static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset) {
     return true;
 }
 
-static uint64_t node_offset(uint64_t slot) {
-    return AG_SITE_SLOTS * sizeof(struct ag_site) + slot * sizeof(uint64_t);
-}
-
 int ag_stack_tree_init(struct ag_stack_tree *tree, void *memory, ag_populate_fn *populate) {
     tree->sites = memory;
-    tree->nodes = (_Atomic uint64_t *)((char *)memory + node_offset(0));
+    tree->nodes = (struct ag_linked_node *)((char *)memory + AG_NODES_OFFSET);
+    tree->n_nodes = (_Atomic uint64_t *)((char *)memory + AG_INDEX_OFFSET - AG_CACHE_LINE);
+    tree->index = (_Atomic uint32_t *)((char *)memory + AG_INDEX_OFFSET);
     tree->populate = populate;
-    const uint64_t first_level_bytes = (UINT64_C(1) << AG_NODE_FIRST_BITS) * sizeof(uint64_t);
-    for (uint64_t offset = 0; offset < first_level_bytes; offset += AG_TREE_SLICE_BYTES) {
-        if (!slice_is_ready(tree, node_offset(0) + offset)) {
-            return -ENOMEM;
-        }
-    }
-    return 0;
+    return slice_is_ready(tree, AG_NODES_OFFSET) &&
+                   slice_is_ready(tree, AG_INDEX_OFFSET - AG_CACHE_LINE)
+               ? 0
+               : -ENOMEM;
 }
 
 /* ---- sites --------------------------------------------------------------- */
@@ -150,23 +165,85 @@ void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t
 
 /* ---- nodes --------------------------------------------------------------- */
 
-AG_NOINLINE uint32_t ag_node_intern_slow(struct ag_stack_tree *tree, uint64_t word, uint64_t hash) {
-    uint32_t level_start = 0;
+static uint32_t tag_of(uint64_t hash) {
+    const uint32_t tag = (uint32_t)hash >> 24;
+    return tag != 0 ? tag : 1;
+}
+
+/* The node in a slot of the index that has the word; 0: another one. */
+static uint32_t node_if_equal(const struct ag_stack_tree *tree, uint32_t entry, uint64_t hash,
+                              uint64_t word) {
+    const uint32_t node = entry & AG_NODE_ID_MASK;
+    return entry >> 24 == tag_of(hash) &&
+                   atomic_load_explicit(&tree->nodes[node].word, memory_order_relaxed) == word
+               ? node
+               : 0;
+}
+
+/* Takes an id and writes the word there; 0: there is none left, or no memory. */
+static uint32_t write_node(struct ag_stack_tree *tree, uint64_t word) {
+    /* asked before it is taken: without memory no id is used up */
+    const uint64_t next = atomic_load_explicit(tree->n_nodes, memory_order_relaxed) + AG_NODE_FIRST;
+    if (next > AG_NODE_ID_MASK ||
+        !slice_is_ready(tree, AG_NODES_OFFSET + next * sizeof(struct ag_linked_node))) {
+        return 0;
+    }
+    const uint64_t node =
+        atomic_fetch_add_explicit(tree->n_nodes, 1, memory_order_relaxed) + AG_NODE_FIRST;
+    if (node > AG_NODE_ID_MASK ||
+        !slice_is_ready(tree, AG_NODES_OFFSET + node * sizeof(struct ag_linked_node))) {
+        return 0;
+    }
+    atomic_store_explicit(&tree->nodes[node].word, word, memory_order_relaxed);
+    return (uint32_t)node;
+}
+
+/* Links a node behind its parent's children, unless these are many. */
+static void link_child(struct ag_stack_tree *tree, uint32_t parent, uint32_t node) {
+    _Atomic uint32_t *link = &tree->nodes[parent & AG_NODE_ID_MASK].child;
+    for (uint32_t i = 0; i < AG_NODE_LINKED_MAX; i++) {
+        uint32_t found = 0;
+        /* release: pairs with the acquire in ag_node_intern_fast */
+        if (atomic_compare_exchange_strong_explicit(link, &found, node, memory_order_acq_rel,
+                                                    memory_order_acquire)) {
+            return;
+        }
+        link = &tree->nodes[found & AG_NODE_ID_MASK].sibling;
+    }
+}
+
+AG_NOINLINE uint32_t ag_node_intern_slow(struct ag_stack_tree *tree, uint64_t word) {
+    const uint64_t hash = ag_stack_tree_hash(word);
+    uint32_t level_start = 0, own = 0;
+    for (uint32_t level = 0; level < PREFETCHED_LEVELS; level++) {
+        const uint32_t bits = AG_NODE_FIRST_BITS + 2 * level;
+        AG_PREFETCH(&tree->index[level_start + ag_stack_tree_bucket(hash, bits, AG_NODE_BUCKET)]);
+        level_start += 1u << bits;
+    }
+    level_start = 0;
     for (uint32_t level = 0; level < AG_NODE_LEVELS; level++) {
         const uint32_t bits = AG_NODE_FIRST_BITS + 2 * level;
         const uint32_t first = level_start + ag_stack_tree_bucket(hash, bits, AG_NODE_BUCKET);
-        if (!slice_is_ready(tree, node_offset(first))) {
+        if (!slice_is_ready(tree, AG_INDEX_OFFSET + first * sizeof tree->index[0])) {
             return 0;
         }
         for (uint32_t slot = first; slot < first + AG_NODE_BUCKET; slot++) {
-            uint64_t found = atomic_load_explicit(&tree->nodes[slot], memory_order_acquire);
-            if (found == 0 && atomic_compare_exchange_strong_explicit(&tree->nodes[slot], &found,
-                                                                      word, memory_order_acq_rel,
-                                                                      memory_order_acquire)) {
-                found = word;
+            /* acquire: pairs with the CAS below; the node's word is there */
+            uint32_t entry = atomic_load_explicit(&tree->index[slot], memory_order_acquire);
+            if (entry == 0) {
+                if (own == 0 && (own = write_node(tree, word)) == 0) {
+                    return 0;
+                }
+                if (atomic_compare_exchange_strong_explicit(
+                        &tree->index[slot], &entry, tag_of(hash) << 24 | own, memory_order_acq_rel,
+                        memory_order_acquire)) {
+                    link_child(tree, (uint32_t)(word >> 32), own);
+                    return own;
+                }
             }
-            if (found == word) {
-                return slot + AG_NODE_FIRST;
+            const uint32_t node = node_if_equal(tree, entry, hash, word);
+            if (node != 0) {
+                return node;
             }
         }
         level_start += 1u << bits;
@@ -198,9 +275,9 @@ bool ag_stack_tree_node(const void *memory, uint32_t id, uint32_t *ret_parent, u
     if (id < AG_NODE_FIRST || id - AG_NODE_FIRST >= AG_NODE_SLOTS) {
         return false;
     }
-    const _Atomic uint64_t *nodes =
-        (const _Atomic uint64_t *)((const char *)memory + node_offset(0));
-    const uint64_t word = atomic_load_explicit(&nodes[id - AG_NODE_FIRST], memory_order_acquire);
+    const struct ag_linked_node *nodes =
+        (const struct ag_linked_node *)(const void *)((const char *)memory + AG_NODES_OFFSET);
+    const uint64_t word = atomic_load_explicit(&nodes[id].word, memory_order_acquire);
     if (word == 0) {
         return false;
     }

@@ -2,13 +2,14 @@
  * stack is one integer.
  *
  * site: a pc where a frame stood. Site id = its slot in `sites` + 1; 0 is no site.
- * node: parent node and site in one word, (parent << 32 | site). Node id = its slot in `nodes` +
- * AG_NODE_FIRST. A stack is the id of its innermost frame's node. Its outermost frame's parent says
- * how the walk ended.
+ * node: parent node and site in one word, (parent << 32 | site), and links to other nodes. Node id
+ * = its place in `nodes`; places are given out in order, so what is met together lies together. A
+ * stack is the id of its innermost frame's node. Its outermost frame's parent says how the walk
+ * ended.
  *
- * Both tables live one after the other in AG_TREE_BYTES of shared memory and never move: several
- * processes (a fork family) and their signal handlers intern at once; the collector reads beside
- * them. The algorithm's essay is in stack_tree.c. */
+ * The tables live one after the other in AG_TREE_BYTES of shared memory and never move: several
+ * processes (a fork family) and their signal handlers intern at once; the collector reads sites and
+ * the words of nodes beside them. The algorithm's essay is in stack_tree.c. */
 #ifndef AG_STACK_TREE_H
 #define AG_STACK_TREE_H
 
@@ -27,9 +28,11 @@ enum ag_root {
 };
 enum {
     AG_SITE_LEVELS = 4, /* 2^12, 2^14, 2^16, 2^18 slots */
-    AG_NODE_LEVELS = 6, /* 2^14 .. 2^24 slots, each four times the one before */
+    AG_NODE_LEVELS = 6, /* of the index: 2^14 .. 2^24 slots, each four times the one before */
     AG_SITE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18),
-    AG_NODE_SLOTS = (1 << 14) + (1 << 16) + (1 << 18) + (1 << 20) + (1 << 22) + (1 << 24),
+    AG_NODE_SLOTS = (1 << 24) - AG_NODE_FIRST, /* ids have 24 bits */
+    AG_INDEX_SLOTS = (1 << 14) + (1 << 16) + (1 << 18) + (1 << 20) + (1 << 22) + (1 << 24),
+    AG_TREE_SLICE_BYTES = 16 * 1024, /* populated at once: a huge level costs what is used of it */
 };
 /* pc - 1 lies inside the instruction at which the frame stood: pc is a return address, or one more
  * than the pc of an instruction that a signal interrupted. So a reader subtracts one, always. */
@@ -43,21 +46,28 @@ struct ag_site {
 #define AG_SITE_SETTLED (UINT64_C(1) << 32)
 #define AG_SITE_DEAD (UINT64_C(1) << 63)
 #define AG_SITE_PC_MASK ((UINT64_C(1) << 48) - 1)
+struct ag_linked_node {
+    _Atomic uint64_t word;           /* parent << 32 | site; 0: no node, or a root */
+    _Atomic uint32_t child, sibling; /* nodes: its first child, its parent's next one; 0: none */
+};
+/* sites | nodes, by id | a line with the number of ids given out | index, to the end of a slice */
+#define AG_NODES_OFFSET ((uint64_t)AG_SITE_SLOTS * sizeof(struct ag_site))
+#define AG_INDEX_OFFSET \
+    (AG_NODES_OFFSET + (UINT64_C(1) << 24) * sizeof(struct ag_linked_node) + AG_CACHE_LINE)
 #define AG_TREE_BYTES \
-    ((uint64_t)AG_SITE_SLOTS * sizeof(struct ag_site) + (uint64_t)AG_NODE_SLOTS * 8)
+    (AG_INDEX_OFFSET - AG_CACHE_LINE + (uint64_t)AG_INDEX_SLOTS * 4 + AG_TREE_SLICE_BYTES)
 
 /* Makes [address, address + bytes) touchable without SIGBUS (a full disk or tmpfs answers a touch
  * of a hole with SIGBUS); false: there is no memory. Async-signal-safe. See populate.h. */
 typedef bool ag_populate_fn(void *address, size_t bytes);
 
 /* ---- interning: one process' view ---------------------------------------- */
-enum {
-    AG_TREE_SLICE_BYTES = 16 * 1024, /* populated at once: a huge level costs what is used of it */
-    AG_TREE_SLICES = (int)(AG_TREE_BYTES / AG_TREE_SLICE_BYTES),
-};
+enum { AG_TREE_SLICES = (int)(AG_TREE_BYTES / AG_TREE_SLICE_BYTES) };
 struct ag_stack_tree { /* private memory of a process; a fork inherits it as it is */
     struct ag_site *sites;
-    _Atomic uint64_t *nodes; /* right behind the sites */
+    struct ag_linked_node *nodes;
+    _Atomic uint64_t *n_nodes; /* ids given out, whether or not a node came to be there */
+    _Atomic uint32_t *index;   /* tag:8 | id:24, 0: free */
     ag_populate_fn *populate;
     _Atomic uint64_t ready[(AG_TREE_SLICES + 63) / 64]; /* bit: this slice has been populated */
 };

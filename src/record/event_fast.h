@@ -12,7 +12,7 @@
 #define AG_EVENT_FAST_H
 
 #include "thread_state.h"
-#include "unwind/stack_walker.h"
+#include "unwind/stack_walker_fast.h"
 
 /* Events that the fast path cannot take: first of a thread, in a forked child, in a handler that
  * interrupted a hook. */
@@ -24,13 +24,13 @@ void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via
  * than that. */
 #define AG_SIGNAL_FENCE() atomic_signal_fence(memory_order_seq_cst)
 
-AG_FAST uint64_t *ag_stream_reserve_fast(struct ag_thread *thread) {
-    uint64_t *cursor = thread->cursor;
+AG_FAST bool ag_stream_renewal_is_due(const struct ag_thread *thread) {
     const uint64_t tick = atomic_load_explicit(&ag_recorder.header->tick, memory_order_relaxed);
-    if (AG_UNLIKELY(cursor >= thread->limit || tick != thread->tick)) {
-        return ag_stream_renew_slow(thread);
-    }
-    return cursor;
+    return AG_UNLIKELY(thread->cursor >= thread->limit || tick != thread->tick);
+}
+
+AG_FAST uint64_t *ag_stream_reserve_fast(struct ag_thread *thread) {
+    return ag_stream_renewal_is_due(thread) ? ag_stream_renew_slow(thread) : thread->cursor;
 }
 
 AG_FAST void ag_stream_commit_fast(struct ag_thread *thread, uint64_t *cursor) {
@@ -80,7 +80,7 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     }
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    const uint32_t stack = ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
+    const uint32_t stack = ag_walker_capture_fast(thread->walker, ag_recorder.space, sp, rbp);
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
@@ -99,11 +99,31 @@ AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint
         }
         return;
     }
-    thread->gate = (uintptr_t)__builtin_frame_address(0) | AG_GATE_APPENDING;
+    thread->gate = AG_GATE_FREEING;
     AG_SIGNAL_FENCE();
     ag_stream_append_free_fast(thread, kind, address, via);
     AG_SIGNAL_FENCE();
     thread->gate = AG_GATE_OPEN;
+}
+
+/* The same where all goes well: no stamp is due, the gate is open. Else false, and nothing was
+ * done. It calls nothing, so that its caller needs no frame. */
+AG_FAST bool ag_record_free_frameless(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
+    struct ag_thread *thread = ag_thread_current;
+    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+        return false;
+    }
+    thread->gate = AG_GATE_FREEING;
+    AG_SIGNAL_FENCE();
+    uint64_t *cursor = thread->cursor;
+    const bool is_due = ag_stream_renewal_is_due(thread);
+    if (AG_LIKELY(!is_due)) {
+        cursor[0] = (uint64_t)address << 16 | via << 8 | kind;
+        ag_stream_commit_fast(thread, cursor + 1);
+    }
+    AG_SIGNAL_FENCE();
+    thread->gate = AG_GATE_OPEN;
+    return !is_due;
 }
 
 #endif

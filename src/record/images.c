@@ -246,7 +246,7 @@ static uint32_t next_image_id(void) {
      * be. */
     struct ag_process_slot *owner =
         (struct ag_process_slot *)(ag_recorder.slots +
-                                   (size_t)ag_recorder.slot->tree * AG_SLOT_BYTES);
+                                   (size_t)ag_recorder.tree_index * AG_SLOT_BYTES);
     return atomic_fetch_add_explicit(&owner->n_images, 1, memory_order_relaxed) + 1;
 }
 
@@ -372,4 +372,13 @@ void ag_images_announce_again(void) {
             announce_load(&images.table[i]);
         }
     }
+}
+
+uint32_t ag_images_last_id(void) {
+    uint32_t last = 0;
+    const uint32_t count = atomic_load_explicit(&images.count, memory_order_relaxed);
+    for (uint32_t i = 0; i < count; i++) {
+        last = images.table[i].unwind.id > last ? images.table[i].unwind.id : last;
+    }
+    return last;
 }

@@ -14,4 +14,7 @@ void ag_images_refresh(void);
 /* A forked child's trace starts with what is loaded now. */
 void ag_images_announce_again(void);
 
+/* The largest id given out so far. */
+uint32_t ag_images_last_id(void);
+
 #endif

@@ -9,6 +9,17 @@
  * is content-addressed and lock-free, so relatives share it) and begins streams of its own; its
  * trace starts with nothing allocated.
  *
+ * Between fork and claim nobody knows of the child. If it takes long over that (stopped, starved,
+ * or made by a raw system call and silent for a while), its parent's slot may be another process'
+ * by then, and the tree may have been cleared for want of users. So which tree it is stands in the
+ * process, not in the parent's slot; and the tree has a generation:
+ *
+ *     child       its slot says: tree T    then reads T's generation: the one it knows, or start
+ * over collector   bumps T's generation     then looks once more for slots that say T, then clears
+ *
+ * Each writes before it reads, so one of the two notices the other. A child that starts over
+ * forgets what it knew of sites and takes the tree of its own slot.
+ *
  * 3. exec. The new image joins like any process; it marks the slot of the image before it as
  * replaced, found by pid. */
 #include <errno.h>
@@ -114,7 +125,7 @@ static struct ag_process_slot *slot_at(uint32_t index) {
 static bool tree_is_in_use(uint32_t tree) {
     for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
         const struct ag_process_slot *slot = slot_at(i);
-        if (i != tree && slot->tree == tree &&
+        if (i != tree && atomic_load_explicit(&slot->tree, memory_order_relaxed) == tree &&
             atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
             return true;
         }
@@ -200,12 +211,19 @@ static void describe_process(struct ag_process_slot *slot) {
     }
 }
 
+/* 0: nobody knows. */
+static uint64_t own_pid_namespace(void) {
+    struct stat status;
+    memset(&status, 0, sizeof(status));
+    const long r = ag_syscall2(SYS_stat, (long)"/proc/self/ns/pid", (long)&status);
+    return ag_syscall_failed(r) ? 0 : status.st_ino;
+}
+
 static void fill_slot(struct ag_process_slot *slot, const struct ag_process_slot *parent) {
-    clear_slot(slot);
     slot->pid = ag_recorder.pid;
+    slot->pid_namespace = ag_recorder.pid_namespace;
     slot->parent_pid = (uint32_t)ag_syscall1(SYS_getppid, 0);
     slot->start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
-    slot->tree = parent ? parent->tree : ag_recorder.slot_index;
     slot->parent_slot = UINT32_MAX;
     if (parent) {
         slot->parent_slot =
@@ -220,7 +238,8 @@ static void replace_earlier_image(void) {
     for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_LIVE;
-        if (slot != ag_recorder.slot && slot->pid == ag_recorder.pid) {
+        if (slot != ag_recorder.slot && slot->pid == ag_recorder.pid &&
+            slot->pid_namespace == ag_recorder.pid_namespace) {
             (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
                                                           memory_order_acq_rel,
                                                           memory_order_relaxed);
@@ -302,6 +321,64 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
     }
 }
 
+/* ---- trees ---- */
+
+/* Says that we use the tree. Whether it is as it was when we knew it last. */
+static bool keep_tree(void) {
+    const struct ag_process_slot *owner = slot_at(ag_recorder.tree_index);
+    atomic_store_explicit(&ag_recorder.slot->tree, ag_recorder.tree_index, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in ag_collector_retire */
+    return atomic_load_explicit(&owner->tree_generation, memory_order_relaxed) ==
+           ag_recorder.tree_generation;
+}
+
+/* The slot's own tree, which nobody uses. */
+static void choose_own_tree(void) {
+    ag_recorder.tree_index = ag_recorder.slot_index;
+    ag_recorder.tree_generation =
+        atomic_load_explicit(&ag_recorder.slot->tree_generation, memory_order_relaxed);
+    (void)keep_tree(); /* it is: the slot is ours, so the collector does not clear it */
+}
+
+/* The file is closed long since: as in chunk_supply.c, a further mapping is made from one that is
+ * there, by mremap with an old size of 0. It begins at the last page before the trees. */
+static void *map_tree_again(void) {
+    enum { PAGE_BYTES = 4096 };
+    const struct ag_segment_header *header = ag_recorder.header;
+    const uint64_t bytes = PAGE_BYTES + (ag_recorder.tree_index + 1) * header->tree_bytes;
+    const long address =
+        ag_syscall6(SYS_mremap, (long)((unsigned char *)header + header->trees_offset - PAGE_BYTES),
+                    0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    unsigned char *tree = (unsigned char *)address + (bytes - header->tree_bytes);
+    (void)ag_syscall2(SYS_munmap, address, (long)(bytes - header->tree_bytes));
+    (void)ag_syscall3(SYS_madvise, (long)tree, (long)header->tree_bytes, MADV_DONTDUMP);
+    return tree;
+}
+
+/* A child that came too late: its family's tree is gone, and all it knows of sites with it. */
+static int start_over(void) {
+    const uint64_t tree_bytes = ag_recorder.header->tree_bytes;
+    choose_own_tree();
+    void *tree = map_tree_again();
+    if (!tree) {
+        return -ENOMEM;
+    }
+    (void)ag_syscall2(SYS_munmap, (long)ag_recorder.tree, (long)tree_bytes);
+    ag_recorder.tree = tree;
+    const long r = ag_syscall3(SYS_madvise, (long)ag_recorder.space, (long)ag_unwind_space_bytes(),
+                               MADV_DONTNEED); /* private memory: zeros again */
+    if (ag_syscall_failed(r)) {
+        return (int)r;
+    }
+    ag_recorder.space = ag_unwind_space_init(ag_recorder.space, tree, ag_recorder.depth,
+                                             ag_populate, ag_images_find, NULL);
+    atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);
+    return ag_recorder.space ? 0 : -ENOMEM;
+}
+
 /* ---- life ---- */
 
 static int join_session(int fd) {
@@ -318,6 +395,7 @@ static int join_session(int fd) {
         return r;
     }
     const struct ag_segment_header *header = ag_recorder.header;
+    choose_own_tree();
     ag_recorder.tree =
         map_shared(fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * header->tree_bytes,
                    header->tree_bytes);
@@ -353,6 +431,7 @@ int ag_recorder_start(const char *session_path) {
         return (int)fd;
     }
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    ag_recorder.pid_namespace = own_pid_namespace();
     int r = join_session((int)fd);
     (void)ag_syscall1(SYS_close, fd);
     if (r == 0) {
@@ -367,6 +446,7 @@ int ag_recorder_start(const char *session_path) {
     }
     ag_recorder.stamp_words = words_between_stamps(ag_recorder.header->stamp_every);
     replace_earlier_image();
+    clear_slot(ag_recorder.slot);
     fill_slot(ag_recorder.slot, NULL);
     atomic_store_explicit(&ag_recorder.state, AG_RECORDER_ACTIVE, memory_order_release);
     if (ag_thread_begin()) {
@@ -390,11 +470,20 @@ void ag_recorder_child_start(void) {
         return;
     }
     ag_recorder.pid = pid;
+    ag_recorder.pid_namespace = own_pid_namespace();
     atomic_store_explicit(&ag_recorder.threads, NULL,
                           memory_order_relaxed); /* wiped, or other threads' */
     ag_thread_current->gate = AG_GATE_ABSENT;    /* where the kernel does not wipe */
     const struct ag_process_slot *parent = ag_recorder.slot;
     if (!ag_recorder.header->follow_children || claim_slot() < 0) {
+        ag_recorder_turn_off();
+        return;
+    }
+    clear_slot(ag_recorder.slot);
+    if (!keep_tree() && start_over() < 0) {
+        atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
+                                  memory_order_relaxed);
+        atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
         ag_recorder_turn_off();
         return;
     }
@@ -409,6 +498,11 @@ void ag_recorder_child_start(void) {
     for (uint32_t i = 0; i < count && i < AG_MAX_ANNOUNCEMENTS; i++) {
         tell(thread, &ag_recorder.announcements[i]);
     }
+}
+
+void ag_recorder_forked(void) {
+    ag_recorder.pid = 0; /* whatever number we have, it is not the parent's */
+    ag_recorder_child_start();
 }
 
 void ag_recorder_images_changed(void) {

@@ -57,6 +57,7 @@ enum {
 struct ag_recorder {
     _Atomic uint32_t state; /* enum ag_recorder_state; first: entry stubs in assembly look at it */
     uint32_t pid;
+    uint64_t pid_namespace; /* as in the slot */
     struct ag_segment_header *header;
     struct ag_process_slot *slot;
     uint32_t slot_index, slot_generation;
@@ -66,6 +67,7 @@ struct ag_recorder {
     uint32_t n_chunks;                                /* that windows can reach */
     unsigned char *slots;
     void *tree;
+    uint32_t tree_index, tree_generation; /* which, and since when: a fork inherits them */
     struct ag_unwind_space *space;
     size_t walker_bytes;
     uint32_t depth, stamp_words;
@@ -99,6 +101,9 @@ void ag_recorder_exiting(void);
 /* Called first thing in a forked child by whoever notices first (the fork hook, or the first
  * event). */
 void ag_recorder_child_start(void);
+/* The same by who knows that it is in a child: one in a new pid namespace can have its parent's
+ * number. */
+void ag_recorder_forked(void);
 
 /* The loader dropped objects (dlclose returned): their code is gone. */
 void ag_recorder_images_changed(void);

@@ -14,10 +14,11 @@
  *
  * 3. Signals. The gate says where the interrupted hook is:
  *
- *        OPEN            record as usual; the interrupted code is not ours
- *        sp              inside a capture: the walker is in use, the chunk is not -> walk plainly,
- * append as usual sp|APPENDING    inside an append: the words at the cursor are not ours -> append
- * to the nested state's stream
+ *        OPEN            the interrupted code is not ours: record as usual
+ *        sp              inside a capture: the walker is in use, the chunk is not:
+ *                        walk plainly, append as usual
+ *        sp|APPENDING    inside an append: the words at the cursor are not ours:
+ *                        append to the nested state's stream
  *
  *    A handler that leaves by longjmp leaves the gate shut behind it. That costs speed, not events:
  * the slow path records all the same. After a capture, the gate opens again when an event comes
@@ -137,8 +138,20 @@ static void hand_over_chunk(struct ag_thread *state) {
     }
 }
 
-static void begin_stream(struct ag_thread *state) {
+/* The last events of a dead thread happened before now: without a stamp that says so they might
+ * have happened at any time until the process' end, as far as a reader can tell. */
+static void end_stream(struct ag_thread *state) {
+    if (state->control && state->cursor && state->cursor < state->chunk_end) {
+        const uint64_t elapsed =
+            ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
+        *state->cursor = elapsed << 8 | AG_WORD_STAMP;
+        ag_stream_commit_fast(state, state->cursor + 1);
+    }
     hand_over_chunk(state);
+}
+
+static void begin_stream(struct ag_thread *state) {
+    end_stream(state);
     state->cursor = state->limit = state->words = state->chunk_end = NULL;
     state->sequence = 0;
     state->stream =

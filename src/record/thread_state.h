@@ -13,6 +13,8 @@ enum {
     /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
        cursor are written */
     AG_GATE_APPENDING = 1,
+    AG_GATE_FREEING = 16 | AG_GATE_APPENDING, /* instead of an sp: nobody asks for it while words
+                                                 are written */
 };
 
 enum { AG_EVENT_MAX_WORDS = 3 }; /* ALLOC_BIG; room that `limit` leaves free */

@@ -45,6 +45,29 @@ static Dwarf_Die declaration_of(const Dwarf_Die *die) {
     return at;
 }
 
+/* Rust's older mangling leaves out what a generic function was made for; its debug information has
+ * it: "alloc::vec::Vec<T,A>::push" and "push<u64, alloc::alloc::Global>" become one. Other
+ * languages' names end with arguments, or have no such part: they stay as they are. */
+static const char *with_type_arguments(const char *function, const char *name,
+                                       struct ag_names *names) {
+    const char *arguments = name != NULL && function != NULL ? strchr(name, '<') : NULL;
+    if (arguments == NULL || arguments == name) {
+        return function;
+    }
+    const size_t stem = (size_t)(arguments - name), length = strlen(function);
+    const size_t n_arguments = strlen(arguments);
+    char text[QUALIFIED_BYTES];
+    if (length < stem + 2 || memcmp(function + length - stem, name, stem) != 0 ||
+        memcmp(function + length - stem - 2, "::", 2) != 0 ||
+        length + n_arguments >= sizeof(text)) {
+        return function;
+    }
+    memcpy(text, function, length);
+    memcpy(text + length, arguments, n_arguments + 1);
+    const char *kept = ag_names_keep(names, text);
+    return kept != NULL ? kept : function;
+}
+
 static void name_frame(struct ag_dwarf_units *units, Dwarf_Die *die, struct ag_names *names,
                        struct ag_symbol_frame *frame) {
     const char *linkage = text_attribute(die, DW_AT_linkage_name);
@@ -53,7 +76,7 @@ static void name_frame(struct ag_dwarf_units *units, Dwarf_Die *die, struct ag_n
     }
     const char *name = text_attribute(die, DW_AT_name);
     frame->linkage = ag_names_keep(names, linkage);
-    frame->function = ag_names_demangled(names, linkage);
+    frame->function = with_type_arguments(ag_names_demangled(names, linkage), name, names);
     if (frame->function == NULL && name != NULL) {
         char qualified[QUALIFIED_BYTES];
         Dwarf_Die declaration = declaration_of(die);

@@ -57,6 +57,10 @@ enum { /* captures */
        BYPASS_LENGTH_MIN = 64,
        BYPASS_LENGTH_MAX = 4096,
 };
+enum {
+    N_PADS = 4
+}; /* words before the first of the memo's that always hold: they are verified in
+      fours, down to below the first */
 
 /* ---- life ---------------------------------------------------------------- */
 static uint32_t clamp_depth(uint32_t depth) {
@@ -66,18 +70,21 @@ static uint32_t clamp_depth(uint32_t depth) {
 /* Lays the arrays out behind the walker; returns the bytes of all. walker may be NULL. */
 static size_t lay_out(struct ag_walker *walker, uint32_t depth) {
     const size_t n_others = depth * (size_t)AG_STEP_OTHER_WORDS_MAX + 1;
+    const size_t pads_bytes = N_PADS * sizeof(struct ag_stack_word);
     const struct {
-        size_t offset_in_walker, bytes;
+        size_t offset_in_walker, bytes, before;
     } arrays[] = {
-        {offsetof(struct ag_walker, frames), depth * sizeof(struct ag_known_frame)},
-        {offsetof(struct ag_walker, returns), depth * sizeof(struct ag_stack_word)},
-        {offsetof(struct ag_walker, others), n_others * sizeof(struct ag_stack_word)},
-        {offsetof(struct ag_walker, new_frames), depth * sizeof(struct ag_new_frame)},
-        {offsetof(struct ag_walker, new_returns), depth * sizeof(struct ag_stack_word)},
-        {offsetof(struct ag_walker, new_others), n_others * sizeof(struct ag_stack_word)},
+        {offsetof(struct ag_walker, frames), depth * sizeof(struct ag_known_frame), 0},
+        {offsetof(struct ag_walker, returns), depth * sizeof(struct ag_stack_word), pads_bytes},
+        {offsetof(struct ag_walker, others), n_others * sizeof(struct ag_stack_word), pads_bytes},
+        {offsetof(struct ag_walker, new_frames), depth * sizeof(struct ag_new_frame),
+         sizeof(struct ag_new_frame)},
+        {offsetof(struct ag_walker, new_returns), depth * sizeof(struct ag_stack_word), 0},
+        {offsetof(struct ag_walker, new_others), n_others * sizeof(struct ag_stack_word), 0},
     };
     size_t at = sizeof *walker;
     for (size_t i = 0; i < AG_ARRAY_SIZE(arrays); i++) {
+        at += arrays[i].before;
         if (walker != NULL) {
             *(void **)((char *)walker + arrays[i].offset_in_walker) = (char *)walker + at;
         }
@@ -96,6 +103,9 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
     walker->credit = AG_CACHE_CREDIT_START;
     walker->bypass_length = BYPASS_LENGTH_MIN;
     (void)lay_out(walker, walker->depth);
+    for (int i = 1; i <= N_PADS; i++) {
+        walker->returns[-i] = walker->others[-i] = (struct ag_stack_word){&walker->pad_word, 0};
+    }
     return walker;
 }
 
@@ -145,13 +155,30 @@ AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
     return true;
 }
 
+/* ---- near pcs ------------------------------------------------------------ */
+
+AG_FAST uint32_t near_place(uintptr_t pc) {
+    return (uint32_t)(pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_NEAR_BITS));
+}
+
+/* The rule of a pc as far as it is near, else 0. */
+AG_FAST uint32_t near_rule(const struct ag_walker *walker, uintptr_t pc) {
+    const uint32_t place = near_place(pc);
+    const struct ag_near_pc *near = &walker->near_pcs[place];
+    if (AG_LIKELY(near->pc == pc)) {
+        return AG_PC_RULE(near->value);
+    }
+    near = &walker->near_pcs[place ^ 1];
+    return near->pc == pc ? AG_PC_RULE(near->value) : 0;
+}
+
 /* ---- the memo ------------------------------------------------------------ */
 
 /* Compares the first n words with the stack, the youngest first; returns how many there are up to
  * and including the youngest that differs, 0 when all are equal. */
 AG_FAST uint32_t verify(const struct ag_stack_word *words, uint32_t n) {
-    const struct ag_stack_word *end = words + n, *const few = words + n % 4;
-    for (; end != few; end -= 4) {
+    const struct ag_stack_word *end = words + n;
+    for (; end > words; end -= 4) {
         const uintptr_t difference =
             (*end[-1].address ^ end[-1].value) | (*end[-2].address ^ end[-2].value) |
             (*end[-3].address ^ end[-3].value) | (*end[-4].address ^ end[-4].value);
@@ -159,10 +186,10 @@ AG_FAST uint32_t verify(const struct ag_stack_word *words, uint32_t n) {
             break;
         }
     }
-    while (end != words && *end[-1].address == end[-1].value) {
+    while (end > words && *end[-1].address == end[-1].value) {
         end--;
     }
-    return (uint32_t)(end - words);
+    return end > words ? (uint32_t)(end - words) : 0;
 }
 
 /* Is the rest of the stack from these registers outward frames[known] and older? If not, returns
@@ -202,30 +229,19 @@ AG_FAST bool match(const struct ag_walker *walker, const struct ag_registers *re
 }
 
 AG_FAST uint64_t find_pc(struct ag_walker *walker, struct ag_unwind_space *space, uintptr_t pc) {
-    struct ag_near_pc *near = ag_walker_near_pc(walker, pc);
-    if (AG_LIKELY(near->pc == pc)) {
-        return near->value;
+    const uint32_t place = near_place(pc);
+    if (AG_LIKELY(walker->near_pcs[place].pc == pc)) {
+        return walker->near_pcs[place].value;
+    }
+    if (AG_LIKELY(walker->near_pcs[place ^ 1].pc == pc)) {
+        return walker->near_pcs[place ^ 1].value;
     }
     const uint64_t value = ag_pc_find_fast(space, pc);
     if (AG_PC_SITE(value) != 0) {
-        *near = (struct ag_near_pc){.pc = pc, .value = value};
+        walker->near_pcs[place ^ 1] = walker->near_pcs[place];
+        walker->near_pcs[place] = (struct ag_near_pc){.pc = pc, .value = value};
     }
     return value;
-}
-
-AG_FAST uint32_t intern_node(struct ag_walker *walker, struct ag_unwind_space *space,
-                             uint32_t parent, uint32_t site) {
-    const uint64_t word = (uint64_t)parent << 32 | site;
-    struct ag_near_node *near =
-        &walker->near_nodes[word * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_NEAR_BITS)];
-    if (AG_LIKELY(near->word == word)) {
-        return near->node;
-    }
-    const uint32_t node = ag_node_intern_fast(&space->tree, parent, site);
-    if (AG_LIKELY(node != 0)) {
-        *near = (struct ag_near_node){.word = word, .node = node};
-    }
-    return node;
 }
 
 /* What a walk came to. */
@@ -253,14 +269,14 @@ AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
     for (int32_t i = (int32_t)outcome->n_new - 1; i >= 0; i--) {
         const struct ag_new_frame *frame = &walker->new_frames[i];
         const uint32_t rule = AG_PC_RULE(frame->value);
-        node = intern_node(walker, space, node, AG_PC_SITE(frame->value));
+        node = ag_node_intern_fast(&space->tree, node, AG_PC_SITE(frame->value));
         if (AG_UNLIKELY(node == 0)) {
             break;
         }
         if (AG_UNLIKELY(i <= outcome->forgotten)) {
             continue;
         }
-        const uint32_t first = i > 0 ? frame[-1].n_others : 0;
+        const uint32_t first = frame[-1].n_others; // there is one before the first
         uint32_t end = frame->n_others, n_others = others >> 1;
         const bool caller_reads_rbp = others & 1;
         /* what stopped the walk at the outermost frame stays, whatever it is */
@@ -350,53 +366,90 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
 
 /* ---- the cache of whole stacks ------------------------------------------- */
 
+/* Mixes pc, sp and the next return addresses, as far as the walker has them near: what it has not
+ * just ends the key. A stale rule gives a useless key, not a wrong stack. */
+AG_FAST uint64_t stack_key(const struct ag_walker *walker, const uintptr_t *sp, uintptr_t rbp) {
+    uintptr_t pc = *sp, cfa = (uintptr_t)(sp + 1);
+    uint64_t key = pc + cfa * UINT64_C(0xc2b2ae3d27d4eb4f);
+    for (int i = 0; i < AG_CACHED_KEY_RETURNS; i++) {
+        const uint32_t rule = near_rule(walker, pc);
+        if (AG_LIKELY(AG_RULE_KIND(rule) == AG_RULE_SP)) {
+            cfa += (uintptr_t)AG_RULE_OFFSET8(rule) << 3;
+        } else if (AG_RULE_KIND(rule) == AG_RULE_BP) {
+            cfa = rbp + ((uintptr_t)AG_RULE_OFFSET8(rule) << 3);
+        } else {
+            break;
+        }
+        if (AG_UNLIKELY(!ag_readable_range_has(&walker->stack, cfa - 8))) {
+            break;
+        }
+        pc = *(const uintptr_t *)(cfa - 8);
+        if (AG_RULE_SLOT(rule) == 2 && cfa - 16 >= walker->stack.low) { // as with frame pointers
+            rbp = *(const uintptr_t *)(cfa - 16);
+        }
+        key = (key ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return key;
+}
+
+static uint16_t place_in_lines(uint32_t index) {
+    return (uint16_t)(index * (sizeof(struct ag_cached_stack) / AG_CACHE_LINE));
+}
+
 /* Adds words to the entry, the youngest first; false: they do not fit. */
 static bool fill_words(struct ag_cached_stack *entry, const uintptr_t *sp,
-                       const struct ag_stack_word *words, uint32_t n_words) {
-    if (entry->n_words + n_words > AG_CACHED_WORDS) {
+                       const struct ag_stack_word *words, uint32_t n_words, uint32_t *n_filled) {
+    if (*n_filled + n_words > AG_CACHED_BLOCKS * 4) {
         return false;
     }
     while (n_words > 0) {
         const struct ag_stack_word *word = &words[--n_words];
+        struct ag_cached_words *block = &entry->blocks[*n_filled / 4];
         const uintptr_t offset = (uintptr_t)(word->address - sp);
         if (offset > UINT16_MAX) {
             return false;
         }
-        entry->offsets[entry->n_words] = (uint16_t)offset;
-        entry->values[entry->n_words++] = word->value;
+        block->offsets[*n_filled % 4] = (uint16_t)offset;
+        block->values[(*n_filled)++ % 4] = word->value;
         const uint32_t end_bytes = (uint32_t)(offset + 1) * (uint32_t)sizeof(uintptr_t);
         entry->span_bytes = end_bytes > entry->span_bytes ? end_bytes : entry->span_bytes;
     }
     return true;
 }
 
-/* Takes the stack that the memo has just learnt into the entry. */
-static void fill(const struct ag_walker *walker, struct ag_cached_stack *entry, const uintptr_t *sp,
+/* Takes the stack that the memo has just learnt into the entry; false: it does not fit. */
+static bool fill(const struct ag_walker *walker, struct ag_cached_stack *entry, const uintptr_t *sp,
                  uintptr_t rbp, uint32_t node) {
     const uint32_t known = walker->n_frames - 1;
     const struct ag_known_frame *frame = &walker->frames[known];
+    uint32_t n_words = 0;
     entry->sp = 0;
-    entry->n_words = 0;
     entry->span_bytes = sizeof(uintptr_t);
     if (frame->registers.sp != (uintptr_t)(sp + 1) ||
-        !fill_words(entry, sp, walker->returns, known) ||
-        !fill_words(entry, sp, walker->others, frame->others >> 1)) {
-        return;
+        !fill_words(entry, sp, walker->returns, known, &n_words) ||
+        !fill_words(entry, sp, walker->others, frame->others >> 1, &n_words)) {
+        return false;
     }
-    while (entry->n_words % 4 != 0) {
-        entry->offsets[entry->n_words] = entry->offsets[0];
-        entry->values[entry->n_words++] = entry->values[0];
+    for (; n_words % 4 != 0; n_words++) {
+        struct ag_cached_words *block = &entry->blocks[n_words / 4];
+        block->offsets[n_words % 4] = block->offsets[0];
+        block->values[n_words % 4] = block->values[0];
     }
+    entry->blocks_bytes = (uint16_t)(n_words / 4 * sizeof entry->blocks[0]);
     entry->pc = *sp;
     entry->rbp = rbp;
     entry->reads_rbp = frame->others & 1;
     entry->node = node;
     entry->generation = walker->generation;
     entry->sp = (uintptr_t)sp;
+    return true;
 }
 
 /* Keeps the books of the cache: a miss costs, and without credit there is a bypass. */
 static void charge_miss(struct ag_walker *walker) {
+    if (walker->credit >= AG_CACHE_CREDIT_MAX) { // it did pay since the last bypass
+        walker->bypass_length = BYPASS_LENGTH_MIN;
+    }
     walker->credit -= AG_CACHE_MISS_COST;
     if (walker->credit > 0) {
         return;
@@ -407,9 +460,25 @@ static void charge_miss(struct ag_walker *walker) {
     }
 }
 
-uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
-                                const uintptr_t *sp, uintptr_t rbp, struct ag_cached_stack *entry,
-                                uint32_t key) {
+/* Is it the very stack of the last capture? Half of the captures of a program that fills a
+ * container are. */
+AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwind_space *space,
+                           const uintptr_t *sp, uintptr_t rbp) {
+    if (AG_UNLIKELY(
+            walker->n_frames == 0 || (walker->is_cut && walker->n_frames != walker->depth) ||
+            walker->generation != atomic_load_explicit(&space->generation, memory_order_acquire))) {
+        return false;
+    }
+    const uint32_t last = walker->n_frames - 1;
+    const struct ag_known_frame *frame = &walker->frames[last];
+    return frame->registers.sp == (uintptr_t)(sp + 1) && frame->registers.pc == *sp &&
+           (!(frame->others & 1) || frame->registers.rbp == rbp) &&
+           verify(walker->returns, last) == 0 && verify(walker->others, frame->others >> 1) == 0;
+}
+
+/* The capture by memo and rules. */
+static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space *space,
+                                const uintptr_t *sp, uintptr_t rbp) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     if (AG_UNLIKELY(walker->generation != generation)) {
         walker->generation = generation;
@@ -421,18 +490,79 @@ uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space
         walker->n_frames = 0;
     }
     const struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
-    const uint32_t node = walk(walker, space, registers);
+    return walk(walker, space, registers);
+}
+
+/* The place in its node's set where a stack is or may be filled in; NULL: others stay there until
+ * it is missed again. */
+static struct ag_cached_stack *choose_place(struct ag_walker *walker, uint32_t node) {
+    const uint32_t set = node * UINT32_C(0x9e3779b1) >> (32 - AG_CACHED_SETS_BITS);
+    struct ag_cached_stack *entries = &walker->cache[set * 2];
+    for (int i = 0; i < 2; i++) {
+        if (entries[i].sp == 0 || entries[i].generation != walker->generation ||
+            entries[i].node == node) {
+            return &entries[i];
+        }
+    }
+    const uint32_t next = walker->missed[set] >> 31;
+    if (walker->missed[set] << 1 != node << 1) {
+        walker->missed[set] = next << 31 | node;
+        return NULL;
+    }
+    walker->missed[set] = (next ^ 1) << 31;
+    return &entries[next];
+}
+
+/* After a walk that the cache could have spared: fills the stack in, or notes where it is. What it
+ * learns is free of charge as long as nothing is pushed out for it. */
+static void learn(struct ag_walker *walker, struct ag_unwind_space *space, uint16_t by_key[2],
+                  const uintptr_t *sp, uintptr_t rbp, uint32_t node, uint16_t *expected) {
+    walker->last = node;
+    struct ag_cached_stack *entry =
+        node != 0 && walker->n_frames > 0 ? choose_place(walker, node) : NULL;
     if (entry == NULL) {
+        charge_miss(walker);
+        return;
+    }
+    const bool is_free = entry->sp == 0 || entry->generation != walker->generation;
+    const bool is_there = ag_cached_stack_is(entry, walker, space, sp, rbp);
+    if (!is_there && !fill(walker, entry, sp, rbp, node)) {
+        charge_miss(walker);
+        return;
+    }
+    if (!is_free) {
+        charge_miss(walker);
+    }
+    const uint16_t place = place_in_lines((uint32_t)(entry - walker->cache));
+    by_key[1] = by_key[0];
+    walker->last = *expected = by_key[0] = place;
+}
+
+AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
+                                            const uintptr_t *sp, uintptr_t rbp,
+                                            uint16_t *expected) {
+    if (expected == NULL) {
         if (--walker->bypass == 0) {
             walker->credit = AG_CACHE_CREDIT_START;
         }
-        return node;
+        if (is_last_stack(walker, space, sp, rbp)) {
+            return walker->last = walker->frames[walker->n_frames - 1].node;
+        }
+        return walker->last = capture_by_walk(walker, space, sp, rbp);
     }
-    if (entry->missed_key == key && node != 0 && walker->n_frames > 0) {
-        fill(walker, entry, sp, rbp, node);
+    const uint64_t key = stack_key(walker, sp, rbp);
+    const uint32_t set = (uint32_t)(key >> (64 - AG_CACHED_SETS_BITS));
+    uint16_t *by_key = walker->by_key[set];
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct ag_cached_stack *entry = ag_cached_stack_at(walker, by_key[i]);
+        if (ag_cached_stack_is(entry, walker, space, sp, rbp)) {
+            walker->credit += walker->credit < AG_CACHE_CREDIT_MAX;
+            walker->last = *expected = by_key[i];
+            return entry->node;
+        }
     }
-    entry->missed_key = key;
-    charge_miss(walker);
+    const uint32_t node = capture_by_walk(walker, space, sp, rbp);
+    learn(walker, space, by_key, sp, rbp, node, expected);
     return node;
 }
 

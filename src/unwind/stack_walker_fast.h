@@ -1,17 +1,21 @@
 /* stack_walker_fast.h: the inline top of a capture: the cache of whole stacks.
  *
- * A program mostly allocates from few stacks, which it comes back to. Each walker keeps up to 256
- * of them whole: the words that prove it (all that the walk read) and the node. A stack is looked
- * up by where it starts (pc, sp) and by its next two return addresses (one is too few: wrappers;
- * three lose again), proven, and done: no walk, no interning.
+ * A program mostly allocates from few stacks, which it comes back to. Each walker keeps up to 512
+ * of them whole: the words that prove it (all that the walk read) and the node. Where one lies is
+ * chosen by its node. Which one it may be is guessed twice, and only the proof counts:
  *
- * Where stacks do not come back (their middle varies), filling the cache would cost more than it
- * gives. So an entry is filled only when its key is missed twice in a row, and each walker lives on
- * credit: a hit earns, a miss costs, and without credit the cache is bypassed for a while.
+ *     expected   the stack that followed the last one when it came from here (pc, sp) before
+ *     by key     the last two that had this pc, sp and next two return addresses (one is too few:
+ *                wrappers; three lose again)
  *
- * Budget, hot: 5 ns for the key (two rules, four loads), 0.45 ns for each word proven (about one
- * per frame); nothing is written but the credit. A bypass costs one load and one branch.
- * bench/micro_walker.c measures it. */
+ * So a program whose stacks differ far out, all of one key, still finds them when it takes the same
+ * turns again. Where stacks do not come back, filling the cache would cost more than it gives. So
+ * an entry is replaced only when another stack was missed there twice in a row, and each walker
+ * lives on credit: a hit earns, a miss costs, and without credit the cache is bypassed for a while.
+ *
+ * Budget, hot: 3 ns where the stack was expected, 6 ns where not, 0.45 ns for each word proven
+ * (about one per frame). A bypass costs one load and one branch. bench/micro_walker.c measures it.
+ */
 #ifndef AG_STACK_WALKER_FAST_H
 #define AG_STACK_WALKER_FAST_H
 
@@ -20,39 +24,39 @@
 #include "unwind/unwind_space.h"
 
 enum {
-    AG_CACHED_STACKS_BITS = 8,
-    AG_CACHED_WORDS = 44,      /* a stack that needs more is left to the memo */
+    AG_CACHED_SETS_BITS = 8, /* sets of two: stacks of one key push each other out no sooner */
+    AG_CACHED_STACKS = 2 << AG_CACHED_SETS_BITS,
+    AG_CACHED_BLOCKS = 13,     /* 52 words; a stack that needs more is left to the memo */
     AG_CACHED_KEY_RETURNS = 2, /* return addresses in the key beside the first */
-    AG_CACHE_CREDIT_MAX = 96,  /* a hit earns one ... */
-    AG_CACHE_MISS_COST = 2,    /* ... a miss costs this much: it loses twice what a hit saves */
+    AG_EXPECTED_BITS = 10,
+    AG_CACHE_CREDIT_MAX = 96, /* a hit earns one ... */
+    AG_CACHE_MISS_COST = 2,   /* ... a miss costs this much: it loses twice what a hit saves */
     AG_CACHE_CREDIT_START = 24,
-    AG_NEAR_BITS = 9, /* near pcs and near nodes: 8 KiB each, direct-mapped */
+    AG_NEAR_BITS = 9, /* near pcs: 8 KiB */
 };
 
-struct ag_cached_stack {
-    uintptr_t pc, sp; /* *sp and sp of the capture; sp 0: empty */
-    uintptr_t rbp;    /* compared when reads_rbp */
+struct ag_cached_words { /* sp[offsets[i]] was values[i] */
+    uintptr_t values[4];
+    uint16_t offsets[4];
+};
+struct ag_cached_stack { /* 576 bytes: an odd number of cache lines, so that the heads spread over
+                            all sets of the L1 cache; eight frames need the first two lines */
+    AG_CACHE_ALIGNED uintptr_t sp; /* of the capture; 0: empty */
+    uintptr_t pc;                  /* *sp */
+    uintptr_t rbp;                 /* compared when reads_rbp */
     uint32_t node;
-    uint32_t generation; /* of the space when it was filled */
-    uint32_t missed_key; /* what the last miss of this entry looked for */
-    uint32_t span_bytes; /* all words lie in [sp, sp + span_bytes) */
-    uint16_t n_words;    /* a multiple of four: the first is repeated */
-    uint8_t reads_rbp;
-    uint16_t offsets[AG_CACHED_WORDS]; /* in words, from sp */
-    uintptr_t values[AG_CACHED_WORDS];
+    uint32_t generation;   /* of the space when it was filled */
+    uint32_t span_bytes;   /* all words lie in [sp, sp + span_bytes) */
+    uint16_t blocks_bytes; /* of those in use; the last is filled up with words of its own */
+    uint16_t reads_rbp;
+    struct ag_cached_words blocks[AG_CACHED_BLOCKS];
 };
-_Static_assert(sizeof(struct ag_cached_stack) <= 512, "entries lie 512 bytes apart");
-
+_Static_assert(sizeof(struct ag_cached_stack) == 576, "an odd number of cache lines");
 /* The walker's own copies of what it looked up last, one compare away. */
 struct ag_near_pc {
     uintptr_t pc;
     uint64_t value; /* AG_PC_VALUE */
 };
-struct ag_near_node {
-    uint64_t word; /* parent << 32 | site */
-    uint32_t node;
-};
-
 struct ag_stack_word { /* *address was value */
     const uintptr_t *address;
     uintptr_t value;
@@ -74,10 +78,12 @@ struct ag_walker {
     uint32_t bypass;        /* captures to come that do without the cache; 0: use it */
     uint32_t bypass_length; /* of the next bypass: doubles while the cache does not pay */
     int32_t credit;         /* <= AG_CACHE_CREDIT_MAX */
-    uint32_t generation;    /* of the space, when memo and near pcs were made */
+    uint32_t last;       /* tells the last stack from others: its place in the cache, or its node */
+    uint32_t generation; /* of the space, when memo and near pcs were made */
     uint32_t depth;
-    uint32_t n_frames; /* <= depth */
-    bool is_cut;       /* the outermost known frame is not the outermost of the stack */
+    uint32_t n_frames;  /* <= depth */
+    uintptr_t pad_word; /* 0 */
+    bool is_cut;        /* the outermost known frame is not the outermost of the stack */
     /* the memo: [depth], outermost first; returns[i] is where the pc of frames[i] was read */
     struct ag_known_frame *frames;
     struct ag_stack_word *returns;
@@ -87,61 +93,44 @@ struct ag_walker {
     struct ag_new_frame *new_frames;
     struct ag_stack_word *new_returns;
     struct ag_stack_word *new_others;
-    AG_CACHE_ALIGNED struct ag_near_pc near_pcs[1 << AG_NEAR_BITS];
-    struct ag_near_node near_nodes[1 << AG_NEAR_BITS];
-    union {
-        struct ag_cached_stack stack;
-        char bytes[512];
-    } cache[1 << AG_CACHED_STACKS_BITS];
+    AG_CACHE_ALIGNED struct ag_near_pc near_pcs[1 << AG_NEAR_BITS]; /* two places each: i, i ^ 1 */
+    uint16_t expected[1 << AG_EXPECTED_BITS];     /* where in the cache, in cache lines */
+    uint16_t by_key[1 << AG_CACHED_SETS_BITS][2]; /* likewise, the last two */
+    uint32_t missed[1 << AG_CACHED_SETS_BITS]; /* node that the last miss of a full set came to, and
+                                                  in bit 31 which of the two is replaced next */
+    struct ag_cached_stack cache[AG_CACHED_STACKS];
 };
 
-/* Without the cache, or after it missed: `entry` is filled when `key` was missed there before, too;
- * NULL: bypassed. */
+/* Without the cache, or after the guess missed. expected: where the right guess is noted. */
 uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
-                                const uintptr_t *sp, uintptr_t rbp, struct ag_cached_stack *entry,
-                                uint32_t key);
+                                const uintptr_t *sp, uintptr_t rbp, uint16_t *expected);
 
-AG_FAST struct ag_near_pc *ag_walker_near_pc(struct ag_walker *walker, uintptr_t pc) {
-    return &walker->near_pcs[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_NEAR_BITS)];
+AG_FAST const struct ag_cached_stack *ag_cached_stack_at(const struct ag_walker *walker,
+                                                         uint16_t place) {
+    return (const struct ag_cached_stack *)((const char *)walker->cache +
+                                            (size_t)place * AG_CACHE_LINE);
 }
 
-/* Mixes pc, sp and the next return addresses, as far as the walker has them near: what it has not
- * just ends the key. A stale rule gives a useless key, not a wrong stack. */
-AG_FAST uint64_t ag_walker_stack_key(struct ag_walker *walker, const uintptr_t *sp, uintptr_t rbp) {
-    uintptr_t pc = *sp, cfa = (uintptr_t)(sp + 1);
-    uint64_t key = pc + cfa * UINT64_C(0xc2b2ae3d27d4eb4f);
-    for (int i = 0; i < AG_CACHED_KEY_RETURNS; i++) {
-        const struct ag_near_pc *near = ag_walker_near_pc(walker, pc);
-        const uint32_t rule = AG_PC_RULE(near->value);
-        if (AG_UNLIKELY(near->pc != pc)) {
-            break;
-        }
-        if (AG_LIKELY(AG_RULE_KIND(rule) == AG_RULE_SP)) {
-            cfa += (uintptr_t)AG_RULE_OFFSET8(rule) << 3;
-        } else if (AG_RULE_KIND(rule) == AG_RULE_BP) {
-            cfa = rbp + ((uintptr_t)AG_RULE_OFFSET8(rule) << 3);
-        } else {
-            break;
-        }
-        if (AG_UNLIKELY(!ag_readable_range_has(&walker->stack, cfa - 8))) {
-            break;
-        }
-        pc = *(const uintptr_t *)(cfa - 8);
-        if (AG_RULE_SLOT(rule) == 2 && cfa - 16 >= walker->stack.low) { // as with frame pointers
-            rbp = *(const uintptr_t *)(cfa - 16);
-        }
-        key = (key ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
+/* Is the stack at sp this one? */
+AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry, const struct ag_walker *walker,
+                                const struct ag_unwind_space *space, const uintptr_t *sp,
+                                uintptr_t rbp) {
+    const uintptr_t low = (uintptr_t)sp;
+    /* acquire: pairs with ag_unwind_space_forget */
+    if (AG_UNLIKELY(entry->sp != low || entry->pc != *sp ||
+                    entry->generation !=
+                        atomic_load_explicit(&space->generation, memory_order_acquire) ||
+                    (entry->reads_rbp && entry->rbp != rbp) || low < walker->stack.low ||
+                    low + entry->span_bytes > walker->stack.high)) {
+        return false;
     }
-    return key;
-}
-
-AG_FAST bool ag_cached_stack_holds(const struct ag_cached_stack *entry, const uintptr_t *sp) {
     uintptr_t difference = 0;
-    for (uint32_t i = 0; i < entry->n_words; i += 4) {
-        const uint16_t *offsets = &entry->offsets[i];
-        const uintptr_t *values = &entry->values[i];
-        difference |= (sp[offsets[0]] ^ values[0]) | (sp[offsets[1]] ^ values[1]) |
-                      (sp[offsets[2]] ^ values[2]) | (sp[offsets[3]] ^ values[3]);
+    const char *end = (const char *)entry->blocks + entry->blocks_bytes;
+    for (const struct ag_cached_words *block = entry->blocks; (const char *)block != end; block++) {
+        difference |= (sp[block->offsets[0]] ^ block->values[0]) |
+                      (sp[block->offsets[1]] ^ block->values[1]) |
+                      (sp[block->offsets[2]] ^ block->values[2]) |
+                      (sp[block->offsets[3]] ^ block->values[3]);
     }
     return difference == 0;
 }
@@ -150,21 +139,19 @@ AG_FAST bool ag_cached_stack_holds(const struct ag_cached_stack *entry, const ui
 AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwind_space *space,
                                         const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(walker->bypass != 0)) {
-        return ag_walker_capture_slow(walker, space, sp, rbp, NULL, 0);
+        return ag_walker_capture_slow(walker, space, sp, rbp, NULL);
     }
-    const uint64_t key = ag_walker_stack_key(walker, sp, rbp);
-    struct ag_cached_stack *entry = &walker->cache[key >> (64 - AG_CACHED_STACKS_BITS)].stack;
-    const uintptr_t low = (uintptr_t)sp;
-    /* acquire: pairs with ag_unwind_space_forget */
-    const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
-    if (AG_LIKELY(entry->sp == low && entry->pc == *sp && entry->generation == generation &&
-                  (!entry->reads_rbp || entry->rbp == rbp) && low >= walker->stack.low &&
-                  low + entry->span_bytes <= walker->stack.high &&
-                  ag_cached_stack_holds(entry, sp))) {
+    const uint64_t origin = (uintptr_t)sp * UINT64_C(0xc2b2ae3d27d4eb4f) + *sp + walker->last;
+    uint16_t *expected =
+        &walker->expected[origin * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_EXPECTED_BITS)];
+    const struct ag_cached_stack *entry = ag_cached_stack_at(walker, *expected);
+    AG_KEEP_IN_REGISTER(entry);
+    if (AG_LIKELY(ag_cached_stack_is(entry, walker, space, sp, rbp))) {
         walker->credit += walker->credit < AG_CACHE_CREDIT_MAX;
+        walker->last = *expected; // and not the node: the next guess need not wait for the entry
         return entry->node;
     }
-    return ag_walker_capture_slow(walker, space, sp, rbp, entry, (uint32_t)(key >> 16));
+    return ag_walker_capture_slow(walker, space, sp, rbp, expected);
 }
 
 #endif

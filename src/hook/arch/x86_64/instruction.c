@@ -10,8 +10,8 @@
  *     e  imm16 and imm8 (enter)      o  64-bit address (mov to and from the accumulator)
  *     j  branch rel8                 J  branch rel32
  *     g  group 3: ModRM, and for its /0 and /1 (test) the immediate of b or z
- *     p  prefix, or the way to another table                   -  no instruction in 64-bit mode, or
- * not known here
+ *     p  prefix, or the way to another table
+ *     -  no instruction in 64-bit mode, or not known here
  *
  * Why not a library: the agent links nothing but libc, and Debian's Zydis comes as a shared object
  * only. Zydis judges this file instead: a test compares both over all code of the C library and the
