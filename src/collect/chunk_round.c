@@ -143,13 +143,16 @@ static void peek_at_quiet_streams(struct ag_collector *collector, uint64_t now_n
     for (size_t i = 0; i < collector->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(collector, i);
         struct ag_watched_slot *watched = &collector->slots[active->slot];
-        if (!watched->recording->has_threads) {
+        if (!ag_recording_has_threads(watched->recording)) {
             continue;
         }
         const bool is_quiet =
             ag_recording_booked_ns(watched->recording, active->stream) + PEEK_AFTER_NS < now_ns;
-        if (!is_quiet || !ag_recording_peek(watched->recording, active)) {
+        const bool rests = ag_recording_rests(watched->recording, active, now_ns);
+        if ((!is_quiet && !rests) || !ag_recording_peek(watched->recording, active)) {
             hold_back(watched, active->stream);
+        } else if (rests) {
+            ag_recording_end_window(watched->recording, active);
         }
     }
 }

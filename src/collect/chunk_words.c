@@ -12,12 +12,7 @@
 #include "session_clock.h"
 #include "stack_harvest.h"
 
-AG_FAST uint64_t word_at(const struct ag_chunk_words *reader, uint32_t at) {
-    return __atomic_load_n(&reader->words[at],
-                           __ATOMIC_RELAXED); /* exactly one load: the other side may write */
-}
-
-static uint64_t stamp_ns(struct ag_chunk_words *reader, uint64_t word) {
+uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word) {
     uint64_t ns = ag_session_clock_ns(reader->ns_per_2_32, AG_WORD_STAMP_RAW(word));
     ns = ns > reader->now_ns ? reader->now_ns : ns;
     reader->last_ns = ns > reader->last_ns ? ns : reader->last_ns;
@@ -42,21 +37,53 @@ static void give_up(struct ag_chunk_words *reader) {
     reader->at = reader->end;
 }
 
+static const uint8_t record_kinds[16] = {
+    [AG_WORD_ALLOC] = AG_RECORD_ALLOC,         [AG_WORD_ALLOC_BIG] = AG_RECORD_ALLOC,
+    [AG_WORD_FREE] = AG_RECORD_FREE,           [AG_WORD_REALLOC_FREE] = AG_RECORD_REALLOC_FREE,
+    [AG_WORD_UNDO_FREE] = AG_RECORD_UNDO_FREE, [AG_WORD_STAMP] = AG_RECORD_STAMP,
+};
+
+/* Allocations and frees, up to anything else or the last two words: how many. Which of them comes
+ * next is the program's data, so there is no branch on it: both words are read, and the second one
+ * counts where it belongs to the event. */
+static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_events,
+                          size_t capacity) {
+    enum { COMMON = 1 << AG_WORD_ALLOC | 1 << AG_WORD_FREE };
+    size_t count = 0;
+    uint32_t at = reader->at;
+    while (count < capacity && at + 1 < reader->end) {
+        const uint64_t word = ag_chunk_word(reader, at), second = ag_chunk_word(reader, at + 1);
+        const uint32_t kind = AG_WORD_KIND(word);
+        if (AG_UNLIKELY(!(COMMON >> kind & 1))) {
+            break;
+        }
+        const uint32_t is_alloc = kind == AG_WORD_ALLOC;
+        const uint64_t mine = second & -(uint64_t)is_alloc;
+        ret_events[count++] = (struct ag_event){.address = AG_WORD_ADDRESS(word),
+                                                .size = (uint32_t)mine,
+                                                .stack = ag_stack_checked((uint32_t)(mine >> 32)),
+                                                .kind = record_kinds[kind],
+                                                .via = (uint8_t)AG_WORD_VIA(word)};
+        at += 1 + is_alloc;
+    }
+    reader->at = at;
+    return count;
+}
+
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_wide *ret_wide) {
-    static const uint8_t record_kinds[8] = {
-        [AG_WORD_ALLOC] = AG_RECORD_ALLOC,         [AG_WORD_ALLOC_BIG] = AG_RECORD_ALLOC,
-        [AG_WORD_FREE] = AG_RECORD_FREE,           [AG_WORD_REALLOC_FREE] = AG_RECORD_REALLOC_FREE,
-        [AG_WORD_UNDO_FREE] = AG_RECORD_UNDO_FREE, [AG_WORD_STAMP] = AG_RECORD_STAMP,
-    };
-    static const uint8_t word_counts[8] = {
+    static const uint8_t word_counts[16] = {
         [AG_WORD_ALLOC] = 2, [AG_WORD_ALLOC_BIG] = 3,    [AG_WORD_FREE] = 1,
         [AG_WORD_STAMP] = 1, [AG_WORD_REALLOC_FREE] = 1, [AG_WORD_UNDO_FREE] = 1,
     };
     size_t count = 0;
     ret_wide->kind = 0;
-    while (reader->at < reader->end && count < capacity) {
-        const uint64_t word = word_at(reader, reader->at);
+    for (;;) {
+        count += take_common(reader, ret_events + count, capacity - count);
+        if (reader->at == reader->end || count == capacity) {
+            return count;
+        }
+        const uint64_t word = ag_chunk_word(reader, reader->at);
         const uint32_t kind = AG_WORD_KIND(word);
         if (AG_UNLIKELY(kind == AG_WORD_WIDE)) {
             if (count > 0) {
@@ -68,7 +95,7 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
             give_up(reader);
             return 0;
         }
-        const uint32_t n_words = kind < 8 ? word_counts[kind] : 0;
+        const uint32_t n_words = word_counts[kind];
         if (AG_UNLIKELY(n_words == 0 || n_words > reader->end - reader->at)) {
             give_up(reader);
             return count;
@@ -78,16 +105,16 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
                                    .kind = record_kinds[kind],
                                    .via = (uint8_t)AG_WORD_VIA(word)};
         if (n_words >= 2) {
-            const uint64_t second = word_at(reader, reader->at + 1);
+            const uint64_t second = ag_chunk_word(reader, reader->at + 1);
             event->stack = ag_stack_checked((uint32_t)(second >> 32));
             event->size =
-                AG_LIKELY(n_words == 2) ? (uint32_t)second : word_at(reader, reader->at + 2);
+                AG_LIKELY(n_words == 2) ? (uint32_t)second : ag_chunk_word(reader, reader->at + 2);
         } else if (kind == AG_WORD_STAMP) {
-            *event = (struct ag_event){.size = stamp_ns(reader, word), .kind = AG_RECORD_STAMP};
+            *event = (struct ag_event){.size = ag_chunk_words_stamp_ns(reader, word),
+                                       .kind = AG_RECORD_STAMP};
         }
         reader->at += n_words;
     }
-    return count;
 }
 
 /* ---- wides ---- */

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "format/decode.h"
 #include "format/segment.h"
 
@@ -27,6 +28,13 @@ struct ag_wide {          /* a rare record, copied out */
         uint8_t data[AG_WIDE_MAX_BYTES];
     } u;
 };
+
+AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at) {
+    return __atomic_load_n(&reader->words[at],
+                           __ATOMIC_RELAXED); /* exactly one load: the other side may write */
+}
+/* The time of a STAMP word, which is the stream's last from now on. */
+uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word);
 
 /* Up to `capacity` events. Stops before a wide record: it is in ret_wide then and the next call
  * goes on behind it. 0 events without a wide: the end. */

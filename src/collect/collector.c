@@ -126,7 +126,8 @@ static void end_replaced(struct ag_collector *collector, uint32_t index) {
     for (uint32_t i = 0; i < session->n_slots; i++) {
         const struct ag_watched_slot *other = &collector->slots[i];
         if (i != index && other->phase == AG_PHASE_OPEN && !other->has_ended &&
-            other->pid == collector->slots[index].pid) {
+            other->pid == collector->slots[index].pid &&
+            other->pid_namespace == collector->slots[index].pid_namespace) {
             const bool is_older = ag_session_slot(session, i)->start_raw < start_raw;
             note_end(collector, is_older ? i : index, ag_monotonic_ns());
         }
@@ -142,8 +143,10 @@ static void adopt_slot(struct ag_collector *collector, uint32_t index) {
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
                                         .pid = recording->pid,
+                                        .is_first = recording->is_first,
                                         .tree = recording->tree,
                                         .watch = {.pidfd = -1, .statm_fd = -1}};
+    watched->pid_namespace = ag_session_slot(collector->session, index)->pid_namespace;
     collector->n_open++;
     struct ag_process_slot *slot = ag_session_slot(collector->session, index);
     atomic_store_explicit(&slot->trace_created, 1, memory_order_relaxed);
@@ -151,29 +154,65 @@ static void adopt_slot(struct ag_collector *collector, uint32_t index) {
         watched->has_ended = true;
         return;
     }
-    ag_process_watch_start(&watched->watch, watched->pid);
+    ag_process_watch_start(&watched->watch, ag_process_find(watched->pid, watched->pid_namespace,
+                                                            collector->session->path));
     wake_when_ended(collector, watched->watch.pidfd, index);
-    if (watched->pid == collector->session->first_pid) {
+    if (watched->is_first) {
         collector->report.registered = 1;
     }
     end_replaced(collector, index);
 }
 
+/* For a session whose collector is gone. */
+static bool lives(const struct ag_collector *collector, const struct ag_process_slot *slot) {
+    const char *path = collector->session->path;
+    const uint32_t pid = ag_process_find(slot->pid, slot->pid_namespace, path);
+    return pid != 0 && ag_process_has_mapped(pid, path);
+}
+
+static bool is_to_adopt(const struct ag_collector *collector, uint32_t index) {
+    const struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    /* acquire: pairs with the recorder's release of LIVE; the slot is filled */
+    const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    return collector->slots[index].phase == AG_PHASE_NONE &&
+           (state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED);
+}
+
+/* In the order of their starts, whatever slots they have: of two images of one process, both of
+ * them new, the one before the exec has the plain name.
+ */
 void ag_collector_adopt(struct ag_collector *collector, uint32_t n_slots) {
-    for (uint32_t i = 0; i < n_slots; i++) {
-        const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
-        /* acquire: pairs with the recorder's release of LIVE; the slot is filled */
-        const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-        if (collector->slots[i].phase != AG_PHASE_NONE ||
-            (state != AG_SLOT_LIVE && state != AG_SLOT_REPLACED)) {
+    uint64_t last_raw = 0; /* the start and the slot of the one handled last */
+    uint32_t last = UINT32_MAX;
+    for (;;) {
+        uint64_t next_raw = UINT64_MAX;
+        uint32_t next = UINT32_MAX;
+        for (uint32_t i = 0; i < n_slots; i++) {
+            if (!is_to_adopt(collector, i)) {
+                continue;
+            }
+            const uint64_t raw = ag_session_slot(collector->session, i)->start_raw;
+            const bool is_behind_last =
+                last == UINT32_MAX || raw > last_raw || (raw == last_raw && i > last);
+            if (is_behind_last && (next == UINT32_MAX || raw < next_raw)) {
+                next_raw = raw;
+                next = i;
+            }
+        }
+        if (next == UINT32_MAX) {
+            return;
+        }
+        last_raw = next_raw;
+        last = next;
+        const struct ag_process_slot *slot = ag_session_slot(collector->session, next);
+        if (collector->is_offline &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE &&
+            lives(collector, slot)) {
             continue;
         }
-        if (collector->is_offline && state == AG_SLOT_LIVE &&
-            ag_process_has_mapped(slot->pid, collector->session->path)) {
-            continue;
-        }
-        adopt_slot(collector, i);
-        collector->n_slots_seen = i + 1 > collector->n_slots_seen ? i + 1 : collector->n_slots_seen;
+        adopt_slot(collector, next);
+        collector->n_slots_seen =
+            next + 1 > collector->n_slots_seen ? next + 1 : collector->n_slots_seen;
     }
 }
 
@@ -192,12 +231,27 @@ bool ag_collector_has_live(const struct ag_collector *collector) {
 static bool tree_is_in_use(const struct ag_collector *collector, uint32_t tree, uint32_t except) {
     for (uint32_t i = 0; i < collector->session->n_slots; i++) {
         const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
-        if (i != except && slot->tree == tree &&
+        if (i != except && atomic_load_explicit(&slot->tree, memory_order_relaxed) == tree &&
             atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
             return true;
         }
     }
     return false;
+}
+
+/* A forked child that has not said yet which tree it uses finds another generation there when it
+ * does, and starts over: record/process.c, 2. */
+static void clear_unused_tree(const struct ag_collector *collector, uint32_t tree,
+                              uint32_t except) {
+    if (tree >= collector->session->n_slots || tree_is_in_use(collector, tree, except)) {
+        return;
+    }
+    struct ag_process_slot *owner = ag_session_slot(collector->session, tree);
+    atomic_fetch_add_explicit(&owner->tree_generation, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in keep_tree */
+    if (!tree_is_in_use(collector, tree, except)) {
+        ag_session_clear_tree(collector->session, tree);
+    }
 }
 
 void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64_t after_ns) {
@@ -207,9 +261,7 @@ void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64
             continue;
         }
         struct ag_process_slot *slot = ag_session_slot(collector->session, i);
-        if (!tree_is_in_use(collector, watched->tree, /* except= */ i)) {
-            ag_session_clear_tree(collector->session, watched->tree);
-        }
+        clear_unused_tree(collector, watched->tree, /* except= */ i);
         memset((uint8_t *)slot + AG_SLOT_TRACE_OFFSET, 0, sizeof(struct ag_slot_trace));
         atomic_fetch_add_explicit(&slot->generation, 1, memory_order_relaxed);
         /* release: the note and the generation are there for whoever claims the slot (acquire) */
@@ -277,7 +329,7 @@ static void seal(struct ag_collector *collector, uint32_t index, uint64_t now_ns
     };
     ag_recording_finish(recording, &end);
     collector->n_traces++;
-    if (watched->pid == collector->session->first_pid) {
+    if (watched->is_first) {
         fill_report(&collector->report, recording);
     }
     watched->recording = ag_recording_free(recording);
@@ -293,8 +345,7 @@ static bool waits_for_status(const struct ag_collector *collector,
                              const struct ag_watched_slot *watched, uint32_t index,
                              uint64_t now_ns) {
     const struct ag_process_slot *slot = ag_session_slot(collector->session, index);
-    return !collector->is_offline && watched->pid == collector->session->first_pid &&
-           collector->first_has_ended &&
+    return !collector->is_offline && watched->is_first && collector->first_has_ended &&
            atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
            !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
            now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
@@ -331,6 +382,7 @@ static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool 
     }
     if (ask_proc && collector->first_watch.pidfd < 0 && !collector->first_has_ended) {
         collector->first_has_ended = ag_process_watch_ended(&collector->first_watch);
+        collector->first_ended_ns = now_ns;
     }
 }
 
@@ -342,6 +394,7 @@ static void wait_for_ends(struct ag_collector *collector, int timeout_ms) {
     for (int i = 0; i < count; i++) {
         if (woken[i].data.u32 == FIRST_PROCESS) {
             collector->first_has_ended = true;
+            collector->first_ended_ns = now_ns;
         } else if (collector->slots[woken[i].data.u32].phase == AG_PHASE_OPEN) {
             note_end(collector, woken[i].data.u32, now_ns);
         }
@@ -395,10 +448,14 @@ static void flush_when_due(struct ag_collector *collector, uint64_t now_ns,
     }
 }
 
-static bool first_is_open(const struct ag_collector *collector) {
+/* The first process, one of its images, or a child that ended before it: who asks for a report when
+ * `run` returns wants them whole. */
+static bool something_is_unsealed(const struct ag_collector *collector) {
     for (uint32_t i = 0; i < collector->n_slots_seen; i++) {
-        if (collector->slots[i].phase == AG_PHASE_OPEN &&
-            collector->slots[i].pid == collector->session->first_pid) {
+        const struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase == AG_PHASE_OPEN &&
+            (watched->is_first ||
+             (watched->has_ended && watched->ended_ns <= collector->first_ended_ns))) {
             return true;
         }
     }
@@ -407,10 +464,15 @@ static bool first_is_open(const struct ag_collector *collector) {
 
 /* Tells `run` once that the first process is sealed, all its images. */
 static void report_when_due(struct ag_collector *collector, int report_fd) {
-    if (!collector->first_has_ended || collector->has_reported || first_is_open(collector)) {
+    if (!collector->first_has_ended || collector->has_reported ||
+        something_is_unsealed(collector)) {
         return;
     }
     collector->has_reported = true;
+    if (collector->session->stop_error < 0 && !collector->report.is_cut) { /* in another process */
+        collector->report.is_cut = 1;
+        collector->report.error = (uint32_t)-collector->session->stop_error;
+    }
     collector->report.n_other_traces =
         collector->n_traces + collector->n_open - collector->report.registered;
     collector->report.n_refused = atomic_load_explicit(
@@ -503,6 +565,8 @@ void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_s
     for (uint32_t i = 0; i < session->n_slots; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
         if (slot->pid == pid &&
+            (slot->pid_namespace == session->pid_namespace || slot->pid_namespace == 0 ||
+             session->pid_namespace == 0) &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
             atomic_store_explicit(&slot->max_rss_kib, (uint32_t)max_rss_kib, memory_order_relaxed);
             atomic_store_explicit(&slot->wait_status, (uint32_t)wait_status, memory_order_relaxed);

@@ -15,11 +15,13 @@ struct ag_watched_slot {
     enum ag_phase phase;
     struct ag_recording *recording; /* of an OPEN slot */
     struct ag_process_watch watch;
-    uint32_t pid, tree;
-    bool has_ended;    /* the process; its chunks will not change any more */
-    bool has_unread;   /* the last round left chunks of it */
-    uint64_t ended_ns; /* CLOCK_MONOTONIC when we saw it, or when it retired */
-    uint64_t gap_ns;   /* CLOCK_MONOTONIC since when a chunk is missing in a stream, 0: none is */
+    uint32_t pid, tree;     /* as the process says */
+    uint64_t pid_namespace; /* in which pid counts */
+    bool is_first;          /* what `run` started, or an image after it */
+    bool has_ended;         /* the process; its chunks will not change any more */
+    bool has_unread;        /* the last round left chunks of it */
+    uint64_t ended_ns;      /* CLOCK_MONOTONIC when we saw it, or when it retired */
+    uint64_t gap_ns; /* CLOCK_MONOTONIC since when a chunk is missing in a stream, 0: none is */
     uint64_t next_rss_ns;
     uint64_t cpu_ns;     /* of the process, when last looked at */
     uint64_t advance_ns; /* scratch of a round: all streams have delivered what happened before */
@@ -43,6 +45,7 @@ struct ag_collector {
 
     struct ag_process_watch first_watch; /* of the program that `run` started */
     bool first_has_ended, has_reported;
+    uint64_t first_ended_ns;           /* CLOCK_MONOTONIC when we saw it */
     struct ag_collector_report report; /* of its last image */
 };
 

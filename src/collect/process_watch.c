@@ -1,6 +1,11 @@
-/* process_watch.c: pidfds where the kernel has them (5.3), /proc for the rest. */
+/* process_watch.c: pidfds where the kernel has them (5.3), /proc for the rest.
+ *
+ * A process in another pid namespace (a container that the program made) tells a number that means
+ * nothing to us, or somebody else. It tells its namespace too; who in our /proc is in that
+ * namespace and has that number there (the last of NSpid in its status) is the process. */
 #include "process_watch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -26,7 +31,7 @@ static bool read_small(int fd, char *text, size_t capacity) {
 
 void ag_process_watch_start(struct ag_process_watch *watch, uint32_t pid) {
     watch->pid = pid;
-    watch->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    watch->pidfd = pid == 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
     watch->statm_fd = open_proc(pid, "statm");
 }
 
@@ -111,4 +116,58 @@ bool ag_process_has_mapped(uint32_t pid, const char *path) {
     free(line);
     (void)fclose(maps); /* nothing was written */
     return found || !is_readable;
+}
+
+/* ---- processes in other pid namespaces ---- */
+
+static uint64_t namespace_of(const char *process) {
+    char path[64];
+    struct stat status;
+    (void)snprintf(path, sizeof(path), "/proc/%.32s/ns/pid", process);
+    return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+uint64_t ag_process_own_namespace(void) {
+    return namespace_of("self");
+}
+
+/* The number that the process knows itself by; 0: it is gone, or the kernel does not tell (4.1). */
+static uint32_t own_number(uint32_t pid) {
+    char file[64], *line = NULL;
+    size_t capacity = 0;
+    uint32_t number = 0;
+    (void)snprintf(file, sizeof(file), "/proc/%u/status", pid);
+    FILE *status = fopen(file, "re");
+    while (status && getline(&line, &capacity, status) > 0) {
+        if (strncmp(line, "NSpid:", 6) == 0) {
+            const char *last = strrchr(line, '\t');
+            number = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
+            break;
+        }
+    }
+    free(line);
+    if (status) {
+        (void)fclose(status); /* nothing was written */
+    }
+    return number;
+}
+
+uint32_t ag_process_find(uint32_t pid, uint64_t namespace, const char *path) {
+    const uint64_t own = ag_process_own_namespace();
+    if (namespace == own || own == 0 || (namespace == 0 && ag_process_has_mapped(pid, path))) {
+        return pid;
+    }
+    DIR *processes = opendir("/proc");
+    uint32_t found = 0;
+    for (struct dirent *entry; processes && !found && (entry = readdir(processes));) {
+        const uint32_t candidate = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        if (candidate != 0 && (namespace == 0 || namespace_of(entry->d_name) == namespace) &&
+            own_number(candidate) == pid && ag_process_has_mapped(candidate, path)) {
+            found = candidate;
+        }
+    }
+    if (processes) {
+        (void)closedir(processes); /* nothing was written */
+    }
+    return found;
 }

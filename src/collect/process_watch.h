@@ -6,8 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The inode that names the pid namespace we live in; 0: unknown. */
+uint64_t ag_process_own_namespace(void);
+/* The number by which we know the process that knows itself as PID in NAMESPACE (0: unknown) and
+ * has the live file at PATH mapped; 0: it is not to be found, so it has ended. */
+uint32_t ag_process_find(uint32_t pid, uint64_t namespace, const char *path);
+
 struct ag_process_watch { /* of one process */
-    uint32_t pid;
+    uint32_t pid;         /* 0: it had ended before */
     int pidfd;    /* readable when the process has ended; -1: the kernel has none, /proc is asked
                      instead */
     int statm_fd; /* -1: not open */
@@ -20,9 +26,9 @@ bool ag_process_watch_ended(const struct ag_process_watch *watch);
 uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch);
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch);
 
-/* Does a process of this number live, and does it have the file mapped? For sessions whose
- * collector is gone: the number may be somebody else's by now. A process that cannot be looked into
- * counts as living. */
+/* Does a process of this number (ours, not its own) live, and does it have the file mapped? For
+ * sessions whose collector is gone: the number may be somebody else's by now. A process that cannot
+ * be looked into counts as living. */
 bool ag_process_has_mapped(uint32_t pid, const char *path);
 
 #endif

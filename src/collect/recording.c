@@ -1,9 +1,13 @@
 /* recording.c: chunks of raw words become chunks of a trace, and books are kept along the way.
  *
  * 1. One pass. A full chunk's words are decoded in batches that stay in the L1 cache; each batch
- * goes to the stream's encoder (the trace) and to the merge and ledger (the books). A trace chunk
+ * goes to the stream's encoder (the trace) and to the merge and ledger (the books). The events of a
+ * program's only thread go there one by one, which is faster (one_pass.c). A trace chunk
  * is written when SEAL_CHUNKS raw ones are in it, or when the collector asks because memory is
- * short or time has passed. Only then are the raw chunks given back.
+ * short or time has passed. Only then are the raw chunks given back. More of them in one make the
+ * trace smaller and compressed sooner, since a chunk tells each of its tuples once and zstd starts
+ * anew with each (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth
+ * less time in zstd), but hold that much more memory of the segment.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header says which sequences of its
  * stream. So after a death between the write and the giving back, a raw chunk whose sequence is in
@@ -14,6 +18,12 @@
  * 3. The books may run ahead of the trace. With several threads, a quiet one would hold up the
  * merge; so ACTIVE chunks are peeked into: their events go to the books only (booked_words says how
  * far), and to the trace when the chunk is full.
+ *
+ * A thread that rests has written no stamp behind its last events, so they could have happened at
+ * any time since, and the peak's range would count them as movable for as long as it rests. So the
+ * collector ends their window: it reads the clock between two looks that find the same words, which
+ * is a stamp of that place as good as the thread's own. It goes to the books at once and to the
+ * trace when the chunk does.
  *
  * 4. Cut. When a write fails or the size asked for is reached, the trace ends there. What comes
  * later is counted as lost. The books know more than the file then: the sums are made anew, from
@@ -29,13 +39,19 @@
 #include <unistd.h>
 
 #include "chunk_words.h"
+#include "process_watch.h"
 #include "session_clock.h"
 
 enum {
-    SEAL_CHUNKS = 4,    /* 256 KiB of words: 5,000 to 20,000 events a trace chunk */
+    SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events a trace chunk */
+    SEAL_EARLY = 4,   /* see seal_at */
+    SHORT_TRACE_BYTES = 512 << 10,
     BATCH_EVENTS = 512, /* 16 KiB: half of an L1 cache */
+    ODD_EVENTS = 8,     /* what one pass leaves standing is rare: then it goes on */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
+    WINDOWS_ENDED = 64, /* in one chunk; more stay open */
+    REST_NS = 1000 * 1000,
     RECORDS_MAX_BYTES = 4 << 20,
     SAMPLES_MAX_BYTES = 16 << 10,
 };
@@ -50,6 +66,13 @@ struct ag_stream {
     uint64_t encoded_ns;    /* last stamp encoded */
     uint64_t booked_ns;     /* last stamp in the books */
     uint32_t booked_words;  /* of chunk next_sequence */
+    uint32_t seen_words;    /* of it, at seen_ns: does the thread rest? */
+    uint64_t seen_ns;
+    uint32_t n_ended; /* windows of it that the collector ended, in order */
+    struct {
+        uint32_t words;
+        uint64_t ns;
+    } ended[WINDOWS_ENDED];
 };
 
 /* ---- streams ---- */
@@ -149,6 +172,7 @@ void ag_recording_cut(struct ag_recording *recording, int error) {
     recording->is_cut = true;
     recording->error = error;
     if (concerns_all(error)) {
+        recording->session->stop_error = error;
         /* relaxed: nothing depends on it; the recorders look at it now and then */
         atomic_store_explicit(&recording->session->header->stop, 1, memory_order_relaxed);
     }
@@ -217,7 +241,7 @@ static void name_thread(const struct ag_recording *recording, struct ag_record *
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", recording->pid,
                    record->u.thread.thread_id);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = recording->has_our_numbers ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0) {
         const ssize_t n = read(fd, name, 63);
         (void)close(fd); /* nothing was written */
@@ -305,6 +329,20 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
     }
 }
 
+/* Trace and books take the events of the only thread together. false: they have to be taken apart.
+ */
+static bool take_one_pass(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                          struct ag_chunk_words *words, unsigned destinations) {
+    if (destinations != (TO_TRACE | TO_BOOKS) || !recording->ledger || recording->has_threads) {
+        return false;
+    }
+    if (ag_one_pass_take(&recording->one_pass, words, stream->encoder, recording->ledger,
+                         &recording->stacks, number) < 0) {
+        close_books(recording);
+    }
+    return true;
+}
+
 /* Decodes words [from, to) of a chunk to where they have to go. */
 static void take_words(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        struct ag_chunk_words *words, uint32_t to, unsigned destinations) {
@@ -312,7 +350,9 @@ static void take_words(struct ag_recording *recording, uint32_t number, struct a
     static struct ag_wide wide; /* 16 KiB that one process needs once */
     words->end = to;
     for (;;) {
-        const size_t count = ag_chunk_words_next(words, events, BATCH_EVENTS, &wide);
+        const bool was_one_pass = take_one_pass(recording, number, stream, words, destinations);
+        const size_t capacity = was_one_pass ? ODD_EVENTS : BATCH_EVENTS;
+        const size_t count = ag_chunk_words_next(words, events, capacity, &wide);
         if (count > 0) {
             take_batch(recording, number, stream, events, count, destinations);
         } else if (wide.kind != 0) {
@@ -441,7 +481,19 @@ static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
     /* chunks, each at least one event: nobody knows more */
     recording->lost[AG_LOST_DAMAGED] += ready->sequence - stream->next_sequence;
     stream->next_sequence = ready->sequence;
-    stream->booked_words = 0;
+    stream->booked_words = stream->seen_words = stream->n_ended = 0;
+}
+
+/* Words up to `booked` to the trace, with the stamps that the books have had at their places. */
+static void take_booked(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                        struct ag_chunk_words *words, uint32_t booked) {
+    for (uint32_t i = 0; i < stream->n_ended && stream->ended[i].words <= booked; i++) {
+        const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = stream->ended[i].ns};
+        take_words(recording, number, stream, words, stream->ended[i].words, TO_TRACE);
+        take_batch(recording, number, stream, &stamp, 1, TO_TRACE);
+        words->last_ns = stamp.size > words->last_ns ? stamp.size : words->last_ns;
+    }
+    take_words(recording, number, stream, words, booked, TO_TRACE);
 }
 
 /* The chunk's events go to the encoder, and to the books as far as they are not there yet. */
@@ -455,7 +507,7 @@ static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
         ag_ledger_thread(recording->ledger, ready->stream, ready->thread_id);
     }
     words->last_ns = stream->encoded_ns;
-    take_words(recording, ready->stream, stream, words, booked, TO_TRACE);
+    take_booked(recording, ready->stream, stream, words, booked);
     take_words(recording, ready->stream, stream, words, end, TO_TRACE | TO_BOOKS);
     stream->encoded_ns = words->last_ns;
     if (words->last_ns > stream->booked_ns) {
@@ -464,7 +516,16 @@ static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
     if (words->last_ns > recording->last_event_ns) {
         recording->last_event_ns = words->last_ns;
     }
-    stream->booked_words = 0;
+    stream->booked_words = stream->seen_words = stream->n_ended = 0;
+}
+
+/* How many raw chunks make one of the trace. What finds no room is lost whole: less of it where the
+ * trace has a bound to get close to, and where a disk that is nearly full holds only its beginning.
+ */
+static uint32_t seal_at(const struct ag_recording *recording) {
+    const bool is_early = ag_trace_room_is_bounded(&recording->room) ||
+                          ag_trace_writer_bytes(recording->writer) < SHORT_TRACE_BYTES;
+    return is_early ? SEAL_EARLY : SEAL_CHUNKS;
 }
 
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
@@ -498,10 +559,15 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
     take_chunk(recording, stream, ready, &words);
     stream->pending[stream->n_pending++] = ready->chunk;
     stream->next_sequence++;
-    if (stream->n_pending == SEAL_CHUNKS || recording->records.length > RECORDS_MAX_BYTES) {
+    if (stream->n_pending >= seal_at(recording) || recording->records.length > RECORDS_MAX_BYTES) {
         write_stream(recording, ready->stream, stream);
     }
     return AG_TAKEN;
+}
+
+bool ag_recording_has_threads(struct ag_recording *recording) {
+    look_for_threads(recording);
+    return recording->has_threads;
 }
 
 bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready) {
@@ -517,10 +583,46 @@ bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_rea
     struct ag_chunk_words words = open_words(recording, ready);
     words.at = stream->booked_words;
     words.last_ns = stream->booked_ns;
+    if (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].ns > words.last_ns) {
+        words.last_ns = stream->ended[stream->n_ended - 1].ns;
+    }
     take_words(recording, ready->stream, stream, &words, ready->used_words, TO_BOOKS);
     stream->booked_words = ready->used_words;
     stream->booked_ns = words.last_ns;
     return true;
+}
+
+bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_ready *ready,
+                        uint64_t now_ns) {
+    struct ag_stream *stream = find_stream(recording, ready->stream);
+    if (!stream || ready->sequence != stream->next_sequence) {
+        return false;
+    }
+    if (stream->seen_words != ready->used_words) {
+        stream->seen_words = ready->used_words;
+        stream->seen_ns = now_ns;
+    }
+    return now_ns - stream->seen_ns >= REST_NS;
+}
+
+void ag_recording_end_window(struct ag_recording *recording, const struct ag_chunk_ready *ready) {
+    struct ag_stream *stream = find_stream(recording, ready->stream);
+    if (!stream || ready->sequence != stream->next_sequence || !recording->ledger ||
+        stream->booked_words != ready->used_words || stream->n_ended == WINDOWS_ENDED ||
+        (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].words == ready->used_words)) {
+        return;
+    }
+    const struct ag_chunk_control *control = ag_session_control(recording->session, ready->chunk);
+    const uint64_t now_ns = ag_session_clock_now_ns(recording->session);
+    atomic_thread_fence(memory_order_seq_cst); /* the clock between the two looks */
+    if (atomic_load_explicit(&control->used_words, memory_order_acquire) != ready->used_words ||
+        now_ns < stream->booked_ns) {
+        return;
+    }
+    const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = now_ns};
+    book_events(recording, ready->stream, &stamp, 1);
+    stream->ended[stream->n_ended].words = ready->used_words;
+    stream->ended[stream->n_ended++].ns = now_ns;
 }
 
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready) {
@@ -580,6 +682,9 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     recording->generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
     recording->number = recording->generation * session->n_slots + slot_index;
     recording->pid = copy->pid;
+    recording->is_first = ag_session_is_first(session, copy->pid, copy->pid_namespace);
+    recording->has_our_numbers =
+        copy->pid_namespace == 0 || copy->pid_namespace == ag_process_own_namespace();
     recording->tree = copy->tree < session->n_trees ? copy->tree : 0;
     recording->trace_fd = recording->room.fd = -1;
     recording->start_ns = ag_session_clock_ns(
@@ -624,6 +729,7 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording) {
         if (recording->trace_fd >= 0) {
             (void)close(recording->trace_fd); /* the writer's descriptor told of failed writes */
         }
+        ag_one_pass_done(&recording->one_pass);
         ag_stack_harvest_done(&recording->stacks);
         ag_blob_done(&recording->records);
         ag_blob_done(&recording->samples);

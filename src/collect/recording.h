@@ -7,6 +7,7 @@
 
 #include "format/encode.h"
 #include "ledger/merge.h"
+#include "one_pass.h"
 #include "session.h"
 #include "stack_harvest.h"
 #include "trace_room.h"
@@ -30,7 +31,9 @@ struct ag_recording {
     uint32_t number; /* of the process in the session: slot and generation in one; stands in the
                         file's header */
     uint32_t pid, tree;
-    uint64_t start_ns; /* since the session began */
+    bool is_first;        /* the process that `run` started */
+    bool has_our_numbers; /* it is in our pid namespace: /proc knows it and its threads by them */
+    uint64_t start_ns;    /* since the session began */
 
     struct ag_trace_writer *writer; /* NULL: the trace could not be made, or is sealed already */
     int trace_fd;                   /* ours beside the writer's; -1: there is no file */
@@ -41,6 +44,7 @@ struct ag_recording {
     int error;         /* what cut it: negative errno, 0 when it was the size asked for */
 
     struct ag_stack_harvest stacks;
+    struct ag_one_pass one_pass;
     struct ag_blob records; /* definitions that must stand before the next events */
     struct ag_blob samples; /* that need not */
     struct ag_stream **stream_pages[4096];
@@ -75,9 +79,16 @@ enum ag_taken { AG_TAKEN_NOT_YET, AG_TAKEN, AG_TAKEN_RELEASED };
  * trace holds it. */
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                                 bool skip_gap);
+/* Is there a second thread by now? From then on the books want to be told of all of them. */
+bool ag_recording_has_threads(struct ag_recording *recording);
 /* Tells the books what an ACTIVE chunk holds already; the trace takes it later. true: they know all
  * that it held. */
 bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready);
+/* Has this chunk as many words as when it was last asked for, a millisecond ago or more? */
+bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_ready *ready,
+                        uint64_t now_ns);
+/* Its thread rests, and the books know all of it: the window of its last events ends now. */
+void ag_recording_end_window(struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* Is this chunk taken already and waiting to be written? */
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* Up to where the books know this stream, ns; 0: not at all. */

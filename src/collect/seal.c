@@ -19,7 +19,7 @@
 
 #include "collector_state.h"
 #include "format/encode.h"
-#include "trace_name.h"
+#include "trace_file.h"
 
 struct clue {         /* what PATH leads to */
     uint64_t session; /* 0: nothing */

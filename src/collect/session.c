@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "format/encode.h"
+#include "process_watch.h"
 #include "session_clock.h"
-#include "trace_name.h"
+#include "trace_file.h"
 
 enum {
     DEFAULT_DEPTH = 256,
@@ -42,8 +42,8 @@ enum {
 #define ROOM_WANTED_BYTES \
     (UINT64_C(48) << 20) /* less in /dev/shm: the output's folder is the better place */
 
-/* Tried in this order: 98 GiB of addresses, 12, 2, and half a GiB. A tree per slot: a process that
- * was not forked from one of the session takes the tree of its slot's number. */
+/* Tried in this order: 178 GiB of addresses, 23, 3.3, and three quarters of a GiB. A tree per slot:
+ * a process that was not forked from one of the session takes the tree of its slot's number. */
 static const struct {
     uint32_t n_slots, n_chunks;
 } layouts[] = {{512, 65536}, {64, 16384}, {8, 8192}, {2, 1024}};
@@ -176,6 +176,7 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->soft_chunks = room_chunks < SOFT_CHUNKS_MIN   ? SOFT_CHUNKS_MIN
                           : room_chunks > SOFT_CHUNKS_MAX ? SOFT_CHUNKS_MAX
                                                           : (uint32_t)room_chunks;
+    header->pid_namespace = session->pid_namespace;
     header->max_trace_bytes = session->max_trace_bytes;
     memcpy(header->trace_pattern, session->trace_pattern, sizeof(header->trace_pattern));
     header->clock_kind = session->clock_kind;
@@ -233,7 +234,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     }
     session->depth = options->depth ? options->depth : DEFAULT_DEPTH;
     session->max_trace_bytes = options->max_bytes;
-    session->owner = geteuid();
+    session->pid_namespace = ag_process_own_namespace();
     session->clock_kind = ag_session_clock_choose();
     session->clock_origin_realtime_ns = realtime_ns();
     r = ag_trace_pattern_complete(options->output_pattern, session->trace_pattern, ret_message);
@@ -335,13 +336,13 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
         return r;
     }
     session->id = header.session;
-    session->owner = status.st_uid;
     session->mode = header.mode;
     session->depth = header.depth;
     session->clock_kind = header.clock_kind;
     session->clock_origin = header.clock_origin;
     session->clock_origin_realtime_ns = header.clock_origin_realtime_ns;
     session->max_trace_bytes = header.max_trace_bytes;
+    session->pid_namespace = header.pid_namespace;
     memcpy(session->trace_pattern, header.trace_pattern, sizeof(session->trace_pattern));
     session->trace_pattern[sizeof(session->trace_pattern) - 1] = '\0';
     *ret_session = session;
@@ -372,36 +373,40 @@ void ag_session_remove(struct ag_session *session) {
     (void)unlink(session->path); /* gone already: somebody else tidied up */
 }
 
-/* With it the trace leads to its session even if nobody ever gets to write more. */
-static int write_first_header(const struct ag_session *session, int fd, uint32_t pid) {
-    const struct ag_trace_header header = {.session = session->id,
-                                           .pid = pid,
-                                           .slot = AG_NUMBER_FIRST,
-                                           .start_realtime_ns = session->clock_origin_realtime_ns};
-    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    struct ag_trace_writer *writer = NULL;
-    const int r = copy < 0 ? -errno : ag_trace_writer_new(copy, &header, &writer);
-    if (r < 0 && copy >= 0) {
-        (void)close(copy); /* the failure is reported already */
+/* What is there and is no file was not meant to be numbered: a folder, /dev/null. 0, or -EEXIST
+ * with a message. */
+static int refuse_strange_output(const struct ag_session *session,
+                                 const struct ag_trace_names *names, char ret_message[512]) {
+    char path[4096];
+    struct stat status;
+    if (ag_trace_name_expand(session->trace_pattern, names, path) < 0 || lstat(path, &status) < 0 ||
+        S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) {
+        return 0; /* what is wrong with it shows when it is made */
     }
-    (void)ag_trace_writer_free(writer); /* NULL; it owns the copy */
-    return r;
+    (void)snprintf(ret_message, 512, "output %.400s: %s", path,
+                   S_ISDIR(status.st_mode) ? "is a folder; name a file in it"
+                                           : "is no regular file; name a new one");
+    return -EEXIST;
 }
 
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]) {
     const struct ag_trace_names names = {
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
-    const int fd = ag_trace_file_create(session->trace_pattern, &names, session->first_trace_path);
-    const int r = fd < 0 ? fd : write_first_header(session, fd, pid);
+    const struct ag_trace_header header = {.session = session->id,
+                                           .pid = pid,
+                                           .slot = AG_NUMBER_FIRST,
+                                           .start_realtime_ns = session->clock_origin_realtime_ns};
+    const int r = refuse_strange_output(session, &names, ret_message);
     if (r < 0) {
-        (void)snprintf(ret_message, 512, "create the trace %.400s: %s", session->first_trace_path,
-                       strerror(-r));
-        if (fd >= 0) {
-            (void)unlink(session->first_trace_path); /* made a moment ago */
-            (void)close(fd);                         /* the failure is reported already */
-        }
         return r;
+    }
+    const int fd =
+        ag_trace_file_create(session->trace_pattern, &names, &header, session->first_trace_path);
+    if (fd < 0) {
+        (void)snprintf(ret_message, 512, "create the trace %.400s: %s", session->first_trace_path,
+                       strerror(-fd));
+        return fd;
     }
     session->first_pid = pid;
     session->first_trace_fd = fd;

@@ -28,10 +28,11 @@ struct ag_session {
     uint64_t max_trace_bytes;           /* 0: no bound */
     char trace_pattern[1024];           /* absolute, NUL-terminated */
     char path[4096];                    /* of the live file */
-    uint32_t owner; /* uid of the live file: only its owner's traces are resumed */
 
-    uint32_t first_pid; /* of the program that `run` starts, 0: unknown */
-    int first_trace_fd; /* its trace, made before it ran; -1: none or used up */
+    uint64_t pid_namespace; /* of `run`: first_pid counts there; 0: unknown */
+    int stop_error;         /* negative errno that ended the recording of all its processes */
+    uint32_t first_pid;     /* of the program that `run` starts, 0: unknown */
+    int first_trace_fd;     /* its trace, made before it ran; -1: none or used up */
     char first_trace_path[4096];
 };
 
@@ -56,9 +57,12 @@ static inline const uint8_t *ag_session_tree(const struct ag_session *session, u
     return session->base + session->trees_offset + (uint64_t)tree * AG_TREE_BYTES;
 }
 
-/* In the header of a trace that was made before its process had a slot, instead of the process'
- * number in the session. */
-#define AG_NUMBER_FIRST UINT32_MAX
+/* Is the process that knows itself as PID in NAMESPACE the one that `run` started? */
+static inline bool ag_session_is_first(const struct ag_session *session, uint32_t pid,
+                                       uint64_t namespace) {
+    return pid == session->first_pid &&
+           (namespace == session->pid_namespace || namespace == 0 || session->pid_namespace == 0);
+}
 
 /* Zeroes a tree whose last process has ended and gives its memory back. */
 void ag_session_clear_tree(struct ag_session *session, uint32_t tree);

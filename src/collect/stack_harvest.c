@@ -3,7 +3,7 @@
  *
  * One byte per possible node id remembers: bits 0-1 how the stack ends (enum ag_root), KNOWN (the
  * node was found before), NAMED (an event named it: it counts as a stack), WALKED (it is on the
- * walk at hand). The 22 MiB of bytes are anonymous memory, so only pages with ids in use exist.
+ * walk at hand). The 16 MiB of bytes are anonymous memory, so only pages with ids in use exist.
  * Each node is walked once in the life of a process.
  *
  * The tree belongs to the program: an id is checked before it is followed, a parent that is on the
@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 
 enum { N_MARKS = AG_NODE_FIRST + AG_NODE_SLOTS };
-#define SITES_BYTES ((size_t)AG_SITE_SLOTS * sizeof(struct ag_site))
 
 int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree) {
     void *marks = mmap(NULL, N_MARKS, PROT_READ | PROT_WRITE,
@@ -56,11 +55,11 @@ static bool grow(void **array, size_t *capacity, size_t count, size_t item_bytes
 }
 
 static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
-    const _Atomic uint64_t *nodes =
-        (const _Atomic uint64_t *)(const void *)(harvest->tree + SITES_BYTES);
+    const struct ag_linked_node *nodes =
+        (const struct ag_linked_node *)(const void *)(harvest->tree + AG_NODES_OFFSET);
     /* acquire: pairs with the interning release; the site below was written before */
     return id >= AG_NODE_FIRST && id < N_MARKS
-               ? atomic_load_explicit(&nodes[id - AG_NODE_FIRST], memory_order_acquire)
+               ? atomic_load_explicit(&nodes[id].word, memory_order_acquire)
                : 0;
 }
 

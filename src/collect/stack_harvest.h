@@ -26,8 +26,9 @@ enum { AG_MARK_ROOT = 3, AG_MARK_KNOWN = 4, AG_MARK_NAMED = 8, AG_MARK_WALKED = 
 
 /* Any number from outside, as a stack id that may be followed. */
 static inline uint32_t ag_stack_checked(uint32_t stack) {
-    const bool is_node = stack >= AG_NODE_FIRST && stack < AG_NODE_FIRST + AG_NODE_SLOTS;
-    return is_node || stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE;
+    const bool is_node = stack - AG_NODE_FIRST < AG_NODE_SLOTS;
+    const bool is_fine = is_node | (stack <= AG_ROOT_CUT); /* no branch: both are common */
+    return is_fine ? stack : AG_ROOT_INCOMPLETE;
 }
 
 /* Finds what is new of a stack (a checked id); it does not count as one that an allocation named.

@@ -1,5 +1,4 @@
-/* trace_name.c: from a pattern to a file of our own. Exclusive creation is the only test for
- * existence, so two processes that make traces at once never share one. */
+/* trace_name.c: from a pattern to the name of a trace. trace_file.c makes the file. */
 #include "trace_name.h"
 
 #include <errno.h>
@@ -11,7 +10,6 @@
 
 #define DEFAULT_PATTERN "allogram.%e.%p.allogram"
 enum {
-    MAX_NUMBER = 100000, /* of -N: then the folder is somebody's mistake */
     PATH_BYTES = 4096,
 };
 
@@ -133,28 +131,4 @@ int ag_trace_name_number(const char *path, uint32_t number, char ret_path[4096])
                               : snprintf(ret_path, PATH_BYTES, "%.*s-%u%s", (int)stem, path, number,
                                          path + stem);
     return n < PATH_BYTES ? 0 : -ENAMETOOLONG;
-}
-
-int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names,
-                         char ret_path[4096]) {
-    char plain[PATH_BYTES];
-    int r = ag_trace_name_expand(pattern, names, plain);
-    if (r < 0) {
-        ret_path[0] = '\0';
-        return r;
-    }
-    for (uint32_t number = 1; number <= MAX_NUMBER; number++) {
-        r = ag_trace_name_number(plain, number, ret_path);
-        if (r < 0) {
-            return r;
-        }
-        const int fd = open(ret_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd >= 0) {
-            return fd;
-        }
-        if (errno != EEXIST) {
-            return -errno;
-        }
-    }
-    return -EEXIST;
 }

@@ -1,5 +1,4 @@
-/* trace_name.h: what a trace file is called, and that it is made without overwriting or following
- * anything. */
+/* trace_name.h: what a trace file is called. */
 #ifndef AG_TRACE_NAME_H
 #define AG_TRACE_NAME_H
 
@@ -21,10 +20,5 @@ int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names
                          char ret_path[4096]);
 /* PATH for number 1, PATH-2, PATH-3 ... before the extension for others. */
 int ag_trace_name_number(const char *path, uint32_t number, char ret_path[4096]);
-
-/* Makes the first of these files that does not exist yet. Returns its descriptor or negative errno;
- * ret_path is filled in both cases. */
-int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names,
-                         char ret_path[4096]);
 
 #endif

@@ -2,8 +2,10 @@
  * collector before us began, or a new one.
  *
  * The note behind the slot (recording.h) says where a predecessor's file is. It lies in memory that
- * the program can write, so it is only a hint: the file must be the session owner's, and its header
- * must carry this session, this process and this use of the slot. */
+ * the program can write, so it is only a hint: the file must be ours, and its header must carry
+ * this session, this process and this use of the slot. Only the session's owner collects and seals,
+ * so ours is the owner's. A predecessor who was killed before the note is found by the name that
+ * the file would get (trace_file.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 
 #include "recording.h"
 #include "session_clock.h"
-#include "trace_name.h"
+#include "trace_file.h"
 
 static struct ag_bytes slot_text(const struct ag_process_slot *copy, uint32_t offset,
                                  uint32_t end) {
@@ -64,39 +66,52 @@ static struct ag_slot_trace *trace_note(const struct ag_recording *recording) {
                                             AG_SLOT_TRACE_OFFSET);
 }
 
-/* The file that a collector before us began. -ENOENT: there is none, or none to be trusted. */
-static int open_begun(struct ag_recording *recording) {
+static struct ag_trace_header header_of(const struct ag_recording *recording) {
+    return (struct ag_trace_header){.session = recording->session->id,
+                                    .pid = recording->pid,
+                                    .slot = recording->number,
+                                    .start_realtime_ns = realtime_of(recording)};
+}
+
+/* The file that a collector before us began, by its note. -ENOENT: there is none, or none to be
+ * trusted. */
+static int open_noted(struct ag_recording *recording) {
     struct ag_slot_trace note;
     memcpy(&note, trace_note(recording), sizeof(note));
     note.path[sizeof(note.path) - 1] = '\0';
     if (note.path[0] != '/' || note.generation != recording->generation) {
         return -ENOENT;
     }
-    const int fd = open(note.path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat status;
-    struct ag_trace_header header;
-    if (fd < 0) {
+    const struct ag_trace_header header = header_of(recording);
+    const int fd = ag_trace_file_open_begun(note.path, &header);
+    if (fd >= 0) {
+        memcpy(recording->path, note.path, sizeof(note.path));
+    }
+    return fd;
+}
+
+/* The file that `run` made for the first process, once: an image that execs another leaves it to
+ * none. */
+static int take_first_file(struct ag_recording *recording, const struct ag_trace_header *header) {
+    struct ag_session *session = recording->session;
+    const int fd = session->first_trace_fd;
+    if (fd < 0 || !recording->is_first) {
         return -ENOENT;
     }
-    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
-        status.st_uid != recording->session->owner ||
-        (status.st_size > 0 &&
-         (ag_trace_header_read(fd, &header) < 0 || header.session != recording->session->id ||
-          header.pid != recording->pid ||
-          (header.slot != recording->number && header.slot != AG_NUMBER_FIRST)))) {
-        (void)close(fd); /* not ours */
+    session->first_trace_fd = -1;
+    if (!ag_trace_file_is_of(fd, header)) {
+        (void)close(fd); /* nothing was written */
         return -ENOENT;
     }
-    memcpy(recording->path, note.path, sizeof(note.path));
+    memcpy(recording->path, session->first_trace_path, sizeof(recording->path));
     return fd;
 }
 
 static int make_file(struct ag_recording *recording, const struct ag_process_slot *copy) {
     struct ag_session *session = recording->session;
-    if (session->first_trace_fd >= 0 && recording->pid == session->first_pid) {
-        const int fd = session->first_trace_fd;
-        session->first_trace_fd = -1;
-        memcpy(recording->path, session->first_trace_path, sizeof(recording->path));
+    const struct ag_trace_header header = header_of(recording);
+    const int fd = take_first_file(recording, &header);
+    if (fd >= 0) {
         return fd;
     }
     char exe[AG_SLOT_TEXT_BYTES + 1];
@@ -107,7 +122,7 @@ static int make_file(struct ag_recording *recording, const struct ag_process_slo
                                          .pid = recording->pid,
                                          .start_s =
                                              session->clock_origin_realtime_ns / 1000000000u};
-    return ag_trace_file_create(session->trace_pattern, &names, recording->path);
+    return ag_trace_file_create(session->trace_pattern, &names, &header, recording->path);
 }
 
 static void leave_note(const struct ag_recording *recording) {
@@ -148,10 +163,7 @@ static bool is_sealed(const struct ag_recording *recording) {
 }
 
 static int start_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    const struct ag_trace_header header = {.session = recording->session->id,
-                                           .pid = recording->pid,
-                                           .slot = recording->number,
-                                           .start_realtime_ns = realtime_of(recording)};
+    const struct ag_trace_header header = header_of(recording);
     const int fd = fcntl(recording->trace_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
         return -errno;
@@ -183,13 +195,7 @@ static int go_on(struct ag_recording *recording, const struct ag_process_slot *c
 }
 
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    struct stat status;
-    int r = open_begun(recording);
-    if (r >= 0 && fstat(r, &status) == 0 && status.st_size > AG_SESSION_EMPTY_TRACE_BYTES) {
-        recording->trace_fd = r;
-        ag_trace_room_start(&recording->room, r, recording->session->max_trace_bytes);
-        return go_on(recording, copy);
-    }
+    int r = open_noted(recording);
     r = r >= 0 ? r : make_file(recording, copy);
     if (r < 0) {
         return r;
@@ -197,5 +203,7 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
     recording->trace_fd = r;
     ag_trace_room_start(&recording->room, r, recording->session->max_trace_bytes);
     leave_note(recording);
-    return start_trace(recording, copy);
+    return ag_recording_bytes(recording) > AG_SESSION_EMPTY_TRACE_BYTES
+               ? go_on(recording, copy)
+               : start_trace(recording, copy);
 }

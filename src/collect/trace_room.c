@@ -12,7 +12,6 @@ enum {
     END_BYTES = 24 * 1024,       /* timeline, heaps, threads, end and footer, compressed */
     BYTES_PER_STACK = 16,        /* of its sums, compressed: 10 to 14 were seen */
     TRACE_BYTES_PER_ENTRY = 512, /* the list of chunks: 10 bytes for each 5 KiB and more of trace */
-    STEP_MIN_BYTES = 64 * 1024,
     STEP_MAX_BYTES = 1024 * 1024,
 };
 
@@ -59,8 +58,10 @@ int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64
         return 0;
     }
     const uint64_t from = room->reserved_to > trace_bytes ? room->reserved_to : trace_bytes;
+    /* In steps of a quarter, so that a trace of many chunks asks seldom; and no more, since each
+     * process of a session sets its own aside, and what the idle ones hold the busy ones lack. */
     uint64_t step = trace_bytes / 4;
-    step = step < STEP_MIN_BYTES ? STEP_MIN_BYTES : step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
+    step = step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
     int r = reserve(room, from, wanted + step);
     if (r == -ENOSPC || r == -EDQUOT) {
         r = reserve(room, from, wanted); /* the last of it */

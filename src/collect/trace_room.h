@@ -14,6 +14,11 @@ struct ag_trace_room {
 };
 void ag_trace_room_start(struct ag_trace_room *room, int fd, uint64_t max_bytes);
 
+/* Somebody said how long it may get. */
+static inline bool ag_trace_room_is_bounded(const struct ag_trace_room *room) {
+    return room->max_bytes > 0 || room->limit_bytes != UINT64_MAX;
+}
+
 enum { AG_ROOM_AS_ASKED = 1 };
 /* May the trace, now trace_bytes long, take `bytes` more and then its end with n_stacks sums?
  * 0: yes. AG_ROOM_AS_ASKED: it has the size that was asked for. -ENOSPC, -EDQUOT, -EFBIG: there is

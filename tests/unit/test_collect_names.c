@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "collect/trace_name.h"
+#include "collect/trace_file.h"
 
 static const struct ag_trace_names names = {.program = "/usr/bin/jq", .pid = 4711, .start_s = 99};
 
@@ -93,10 +93,12 @@ static void files_and_links_that_exist_are_left_alone(void **state) {
     (void)snprintf(pattern, sizeof(pattern), "%s/t.x", folder);
     (void)snprintf(link_path, sizeof(link_path), "%s/t-2.x", folder);
     assert_int_equal(symlink("/tmp/nobody-made-this", link_path), 0);
-    const int first = ag_trace_file_create(pattern, &names, path);
+    const struct ag_trace_header header = {.session = 1, .pid = 4711};
+    const struct ag_trace_header other = {.session = 2, .pid = 4711};
+    const int first = ag_trace_file_create(pattern, &names, &header, path);
     assert_true(first >= 0);
     assert_string_equal(path, pattern);
-    const int second = ag_trace_file_create(pattern, &names, path);
+    const int second = ag_trace_file_create(pattern, &names, &other, path);
     assert_true(second >= 0);
     assert_non_null(strstr(path, "/t-3.x"));
     struct stat status;

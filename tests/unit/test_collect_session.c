@@ -328,6 +328,50 @@ static void threads_that_free_each_others_blocks_leave_no_ghosts(void **state) {
     expect_blocks(N_THREADS * N_PER_THREAD, 1);
 }
 
+/* Until the collector has looked at everything some twenty times. */
+static void rest(void) {
+    enum { TICKS = 20, PATIENCE_US = 10 * 1000 * 1000, STEP_US = 500 };
+    const uint64_t from = atomic_load(&session->header->tick);
+    for (long us = 0; us < PATIENCE_US && atomic_load(&session->header->tick) - from < TICKS;
+         us += STEP_US) {
+        sleep_us(STEP_US);
+    }
+}
+
+/* Never more than 1000 bytes at once: each makes a block and frees it while the other rests. */
+static int play_in_turns(uint64_t turns) {
+    const int slot = fake_process_join(session);
+    struct fake_stream streams[2];
+    for (int i = 0; i < 2; i++) {
+        fake_stream_begin(&streams[i], session, slot);
+    }
+    for (uint64_t n = 0; n < turns; n++) {
+        fake_alloc(&streams[n % 2], FIRST_BLOCK + n * 16, n % 2 ? 1000 : 900, AG_ROOT_CUT);
+        fake_free(&streams[n % 2], FIRST_BLOCK + n * 16);
+        rest();
+    }
+    return 0;
+}
+
+/* The collector stamps the end of what a resting thread did, in the books and in the trace alike:
+ * or each of its moments could be the other's. */
+static void threads_that_rest_do_not_blur_the_peak(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_in_turns, 6);
+    const struct ag_collector_report report = end_program(pid);
+    wait_for(collector);
+    const struct ag_index_facts facts = {0};
+    struct ag_blob blob = {0};
+    struct ag_summary summary;
+    assert_int_equal(ag_trace_index_of_file(report.path, &facts, &blob, &summary), 0);
+    ag_blob_done(&blob);
+    assert_int_equal(report.peak_bytes, 1000);
+    assert_int_equal(summary.peak_bytes, 1000);
+    assert_int_equal(summary.peak_low_bytes, 1000);
+    assert_int_equal(summary.peak_high_bytes, 1000);
+    expect_blocks(6, 1);
+}
+
 /* A killed collector is followed by another; at the end nothing is missing and nothing twice. */
 static void killed_collectors_lose_and_double_nothing(void **state) {
     (void)state;
@@ -408,6 +452,41 @@ static void a_session_that_nobody_collected_is_sealed_from_its_live_file(void **
     assert_int_equal(ag_collector_seal(ag_session_path(session), message), 1);
     assert_int_equal(chdir(old), 0);
     expect_blocks(N, 1);
+}
+
+enum { BEFORE_EXEC = 30, AFTER_EXEC = 50 };
+
+/* Two images of one process; the one behind the exec has the lower slot, freed just before. */
+static int play_exec_into_a_lower_slot(void) {
+    const int status = play_single(AFTER_EXEC) | play_single(BEFORE_EXEC);
+    ag_session_slot(session, 1)->start_raw = ag_session_slot(session, 0)->start_raw - 1;
+    return status;
+}
+
+static void expect_image(const char *path, void *n_found) {
+    struct contents contents = {
+        .allocs = calloc(AFTER_EXEC, 1), .frees = calloc(AFTER_EXEC, 1), .n_blocks = AFTER_EXEC};
+    count_file(path, &contents);
+    assert_int_equal(contents.from_index, strstr(path, "-2.allogram") ? AFTER_EXEC : BEFORE_EXEC);
+    drop(&contents);
+    ++*(int *)n_found;
+}
+
+static void traces_of_one_pid_are_named_in_the_order_of_their_starts(void **state) {
+    (void)state;
+    char message[512], old[4096];
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(play_exec_into_a_lower_slot());
+    }
+    wait_for(pid);
+    assert_non_null(getcwd(old, sizeof(old)));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(ag_collector_seal(ag_session_path(session), message), 1);
+    assert_int_equal(chdir(old), 0);
+    int n_found = 0;
+    for_each_file(expect_image, &n_found);
+    assert_int_equal(n_found, 2);
 }
 
 static void a_living_collector_is_left_alone(void **state) {
@@ -578,6 +657,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_thread_is_recorded_whole, begin, end),
         cmocka_unit_test_setup_teardown(threads_that_free_each_others_blocks_leave_no_ghosts, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(threads_that_rest_do_not_blur_the_peak, begin, end),
         cmocka_unit_test_setup_teardown(killed_collectors_lose_and_double_nothing, begin, end),
         cmocka_unit_test_setup_teardown(killed_collectors_of_threads_lose_and_double_nothing, begin,
                                         end),
@@ -586,6 +666,8 @@ int main(void) {
                                         end),
         cmocka_unit_test_setup_teardown(
             a_session_that_nobody_collected_is_sealed_from_its_live_file, begin, end),
+        cmocka_unit_test_setup_teardown(traces_of_one_pid_are_named_in_the_order_of_their_starts,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(a_living_collector_is_left_alone, begin, end),
         cmocka_unit_test_setup_teardown(slots_are_used_again, begin, end),
         cmocka_unit_test_setup_teardown(a_process_that_never_registers_is_reported_so, begin, end),

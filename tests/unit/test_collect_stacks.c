@@ -28,9 +28,9 @@ static int drop_tree(void **state) {
 }
 
 static uint32_t put_node(uint32_t slot, uint32_t parent, uint32_t site) {
-    uint64_t *nodes = (uint64_t *)(void *)(tree + (size_t)AG_SITE_SLOTS * sizeof(struct ag_site));
+    struct ag_linked_node *nodes = (struct ag_linked_node *)(void *)(tree + AG_NODES_OFFSET);
     struct ag_site *sites = (struct ag_site *)(void *)tree;
-    nodes[slot] = (uint64_t)parent << 32 | site;
+    atomic_store(&nodes[AG_NODE_FIRST + slot].word, (uint64_t)parent << 32 | site);
     if (site >= 1 && site <= AG_SITE_SLOTS) {
         atomic_store(&sites[site - 1].pc, 0x1000u + site);
         atomic_store(&sites[site - 1].image, 5);
