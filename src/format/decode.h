@@ -212,11 +212,11 @@ struct ag_chunk_decoder *ag_chunk_decoder_free(struct ag_chunk_decoder *decoder)
 /* Reads, checks, decompresses and starts a chunk. 0 or a negative errno with *ret_error. */
 int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
-/* Decodes up to `capacity` events (at least 1) of an EVENTS chunk. Stops early before a record of
- * another kind: then *ret_record is filled (kind != 0) and the next call goes on behind it. Returns
- * the number of events, 0 with kind 0 at the chunk's end, negative errno when damaged: then the
- * events of this call are not to be used. In RECORDS and INDEX chunks it yields only records.
- * Records of unknown kinds, and chunks of unknown kinds, are passed over. */
+/* Decodes up to `capacity` events (at least 1) of an EVENTS chunk, or the record of another kind
+ * that stands there: then *ret_record is filled (kind != 0) and the next call goes on behind it.
+ * Returns the number of events, 0 with a record, 0 with kind 0 at the chunk's end, negative errno
+ * when damaged: all before it has been returned. In RECORDS and INDEX chunks it yields only
+ * records. Records of unknown kinds, and chunks of unknown kinds, are passed over. */
 int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error);

@@ -153,7 +153,6 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error) {
     const bool has_events = decoder->entry.kind == AG_CHUNK_KIND_EVENTS;
-    size_t done = 0;
 
     ret_record->kind = 0;
     capacity = capacity > INT32_MAX ? INT32_MAX : capacity;
@@ -161,13 +160,16 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
         if (has_events) {
             size_t count = 0;
             const enum ag_events_stop stop =
-                ag_events_decode(decoder, ret_events + done, capacity - done, &count);
-            done += count;
+                ag_events_decode(decoder, ret_events, capacity, &count);
+            if (count > 0) { /* whatever comes behind them, they are whole */
+                decoder->at -= stop == AG_EVENTS_RECORD; /* back to its form */
+                return (int)count;
+            }
             switch (stop) {
             case AG_EVENTS_FULL:
-                return (int)done;
+                return 0;
             case AG_EVENTS_END:
-                return done != 0 ? (int)done : check_count(decoder, ret_error);
+                return check_count(decoder, ret_error);
             case AG_EVENTS_RECORD:
                 break;
             case AG_EVENTS_DAMAGED:
@@ -185,7 +187,7 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
             return fail_inside(decoder, code, kind, ret_error);
         }
         if (r > 0) {
-            return (int)done;
+            return 0;
         }
     }
 }

@@ -7,13 +7,16 @@
 #include "decode.h"
 #include "trace_layout.h"
 
-struct ag_decoder_tuple {
+enum { AG_NO_DECODER_TUPLE = UINT32_MAX };
+
+struct ag_decoder_tuple { /* two to a cache line */
     uint64_t size;
     uint64_t last_address;
     uint32_t stack;
     uint32_t next;
-    uint32_t via;
-    uint32_t trust;
+    uint32_t mark; /* the reader's own, UINT32_MAX at first: what it knows of this stack and via */
+    uint8_t via, trust;
+    uint16_t reserved;
 };
 
 /* The events of one kind (allocations or frees) in this chunk, as the other kind refers to them. */
@@ -29,8 +32,11 @@ struct ag_event_state {
     struct ag_event_track allocs, frees;
     uint32_t n_undone;
     uint32_t n_tuples, tuples_capacity;
-    uint32_t last_tuple; /* UINT32_MAX before the chunk's first */
+    uint32_t last_tuple; /* AG_NO_DECODER_TUPLE before the chunk's first */
+    bool is_damaged; /* what was seen of an event that is none has left its traces here: no further
+                      */
     uint64_t time_ns;
+    struct ag_decoder_tuple loose;   /* the one that is not remembered: the table is full */
     struct ag_decoder_tuple *tuples; /* grows up to AG_TUPLES_MAX */
     uint64_t
         alloced[AG_NEAR_EVENTS]; /* rings of addresses: place n is at n & (AG_NEAR_EVENTS - 1) */
@@ -62,6 +68,15 @@ enum ag_events_stop {
 };
 enum ag_events_stop ag_events_decode(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                                      size_t capacity, size_t *ret_count);
+/* How many events may be decoded before this is asked again: each may add a tuple, and there is
+ * room for them. 0: no memory for more. */
+size_t ag_events_make_room(struct ag_event_state *state);
+/* A tuple in full, behind the last ones, or in state->loose when the table is full. Returns where
+ * it ends; *ret_bad gets 1 when it is none. */
+const uint8_t *ag_decode_new_tuple(struct ag_event_state *state, const uint8_t *at,
+                                   uint64_t *ret_bad);
+/* The slow half of ag_decode_number_fast. */
+const uint8_t *ag_decode_number_slow(const uint8_t *at, uint64_t *ret_value, uint64_t *ret_bad);
 void ag_events_start(struct ag_event_state *state, uint64_t first_time_ns);
 uint32_t ag_events_counted(const struct ag_event_state *state); /* as a chunk header counts them */
 

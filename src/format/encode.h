@@ -62,6 +62,8 @@ struct ag_trace_header {
 };
 /* Reads the header at the start of fd: whose trace is this? 0 or negative errno. */
 int ag_trace_header_read(int fd, struct ag_trace_header *ret_header);
+/* Writes it there, and nothing else. */
+int ag_trace_header_write(int fd, const struct ag_trace_header *header);
 /* Writes the file header to fd (opened O_RDWR, empty; the writer's from now on, unless this fails).
  * With resume the file has content: it is walked, every chunk's bytes are checked, a torn tail is
  * cut off, an index is dropped, and writing goes on behind the last whole chunk; -EBADMSG when

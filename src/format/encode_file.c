@@ -27,8 +27,11 @@
  *     script  1.42  3.4     1.30  4.7     1.12  5.4     1.11  7.5     1.09 11.2   2.35
  *     jq      0.58  2.9     0.40  3.2     0.36  3.5     0.36  3.5     0.35  4.5   2.35
  *
- * Above 1 the last twentieth costs as much again; below, the file grows by a third for little. A
- * program that makes 34 M events a second costs the collector 0.13 core for this. */
+ * Above 1 the last twentieth costs as much again; below, the file grows by a third for little.
+ *
+ * The level's own hash table (64 KiB for bodies of this size) leaves no room in an L1 cache, where
+ * the bodies are that it looks into; with 16 KiB a chunk of 80,000 events of espresso's kind takes
+ * 6.8 instead of 8.3 ns an event, and its file grows by 2 %. */
 #include "encode.h"
 
 #include <errno.h>
@@ -43,6 +46,7 @@
 
 enum {
     ZSTD_LEVEL = 1, /* see 3 */
+    ZSTD_HASH_LOG = 12,
     STREAMS_FIRST = 64,
 };
 
@@ -159,7 +163,8 @@ static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
     writer->compressor = ZSTD_createCCtx();
     if (writer->compressor == NULL ||
         ZSTD_isError(
-            ZSTD_CCtx_setParameter(writer->compressor, ZSTD_c_compressionLevel, ZSTD_LEVEL))) {
+            ZSTD_CCtx_setParameter(writer->compressor, ZSTD_c_compressionLevel, ZSTD_LEVEL)) ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(writer->compressor, ZSTD_c_hashLog, ZSTD_HASH_LOG))) {
         (void)ag_trace_writer_free(writer); /* NULL always */
         return -ENOMEM;
     }
@@ -175,6 +180,16 @@ static int writer_drop(struct ag_trace_writer *writer, int error) {
     return error;
 }
 
+int ag_trace_header_write(int fd, const struct ag_trace_header *header) {
+    uint8_t bytes[AG_TRACE_HEADER_BYTES];
+    ag_file_header_put(bytes,
+                       &(struct ag_file_header){.session = header->session,
+                                                .pid = header->pid,
+                                                .slot = header->slot,
+                                                .start_realtime_ns = header->start_realtime_ns});
+    return ag_write_at(fd, bytes, sizeof(bytes), 0);
+}
+
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer) {
     struct ag_trace_writer *writer;
@@ -182,17 +197,11 @@ int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
     if (r < 0) {
         return r;
     }
-    uint8_t bytes[AG_TRACE_HEADER_BYTES];
-    ag_file_header_put(bytes,
-                       &(struct ag_file_header){.session = header->session,
-                                                .pid = header->pid,
-                                                .slot = header->slot,
-                                                .start_realtime_ns = header->start_realtime_ns});
-    r = ag_write_at(fd, bytes, sizeof(bytes), 0);
+    r = ag_trace_header_write(fd, header);
     if (r < 0) {
         return writer_drop(writer, r);
     }
-    writer->end = sizeof(bytes);
+    writer->end = AG_TRACE_HEADER_BYTES;
     *ret_writer = writer;
     return 0;
 }

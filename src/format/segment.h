@@ -54,7 +54,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 1,
+    AG_SEGMENT_VERSION = 2,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -89,7 +89,8 @@ struct ag_segment_header {
     uint64_t adapters;        /* reserved for the adapter mask */
     char trace_pattern[1024]; /* absolute path of the trace files, %p and the like unexpanded */
     uint64_t max_trace_bytes; /* for the collector: a trace never grows past it; 0: none */
-    char reserved1[1016];
+    uint64_t pid_namespace;   /* of `run`, see the slot's */
+    char reserved1[1008];
 
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
@@ -135,7 +136,7 @@ struct ag_process_slot {
     uint32_t pid, parent_pid; /* in the pid namespace of the process */
     /* Index of its stack tree: the slot's own, or for a forked child its parent's, which they
      * share (a slot whose tree a relative still uses is not given out again). */
-    uint32_t tree;
+    _Atomic uint32_t tree;
     uint32_t parent_slot;        /* slot of the process it was forked from, or UINT32_MAX */
     _Atomic uint32_t generation; /* bumped at reuse: a chunk with another generation is stale */
     uint64_t start_raw;          /* clock at registration */
@@ -147,11 +148,18 @@ struct ag_process_slot {
     _Atomic uint32_t n_images;
     _Atomic uint32_t max_rss_kib;   /* by `run`: ru_maxrss */
     _Atomic uint32_t trace_created; /* by the collector: its trace file exists */
+    /* Of the tree with this slot's number, by the collector: bumped before it clears the tree. Who
+     * says in its slot that it uses the tree and then finds the number it knows has not been
+     * overlooked (record/process.c). */
+    _Atomic uint32_t tree_generation;
     _Atomic uint64_t lost[AG_LOST_CAUSES];
     _Atomic uint64_t failed_stack_checks; /* debug mode: stacks that differ from the judge's */
     _Atomic uint64_t stack_checks;
     uint64_t profiler_private_bytes; /* the recorder's memory here, beside the segment */
-    uint32_t text_bytes;             /* of text, at most AG_SLOT_TEXT_BYTES */
+    /* Inode of the pid namespace in which pid counts, as /proc/self/ns/pid has it. 0: could not be
+     * told (no /proc); then it is taken for that of `run`. */
+    uint64_t pid_namespace;
+    uint32_t text_bytes; /* of text, at most AG_SLOT_TEXT_BYTES */
     /* Into text: NUL-terminated strings; the command is n_arguments of them in a row. */
     uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
     char note[256]; /* why an adapter refused, one line, or empty */

@@ -1,21 +1,10 @@
-/* apply.c: the hot loop of the ledger: one event after the other, at most some ten nanoseconds
- * each.
+/* apply.c: events in bulk, and the steps that are not fast; what an event does to the books stands
+ * in apply_fast.h.
  *
  * An event touches three places: the slot of its address in the live table, for an alloc the slot
  * of its (stack, via) in the index, and the sum's own cache line. All three are random in memory
- * that exceeds the first caches, so they are prefetched some events ahead; totals live in registers
- * (struct hot) and are stored only where a slow path may look at them.
- *
- * The peak with the share of every stack costs O(1) an event. peak_version counts how often the
- * total has left its highest moment. A sum whose version is older has not changed since then, so
- * what it holds live is its share of that moment: whoever changes a sum first takes its share
- * (take_share), and close takes the shares of the untouched.
- *
- *     total            1   2   3*  2   3   4*  3        * highest moment so far
- *     peak_version     0   0   0   1   1   1   2        bumped by the first event after it
- *
- * A moment is after an allocation; on a tie the latest one counts. */
-#include "ledger/ledger_state.h"
+ * that exceeds the first caches, so there they are prefetched some events ahead. */
+#include "ledger/apply_fast.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,87 +14,15 @@ enum {
     LARGE_BYTES = 1 << 20,
 };
 
-struct hot { /* of the ledger and of one stream, for the time of one batch */
-    struct ag_tally tally;
-    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes; /* by the stream */
-};
-
-AG_FAST void load(struct hot *hot, const struct ag_ledger *ledger, const struct ag_stream *stream) {
-    hot->tally = ledger->tally;
-    hot->allocated_blocks = stream->allocated_blocks;
-    hot->allocated_bytes = stream->allocated_bytes;
-    hot->freed_blocks = stream->freed_blocks;
-    hot->freed_bytes = stream->freed_bytes;
-}
-
-AG_FAST void store(const struct hot *hot, struct ag_ledger *ledger, struct ag_stream *stream) {
-    ledger->tally = hot->tally;
-    stream->allocated_blocks = hot->allocated_blocks;
-    stream->allocated_bytes = hot->allocated_bytes;
-    stream->freed_blocks = hot->freed_blocks;
-    stream->freed_bytes = hot->freed_bytes;
-}
-
-AG_FAST void take_share(struct ag_sum *sum, uint64_t peak_version) {
-    if (sum->peak_version != peak_version) {
-        sum->peak_version = peak_version;
-        sum->peak_blocks = sum->allocated_blocks - sum->freed_blocks;
-        sum->peak_bytes = sum->allocated_bytes - sum->freed_bytes;
-    }
-}
-
-AG_FAST void grow_total(struct ag_tally *tally, uint64_t bytes) {
-    tally->in_use_blocks++;
-    tally->in_use_bytes += bytes;
-    if (tally->in_use_bytes >= tally->peak_bytes) {
-        tally->peak_bytes = tally->in_use_bytes;
-        tally->peak_time_ns = tally->now_ns;
-        tally->at_peak = true;
-    }
-}
-
-AG_FAST void count_birth(struct ag_sum *sum, struct ag_tally *tally, uint64_t bytes) {
-    take_share(sum, tally->peak_version);
-    sum->allocated_blocks++;
-    sum->allocated_bytes += bytes;
-    tally->allocated_bytes += bytes;
-    grow_total(tally, bytes);
-}
-
-AG_FAST void count_death(struct ag_ledger *ledger, struct ag_sum *sum, struct ag_tally *tally,
-                         uint64_t bytes, bool is_temporary) {
-    if (tally->at_peak) {
-        ag_ledger_leave_peak(ledger, tally);
-    }
-    take_share(sum, tally->peak_version);
-    sum->freed_blocks++;
-    sum->freed_bytes += bytes;
-    sum->temporary_blocks += is_temporary;
-    tally->in_use_blocks--;
-    tally->in_use_bytes -= bytes;
-}
-
-AG_FAST int put(struct ag_live_table *live, uint64_t at, const struct ag_live_block *block,
-                uint64_t time_ns) {
-    live->blocks[at] = *block;
-    if (live->times_ns) {
-        live->times_ns[at] = time_ns;
-    }
-    return AG_LIKELY(++live->count <= live->limit) ? 0 : ag_live_table_grow(live);
-}
-
 /* ---- single steps, for the slow paths ---- */
-void ag_ledger_leave_peak(struct ag_ledger *ledger, struct ag_tally *tally) {
-    tally->at_peak = false;
-    tally->peak_version++;
-    ledger->peak_blocks = tally->in_use_blocks;
-    ledger->peak_allocated_bytes = tally->allocated_bytes;
-    ledger->peak_rss_bytes = ledger->rss_bytes;
-}
-
 int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns) {
-    count_birth(&ledger->sums[block->sum], &ledger->tally, block->size);
-    return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block, time_ns);
+    const int r = ag_ledger_tell_fast(ledger, AG_STEP_BIRTH, block, time_ns, time_ns);
+    if (r < 0) {
+        return r;
+    }
+    ag_ledger_count_birth_fast(&ledger->sums[block->sum], &ledger->tally, block->size);
+    return ag_ledger_put_fast(&ledger->live, ag_live_table_seek(&ledger->live, block->address),
+                              block, time_ns);
 }
 
 void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
@@ -113,20 +30,24 @@ void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
     struct ag_sum *sum = &ledger->sums[block.sum];
     struct ag_tally *tally = &ledger->tally;
     if (tally->at_peak) {
-        ag_ledger_leave_peak(ledger, tally);
+        ag_ledger_leave_peak_fast(ledger, tally);
     }
-    take_share(sum, tally->peak_version);
+    ag_ledger_take_share_fast(sum, tally->peak_version);
     sum->allocated_blocks--;
     sum->allocated_bytes -= block.size;
     tally->in_use_blocks--;
     tally->in_use_bytes -= block.size;
     tally->allocated_bytes -= block.size;
+    const uint64_t born_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
     ag_live_table_remove(&ledger->live, at);
+    /* a visit that fails here fails at the next step again */
+    (void)ag_ledger_tell_fast(ledger, AG_STEP_BIRTH_UNDONE, &block, born_ns, born_ns);
 }
 
 int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
                        uint64_t time_ns) {
-    return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block, time_ns);
+    return ag_ledger_put_fast(&ledger->live, ag_live_table_seek(&ledger->live, block->address),
+                              block, time_ns);
 }
 
 int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint64_t serial,
@@ -140,14 +61,24 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint
                           .number = ledger->n_deaths,
                           .is_temporary = is_temporary};
     ag_live_table_remove(&ledger->live, at);
-    count_death(ledger, &ledger->sums[block.sum], &ledger->tally, block.size, is_temporary);
-    if (stream == AG_INDEX_NONE) {
+    ag_ledger_count_death_fast(ledger, &ledger->sums[block.sum], &ledger->tally, block.size,
+                               is_temporary);
+    int r = ledger->step_visit ? ag_ledger_tell_step(ledger, AG_STEP_DEATH, &block, time_ns,
+                                                     ret_death->allocated_ns, is_temporary)
+                               : 0;
+    if (r < 0) {
+        return r;
+    }
+    if (stream == AG_INDEX_NONE) { /* nothing can take this death back */
+        if (ledger->visit) {
+            ag_ledger_visit_death(ledger, ret_death, AG_INDEX_NONE);
+        }
         return 0;
     }
     ledger->streams[stream].freed_blocks++;
     ledger->streams[stream].freed_bytes += block.size;
     if (block.stream != stream) {
-        const int r = ag_ledger_count_pair(ledger, block.stream, stream, block.size);
+        r = ag_ledger_count_pair(ledger, block.stream, stream, block.size);
         if (r < 0) {
             return r;
         }
@@ -160,11 +91,11 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by) {
     const struct ag_live_block *block = &death->block;
     struct ag_sum *sum = &ledger->sums[block->sum];
-    take_share(sum, ledger->tally.peak_version);
+    ag_ledger_take_share_fast(sum, ledger->tally.peak_version);
     sum->freed_blocks--;
     sum->freed_bytes -= block->size;
     sum->temporary_blocks -= death->is_temporary;
-    grow_total(&ledger->tally, block->size);
+    ag_ledger_grow_total_fast(&ledger->tally, block->size);
     struct ag_stream *stream = &ledger->streams[freed_by];
     stream->freed_blocks--;
     stream->freed_bytes -= block->size;
@@ -178,8 +109,12 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
             break;
         }
     }
-    return put(&ledger->live, ag_live_table_seek(&ledger->live, block->address), block,
-               death->allocated_ns);
+    const int r = ag_ledger_tell_fast(ledger, AG_STEP_DEATH_UNDONE, block, death->freed_ns,
+                                      death->allocated_ns);
+    return r < 0 ? r
+                 : ag_ledger_put_fast(&ledger->live,
+                                      ag_live_table_seek(&ledger->live, block->address), block,
+                                      death->allocated_ns);
 }
 
 /* ---- the events that do not take the fast path ---- */
@@ -191,7 +126,7 @@ static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
     const struct ag_death death = stream->undo;
     const bool is_death = stream->undo_kind == AG_UNDO_DEATH && death.block.address == address;
     if (stream->undo_kind == AG_UNDO_GHOST && death.block.address == address) {
-        ledger->ghost_frees--;
+        ag_ledger_uncount_ghost(ledger, address);
     }
     stream->undo_kind = AG_UNDO_NONE;
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
@@ -223,7 +158,8 @@ static int bury(struct ag_ledger *ledger, uint64_t at) {
 
 static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
                         const struct ag_event *event) {
-    ledger->ghost_frees++;
+    ag_ledger_count_ghost(ledger, event->address, (uint32_t)(stream - ledger->streams),
+                          ledger->tally.now_ns);
     if (event->kind == AG_RECORD_REALLOC_FREE) {
         stream->undo_kind = AG_UNDO_GHOST;
         stream->undo.block.address = event->address;
@@ -291,75 +227,6 @@ AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event 
     __builtin_prefetch(&ledger->sums[(of_stack & is_alloc) | (of_block & ~is_alloc)], 1);
 }
 
-AG_FAST int fast_alloc(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at,
-                       const struct ag_event *event) {
-    const uint32_t sum = ag_ledger_sum(ledger, event->stack, event->via);
-    if (AG_UNLIKELY(sum == AG_INDEX_NONE)) {
-        return -ENOMEM;
-    }
-    hot->allocated_blocks++;
-    hot->allocated_bytes += event->size;
-    struct ag_tally *tally = &hot->tally;
-    count_birth(&ledger->sums[sum], tally, event->size);
-    tally->net += (int64_t)event->size;
-    tally->rise = tally->net > tally->rise ? tally->net : tally->rise;
-    const struct ag_live_block block = {.address = event->address,
-                                        .size = event->size,
-                                        .serial = hot->allocated_blocks,
-                                        .sum = sum,
-                                        .stream = index};
-    return put(&ledger->live, at, &block, tally->now_ns);
-}
-
-/* What an undo or a repair may ask for. Several streams come here at each free: the fields are
- * written where they will stay. */
-AG_FAST int keep_death(struct ag_ledger *ledger, const struct ag_tally *tally,
-                       struct ag_stream *stream, uint64_t at, uint8_t kind, bool is_temporary) {
-    struct ag_death *death = &stream->undo;
-    if (ledger->deaths_are_kept) {
-        if (AG_UNLIKELY(stream->n_deaths == stream->death_capacity)) {
-            const int r = ag_ledger_grow_deaths(ledger, stream);
-            if (r < 0) {
-                return r;
-            }
-        }
-        death = &stream->deaths[stream->n_deaths++];
-    }
-    death->block = ledger->live.blocks[at];
-    death->allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
-    death->freed_ns = tally->now_ns;
-    death->number = ledger->n_deaths++;
-    death->is_temporary = is_temporary;
-    if (kind == AG_RECORD_REALLOC_FREE) {
-        stream->undo = *death;
-        stream->undo_kind = AG_UNDO_DEATH;
-        stream->realloc_waits_at = 0;
-    }
-    return 0;
-}
-
-AG_FAST int fast_free(struct ag_ledger *ledger, struct hot *hot, uint32_t index, uint64_t at,
-                      const struct ag_event *event) {
-    const struct ag_live_block block = ledger->live.blocks[at];
-    const bool is_temporary =
-        block.stream == index && hot->allocated_blocks - block.serial <= ledger->within;
-    struct ag_tally *tally = &hot->tally;
-    count_death(ledger, &ledger->sums[block.sum], tally, block.size, is_temporary);
-    hot->freed_blocks++;
-    hot->freed_bytes += block.size;
-    tally->net -= (int64_t)block.size;
-    tally->dip = tally->net < tally->dip ? tally->net : tally->dip;
-    int r = 0;
-    if (AG_UNLIKELY(ledger->deaths_are_kept || event->kind == AG_RECORD_REALLOC_FREE)) {
-        r = keep_death(ledger, tally, &ledger->streams[index], at, event->kind, is_temporary);
-    }
-    ag_live_table_remove(&ledger->live, at);
-    if (AG_UNLIKELY(block.stream != index) && r == 0) {
-        r = ag_ledger_count_pair(ledger, block.stream, index, block.size);
-    }
-    return r;
-}
-
 /* A realloc that failed, both halves next to each other: nothing has happened. */
 AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_event *end) {
     return event->kind == AG_RECORD_REALLOC_FREE && event + 1 < end &&
@@ -367,90 +234,122 @@ AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_eve
 }
 
 /* An event that cannot take the fast path at once. */
-static AG_COLD int step_aside(struct ag_ledger *ledger, struct hot *hot, uint32_t index,
-                              const struct ag_event *event) {
+AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
+                                 uint32_t index, const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
-    store(hot, ledger, stream);
+    ag_ledger_store_fast(hot, ledger, stream);
     const int r = apply_slow(ledger, index, event);
-    load(hot, ledger, stream);
+    ag_ledger_load_fast(hot, ledger, stream);
     if (r != 1) {
         return r;
     }
     const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
-    return event->kind == AG_RECORD_ALLOC ? fast_alloc(ledger, hot, index, at, event)
-                                          : fast_free(ledger, hot, index, at, event);
+    const bool is_told = ledger->step_visit != NULL;
+    return event->kind == AG_RECORD_ALLOC
+               ? ag_ledger_alloc_fast(ledger, hot, index, at,
+                                      ag_ledger_sum(ledger, event->stack, event->via), event,
+                                      is_told)
+               : ag_ledger_free_fast(ledger, hot, index, at, event, is_told);
 }
 
-AG_FAST int apply_batch(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
-                        size_t count, const bool is_large) {
+enum way { WAY_SMALL, WAY_LARGE, WAY_TOLD }; /* large and told: one step of it is slow anyway */
+
+AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
+                        const struct ag_event *events, size_t count, const enum way way) {
+    const bool is_told = way == WAY_TOLD;
     const struct ag_event *const end = events + count;
-    struct hot hot;
-    load(&hot, ledger, &ledger->streams[index]);
     int r = 0;
     for (const struct ag_event *event = events; event < end && r >= 0; event++) {
-        if (is_large) {
+        if (way != WAY_SMALL) {
             prefetch(ledger, event + AHEAD < end ? event + AHEAD : event);
             prefetch_sum(ledger, event + AHEAD / 2 < end ? event + AHEAD / 2 : event);
         }
         const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
-        const bool is_live = ledger->live.blocks[at].address != 0;
         const bool is_alloc = event->kind == AG_RECORD_ALLOC;
         const bool is_free = event->kind == AG_RECORD_FREE || event->kind == AG_RECORD_REALLOC_FREE;
         if (AG_UNLIKELY(is_failed_realloc(event, end))) {
             event++;
-        } else if (AG_UNLIKELY(!(is_alloc ? !is_live : is_free && is_live) ||
-                               ledger->repair.n_waiting > 0 || event->address == 0)) {
-            r = step_aside(ledger, &hot, index, event);
+        } else if (AG_UNLIKELY(!(is_alloc || is_free) ||
+                               !ag_ledger_can_be_fast(ledger, at, event->address, is_alloc))) {
+            r = ag_ledger_step_aside(ledger, hot, index, event);
         } else if (is_alloc) {
-            r = fast_alloc(ledger, &hot, index, at, event);
+            r = ag_ledger_alloc_fast(ledger, hot, index, at,
+                                     ag_ledger_sum(ledger, event->stack, event->via), event,
+                                     is_told);
         } else {
-            r = fast_free(ledger, &hot, index, at, event);
+            r = ag_ledger_free_fast(ledger, hot, index, at, event, is_told);
         }
     }
-    store(&hot, ledger, &ledger->streams[index]);
-    return r < 0 ? r : 0;
+    return r;
 }
 
-/* Prefetching halves the time where the tables exceed the caches, and doubles it where they do not
- * (measured on a core with 1 MiB of L2). */
-static bool is_large(const struct ag_ledger *ledger) {
+bool ag_ledger_is_large(const struct ag_ledger *ledger) {
     const size_t bytes = (ledger->live.mask + 1) * sizeof(*ledger->live.blocks) +
                          (ledger->sum_index.mask + 1) * sizeof(*ledger->sum_index.slots) +
                          ledger->n_sums * sizeof(*ledger->sums);
     return bytes > LARGE_BYTES;
 }
 
-static int apply_large(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
-                       size_t count) {
-    return apply_batch(ledger, index, events, count, /* is_large= */ true);
+static AG_NOINLINE int apply_large(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
+                                   uint32_t index, const struct ag_event *events, size_t count) {
+    return apply_batch(ledger, hot, index, events, count, WAY_LARGE);
 }
 
-static int apply_small(struct ag_ledger *ledger, uint32_t index, const struct ag_event *events,
-                       size_t count) {
-    return apply_batch(ledger, index, events, count, /* is_large= */ false);
+static AG_NOINLINE int apply_small(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
+                                   uint32_t index, const struct ag_event *events, size_t count) {
+    return apply_batch(ledger, hot, index, events, count, WAY_SMALL);
 }
 
-static uint32_t find_or_add_stream(struct ag_ledger *ledger, uint32_t number) {
-    const uint32_t index = ag_index_map_find(&ledger->stream_index, number);
-    return index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
+/* Apart, so that the others hold nothing of it. */
+static AG_NOINLINE int apply_told(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
+                                  uint32_t index, const struct ag_event *events, size_t count) {
+    return apply_batch(ledger, hot, index, events, count, WAY_TOLD);
 }
 
-int ag_ledger_apply(struct ag_ledger *ledger, uint32_t number, const struct ag_event *events,
-                    size_t count) {
-    if (ledger->error || count == 0) {
+int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,
+                    uint32_t *ret_index) {
+    if (ledger->error) {
         return ledger->error;
     }
-    const uint32_t index = find_or_add_stream(ledger, number);
+    uint32_t index = ag_index_map_find(&ledger->stream_index, number);
+    index = index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
     if (index == AG_INDEX_NONE) {
         return ledger->error = -ENOMEM;
     }
     ledger->applying = index;
     ledger->tally.now_ns = ledger->streams[index].window_ns;
     ledger->is_at_start = true;
-    ledger->events += count; /* stamps are taken off where they are seen */
-    ledger->error = is_large(ledger) ? apply_large(ledger, index, events, count)
-                                     : apply_small(ledger, index, events, count);
+    ag_ledger_load_fast(ret_hot, ledger, &ledger->streams[index]);
+    *ret_index = index;
+    return 0;
+}
+
+int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uint32_t index,
+                  size_t n_events, int r) {
+    ag_ledger_store_fast(hot, ledger, &ledger->streams[index]);
+    ledger->events += n_events; /* stamps are taken off where they are seen */
+    ledger->error = r < 0 ? r : 0;
     ag_ledger_flush_window(ledger, index);
     ledger->applying = AG_INDEX_NONE;
     return ledger->error;
+}
+
+int ag_ledger_apply(struct ag_ledger *ledger, uint32_t number, const struct ag_event *events,
+                    size_t count) {
+    struct ag_ledger_hot hot;
+    uint32_t index;
+    if (count == 0) {
+        return ledger->error;
+    }
+    int r = ag_ledger_begin(ledger, number, &hot, &index);
+    if (r < 0) {
+        return r;
+    }
+    if (ledger->step_visit) {
+        r = apply_told(ledger, &hot, index, events, count);
+    } else {
+        r = ag_ledger_is_large(ledger) ? apply_large(ledger, &hot, index, events, count)
+                                       : apply_small(ledger, &hot, index, events, count);
+    }
+    return ag_ledger_end(ledger, &hot, index, count, r);
 }

@@ -1,7 +1,7 @@
 /* ledger.c: the life of a ledger around its hot loop: streams and windows, the rare records, and
  * the results. */
 #include "format/segment.h"
-#include "ledger/ledger_state.h"
+#include "ledger/apply_fast.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,17 +73,16 @@ static int grow_sums(struct ag_ledger *ledger) {
         return 0;
     }
     const size_t capacity = ledger->sum_capacity ? ledger->sum_capacity * 2 : 256;
-    struct ag_sum *sums = ag_table_memory_new(capacity * sizeof(*sums));
     struct ag_stack_sum *results = realloc(ledger->results, capacity * sizeof(*results));
-    ledger->results = results ? results : ledger->results;
-    if (!sums || !results) {
-        ag_table_memory_free(sums, capacity * sizeof(*sums));
+    if (!results) {
         return -ENOMEM;
     }
-    if (ledger->n_sums > 0) {
-        memcpy(sums, ledger->sums, ledger->n_sums * sizeof(*sums));
+    ledger->results = results;
+    struct ag_sum *sums = ag_table_memory_grow(ledger->sums, ledger->sum_capacity * sizeof(*sums),
+                                               capacity * sizeof(*sums));
+    if (!sums) {
+        return -ENOMEM;
     }
-    ag_table_memory_free(ledger->sums, ledger->sum_capacity * sizeof(*sums));
     ledger->sums = sums;
     ledger->sum_capacity = capacity;
     return 0;
@@ -134,6 +133,27 @@ int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit, void *co
     return ag_live_table_keep_times(&ledger->live);
 }
 
+void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit, void *context) {
+    ledger->visit_ghost = visit;
+    ledger->ghost_context = context;
+}
+
+void ag_ledger_count_ghost(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
+                           uint64_t time_ns) {
+    ledger->ghost_frees++;
+    if (ledger->visit_ghost) {
+        ledger->visit_ghost(ledger->ghost_context, address, ledger->streams[stream].number, time_ns,
+                            /* is_taken_back= */ false);
+    }
+}
+
+void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address) {
+    ledger->ghost_frees--;
+    if (ledger->visit_ghost) {
+        ledger->visit_ghost(ledger->ghost_context, address, 0, 0, /* is_taken_back= */ true);
+    }
+}
+
 void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread_id) {
     uint32_t index = ag_index_map_find(&ledger->stream_index, number);
     index = index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
@@ -145,8 +165,8 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread
 }
 
 /* ---- deaths of the open windows ---- */
-static void visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
-                        uint32_t freed_by) {
+void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
+                           uint32_t freed_by) {
     const struct ag_stack_sum *sum = &ledger->results[death->block.sum];
     const struct ag_block block = {.address = death->block.address,
                                    .size = death->block.size,
@@ -161,7 +181,7 @@ static void visit_death(const struct ag_ledger *ledger, const struct ag_death *d
 
 void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     for (uint32_t i = 0; ledger->visit && i < stream->n_deaths; i++) {
-        visit_death(ledger, &stream->deaths[i], stream->number);
+        ag_ledger_visit_death(ledger, &stream->deaths[i], stream->number);
     }
     stream->n_deaths = 0;
 }
@@ -361,6 +381,7 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
                                               .freed_blocks = stream->freed_blocks,
                                               .freed_bytes = stream->freed_bytes};
     }
+    ag_ledger_leave_waiting_out(ledger);
     for (size_t i = 0; i < ledger->n_pairs; i++) {
         ledger->pairs[i].blocks = ledger->pairs[i].bytes = 0;
     }
@@ -382,7 +403,7 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
 /* ---- results ---- */
 static void take_all_shares(struct ag_ledger *ledger) {
     if (ledger->tally.at_peak) {
-        ag_ledger_leave_peak(ledger, &ledger->tally);
+        ag_ledger_leave_peak_fast(ledger, &ledger->tally);
     }
     for (size_t i = 0; i < ledger->n_sums; i++) {
         struct ag_sum *sum = &ledger->sums[i];
@@ -392,6 +413,28 @@ static void take_all_shares(struct ag_ledger *ledger) {
             sum->peak_bytes = sum->allocated_bytes - sum->freed_bytes;
         }
     }
+}
+
+void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret_period) {
+    struct ag_tally *tally = &ledger->tally;
+    take_all_shares(ledger);
+    for (size_t i = 0; i < ledger->n_sums; i++) {
+        const struct ag_sum *sum = &ledger->sums[i];
+        struct ag_stack_sum *result = &ledger->results[i];
+        result->allocated_blocks = sum->allocated_blocks;
+        result->allocated_bytes = sum->allocated_bytes;
+        result->freed_blocks = sum->freed_blocks;
+        result->freed_bytes = sum->freed_bytes;
+        result->temporary_blocks = sum->temporary_blocks;
+        result->peak_blocks = sum->peak_blocks;
+        result->peak_bytes = sum->peak_bytes;
+    }
+    *ret_period = (struct ag_ledger_period){.peak_bytes = tally->peak_bytes,
+                                            .peak_blocks = ledger->peak_blocks,
+                                            .peak_time_ns = tally->peak_time_ns};
+    tally->at_peak = true; /* the highest moment so far is this one */
+    tally->peak_bytes = tally->in_use_bytes;
+    tally->peak_time_ns = ledger->now_ns;
 }
 
 /* since(now, then): what came between; 0 where a free was taken back across the border. */
@@ -603,7 +646,7 @@ static void visit_open_blocks(const struct ag_ledger *ledger) {
             const struct ag_death open = {.block = ledger->live.blocks[at],
                                           .allocated_ns = ledger->live.times_ns[at],
                                           .freed_ns = UINT64_MAX};
-            visit_death(ledger, &open, AG_INDEX_NONE);
+            ag_ledger_visit_death(ledger, &open, AG_INDEX_NONE);
         }
     }
 }

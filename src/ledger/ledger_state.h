@@ -130,6 +130,10 @@ struct ag_ledger {
 
     ag_block_visit *visit;
     void *visit_context;
+    ag_ghost_visit *visit_ghost;
+    void *ghost_context;
+    ag_step_visit *step_visit;
+    void *step_context;
 
     struct ag_summary summary;
     struct ag_live_sum *live_results;
@@ -153,8 +157,9 @@ AG_FAST uint32_t ag_ledger_sum(struct ag_ledger *ledger, uint32_t stack, uint8_t
 int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t time_ns);
 /* The window's events so far are complete: tells the bounds, and starts to collect the next. */
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
+void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
+                           uint32_t freed_by); /* only where ledger.visit is set */
 void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
-void ag_ledger_leave_peak(struct ag_ledger *ledger, struct ag_tally *tally);
 /* Room for one more death of the window: the list grows, or is flushed when it is very long. */
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
 int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
@@ -163,6 +168,16 @@ int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32
                          uint64_t bytes);
 void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
                             uint64_t bytes);
+
+/* One ghost free more; or one less, where the last one at ADDRESS was none after all. */
+void ag_ledger_count_ghost(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
+                           uint64_t time_ns);
+void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address);
+
+/* ---- steps.c ---- */
+int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,
+                        const struct ag_live_block *block, uint64_t time_ns, uint64_t allocated_ns,
+                        bool is_temporary);
 
 /* ---- single steps, the way the slow paths take them (apply.c) ---- */
 /* Puts a block into the books and the live table; its address must be dead. */
@@ -196,5 +211,8 @@ bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* its window ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
+/* A reader's time window begins: the totals will count the waiting allocs inside of it, so the
+ * threads have to, which counted them as they came. */
+void ag_ledger_leave_waiting_out(struct ag_ledger *ledger);
 
 #endif

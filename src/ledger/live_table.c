@@ -1,4 +1,10 @@
-/* live_table.c: the growing half of live_table.h. */
+/* live_table.c: the growing half of live_table.h.
+ *
+ * It grows in place: a table of hundreds of MiB is not written twice, and only its new half has to
+ * be cleared by the kernel, which costs more than the moving does. With twice the slots a home h is
+ * at 2h or 2h + 1. So from the highest slot down each block finds its new place among those that
+ * have been moved, behind all that have not. The few for which that is not so (of the first slots'
+ * chains, and what would wrap around the end) are set aside until all others are done. */
 #include "ledger/live_table.h"
 
 #include <errno.h>
@@ -12,25 +18,19 @@ enum {
     SPARSE_SLOTS = 1 << 21, /* 64 MiB: below, memory is given for shorter probes */
 };
 
-static int allocate(struct ag_live_table *table, uint32_t bits, bool with_times) {
-    const size_t slots = (size_t)1 << bits;
-    struct ag_live_block *blocks = ag_table_memory_new(slots * sizeof(*blocks));
-    uint64_t *times_ns = with_times ? malloc(slots * sizeof(*times_ns)) : NULL;
-    if (!blocks || (with_times && !times_ns)) {
-        ag_table_memory_free(blocks, slots * sizeof(*blocks));
-        free(times_ns);
-        return -ENOMEM;
-    }
-    *table = (struct ag_live_table){.blocks = blocks,
-                                    .times_ns = times_ns,
-                                    .mask = slots - 1,
-                                    .shift = 64 - bits,
-                                    .limit = slots < SPARSE_SLOTS ? slots / 2 : slots / 4 * 3};
-    return 0;
+static size_t limit_of(size_t slots) {
+    return slots < SPARSE_SLOTS ? slots / 2 : slots / 4 * 3;
 }
 
 int ag_live_table_init(struct ag_live_table *table) {
-    return allocate(table, INITIAL_BITS, /* with_times= */ false);
+    const size_t slots = (size_t)1 << INITIAL_BITS;
+    struct ag_live_block *blocks = ag_table_memory_new(slots * sizeof(*blocks));
+    if (!blocks) {
+        return -ENOMEM;
+    }
+    *table = (struct ag_live_table){
+        .blocks = blocks, .mask = slots - 1, .shift = 64 - INITIAL_BITS, .limit = limit_of(slots)};
+    return 0;
 }
 
 void ag_live_table_done(struct ag_live_table *table) {
@@ -47,23 +47,94 @@ int ag_live_table_keep_times(struct ag_live_table *table) {
     return table->times_ns ? 0 : -ENOMEM;
 }
 
-int ag_live_table_grow(struct ag_live_table *table) {
-    struct ag_live_table grown;
-    const int r = allocate(&grown, 64 - table->shift + 1, table->times_ns != NULL);
-    if (r < 0) {
-        return r;
-    }
-    for (uint64_t i = 0; i <= table->mask; i++) {
-        if (table->blocks[i].address) {
-            const uint64_t at = ag_live_table_seek(&grown, table->blocks[i].address);
-            grown.blocks[at] = table->blocks[i];
-            if (grown.times_ns) {
-                grown.times_ns[at] = table->times_ns[i];
-            }
+/* ---- growing ---- */
+
+struct set_aside { /* what cannot go to its new place before all others have left theirs */
+    struct moved_block {
+        struct ag_live_block block;
+        uint64_t time_ns;
+    } * blocks;
+    size_t count, capacity;
+};
+
+static int set_aside(struct set_aside *aside, const struct moved_block *moved) {
+    if (aside->count == aside->capacity) {
+        const size_t capacity = aside->capacity ? aside->capacity * 2 : 16;
+        struct moved_block *larger = realloc(aside->blocks, capacity * sizeof(*larger));
+        if (!larger) {
+            return -ENOMEM;
         }
+        aside->blocks = larger;
+        aside->capacity = capacity;
     }
-    grown.count = table->count;
-    ag_live_table_done(table);
-    *table = grown;
+    aside->blocks[aside->count++] = *moved;
     return 0;
+}
+
+static void put_at(struct ag_live_table *table, uint64_t at, const struct moved_block *moved) {
+    table->blocks[at] = moved->block;
+    if (table->times_ns) {
+        table->times_ns[at] = moved->time_ns;
+    }
+}
+
+static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
+    const struct moved_block moved = {.block = table->blocks[at],
+                                      .time_ns = table->times_ns ? table->times_ns[at] : 0};
+    table->blocks[at].address = 0;
+    return moved;
+}
+
+/* The block of slot FROM, the highest that has not been moved, to its place behind FROM; aside
+ * where that lies before it, or beyond the end and so at the beginning. */
+static int move(struct ag_live_table *table, uint64_t from, struct set_aside *aside) {
+    const struct moved_block moved = lift(table, from);
+    uint64_t at = ag_live_table_home(table, moved.block.address);
+    if (at <= from) {
+        return set_aside(aside, &moved);
+    }
+    while (at <= table->mask && table->blocks[at].address != 0) {
+        at++;
+    }
+    if (at > table->mask) {
+        return set_aside(aside, &moved);
+    }
+    put_at(table, at, &moved);
+    return 0;
+}
+
+static int widen(struct ag_live_table *table) {
+    const size_t slots = table->mask + 1;
+    if (table->times_ns) {
+        uint64_t *times_ns = realloc(table->times_ns, slots * 2 * sizeof(*times_ns));
+        if (!times_ns) {
+            return -ENOMEM;
+        }
+        table->times_ns = times_ns;
+    }
+    const size_t block_bytes = sizeof(*table->blocks);
+    struct ag_live_block *blocks =
+        ag_table_memory_grow(table->blocks, slots * block_bytes, slots * 2 * block_bytes);
+    if (!blocks) {
+        return -ENOMEM;
+    }
+    table->blocks = blocks;
+    table->mask = slots * 2 - 1;
+    table->shift--;
+    table->limit = limit_of(slots * 2);
+    return 0;
+}
+
+int ag_live_table_grow(struct ag_live_table *table) {
+    struct set_aside aside = {0};
+    uint64_t from = table->mask + 1;
+    int r = widen(table);
+    while (from-- > 0 && r == 0) {
+        r = table->blocks[from].address ? move(table, from, &aside) : 0;
+    }
+    for (size_t i = 0; i < aside.count && r == 0; i++) {
+        put_at(table, ag_live_table_seek(table, aside.blocks[i].block.address), &aside.blocks[i]);
+    }
+    free(aside.blocks);
+    return r;
 }

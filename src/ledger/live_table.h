@@ -3,7 +3,7 @@
  * Open addressing, linear probing, 32 bytes a slot (two in a cache line, none across two), at most
  * 1/2 full, 3/4 when it is large. A removal shifts the blocks behind it back, so there are no
  * tombstones and a long trace never slows down. The home slot is the high bits of a product, so
- * growing keeps the order of slots: the old table is read and the new one written in sequence.
+ * growing keeps the order of slots: the table is read and written in sequence, from its end.
  *
  * Address 0 means empty: no block has it. */
 #ifndef AG_LIVE_TABLE_H
@@ -35,7 +35,8 @@ struct ag_live_table {
 int ag_live_table_init(struct ag_live_table *table);
 void ag_live_table_done(struct ag_live_table *table);
 int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
-int ag_live_table_grow(struct ag_live_table *table);       /* doubles; 0 or -ENOMEM */
+/* Doubles. 0, or -ENOMEM: then it may only be ended. */
+int ag_live_table_grow(struct ag_live_table *table);
 
 AG_FAST uint64_t ag_live_table_home(const struct ag_live_table *table, uint64_t address) {
     return address * UINT64_C(0x9e3779b97f4a7c15) >> table->shift;

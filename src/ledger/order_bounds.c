@@ -8,13 +8,15 @@
  * D_k(t), and at any t each stream is inside exactly one of its windows. So with, for the window w
  * of stream k,
  *
- *     base(w)  D_k at its start, exact           high(w), low(w)  the extremes of D_k inside it,
- * both ends included
+ *     base(w)            D_k at its start, exact
+ *     high(w), low(w)    the extremes of D_k inside it, both ends included
  *
  *     time      s1      s2  s3      s4     s5
- *     stream A  |-- w1 -----|---- w4 ------|-      between two neighbouring starts (one step) no
- * stream changes its window, stream B          |-- w2 -----|-- w5 ---     and the starts of windows
- * are the only times at which anything changes
+ *     stream A  |-- w1 -----|---- w4 ------|-
+ *     stream B          |-- w2 -----|-- w5 ---
+ *
+ * between two neighbouring starts (one step) no stream changes its window, and the starts of
+ * windows are the only times at which anything changes.
  *
  * 2. The upper bound
  *
@@ -26,8 +28,9 @@
  *
  *     start     when w starts D_k is base(w) exactly, the others are at least at their lows
  *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and
- * there the others were at least at their lows: high(w) + min over the steps of w of (sum of the
- * lows - low(w)) end       after the last event everything has happened: the sum of all D_k
+ *               there the others were at least at their lows:
+ *               high(w) + min over the steps of w of (sum of the lows - low(w))
+ *     end       after the last event everything has happened: the sum of all D_k
  *
  * With a single stream the summit is exact and equal to the upper bound: both bounds are the peak.
  *

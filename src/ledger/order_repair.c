@@ -17,20 +17,25 @@
  * 2. Which waiting event comes first
  *
  * The order inside a stream is exact, so an event never passes a waiting one of its own stream at
- * the same address. Of those that fit the state of the address, the one that came first is taken.
+ * the same address. Of those that fit the state of the address it is
+ *
+ *     1. one behind which an event of its stream waits that fits then: the two leave the address as
+ *        it was and cost nobody anything, and alone neither may find a place again;
+ *     2. one whose window has ended, the earliest end first;
+ *     3. the one that came first.
  *
  * 3. Pairs that come too late
  *
  * Two threads that hand one block to and fro can do this in one window each:
  *
  *     true order    A: alloc x | B: free x, alloc x | A: free x
- *     applied as    A: alloc x, free x;  then B: free x, alloc x          nothing will ever come to
- * free
+ *     applied as    A: alloc x, free x;  then B: free x, alloc x
  *
- * B's two events fit between A's. So when a free and an alloc of one stream wait at a dead address
- * that died in another stream's open window, that death is taken back, the two are applied, and the
- * death is applied again, to the new block. For this, several streams keep the deaths of their open
- * windows (ledger.deaths_are_kept). The mirror image,
+ * and nothing will ever come to free the last one. B's two events fit between A's. So when a free
+ * and an alloc of one stream wait at a dead address that died in another stream's open window, that
+ * death is taken back, the two are applied, and the death is applied again, to the new block. For
+ * this, several streams keep the deaths of their open windows (ledger.deaths_are_kept). The mirror
+ * image,
  *
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
@@ -222,22 +227,50 @@ static bool is_behind_its_stream(const struct ag_repair *repair, uint32_t candid
     return false;
 }
 
-/* Applies what fits at ADDRESS, in order of arrival, until nothing does. */
-static int drain(struct ag_ledger *ledger, uint64_t address) {
-    struct ag_repair *repair = &ledger->repair;
-    for (uint32_t at = first_at(repair, address); at;) {
-        bool is_live;
-        live_slot(ledger, address, &is_live);
-        const bool fits = is_live != (repair->pool[at].kind == AG_RECORD_ALLOC);
+/* A waiting event of the same stream behind this one, of the other kind: together they leave the
+ * address as they found it. */
+static bool has_partner_behind(const struct ag_repair *repair, uint32_t first) {
+    const struct ag_waiting *event = &repair->pool[first];
+    for (uint32_t at = following(repair, first); at; at = following(repair, at)) {
+        if (repair->pool[at].stream == event->stream) {
+            return (repair->pool[at].kind == AG_RECORD_ALLOC) != (event->kind == AG_RECORD_ALLOC);
+        }
+    }
+    return false;
+}
+
+/* Which of the waiting events at ADDRESS comes next (section 2); 0: none fits. */
+static uint32_t choose(const struct ag_ledger *ledger, uint64_t address) {
+    const struct ag_repair *repair = &ledger->repair;
+    bool is_live;
+    live_slot(ledger, address, &is_live);
+    uint32_t best = 0;
+    uint64_t best_deadline = 0;
+    for (uint32_t at = first_at(repair, address); at; at = following(repair, at)) {
+        const struct ag_waiting *event = &repair->pool[at];
+        const bool fits = is_live != (event->kind == AG_RECORD_ALLOC);
         if (!fits || is_behind_its_stream(repair, at)) {
-            at = following(repair, at);
             continue;
         }
+        if (has_partner_behind(repair, at)) {
+            return at;
+        }
+        const uint64_t deadline = event->deadline_ns ? event->deadline_ns : UINT64_MAX;
+        if (!best || deadline < best_deadline) {
+            best = at;
+            best_deadline = deadline;
+        }
+    }
+    return best;
+}
+
+/* Applies what fits at ADDRESS until nothing does. */
+static int drain(struct ag_ledger *ledger, uint64_t address) {
+    for (uint32_t at; (at = choose(ledger, address)) != 0;) {
         const int r = apply_waiting(ledger, at);
         if (r < 0) {
             return r;
         }
-        at = first_at(repair, address);
     }
     return 0;
 }
@@ -474,7 +507,9 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
         bool is_known = false;
         settle(&ledger->repair, at);
         const int r = meet_odd(&ledger->repair, event.address, +1, &is_known);
-        ledger->ghost_frees += !is_known;
+        if (!is_known) {
+            ag_ledger_count_ghost(ledger, event.address, event.stream, event.time_ns);
+        }
         ledger->repair.repairs -= !is_known; /* it waited in vain: nothing was put right */
         struct ag_stream *stream = &ledger->streams[event.stream];
         if (event.kind == AG_RECORD_REALLOC_FREE && stream->realloc_waits_at == event.address &&
@@ -539,7 +574,9 @@ static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
         if (r < 0) {
             return r;
         }
-        ledger->ghost_frees -= is_known;
+        if (is_known) {
+            ag_ledger_uncount_ghost(ledger, event.address);
+        }
         struct ag_death death;
         tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
         r = ag_ledger_death(ledger, slot, AG_INDEX_NONE, 0, event.time_ns, &death);
@@ -579,4 +616,16 @@ int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns) {
         repair->first_free = at;
     }
     return 0;
+}
+
+void ag_ledger_leave_waiting_out(struct ag_ledger *ledger) {
+    const struct ag_repair *repair = &ledger->repair;
+    for (uint32_t at = 1; at < repair->n_pool; at++) {
+        const struct ag_waiting *waiting = &repair->pool[at];
+        if (waiting->kind == AG_RECORD_ALLOC) {
+            struct ag_thread_sum *base = &ledger->streams[waiting->stream].base;
+            base->allocated_blocks--;
+            base->allocated_bytes -= waiting->size;
+        }
+    }
 }

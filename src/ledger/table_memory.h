@@ -6,7 +6,9 @@
 
 #include <stddef.h>
 
-void *ag_table_memory_new(size_t bytes);               /* NULL: no memory */
+void *ag_table_memory_new(size_t bytes); /* NULL: no memory */
+/* What is in there stays, zeros follow. NULL: no memory, and it is as it was. */
+void *ag_table_memory_grow(void *memory, size_t old_bytes, size_t bytes);
 void ag_table_memory_free(void *memory, size_t bytes); /* the same bytes; NULL is fine */
 
 #endif

@@ -233,11 +233,8 @@ static void records_between_events_have_their_time_and_place(void **state) {
         int n_events;
         enum ag_record_kind kind;
         uint64_t time_ns;
-    } expected[] = {{0, AG_RECORD_MAP, 50},
-                    {2, AG_RECORD_MAP, 70},
-                    {0, AG_RECORD_MAP, 70},
-                    {1, 0, 0},
-                    {0, 0, 0}};
+    } expected[] = {{0, AG_RECORD_MAP, 50}, {2, 0, 0}, {0, AG_RECORD_MAP, 70},
+                    {0, AG_RECORD_MAP, 70}, {1, 0, 0}, {0, 0, 0}};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         struct ag_event found[8];
         struct ag_record record;

@@ -338,6 +338,40 @@ static void a_time_window_counts_what_happens_inside(void **state) {
     ag_ledger_free(ledger);
 }
 
+/* Its address is freed by another thread, which is late: the alloc waits when the window begins. */
+static void a_waiting_alloc_counts_in_the_window_for_thread_and_total(void **state) {
+    (void)state;
+    const struct ag_event first[] = {
+        {.kind = AG_RECORD_STAMP, .size = 10},
+        {.kind = AG_RECORD_ALLOC, .address = 16, .size = 1000, .stack = 1},
+    };
+    const struct ag_event second[] = {
+        {.kind = AG_RECORD_STAMP, .size = 20},
+        {.kind = AG_RECORD_ALLOC, .address = 16, .size = 70, .stack = 2},
+    };
+    const struct ag_event late[] = {{.kind = AG_RECORD_FREE, .address = 16}};
+    struct ag_ledger *ledger = ag_ledger_new();
+    ag_ledger_expect_streams(ledger);
+    assert_int_equal(ag_ledger_apply(ledger, 0, first, 2), 0);
+    assert_int_equal(ag_ledger_apply(ledger, 1, second, 2), 0);
+    assert_int_equal(ag_ledger_restart(ledger), 0);
+    assert_int_equal(ag_ledger_apply(ledger, 0, late, 1), 0);
+    assert_int_equal(ag_ledger_close(ledger), 0);
+    const struct ag_summary *summary = ag_ledger_summary(ledger);
+    assert_int_equal(summary->allocated_blocks, 1);
+    assert_int_equal(summary->allocated_bytes, 70);
+    const struct ag_thread_sum *threads;
+    const size_t n = ag_ledger_thread_sums(ledger, &threads);
+    uint64_t blocks = 0, bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        blocks += threads[i].allocated_blocks;
+        bytes += threads[i].allocated_bytes;
+    }
+    assert_int_equal(blocks, 1);
+    assert_int_equal(bytes, 70);
+    ag_ledger_free(ledger);
+}
+
 static void heaps_are_sums_of_their_vias_and_ranges(void **state) {
     (void)state;
     const struct ag_event events[] = {
@@ -500,6 +534,7 @@ int main(void) {
         cmocka_unit_test(the_latest_of_equal_peaks_counts),
         cmocka_unit_test(an_alloc_of_a_live_address_buries_the_block_whose_free_was_lost),
         cmocka_unit_test(a_time_window_counts_what_happens_inside),
+        cmocka_unit_test(a_waiting_alloc_counts_in_the_window_for_thread_and_total),
         cmocka_unit_test(heaps_are_sums_of_their_vias_and_ranges),
         cmocka_unit_test(mapped_bytes_equal_a_page_by_page_reference),
         cmocka_unit_test(the_timeline_stays_small_and_keeps_the_peak),

@@ -459,6 +459,25 @@ static void a_block_handed_to_and_fro_in_one_window_each(void **state) {
     ag_ledger_free(ledger);
 }
 
+/* Thread 1 stands still in a window in which its free comes last; thread 2 works on; what thread 3
+ * does in one window fits between two events of thread 2 only. */
+static void a_thread_that_stands_still_takes_no_block_from_those_that_run(void **state) {
+    (void)state;
+    struct ag_ledger *ledger = ag_ledger_new();
+    struct ag_merge *merge = ag_merge_new(ledger);
+    ADD(merge, 1, STAMP(10), FREE(0xa0), STAMP(1000));
+    ADD(merge, 2, STAMP(100), ALLOC(0xa0, 64, 1), STAMP(110), FREE(0xa0), STAMP(120), STAMP(130),
+        STAMP(220), ALLOC(0xa0, 64, 1), STAMP(230), FREE(0xa0), ALLOC(0xa0, 64, 1), STAMP(240),
+        FREE(0xa0), STAMP(250), STAMP(260), STAMP(270), STAMP(900), ALLOC(0xa0, 64, 1), STAMP(910));
+    ADD(merge, 3, STAMP(200), FREE(0xa0), ALLOC(0xa0, 64, 2), STAMP(300));
+    const struct ag_summary *summary = finish(ledger, merge);
+    assert_int_equal(summary->ghost_frees, 0);
+    assert_int_equal(summary->freed_blocks, 5);
+    assert_int_equal(summary->in_use_blocks, 0);
+    ag_merge_free(merge);
+    ag_ledger_free(ledger);
+}
+
 static void a_whole_life_between_a_free_and_the_next_alloc_of_another_thread(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
@@ -515,6 +534,7 @@ int main(void) {
         cmocka_unit_test(a_free_whose_window_ended_before_the_alloc_is_a_ghost),
         cmocka_unit_test(an_alloc_of_a_live_address_waits_for_the_free),
         cmocka_unit_test(a_block_handed_to_and_fro_in_one_window_each),
+        cmocka_unit_test(a_thread_that_stands_still_takes_no_block_from_those_that_run),
         cmocka_unit_test(a_whole_life_between_a_free_and_the_next_alloc_of_another_thread),
         cmocka_unit_test(the_peak_of_two_threads_is_bounded_by_what_overlaps),
         cmocka_unit_test(a_lonely_stream_waits_for_the_end_of_its_window),

@@ -1,0 +1,226 @@
+/* decode_fast.h: the body of an event chunk to events, one event at a time: for decode_events.c,
+ * which makes rows of them, and for the model's loop that applies an event while it has it
+ * (model/straight_pass.c).
+ *
+ * Two things keep it fast. The body is followed by zero bytes, so that an event is decoded without
+ * looking for the end at each byte (zeros end any number) and the end is compared once per event.
+ * And the state (counts, last addresses) lives in locals while a run lasts.
+ *
+ *     begin ... [form and argument of the byte at run.at, then the function of that form] ... end
+ *
+ * Nothing in the bytes is believed: a distance is below the number of events there were and below
+ * the ring, a tuple index below the table, an expected tuple only after a first. What breaks this
+ * sets run.bad; then what the event said is not to be used.
+ * docs/trace-format.md section 3 specifies the bytes. */
+#ifndef AG_DECODE_FAST_H
+#define AG_DECODE_FAST_H
+
+#include "base/compiler.h"
+#include "base/little_endian.h"
+#include "base/varint.h"
+#include "decode_chunk.h"
+
+enum { AG_NEAR_MASK = AG_NEAR_EVENTS - 1 };
+
+/* What changes with every event, in registers while a run lasts. */
+struct ag_decoder_run {
+    const uint8_t *at;
+    uint64_t bad; /* not 0: damage was seen; looked at once per event */
+    uint32_t last_tuple;
+    struct ag_event_track allocs, frees;
+};
+
+AG_FAST void ag_decode_begin_fast(const struct ag_chunk_decoder *decoder,
+                                  struct ag_decoder_run *ret_run) {
+    *ret_run = (struct ag_decoder_run){.at = decoder->at,
+                                       .last_tuple = decoder->events.last_tuple,
+                                       .allocs = decoder->events.allocs,
+                                       .frees = decoder->events.frees};
+}
+
+AG_FAST void ag_decode_end_fast(struct ag_chunk_decoder *decoder,
+                                const struct ag_decoder_run *run) {
+    decoder->at = run->at;
+    decoder->events.last_tuple = run->last_tuple;
+    decoder->events.allocs = run->allocs;
+    decoder->events.frees = run->frees;
+}
+
+/* ---- numbers ---- */
+
+/* A varint of the padded body, without a branch on its length up to 8 bytes. *ret_bad gets 1 when
+ * it exceeds 64 bits. */
+AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_value,
+                                             uint64_t *ret_bad) {
+    if (AG_LIKELY(at[0] < 0x80)) {
+        *ret_value = at[0];
+        return at + 1;
+    }
+    uint64_t word = ag_get_64(at);
+    const uint64_t ends = ~word & UINT64_C(0x8080808080808080);
+    if (AG_UNLIKELY(ends == 0)) {
+        return ag_decode_number_slow(at, ret_value, ret_bad);
+    }
+    /* Keep the bytes up to the first that ends, then close the gaps: 7 bits to 14, 14 to 28, 28
+     * to 56. */
+    word &= ends ^ (ends - 1);
+    word &= UINT64_C(0x7f7f7f7f7f7f7f7f);
+    word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x7f007f007f007f00)) >> 1;
+    word = (word & UINT64_C(0x00003fff00003fff)) | (word & UINT64_C(0x3fff00003fff0000)) >> 2;
+    word = (word & UINT64_C(0x000000000fffffff)) | (word & UINT64_C(0x0fffffff00000000)) >> 4;
+    *ret_value = word;
+    return at + AG_TRAILING_ZEROS(ends) / 8 + 1;
+}
+
+/* ---- addresses ---- */
+
+AG_FAST uint64_t ag_decode_far_fast(struct ag_decoder_run *run, uint64_t base, uint64_t flags) {
+    uint64_t value;
+    run->at = ag_decode_number_fast(run->at, &value, &run->bad);
+    const uint64_t difference = ag_unzigzag(value);
+    return base + ((flags & AG_FAR_UNSCALED) != 0 ? difference : difference << AG_FAR_SHIFT);
+}
+
+/* The address at `place` in a ring, which is to be one of the last AG_NEAR_EVENTS. */
+AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_event_track *track,
+                                      const uint64_t *ring, uint32_t place) {
+    const uint32_t distance =
+        track->n - 1 - place; /* wraps to a large number for a place that is not */
+    if (AG_UNLIKELY(distance >= track->n || distance >= AG_NEAR_EVENTS)) {
+        run->bad = 1;
+    }
+    track->named_last = place;
+    return ring[place & AG_NEAR_MASK];
+}
+
+/* By a near argument: places below AG_NEAR_DISTANCES from the newest, the others from the one named
+ * last. */
+AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event_track *track,
+                                     const uint64_t *ring, uint64_t argument) {
+    static const int8_t offsets[] = {-1,  -2,  -3,  -4,  -5, -6, -7, -8, -9, -10, -11,
+                                     -12, -13, -14, -15, -8, -7, -6, -5, -4, -3,  -2,
+                                     -1,  1,   2,   3,   4,  5,  6,  7,  8,  0};
+
+    uint32_t place =
+        (argument < AG_NEAR_DISTANCES ? track->n : track->named_last) + (uint32_t)offsets[argument];
+    if (AG_UNLIKELY(argument == AG_NEAR_LONG)) {
+        uint64_t rest;
+        run->at = ag_decode_number_fast(run->at, &rest, &run->bad);
+        run->bad |= rest > AG_NEAR_EVENTS; /* the sum must not wrap */
+        place = track->n - 1 - AG_NEAR_DISTANCES - (uint32_t)rest;
+    }
+    return ag_decode_place_fast(run, track, ring, place);
+}
+
+/* ---- events ---- */
+
+/* The tuple that stands in the bytes, or (is_given 0) that is expected; with what follows from it
+ * for the next one's. Never NULL; what came of damage is nonsense. */
+AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *state,
+                                                      struct ag_decoder_run *run,
+                                                      uint64_t is_given) {
+    struct ag_decoder_tuple *const tuples = state->tuples;
+    struct ag_decoder_tuple *const last =
+        AG_LIKELY(run->last_tuple != AG_NO_DECODER_TUPLE) ? &tuples[run->last_tuple] : NULL;
+    if (!is_given) {
+        if (AG_UNLIKELY(!last)) {
+            run->bad = 1;
+            return &state->loose;
+        }
+        last->trust += last->trust < AG_TRUST_MAX;
+        run->last_tuple = last->next;
+        return &tuples[last->next];
+    }
+    uint64_t given;
+    run->at = ag_decode_number_fast(run->at, &given, &run->bad);
+    if (AG_UNLIKELY(given >= state->n_tuples)) {
+        if (given > state->n_tuples) {
+            run->bad = 1;
+            return &state->loose;
+        }
+        run->at = ag_decode_new_tuple(state, run->at, &run->bad);
+        if (AG_UNLIKELY(given == AG_TUPLES_MAX)) {
+            return &state->loose; /* to the next one, the alloc before is still the last */
+        }
+    }
+    if (AG_LIKELY(last != NULL)) {
+        last->next = last->trust == 0 ? (uint32_t)given : last->next;
+        last->trust -= last->trust != 0;
+    }
+    run->last_tuple = (uint32_t)given;
+    return &tuples[given];
+}
+
+/* Returns the tuple. The table has room for one more: see ag_events_make_room. */
+AG_FAST struct ag_decoder_tuple *ag_decode_alloc_fast(struct ag_event_state *state,
+                                                      struct ag_decoder_run *run, uint64_t form,
+                                                      uint64_t argument, uint64_t *ret_address) {
+    struct ag_decoder_tuple *const tuple = ag_decode_tuple_fast(state, run, form & 1);
+    uint64_t address;
+
+    if (AG_LIKELY(form < AG_FORM_ALLOC_FAR_EXPECTED)) {
+        address = ag_decode_near_fast(run, &run->frees, state->freed, argument);
+    } else {
+        const uint64_t base =
+            (argument & AG_FAR_OF_TUPLE) != 0 ? tuple->last_address : run->allocs.last_address;
+        address = ag_decode_far_fast(run, base, argument);
+    }
+    state->alloced[run->allocs.n & AG_NEAR_MASK] = address;
+    run->allocs.n++;
+    run->allocs.last_address = address;
+    tuple->last_address = address;
+    *ret_address = address;
+    return tuple;
+}
+
+AG_FAST void ag_decode_note_free_fast(struct ag_event_state *state, struct ag_decoder_run *run,
+                                      uint64_t address) {
+    state->freed[run->frees.n & AG_NEAR_MASK] = address;
+    run->frees.n++;
+    run->frees.last_address = address;
+}
+
+/* Returns the address. */
+AG_FAST uint64_t ag_decode_free_fast(struct ag_event_state *state, struct ag_decoder_run *run,
+                                     uint64_t form, uint64_t argument) {
+    const uint64_t address = AG_LIKELY(form == AG_FORM_FREE_NEAR)
+                                 ? ag_decode_near_fast(run, &run->allocs, state->alloced, argument)
+                                 : ag_decode_far_fast(run, run->frees.last_address, argument);
+    ag_decode_note_free_fast(state, run, address);
+    return address;
+}
+
+/* A realloc_free or an undo_free. Returns the address. */
+AG_FAST uint64_t ag_decode_special_fast(struct ag_event_state *state, struct ag_decoder_run *run,
+                                        uint64_t argument, uint8_t *ret_kind) {
+    uint64_t address;
+
+    if ((argument & AG_SPECIAL_NEAR) != 0) {
+        uint64_t distance;
+        run->at = ag_decode_number_fast(run->at, &distance, &run->bad);
+        run->bad |= distance > AG_NEAR_EVENTS; /* the sum must not wrap */
+        address = ag_decode_place_fast(run, &run->allocs, state->alloced,
+                                       run->allocs.n - 1 - (uint32_t)distance);
+    } else {
+        address = ag_decode_far_fast(run, run->frees.last_address, argument);
+    }
+    if ((argument & AG_SPECIAL_UNDO) != 0) {
+        state->n_undone++;
+        *ret_kind = AG_RECORD_UNDO_FREE;
+    } else {
+        ag_decode_note_free_fast(state, run, address);
+        *ret_kind = AG_RECORD_REALLOC_FREE;
+    }
+    return address;
+}
+
+/* Returns the time, which the caller notes in state->time_ns when it takes the stamp. */
+AG_FAST uint64_t ag_decode_stamp_fast(const struct ag_event_state *state,
+                                      struct ag_decoder_run *run) {
+    uint64_t passed_ns;
+    run->at = ag_decode_number_fast(run->at, &passed_ns, &run->bad);
+    run->bad |= passed_ns > UINT64_MAX - state->time_ns;
+    return state->time_ns + passed_ns;
+}
+
+#endif

@@ -1,0 +1,346 @@
+/* encode_fast.h: one stream's events to the body of a chunk, at a few nanoseconds each, one event
+ * at a time: for encode_events.c, and for the collector's loop that does everything with an event
+ * while it has it (collect/one_pass.c).
+ *
+ * What makes it small before any compression: an allocation mostly gets the address of a recent
+ * free, a free mostly takes a recent allocation's, and either is often the neighbour of the one
+ * that was named before (whoever frees an array frees its elements one after the other). And which
+ * (stack, size, via) comes next mostly repeats what came next the last times. So a common event is
+ * one byte: its form and a small number.
+ *
+ * What makes it fast: one table for both directions. An address was either allocated or freed when
+ * it was last seen, so `recent` maps it to that one event, and each event is one look and one store
+ * in the same line. The table is direct-mapped and forgets on collision: then the event is coded as
+ * a difference of addresses, longer but true. Serials grow over the encoder's whole life, so a new
+ * chunk resets nothing: what is older than the chunk's first serial does not count. Where the data
+ * decide, the common cases are chosen between without a branch: a mispredicted one costs as much as
+ * all the rest.
+ *
+ * docs/trace-format.md section 3 specifies the bytes. */
+#ifndef AG_ENCODE_FAST_H
+#define AG_ENCODE_FAST_H
+
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/little_endian.h"
+#include "base/varint.h"
+#include "encode.h"
+#include "trace_layout.h"
+
+enum {
+    AG_RECENT_BITS = 13, /* twice the reach of a near event: few collisions in 128 KiB */
+    AG_RECENT_SLOTS = 1 << AG_RECENT_BITS,
+    AG_EVENT_MAX_BYTES = 40, /* form, tuple index 3, stack 5, size 10, via 2, address 10; and 8 that
+                                ag_encode_number_fast may touch */
+};
+#define AG_NO_TUPLE UINT32_MAX
+
+struct ag_encoder_recent { /* the last event at an address */
+    uint64_t address;
+    uint64_t serial_and_kind; /* serial << 1 | 1 for a free, 0 for an allocation; serials count each
+                                 kind */
+};
+
+struct ag_encoder_tuple { /* what allocations have in common */
+    uint64_t size;
+    uint64_t last_address; /* allocated last with this tuple */
+    uint32_t stack;
+    uint32_t next; /* the tuple expected after this one; itself at first */
+    uint32_t via;
+    uint32_t
+        trust; /* in next: goes up with each hit, down with each miss; at 0 a miss replaces it */
+};
+
+/* The events of one kind (allocations or frees), as the other kind refers to them. */
+struct ag_encoder_track {
+    uint64_t
+        n; /* over the encoder's life: the next serial; starts at 1, so that 0 is never recent */
+    uint64_t first;        /* serial of the chunk's first */
+    uint64_t named_last;   /* serial that was referred to last */
+    uint64_t last_address; /* of the newest, 0 before the chunk's first */
+};
+
+struct ag_event_encoder {
+    struct ag_blob body;
+    struct ag_encoder_track allocs, frees;
+    uint64_t last_time_ns;
+    struct ag_encoder_tuple *tuples;
+    uint64_t *slots; /* open addressing: chunk number << 32 | tuple index; another chunk number is
+                        an empty slot */
+    uint32_t n_tuples,
+        tuples_capacity;   /* n_tuples <= tuples_capacity; slots are twice the capacity */
+    uint32_t last_tuple;   /* of the last allocation, AG_NO_TUPLE before the chunk's first */
+    uint32_t chunk_number; /* from 1 */
+    uint32_t n_events;
+    struct ag_encoder_recent recent[AG_RECENT_SLOTS];
+};
+
+/* ---- tuples ---- */
+
+AG_FAST uint32_t ag_encoder_tuple_hash(const struct ag_event *event) {
+    const uint64_t mixed =
+        (event->size << 8 | event->via) * UINT64_C(0x9e3779b97f4a7c15) + event->stack;
+    return (uint32_t)((mixed * UINT64_C(0xd6e8feb86659fd93)) >> 32);
+}
+
+AG_FAST bool ag_encoder_tuple_is(const struct ag_encoder_tuple *tuple,
+                                 const struct ag_event *event) {
+    return tuple->stack == event->stack && tuple->size == event->size && tuple->via == event->via;
+}
+
+/* Adds a new tuple while there is room: its index, or AG_NO_TUPLE. */
+uint32_t ag_encoder_tuple_add(struct ag_event_encoder *encoder, const struct ag_event *event,
+                              uint32_t hash);
+
+/* The tuple's index; n_tuples when it is new. */
+AG_FAST uint32_t ag_encoder_tuple_find(const struct ag_event_encoder *encoder,
+                                       const struct ag_event *event, uint32_t hash) {
+    const uint32_t mask = encoder->tuples_capacity * 2 - 1;
+
+    for (uint32_t at = hash & mask;; at = (at + 1) & mask) {
+        const uint64_t slot = encoder->slots[at];
+        if (slot >> 32 != encoder->chunk_number) {
+            return encoder->n_tuples;
+        }
+        if (ag_encoder_tuple_is(&encoder->tuples[(uint32_t)slot], event)) {
+            return (uint32_t)slot;
+        }
+    }
+}
+
+/* ---- bytes ---- */
+
+/* A varint without a branch on its length below 2^56: spreads groups of 7 bits over bytes and
+ * writes 8 of them, of which those that count are kept. */
+AG_FAST uint8_t *ag_encode_number_fast(uint8_t *at, uint64_t value) {
+    if (AG_UNLIKELY(value >> 56 != 0)) {
+        return ag_varint_put(at, value);
+    }
+    const unsigned n_bytes = (AG_BITS(value | 1) * 9 + 64) >> 6; /* bits / 7, rounded up */
+    uint64_t word = value;
+    word = (word & UINT64_C(0x000000000fffffff)) | (word & UINT64_C(0x00fffffff0000000)) << 4;
+    word = (word & UINT64_C(0x00003fff00003fff)) | (word & UINT64_C(0x0fffc0000fffc000)) << 2;
+    word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x3f803f803f803f80)) << 1;
+    word |= UINT64_C(0x0080808080808080) & ((UINT64_C(1) << (8 * n_bytes - 8)) - 1);
+    ag_put_64(at, word);
+    return at + n_bytes;
+}
+
+AG_FAST uint8_t ag_encode_form_byte(enum ag_event_form form, uint64_t argument) {
+    return (uint8_t)(argument << AG_FORM_BITS | form);
+}
+
+/* ---- events ---- */
+
+/* What changes with every event, in registers while a batch runs. */
+struct ag_encoder_run {
+    uint8_t *at;
+    uint32_t last_tuple;
+    struct ag_encoder_track allocs, frees;
+};
+
+/* Remembers this event at its address and adds it to its track. The serial of the event of the
+ * other kind that the address had last, or 0 when that is not near. */
+AG_FAST uint64_t ag_encode_recent_fast(struct ag_event_encoder *encoder,
+                                       struct ag_encoder_track *track,
+                                       const struct ag_encoder_track *other, uint64_t address,
+                                       uint32_t is_free) {
+    const uint32_t at =
+        (uint32_t)(((address >> 4) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - AG_RECENT_BITS));
+    struct ag_encoder_recent *recent = &encoder->recent[at];
+    const struct ag_encoder_recent before = *recent;
+
+    *recent =
+        (struct ag_encoder_recent){.address = address, .serial_and_kind = track->n << 1 | is_free};
+    track->n++;
+    track->last_address = address;
+    const uint64_t serial = before.serial_and_kind >> 1;
+    const bool is_near = (before.address == address) & ((before.serial_and_kind & 1) != is_free) &
+                         (serial >= other->first) & (other->n - 1 - serial < AG_NEAR_EVENTS);
+    return is_near ? serial : 0;
+}
+
+/* Names the place of `serial` in its track: the form byte at HEAD, a long distance behind it.
+ * Without a branch where one byte is enough. */
+AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_track *track,
+                                 uint64_t serial, enum ag_event_form form, uint8_t *head) {
+    const uint64_t distance = track->n - 1 - serial;
+    const uint64_t neighbour =
+        serial - track->named_last + AG_NEAR_NEIGHBOURS; /* 0 to 7, 9 to 16 */
+    const bool is_neighbour =
+        (neighbour <= 2 * AG_NEAR_NEIGHBOURS) & (neighbour != AG_NEAR_NEIGHBOURS);
+    uint64_t argument = is_neighbour
+                            ? AG_NEAR_DISTANCES + neighbour - (neighbour > AG_NEAR_NEIGHBOURS)
+                            : AG_NEAR_LONG;
+
+    argument = distance < AG_NEAR_DISTANCES ? distance : argument;
+    track->named_last = serial;
+    *head = ag_encode_form_byte(form, argument);
+    if (AG_UNLIKELY(argument == AG_NEAR_LONG)) {
+        run->at = ag_encode_number_fast(run->at, distance - AG_NEAR_DISTANCES);
+    }
+}
+
+/* A difference in units of 16 where it can be: the varint's value; *ret_flags gets AG_FAR_UNSCALED
+ * where not. */
+AG_FAST uint64_t ag_encode_far_value(uint64_t address, uint64_t base, uint64_t *ret_flags) {
+    const uint64_t difference = address - base;
+    if (AG_UNLIKELY((difference & ((1 << AG_FAR_SHIFT) - 1)) != 0)) {
+        *ret_flags |= AG_FAR_UNSCALED;
+        return ag_zigzag(difference);
+    }
+    return ag_zigzag(difference) >> AG_FAR_SHIFT;
+}
+
+AG_FAST void ag_encode_far_fast(struct ag_encoder_run *run, uint64_t address, uint64_t base,
+                                enum ag_event_form form, uint64_t flags, uint8_t *head) {
+    const uint64_t value = ag_encode_far_value(address, base, &flags);
+
+    *head = ag_encode_form_byte(form, flags);
+    run->at = ag_encode_number_fast(run->at, value);
+}
+
+/* The tuple in the bytes. Its index, or AG_NO_TUPLE when the table is full. */
+AG_FAST uint32_t ag_encode_tuple_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
+                                      const struct ag_event *event) {
+    const uint32_t hash = ag_encoder_tuple_hash(event);
+    const uint32_t index = ag_encoder_tuple_find(encoder, event, hash);
+
+    run->at = ag_encode_number_fast(run->at, index);
+    if (index == encoder->n_tuples) {
+        run->at = ag_encode_number_fast(run->at, event->stack);
+        run->at = ag_encode_number_fast(run->at, event->size);
+        run->at = ag_encode_number_fast(run->at, event->via);
+        return ag_encoder_tuple_add(encoder, event, hash);
+    }
+    return index;
+}
+
+/* The event's tuple, in the bytes when it is not the expected one: then *ret_is_given is 1. */
+AG_FAST uint32_t ag_encode_expected_fast(struct ag_event_encoder *encoder,
+                                         struct ag_encoder_run *run, const struct ag_event *event,
+                                         uint32_t *ret_is_given) {
+    *ret_is_given = 1;
+    if (AG_UNLIKELY(run->last_tuple == AG_NO_TUPLE)) {
+        return ag_encode_tuple_fast(encoder, run, event);
+    }
+    struct ag_encoder_tuple *last = &encoder->tuples[run->last_tuple];
+    if (AG_LIKELY(ag_encoder_tuple_is(&encoder->tuples[last->next], event))) {
+        last->trust += last->trust < AG_TRUST_MAX;
+        *ret_is_given = 0;
+        return last->next;
+    }
+    const uint32_t index = ag_encode_tuple_fast(encoder, run, event);
+    if (AG_LIKELY(index != AG_NO_TUPLE)) {
+        last = &encoder->tuples[run->last_tuple]; /* the table may have moved */
+        last->next = last->trust == 0 ? index : last->next;
+        last->trust -= last->trust != 0;
+    }
+    return index;
+}
+
+/* The index of the event's tuple in the chunk, counted from 0 as they come, or AG_NO_TUPLE. */
+AG_FAST uint32_t ag_encode_alloc_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
+                                      const struct ag_event *event) {
+    uint8_t *const head = run->at++;
+    uint32_t is_given; /* added to the form */
+    const uint32_t index = ag_encode_expected_fast(encoder, run, event, &is_given);
+    const uint64_t base = run->allocs.last_address;
+    const uint64_t serial =
+        ag_encode_recent_fast(encoder, &run->allocs, &run->frees, event->address, /* is_free= */ 0);
+    struct ag_encoder_tuple *tuple = index == AG_NO_TUPLE ? NULL : &encoder->tuples[index];
+
+    if (AG_LIKELY(serial != 0)) {
+        ag_encode_near_fast(run, &run->frees, serial, AG_FORM_ALLOC_NEAR_EXPECTED + is_given, head);
+    } else {
+        const enum ag_event_form form = AG_FORM_ALLOC_FAR_EXPECTED + is_given;
+        uint64_t flags = 0, tuple_flags = 0;
+        const uint64_t value = ag_encode_far_value(event->address, base, &flags);
+        if (tuple != NULL &&
+            ag_encode_far_value(event->address, tuple->last_address, &tuple_flags) < value) {
+            ag_encode_far_fast(run, event->address, tuple->last_address, form, AG_FAR_OF_TUPLE,
+                               head);
+        } else {
+            ag_encode_far_fast(run, event->address, base, form, /* flags= */ 0, head);
+        }
+    }
+    if (AG_LIKELY(tuple != NULL)) {
+        tuple->last_address = event->address;
+        run->last_tuple = index;
+    }
+    return index;
+}
+
+AG_FAST void ag_encode_free_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
+                                 const struct ag_event *event) {
+    uint8_t *const head = run->at++;
+    const uint64_t base = run->frees.last_address;
+    const uint64_t serial =
+        ag_encode_recent_fast(encoder, &run->frees, &run->allocs, event->address, /* is_free= */ 1);
+
+    if (AG_LIKELY(serial != 0)) {
+        ag_encode_near_fast(run, &run->allocs, serial, AG_FORM_FREE_NEAR, head);
+    } else {
+        ag_encode_far_fast(run, event->address, base, AG_FORM_FREE_FAR, /* flags= */ 0, head);
+    }
+}
+
+AG_FAST void ag_encode_realloc_free_fast(struct ag_event_encoder *encoder,
+                                         struct ag_encoder_run *run, const struct ag_event *event) {
+    uint8_t *const head = run->at++;
+    const uint64_t base = run->frees.last_address;
+    const uint64_t serial =
+        ag_encode_recent_fast(encoder, &run->frees, &run->allocs, event->address, /* is_free= */ 1);
+
+    if (serial != 0) {
+        *head = ag_encode_form_byte(AG_FORM_FREE_SPECIAL, AG_SPECIAL_NEAR);
+        run->at = ag_encode_number_fast(run->at, run->allocs.n - 1 - serial);
+        run->allocs.named_last = serial;
+    } else {
+        ag_encode_far_fast(run, event->address, base, AG_FORM_FREE_SPECIAL, /* flags= */ 0, head);
+    }
+}
+
+/* An undone free takes no place among the frees: only its address is told, mostly the one freed
+ * last. */
+AG_FAST void ag_encode_undo_free_fast(struct ag_encoder_run *run, const struct ag_event *event) {
+    uint8_t *const head = run->at++;
+
+    ag_encode_far_fast(run, event->address, run->frees.last_address, AG_FORM_FREE_SPECIAL,
+                       AG_SPECIAL_UNDO, head);
+}
+
+/* Time never goes back in a stream; a clock that was corrected stands still instead. */
+AG_FAST void ag_encode_stamp_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
+                                  uint64_t time_ns) {
+    const uint64_t passed_ns =
+        time_ns > encoder->last_time_ns ? time_ns - encoder->last_time_ns : 0;
+
+    encoder->last_time_ns += passed_ns;
+    *run->at++ = ag_encode_form_byte(AG_FORM_OTHER, AG_OTHER_STAMP);
+    run->at = ag_encode_number_fast(run->at, passed_ns);
+}
+
+/* Room for so many events; before begin. 0, -EMSGSIZE or -ENOMEM as ag_event_encoder_add. */
+int ag_encode_reserve(struct ag_event_encoder *encoder, size_t n_events);
+
+AG_FAST void ag_encode_begin_fast(const struct ag_event_encoder *encoder,
+                                  struct ag_encoder_run *ret_run) {
+    *ret_run = (struct ag_encoder_run){.at = encoder->body.data + encoder->body.length,
+                                       .last_tuple = encoder->last_tuple,
+                                       .allocs = encoder->allocs,
+                                       .frees = encoder->frees};
+}
+
+/* n_events: stamps are not counted. */
+AG_FAST void ag_encode_end_fast(struct ag_event_encoder *encoder, const struct ag_encoder_run *run,
+                                uint32_t n_events) {
+    encoder->body.length = (size_t)(run->at - encoder->body.data);
+    encoder->last_tuple = run->last_tuple;
+    encoder->allocs = run->allocs;
+    encoder->frees = run->frees;
+    encoder->n_events += n_events;
+}
+
+#endif

@@ -1,0 +1,216 @@
+/* apply_fast.h: what an event does to the books, at most some ten nanoseconds each: for apply.c,
+ * and for the collector's loop that does everything with an event while it has it
+ * (collect/one_pass.c).
+ *
+ * Totals live in registers (struct ag_ledger_hot) and are stored only where a slow path may look at
+ * them.
+ *
+ * The peak with the share of every stack costs O(1) an event. peak_version counts how often the
+ * total has left its highest moment. A sum whose version is older has not changed since then, so
+ * what it holds live is its share of that moment: whoever changes a sum first takes its share
+ * (take_share_fast), and close takes the shares of the untouched.
+ *
+ *     total            1   2   3*  2   3   4*  3        * highest moment so far
+ *     peak_version     0   0   0   1   1   1   2        bumped by the first event after it
+ *
+ * A moment is after an allocation; on a tie the latest one counts. */
+#ifndef AG_APPLY_FAST_H
+#define AG_APPLY_FAST_H
+
+#include <errno.h>
+
+#include "ledger/ledger_state.h"
+
+struct ag_ledger_hot { /* of the ledger and of one stream, for the time of one batch */
+    struct ag_tally tally;
+    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes; /* by the stream */
+};
+
+AG_FAST void ag_ledger_load_fast(struct ag_ledger_hot *hot, const struct ag_ledger *ledger,
+                                 const struct ag_stream *stream) {
+    hot->tally = ledger->tally;
+    hot->allocated_blocks = stream->allocated_blocks;
+    hot->allocated_bytes = stream->allocated_bytes;
+    hot->freed_blocks = stream->freed_blocks;
+    hot->freed_bytes = stream->freed_bytes;
+}
+
+AG_FAST void ag_ledger_store_fast(const struct ag_ledger_hot *hot, struct ag_ledger *ledger,
+                                  struct ag_stream *stream) {
+    ledger->tally = hot->tally;
+    stream->allocated_blocks = hot->allocated_blocks;
+    stream->allocated_bytes = hot->allocated_bytes;
+    stream->freed_blocks = hot->freed_blocks;
+    stream->freed_bytes = hot->freed_bytes;
+}
+
+AG_FAST void ag_ledger_take_share_fast(struct ag_sum *sum, uint64_t peak_version) {
+    if (sum->peak_version != peak_version) {
+        sum->peak_version = peak_version;
+        sum->peak_blocks = sum->allocated_blocks - sum->freed_blocks;
+        sum->peak_bytes = sum->allocated_bytes - sum->freed_bytes;
+    }
+}
+
+AG_FAST void ag_ledger_grow_total_fast(struct ag_tally *tally, uint64_t bytes) {
+    tally->in_use_blocks++;
+    tally->in_use_bytes += bytes;
+    if (tally->in_use_bytes >= tally->peak_bytes) {
+        tally->peak_bytes = tally->in_use_bytes;
+        tally->peak_time_ns = tally->now_ns;
+        tally->at_peak = true;
+    }
+}
+
+AG_FAST void ag_ledger_count_birth_fast(struct ag_sum *sum, struct ag_tally *tally,
+                                        uint64_t bytes) {
+    ag_ledger_take_share_fast(sum, tally->peak_version);
+    sum->allocated_blocks++;
+    sum->allocated_bytes += bytes;
+    tally->allocated_bytes += bytes;
+    ag_ledger_grow_total_fast(tally, bytes);
+}
+
+AG_FAST void ag_ledger_leave_peak_fast(struct ag_ledger *ledger, struct ag_tally *tally) {
+    tally->at_peak = false;
+    tally->peak_version++;
+    ledger->peak_blocks = tally->in_use_blocks;
+    ledger->peak_allocated_bytes = tally->allocated_bytes;
+    ledger->peak_rss_bytes = ledger->rss_bytes;
+}
+
+AG_FAST void ag_ledger_count_death_fast(struct ag_ledger *ledger, struct ag_sum *sum,
+                                        struct ag_tally *tally, uint64_t bytes, bool is_temporary) {
+    if (tally->at_peak) {
+        ag_ledger_leave_peak_fast(ledger, tally);
+    }
+    ag_ledger_take_share_fast(sum, tally->peak_version);
+    sum->freed_blocks++;
+    sum->freed_bytes += bytes;
+    sum->temporary_blocks += is_temporary;
+    tally->in_use_blocks--;
+    tally->in_use_bytes -= bytes;
+}
+
+AG_FAST int ag_ledger_put_fast(struct ag_live_table *live, uint64_t at,
+                               const struct ag_live_block *block, uint64_t time_ns) {
+    live->blocks[at] = *block;
+    if (live->times_ns) {
+        live->times_ns[at] = time_ns;
+    }
+    return AG_LIKELY(++live->count <= live->limit) ? 0 : ag_live_table_grow(live);
+}
+
+/* Tells who wants to hear of it; 0 or negative errno. */
+AG_FAST int ag_ledger_tell_fast(struct ag_ledger *ledger, enum ag_step_kind kind,
+                                const struct ag_live_block *block, uint64_t time_ns,
+                                uint64_t allocated_ns) {
+    return ledger->step_visit ? ag_ledger_tell_step(ledger, kind, block, time_ns, allocated_ns,
+                                                    /* is_temporary= */ false)
+                              : 0;
+}
+
+/* An alloc of a dead address, whose slot is AT, by stream INDEX with SUM of its stack and via
+ * (AG_INDEX_NONE: there was no memory for it). is_told: somebody listens (ledger.step_visit). */
+AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
+                                 uint32_t index, uint64_t at, uint32_t sum,
+                                 const struct ag_event *event, const bool is_told) {
+    if (AG_UNLIKELY(sum == AG_INDEX_NONE)) {
+        return -ENOMEM;
+    }
+    hot->allocated_blocks++;
+    hot->allocated_bytes += event->size;
+    struct ag_tally *tally = &hot->tally;
+    ag_ledger_count_birth_fast(&ledger->sums[sum], tally, event->size);
+    tally->net += (int64_t)event->size;
+    tally->rise = tally->net > tally->rise ? tally->net : tally->rise;
+    const struct ag_live_block block = {.address = event->address,
+                                        .size = event->size,
+                                        .serial = hot->allocated_blocks,
+                                        .sum = sum,
+                                        .stream = index};
+    if (is_told) {
+        const int r =
+            ag_ledger_tell_fast(ledger, AG_STEP_BIRTH, &block, tally->now_ns, tally->now_ns);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return ag_ledger_put_fast(&ledger->live, at, &block, tally->now_ns);
+}
+
+/* What an undo or a repair may ask for. Several streams come here at each free: the fields are
+ * written where they will stay. */
+AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_tally *tally,
+                                      struct ag_stream *stream, uint64_t at, uint8_t kind,
+                                      bool is_temporary) {
+    struct ag_death *death = &stream->undo;
+    if (ledger->deaths_are_kept) {
+        if (AG_UNLIKELY(stream->n_deaths == stream->death_capacity)) {
+            const int r = ag_ledger_grow_deaths(ledger, stream);
+            if (r < 0) {
+                return r;
+            }
+        }
+        death = &stream->deaths[stream->n_deaths++];
+    }
+    death->block = ledger->live.blocks[at];
+    death->allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    death->freed_ns = tally->now_ns;
+    death->number = ledger->n_deaths++;
+    death->is_temporary = is_temporary;
+    if (kind == AG_RECORD_REALLOC_FREE) {
+        stream->undo = *death;
+        stream->undo_kind = AG_UNDO_DEATH;
+        stream->realloc_waits_at = 0;
+    }
+    return 0;
+}
+
+/* A free of the live block in slot AT. */
+AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
+                                uint64_t at, const struct ag_event *event, const bool is_told) {
+    const struct ag_live_block block = ledger->live.blocks[at];
+    const bool is_temporary =
+        block.stream == index && hot->allocated_blocks - block.serial <= ledger->within;
+    struct ag_tally *tally = &hot->tally;
+    ag_ledger_count_death_fast(ledger, &ledger->sums[block.sum], tally, block.size, is_temporary);
+    hot->freed_blocks++;
+    hot->freed_bytes += block.size;
+    tally->net -= (int64_t)block.size;
+    tally->dip = tally->net < tally->dip ? tally->net : tally->dip;
+    int r = 0;
+    if (AG_UNLIKELY(ledger->deaths_are_kept || event->kind == AG_RECORD_REALLOC_FREE)) {
+        r = ag_ledger_keep_death_fast(ledger, tally, &ledger->streams[index], at, event->kind,
+                                      is_temporary);
+    }
+    if (is_told && r == 0) {
+        r = ag_ledger_tell_step(ledger, AG_STEP_DEATH, &block, tally->now_ns,
+                                ledger->live.times_ns[at], is_temporary);
+    }
+    ag_live_table_remove(&ledger->live, at);
+    if (AG_UNLIKELY(block.stream != index) && r == 0) {
+        r = ag_ledger_count_pair(ledger, block.stream, index, block.size);
+    }
+    return r;
+}
+
+/* The events of a stream one after the other, between begin and end. Everything that the fast steps
+ * above do not take (a stamp, an undo, an address in the wrong state) goes through step_aside.
+ *
+ *     begin ... [seek, can_be_fast? alloc_fast or free_fast : step_aside] ... end */
+int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,
+                    uint32_t *ret_index); /* 0 or -ENOMEM */
+int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
+                         const struct ag_event *event);
+/* r: how the last step ended; negative: sticky. n_events: stamps among them are counted too. */
+int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uint32_t index,
+                  size_t n_events, int r);
+
+AG_FAST bool ag_ledger_can_be_fast(const struct ag_ledger *ledger, uint64_t at, uint64_t address,
+                                   bool is_alloc) {
+    const bool is_live = ledger->live.blocks[at].address != 0;
+    return AG_LIKELY((is_live != is_alloc) & (ledger->repair.n_waiting == 0) & (address != 0));
+}
+
+#endif

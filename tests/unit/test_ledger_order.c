@@ -1,0 +1,193 @@
+/* test_ledger_order.c: threads that hand blocks to each other faster than their stamps, simulated:
+ * the order that the ledger finds, against the true one.
+ *
+ * A thread allocates a block, exchanges it for the one in a slot that all share, and frees what it
+ * got. The allocator keeps freed addresses in a cache of the freeing thread and gives out the
+ * newest first, so an address changes hands many times within the windows of all threads. Two cores
+ * run them in slices: most threads stand still for long, in the middle of a window. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "ledger/merge.h"
+
+enum {
+    THREADS_MOST = 8,
+    SLOTS_MOST = 64,
+    CACHE = 64,
+    ADDRESSES = 4096,
+    WINDOW = 64,   /* events between two stamps, as the recorder has it */
+    ROUNDS = 4000, /* of a thread: alloc, exchange, free */
+    CORES = 2,
+    SEEDS = 10,
+};
+
+struct setting {
+    uint32_t threads, slots;
+    uint32_t slice; /* steps on a core until another thread has its turn, on average */
+};
+
+struct sim_thread {
+    struct ag_event *events;
+    size_t n_events, n_since_stamp;
+    uint32_t cache[CACHE], n_cached;
+    uint32_t phase, rounds, in_hand;
+};
+
+struct sim {
+    struct setting setting;
+    struct sim_thread threads[THREADS_MOST];
+    uint32_t on_core[CORES];    /* which thread runs there */
+    uint32_t slots[SLOTS_MOST]; /* addresses; 0: none */
+    uint32_t next_address;
+    uint64_t step, random_state;
+    uint64_t allocated_blocks, freed_blocks;
+};
+
+static uint32_t random_below(struct sim *sim, uint32_t n) {
+    sim->random_state = sim->random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((sim->random_state >> 33) % n);
+}
+
+static void record(struct sim *sim, struct sim_thread *thread, struct ag_event event) {
+    if (thread->n_since_stamp == 0) {
+        thread->events[thread->n_events++] =
+            (struct ag_event){.kind = AG_RECORD_STAMP, .size = sim->step * 10};
+    }
+    thread->n_since_stamp = (thread->n_since_stamp + 1) % WINDOW;
+    thread->events[thread->n_events++] = event;
+}
+
+static void allocate(struct sim *sim, struct sim_thread *thread) {
+    const uint32_t at = thread->n_cached ? thread->cache[--thread->n_cached] : ++sim->next_address;
+    assert_true(at < ADDRESSES);
+    sim->allocated_blocks++;
+    record(sim, thread,
+           (struct ag_event){.kind = AG_RECORD_ALLOC, .address = at * 16, .size = 24, .stack = 1});
+    thread->in_hand = at;
+}
+
+static void exchange(struct sim *sim, struct sim_thread *thread) {
+    uint32_t *slot = &sim->slots[random_below(sim, sim->setting.slots)];
+    const uint32_t got = *slot;
+    *slot = thread->in_hand;
+    thread->in_hand = got;
+}
+
+/* The event is written before the address can be used anew. */
+static void release(struct sim *sim, struct sim_thread *thread) {
+    const uint32_t at = thread->in_hand;
+    if (at == 0) {
+        return;
+    }
+    record(sim, thread, (struct ag_event){.kind = AG_RECORD_FREE, .address = at * 16});
+    sim->freed_blocks++;
+    if (thread->n_cached < CACHE) {
+        thread->cache[thread->n_cached++] = at;
+    }
+}
+
+static bool is_on_a_core(const struct sim *sim, uint32_t thread) {
+    bool is = false;
+    for (uint32_t i = 0; i < CORES; i++) {
+        is |= sim->on_core[i] == thread;
+    }
+    return is;
+}
+
+/* Another thread that has not done its rounds, if there is one. */
+static void switch_thread(struct sim *sim, uint32_t core) {
+    const uint32_t n = sim->setting.threads, from = random_below(sim, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t candidate = (from + i) % n;
+        if (sim->threads[candidate].rounds < ROUNDS && !is_on_a_core(sim, candidate)) {
+            sim->on_core[core] = candidate;
+            return;
+        }
+    }
+}
+
+/* One step of the thread on one of the cores; false when all have done their rounds. */
+static bool simulate_step(struct sim *sim) {
+    static void (*const phases[])(struct sim *, struct sim_thread *) = {allocate, exchange,
+                                                                        release};
+    const uint32_t core = random_below(sim, CORES);
+    struct sim_thread *thread = &sim->threads[sim->on_core[core]];
+    sim->step++;
+    if (thread->rounds < ROUNDS) {
+        phases[thread->phase](sim, thread);
+        thread->phase = (thread->phase + 1) % AG_ARRAY_SIZE(phases);
+        thread->rounds += thread->phase == 0;
+    }
+    if (thread->rounds == ROUNDS || random_below(sim, sim->setting.slice) == 0) {
+        switch_thread(sim, core);
+    }
+    bool is_any_left = false;
+    for (uint32_t i = 0; i < sim->setting.threads; i++) {
+        is_any_left |= sim->threads[i].rounds < ROUNDS;
+    }
+    return is_any_left;
+}
+
+static void judge(struct sim *sim) {
+    struct ag_ledger *ledger = ag_ledger_new();
+    struct ag_merge *merge = ag_merge_new(ledger);
+    for (uint32_t i = 0; i < sim->setting.threads; i++) {
+        assert_int_equal(ag_merge_add(merge, i, sim->threads[i].events, sim->threads[i].n_events),
+                         0);
+    }
+    assert_int_equal(ag_merge_finish(merge), 0);
+    assert_int_equal(ag_ledger_close(ledger), 0);
+    const struct ag_summary *summary = ag_ledger_summary(ledger);
+    assert_int_equal(summary->allocated_blocks, sim->allocated_blocks);
+    assert_int_equal(summary->freed_blocks, sim->freed_blocks);
+    assert_int_equal(summary->ghost_frees, 0);
+    (void)ag_merge_free(merge);
+    (void)ag_ledger_free(ledger);
+}
+
+static void run(struct setting setting, uint64_t seed) {
+    struct sim *sim = calloc(1, sizeof(*sim));
+    assert_non_null(sim);
+    sim->setting = setting;
+    sim->random_state = seed;
+    for (uint32_t i = 0; i < CORES; i++) {
+        sim->on_core[i] = i;
+    }
+    for (uint32_t i = 0; i < setting.threads; i++) {
+        sim->threads[i].events = calloc(ROUNDS * 3, sizeof(struct ag_event));
+        assert_non_null(sim->threads[i].events);
+    }
+    while (simulate_step(sim)) {
+    }
+    judge(sim);
+    for (uint32_t i = 0; i < setting.threads; i++) {
+        free(sim->threads[i].events);
+    }
+    free(sim);
+}
+
+static void blocks_that_change_hands_are_all_counted(void **state) {
+    (void)state;
+    static const struct setting settings[] = {{2, 1, 1000000}, {2, 64, 1000000}, {4, 4, 1000},
+                                              {4, 64, 5000},   {8, 8, 300},      {8, 64, 1000},
+                                              {8, 64, 10000}};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(settings); i++) {
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            run(settings[i], seed);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_that_change_hands_are_all_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* test_live_table.c: the live table grows in place: nothing may be lost where chains are long, at
+ * its beginning and around its end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "ledger/live_table.h"
+
+enum { BLOCKS = 5000 };
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t random_word(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+/* The address whose home is HOME / 2^64 of the table, however large that is. */
+static uint64_t address_of(uint64_t home) {
+    const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t inverse = factor;
+    for (int i = 0; i < 6; i++) {
+        inverse *= 2 - factor * inverse; /* Newton's step doubles the digits that are right */
+    }
+    return (home | 1) * inverse;
+}
+
+/* false: it is in the table. */
+static bool insert(struct ag_live_table *table, uint64_t address) {
+    const uint64_t at = ag_live_table_seek(table, address);
+    if (table->blocks[at].address != 0) {
+        return false;
+    }
+    table->blocks[at] = (struct ag_live_block){.address = address, .size = ~address};
+    table->times_ns[at] = address / 3;
+    if (++table->count > table->limit) {
+        assert_int_equal(ag_live_table_grow(table), 0);
+    }
+    return true;
+}
+
+/* Each block is where a search ends, and there is no other. */
+static void check(const struct ag_live_table *table, const uint64_t *addresses, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t at = ag_live_table_seek(table, addresses[i]);
+        assert_int_equal(table->blocks[at].address, addresses[i]);
+        assert_int_equal(table->blocks[at].size, ~addresses[i]);
+        assert_int_equal(table->times_ns[at], addresses[i] / 3);
+    }
+    size_t n_found = 0;
+    for (uint64_t at = 0; at <= table->mask; at++) {
+        n_found += table->blocks[at].address != 0;
+    }
+    assert_int_equal(n_found, table->count);
+    assert_true(table->count <= table->limit);
+}
+
+/* Blocks whose homes are SPAN around HOME: the narrower, the longer the chains. */
+static void grow_around(uint64_t home, uint64_t span) {
+    static uint64_t addresses[BLOCKS];
+    struct ag_live_table table;
+    assert_int_equal(ag_live_table_init(&table), 0);
+    assert_int_equal(ag_live_table_keep_times(&table), 0);
+    for (size_t i = 0, next_check = 100; i < BLOCKS; i++) {
+        do {
+            addresses[i] = address_of(home - span / 2 + random_word() % span);
+        } while (!insert(&table, addresses[i]));
+        if (i == next_check) {
+            check(&table, addresses, i + 1);
+            next_check *= 2;
+        }
+    }
+    check(&table, addresses, BLOCKS);
+    while (table.count > 0) { /* and each can be taken out, the others stay */
+        ag_live_table_remove(&table, ag_live_table_seek(&table, addresses[table.count - 1]));
+    }
+    check(&table, addresses, 0);
+    ag_live_table_done(&table);
+}
+
+static void blocks_of_any_address_survive_growing(void **state) {
+    (void)state;
+    grow_around(UINT64_C(1) << 63, UINT64_MAX);
+}
+
+static void long_chains_survive_growing(void **state) {
+    (void)state;
+    for (unsigned bits = 50; bits < 64; bits += 3) {
+        grow_around(UINT64_C(1) << 63, UINT64_C(1) << bits);         /* in the middle */
+        grow_around(UINT64_C(1) << (bits - 1), UINT64_C(1) << bits); /* from the beginning on */
+        grow_around(0, UINT64_C(1) << bits);                         /* around the end */
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_of_any_address_survive_growing),
+        cmocka_unit_test(long_chains_survive_growing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
