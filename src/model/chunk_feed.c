@@ -8,14 +8,13 @@
  *
  *     consumer        open: current chunk of each stream asked for, and `ahead` more in time order
  *     worker          takes the earliest job that is idle, not done, and has an empty block
- *     consumer        takes filled blocks in the stream's order; fills one itself when none is
- * there
+ *     consumer        takes filled blocks in the stream's order; fills one itself if need be
  *
  * 2. What the lock protects
  *
  * All fields of jobs but the decoder and the blocks. Those belong to whoever set is_busy; a filled
  * block belongs to the consumer until it asks for the next one. The lock is taken twice for a block
- * of 2,048 events.
+ * of 2,048 events; where the consumer decodes on its own, twice for a chunk.
  *
  * 3. The order of chunks
  *
@@ -41,6 +40,8 @@ struct job {
     bool is_lent;             /* the consumer holds blocks[first] */
     bool is_ahead;            /* no stream has come to it */
     bool is_busy, is_started, is_done;
+    bool is_whole;    /* to be started only: the decoder is handed to the consumer */
+    bool is_ready;    /* whole, started, not yet handed out */
     uint64_t time_ns; /* the decoder's: last stamp */
     struct ag_decode_error error;
     struct job *next; /* spare, or open in time order */
@@ -65,21 +66,24 @@ struct ag_chunk_feed {
     struct stream *cursors;
     size_t n_streams;
     size_t next_ahead; /* by_time[0, this) were opened ahead */
+    uint64_t to_ns;    /* chunks that start here or later are not opened ahead */
 
     pthread_mutex_t lock;
     pthread_cond_t has_work, has_block;
     pthread_t threads[MOST_THREADS];
     size_t n_threads, n_ahead; /* n_ahead: jobs that are is_ahead */
     bool is_ending;
+    enum ag_feed_way way; /* of jobs that are opened */
     struct job *open, *spare;
     struct ag_decode_error damage;
 };
 
 /* ---- filling a block; without the lock ---- */
 
-static void add_map(struct job *job, struct ag_feed_block *block, const struct ag_record *record) {
+void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *record,
+                           uint64_t time_ns) {
     if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) {
-        block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = job->time_ns,
+        block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = time_ns,
                                                             .address = record->u.map.address,
                                                             .bytes = record->u.map.bytes,
                                                             .via = record->u.map.via,
@@ -96,15 +100,17 @@ static void note_time(struct job *job, const struct ag_event *events, size_t cou
     }
 }
 
+static bool start(const struct ag_trace_file *file, struct job *job) {
+    job->is_started = true;
+    job->time_ns = job->entry->first_time_ns;
+    return ag_chunk_decoder_start(job->decoder, file, job->entry, &job->error) == 0;
+}
+
 /* Returns whether the chunk goes on. */
 static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_feed_block *block) {
     block->count = block->n_maps = 0;
-    if (!job->is_started) {
-        job->is_started = true;
-        job->time_ns = job->entry->first_time_ns;
-        if (ag_chunk_decoder_start(job->decoder, file, job->entry, &job->error) < 0) {
-            return false;
-        }
+    if (!job->is_started && !start(file, job)) {
+        return false;
     }
     while (block->count < AG_FEED_EVENTS && block->n_maps < AG_FEED_MAPS) {
         struct ag_record record = {0};
@@ -116,7 +122,7 @@ static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_fe
         }
         note_time(job, events, (size_t)n);
         block->count += (size_t)n;
-        add_map(job, block, &record);
+        ag_feed_block_add_map(block, &record, job->time_ns);
     }
     return true;
 }
@@ -127,18 +133,25 @@ static bool can_work(const struct job *job) {
     return !job->is_busy && !job->is_done && job->n_filled < RING;
 }
 
-/* Fills one block of the job; lets go of the lock meanwhile. */
+static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decode_error *error) {
+    if (feed->damage.code == AG_DECODE_OK) {
+        feed->damage = *error;
+    }
+}
+
+/* Fills one block of the job, or starts it; lets go of the lock meanwhile. */
 static void work(struct ag_chunk_feed *feed, struct job *job) {
     struct ag_feed_block *block = job->blocks[(job->first + job->n_filled) % RING];
     job->is_busy = true;
     pthread_mutex_unlock(&feed->lock);
-    const bool goes_on = fill(feed->file, job, block);
+    const bool goes_on = job->is_whole ? start(feed->file, job) : fill(feed->file, job, block);
     pthread_mutex_lock(&feed->lock);
     job->is_busy = false;
-    job->is_done = !goes_on;
-    job->n_filled += block->count > 0 || block->n_maps > 0 || goes_on;
-    if (job->is_done && job->error.code != AG_DECODE_OK && feed->damage.code == AG_DECODE_OK) {
-        feed->damage = job->error;
+    job->is_ready = job->is_whole && goes_on;
+    job->is_done = job->is_whole || !goes_on;
+    job->n_filled += !job->is_whole && (block->count > 0 || block->n_maps > 0 || goes_on);
+    if (job->is_done) {
+        note_damage_locked(feed, &job->error);
     }
     pthread_cond_signal(&feed->has_block);
 }
@@ -200,6 +213,7 @@ static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
         return -ENOMEM;
     }
     job->entry = chunk->entry;
+    job->is_whole = feed->way == AG_FEED_WHOLE;
     chunk->job = job;
     struct job **link = &feed->open;
     while (*link && (*link)->entry->first_time_ns <= chunk->entry->first_time_ns) {
@@ -226,8 +240,12 @@ static void close_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
 static int open_ahead(struct ag_chunk_feed *feed) {
     while (feed->n_ahead < feed->n_threads * AHEAD_PER_THREAD &&
            feed->next_ahead < feed->n_chunks) {
-        const uint32_t index = feed->by_time[feed->next_ahead++];
+        const uint32_t index = feed->by_time[feed->next_ahead];
         struct chunk *chunk = &feed->chunks[index];
+        if (chunk->time_ns >= feed->to_ns) {
+            break;
+        }
+        feed->next_ahead++;
         if (index < feed->cursors[chunk->stream].at || chunk->job) {
             continue; /* its stream has come to it already */
         }
@@ -267,8 +285,8 @@ static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
     return open_ahead(feed);
 }
 
-static int next_block(struct ag_chunk_feed *feed, struct stream *cursor,
-                      struct ag_feed_block **ret_block, uint64_t *ret_next_ns) {
+static int next_piece(struct ag_chunk_feed *feed, struct stream *cursor,
+                      struct ag_feed_piece *ret_piece) {
     if (has_ended(cursor)) {
         return AG_FEED_END;
     }
@@ -287,30 +305,47 @@ static int next_block(struct ag_chunk_feed *feed, struct stream *cursor,
     }
     if (job->n_filled > 0) {
         job->is_lent = true;
-        *ret_block = job->blocks[job->first];
+        ret_piece->block = job->blocks[job->first];
         return AG_FEED_BLOCK;
+    }
+    if (job->is_ready) {
+        job->is_ready = false;
+        ret_piece->chunk = job->decoder;
+        return AG_FEED_CHUNK;
     }
     close_chunk(feed, chunk);
     cursor->at++;
     if (has_ended(cursor)) {
         return AG_FEED_END;
     }
-    *ret_next_ns = feed->chunks[cursor->at].time_ns;
+    ret_piece->next_ns = feed->chunks[cursor->at].time_ns;
     return AG_FEED_PAUSE;
 }
 
-int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_block **ret_block,
-                       uint64_t *ret_next_ns) {
+int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece) {
+    *ret_piece = (struct ag_feed_piece){0};
     pthread_mutex_lock(&feed->lock);
-    const int r = next_block(feed, &feed->cursors[index], ret_block, ret_next_ns);
+    const int r = next_piece(feed, &feed->cursors[index], ret_piece);
     pthread_mutex_unlock(&feed->lock);
     return r;
+}
+
+void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way) {
+    pthread_mutex_lock(&feed->lock);
+    feed->way = way;
+    pthread_mutex_unlock(&feed->lock);
 }
 
 size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
                              const struct ag_feed_stream **ret_streams) {
     *ret_streams = feed->streams;
     return feed->n_streams;
+}
+
+void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decode_error *error) {
+    pthread_mutex_lock(&feed->lock);
+    note_damage_locked(feed, error);
+    pthread_mutex_unlock(&feed->lock);
 }
 
 struct ag_decode_error ag_chunk_feed_damage(struct ag_chunk_feed *feed) {
@@ -393,6 +428,7 @@ int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
         return -ENOMEM;
     }
     feed->file = file;
+    feed->to_ns = UINT64_MAX;
     pthread_mutex_init(&feed->lock, NULL); /* with default attributes these cannot fail */
     pthread_cond_init(&feed->has_work, NULL);
     pthread_cond_init(&feed->has_block, NULL);
@@ -407,6 +443,18 @@ int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
     }
     *ret_feed = feed;
     return 0;
+}
+
+void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t to_ns) {
+    feed->to_ns = to_ns;
+    for (size_t i = 0; i < feed->n_streams; i++) {
+        struct stream *cursor = &feed->cursors[i];
+        const uint32_t end = cursor->first + cursor->count;
+        while (cursor->at + 1 < end && feed->chunks[cursor->at + 1].time_ns < from_ns) {
+            cursor->at++;
+        }
+        feed->streams[i].first_time_ns = feed->chunks[cursor->at].time_ns;
+    }
 }
 
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed) {

@@ -1,4 +1,5 @@
-/* chunk_feed.h: the events of a trace, stream by stream in blocks, decoded ahead by other threads.
+/* chunk_feed.h: the events of a trace, stream by stream in blocks, decoded ahead by other threads;
+ * or whole chunks, read, checked and decompressed ahead, for a consumer that decodes on its own.
  *
  * One thread consumes. It asks for a stream's next block; the chunks that come next in time are
  * being decompressed and decoded meanwhile. Memory: two blocks and one decoder for each chunk that
@@ -25,25 +26,44 @@ struct ag_feed_block {
     struct ag_event events[AG_FEED_EVENTS]; /* the consumer may change them */
     struct ag_feed_map maps[AG_FEED_MAPS];
 };
+/* Notes a MAP or UNMAP, of which there is room for one more; other records are none of its
+ * business.
+ */
+void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *record,
+                           uint64_t time_ns);
 struct ag_feed_stream {
     uint32_t stream, thread_id;
-    uint64_t first_time_ns; /* of its first chunk */
+    uint64_t first_time_ns; /* of its first chunk that is wanted */
+};
+struct ag_feed_piece { /* what ag_chunk_feed_next gives */
+    struct ag_feed_block *block;
+    struct ag_chunk_decoder *chunk; /* at its first event */
+    uint64_t next_ns;
 };
 
 struct ag_chunk_feed;
 /* FILE stays the caller's. N_THREADS: beside the caller's own; 0: it decodes itself. */
 int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
                       struct ag_chunk_feed **ret_feed);
+/* Only what happens from FROM_NS to below TO_NS is wanted: a stream begins with its last chunk that
+ * starts before FROM_NS, and chunks that start at TO_NS or later are not read ahead. Before the
+ * first call of next. */
+void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t to_ns);
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed);
 size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
                              const struct ag_feed_stream **ret_streams);
-/* The next block of streams[index], valid until the next call for that stream. AG_FEED_BLOCK;
- * AG_FEED_PAUSE: a chunk has ended, *ret_next_ns says when the next one starts, which is not opened
+/* What is opened from now on comes in blocks (as in the beginning), or as whole chunks. */
+enum ag_feed_way { AG_FEED_IN_BLOCKS, AG_FEED_WHOLE };
+void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way);
+/* What is next of streams[index], valid until the next call for that stream. AG_FEED_BLOCK: a
+ * block; AG_FEED_CHUNK: a chunk, after which the next call goes on, decoded to its end or not;
+ * AG_FEED_PAUSE: a chunk has ended, next_ns says when the next one starts, which is not opened
  * before the next call; AG_FEED_END: the stream has ended; -ENOMEM. */
-enum ag_feed_answer { AG_FEED_END = 0, AG_FEED_BLOCK = 1, AG_FEED_PAUSE = 2 };
-int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_block **ret_block,
-                       uint64_t *ret_next_ns);
-/* The first damaged place so far, code AG_DECODE_OK: none. The rest of that chunk is left out. */
+enum ag_feed_answer { AG_FEED_END = 0, AG_FEED_BLOCK = 1, AG_FEED_PAUSE = 2, AG_FEED_CHUNK = 3 };
+int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece);
+/* The first damaged place so far, code AG_DECODE_OK: none. The rest of that chunk is left out. Who
+ * decodes a whole chunk tells of what is damaged inside. */
+void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decode_error *error);
 struct ag_decode_error ag_chunk_feed_damage(struct ag_chunk_feed *feed);
 
 #endif

@@ -1,8 +1,11 @@
 /* event_pass.c: streams are read side by side, only as far as time has come: whose delivered events
  * end earliest gives its next block, so no stream is read ahead of the others, and one whose next
- * chunk starts later is not read at all. A trace of one stream needs no merge.
+ * chunk starts later is not read at all. A trace of one stream needs no merge, and where nothing is
+ * left out its events go straight from their bytes into the ledger (straight_pass.h).
  *
- * A time window cuts each stream at a stamp: windows of events belong to where they start. */
+ * A time window cuts each stream at a stamp: windows of events belong to where they start. Blocks
+ * from before it are left out, unless asked for: then reading begins at the chunk of each stream
+ * that the window's start lies in, and what comes before the start is thrown away. */
 #include "model/event_pass.h"
 
 #include <errno.h>
@@ -11,9 +14,13 @@
 #include "format/segment.h"
 #include "ledger/merge.h"
 #include "model/chunk_feed.h"
+#include "model/straight_pass.h"
 
-struct reader {                  /* of one stream */
-    struct ag_feed_block *block; /* the current one, [at, count) is not delivered */
+enum { REST_EVENTS = 64 }; /* at once of what a straight pass leaves: what it can leave at most */
+
+struct reader {                     /* of one stream */
+    struct ag_feed_block *block;    /* the current one, [at, count) is not delivered */
+    struct ag_chunk_decoder *chunk; /* a whole one, decoded here; NULL: blocks come decoded */
     size_t at;
     uint64_t reached_ns; /* everything before is delivered */
     uint64_t now_ns;     /* last stamp seen */
@@ -30,15 +37,21 @@ struct pass {
     size_t n_readers;
     uint32_t *heap; /* readers that have not ended, the least reached_ns on top */
     size_t heap_count;
+    struct ag_feed_block
+        *rest;                /* what of a whole chunk does not go straight; NULL: in blocks all */
     struct ag_feed_map *maps; /* not yet applied */
     size_t n_maps, map_capacity;
     size_t next_sample;
     uint64_t last_ns;
+    bool is_skipping; /* what is delivered lies before the window, and goes nowhere */
 };
 
 /* ---- what happens beside the events ---- */
 
 static void apply_map(struct pass *pass, const struct ag_feed_map *map) {
+    if (pass->is_skipping) {
+        return;
+    }
     if (map->kind == AG_RECORD_MAP) {
         const uint32_t heap = pass->definitions->vias[map->via % AG_MODEL_VIAS].heap;
         ag_ledger_map(pass->ledger, heap, map->address, map->bytes);
@@ -70,7 +83,9 @@ static void apply_rare(struct pass *pass, uint64_t time_ns) {
     while (pass->next_sample < definitions->n_samples &&
            definitions->samples[pass->next_sample].time_ns < time_ns) {
         const struct ag_model_sample *sample = &definitions->samples[pass->next_sample++];
-        ag_ledger_resident(pass->ledger, sample->time_ns, sample->bytes);
+        if (!pass->is_skipping) {
+            ag_ledger_resident(pass->ledger, sample->time_ns, sample->bytes);
+        }
     }
 }
 
@@ -94,7 +109,15 @@ static int keep_maps(struct pass *pass, const struct ag_feed_block *block) {
 
 static bool is_plain(const struct ag_pass_options *options) {
     return options->thread < 0 && options->tail_ns == UINT64_MAX && !options->is_by_stream &&
-           !options->kept;
+           !options->kept && !options->groups;
+}
+
+static uint32_t stack_of(const struct ag_pass_options *options, const struct reader *reader,
+                         const struct ag_event *event) {
+    if (options->groups) { /* one that is in none is other: AG_INDEX_NONE */
+        return ag_index_map_find(options->groups, event->stack | (uint64_t)event->via << 32);
+    }
+    return options->is_by_stream ? reader->stream : event->stack;
 }
 
 static void rewrite(const struct pass *pass, struct reader *reader, struct ag_event *events,
@@ -111,8 +134,8 @@ static void rewrite(const struct pass *pass, struct reader *reader, struct ag_ev
                 !options->kept || ag_index_map_find(options->kept, event->stack) != AG_INDEX_NONE;
             if (!is_wanted || !is_kept || reader->now_ns >= options->tail_ns) {
                 event->stack = AG_STACK_OTHER;
-            } else if (options->is_by_stream) {
-                event->stack = reader->stream;
+            } else {
+                event->stack = stack_of(options, reader, event);
             }
         }
     }
@@ -131,18 +154,18 @@ static size_t find_limit(const struct reader *reader, uint64_t limit_ns) {
     return at;
 }
 
+static void reach(struct pass *pass, struct reader *reader, uint64_t time_ns) {
+    reader->reached_ns = time_ns > reader->reached_ns ? time_ns : reader->reached_ns;
+    pass->last_ns = reader->reached_ns > pass->last_ns ? reader->reached_ns : pass->last_ns;
+}
+
 static void note_reached(struct pass *pass, struct reader *reader, size_t end) {
-    for (size_t i = end; i-- > reader->at;) {
-        if (reader->block->events[i].kind == AG_RECORD_STAMP) {
-            if (reader->block->events[i].size > reader->reached_ns) {
-                reader->reached_ns = reader->block->events[i].size;
-            }
-            break;
-        }
+    uint64_t time_ns = 0;
+    for (size_t i = end; i-- > reader->at && time_ns == 0;) {
+        time_ns =
+            reader->block->events[i].kind == AG_RECORD_STAMP ? reader->block->events[i].size : 0;
     }
-    if (reader->reached_ns > pass->last_ns) {
-        pass->last_ns = reader->reached_ns;
-    }
+    reach(pass, reader, time_ns);
 }
 
 /* Delivers the rest of the reader's block, or what of it comes before the limit. */
@@ -150,6 +173,14 @@ static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) 
     struct ag_event *events = reader->block->events + reader->at;
     const size_t end = limit_ns == UINT64_MAX ? reader->block->count : find_limit(reader, limit_ns);
     const size_t count = end - reader->at;
+    if (pass->is_skipping) {
+        note_reached(pass, reader, end);
+        if (end < reader->block->count) {
+            reader->reached_ns = reader->block->events[end].size;
+        }
+        reader->at = end;
+        return 0;
+    }
     if (!is_plain(pass->options)) {
         rewrite(pass, reader, events, count);
     }
@@ -169,21 +200,61 @@ static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) 
     return r;
 }
 
+/* The next of a whole chunk's events, up to CAPACITY, or of its records. */
+static int decode_block(struct pass *pass, struct reader *reader, size_t capacity) {
+    struct ag_feed_block *block = pass->rest;
+    struct ag_record record = {0};
+    struct ag_decode_error error;
+    const int n = ag_chunk_decoder_next(reader->chunk, block->events, capacity, &record, &error);
+    if (n < 0) {
+        ag_chunk_feed_note_damage(pass->feed, &error);
+    }
+    if (n < 0 || (n == 0 && record.kind == 0)) {
+        reader->chunk = NULL;
+        return 0;
+    }
+    block->count = (size_t)n;
+    block->n_maps = 0;
+    ag_feed_block_add_map(block, &record, record.time_ns);
+    reader->block = block;
+    return keep_maps(pass, block);
+}
+
+/* Goes on in a whole chunk: straight where that can be, else a block of it is there afterwards. */
+static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
+    if (pass->is_skipping) {
+        return decode_block(pass, reader, AG_FEED_EVENTS);
+    }
+    struct ag_straight_run run = {.limit_ns = limit_ns};
+    apply_rare(pass, reader->reached_ns);
+    const int r = ag_straight_pass_run(pass->ledger, reader->stream, reader->chunk, &run);
+    reach(pass, reader, run.last_ns);
+    if (run.next_ns > reader->reached_ns) {
+        reader->reached_ns = run.next_ns;
+    }
+    return r == 0 && run.is_at_rest ? decode_block(pass, reader, REST_EVENTS) : r;
+}
+
 /* Makes sure that the reader has events to deliver; or notes how far it has come without. */
-static int refill(struct pass *pass, size_t index) {
+static int refill(struct pass *pass, size_t index, uint64_t limit_ns) {
     struct reader *reader = &pass->readers[index];
     if (reader->block && reader->at < reader->block->count) {
         return 0;
     }
-    uint64_t next_ns = 0;
     reader->at = 0;
-    const int r = ag_chunk_feed_next(pass->feed, index, &reader->block, &next_ns);
+    reader->block = NULL;
+    if (reader->chunk) {
+        return go_on(pass, reader, limit_ns);
+    }
+    struct ag_feed_piece piece;
+    const int r = ag_chunk_feed_next(pass->feed, index, &piece);
+    reader->block = piece.block;
+    reader->chunk = piece.chunk;
     if (r == AG_FEED_BLOCK) {
         return keep_maps(pass, reader->block);
     }
-    reader->block = NULL;
-    if (r == AG_FEED_PAUSE && next_ns > reader->reached_ns) {
-        reader->reached_ns = next_ns;
+    if (r == AG_FEED_PAUSE && piece.next_ns > reader->reached_ns) {
+        reader->reached_ns = piece.next_ns;
     }
     reader->has_ended = r <= 0;
     return r < 0 ? r : 0;
@@ -215,11 +286,11 @@ static int run_until(struct pass *pass, uint64_t limit_ns) {
         if (reader->reached_ns >= limit_ns) {
             break;
         }
-        if (pass->merge) {
+        if (pass->merge && !pass->is_skipping) {
             apply_rare(pass, reader->reached_ns);
             r = ag_merge_advance(pass->merge, reader->reached_ns);
         }
-        r = r < 0 ? r : refill(pass, index);
+        r = r < 0 ? r : refill(pass, index, limit_ns);
         if (r == 0 && reader->block) {
             r = deliver(pass, reader, limit_ns);
         }
@@ -245,16 +316,39 @@ static int by_first_time(const void *a, const void *b, void *context) {
     return (left > right) - (left < right);
 }
 
+static bool is_cut_off(const struct ag_pass_options *options) {
+    return options->from_ns > 0 && !options->counts_older;
+}
+
+static int watch_blocks(struct pass *pass) {
+    const struct ag_pass_options *options = pass->options;
+    if (options->visit_ghost) {
+        ag_ledger_on_ghost(pass->ledger, options->visit_ghost, options->visit_context);
+    }
+    return options->visit_block
+               ? ag_ledger_on_block(pass->ledger, options->visit_block, options->visit_context)
+               : 0;
+}
+
 static int start(struct pass *pass, const struct ag_trace_file *file) {
     int r = ag_chunk_feed_new(file, pass->options->n_threads, &pass->feed);
     if (r < 0) {
         return r;
+    }
+    if (is_cut_off(pass->options)) {
+        ag_chunk_feed_narrow(pass->feed, pass->options->from_ns, pass->options->to_ns);
     }
     const struct ag_feed_stream *streams;
     const size_t n = ag_chunk_feed_streams(pass->feed, &streams);
     pass->readers = calloc(n + 1, sizeof(*pass->readers));
     pass->heap = calloc(n + 1, sizeof(*pass->heap));
     pass->merge = n > 1 ? ag_merge_new(pass->ledger) : NULL;
+    pass->rest = n == 1 && is_plain(pass->options) && ag_straight_pass_is_for(pass->ledger)
+                     ? malloc(sizeof(*pass->rest))
+                     : NULL;
+    if (pass->rest) { /* without memory for it, in blocks */
+        ag_chunk_feed_go(pass->feed, AG_FEED_WHOLE);
+    }
     if (!pass->readers || !pass->heap || (n > 1 && !pass->merge)) {
         return -ENOMEM;
     }
@@ -273,16 +367,34 @@ static int start(struct pass *pass, const struct ag_trace_file *file) {
         ag_ledger_via_heap(pass->ledger, via, pass->definitions->vias[via].heap);
     }
     ag_ledger_set_temporary_within(pass->ledger, pass->options->temporary_within);
-    return 0;
+    return watch_blocks(pass);
+}
+
+/* The window begins with nothing in use; resident is what was seen last before it. */
+static int skip_to(struct pass *pass, uint64_t from_ns) {
+    const struct ag_definitions *definitions = pass->definitions;
+    pass->is_skipping = true;
+    const int r = run_until(pass, from_ns);
+    pass->is_skipping = false;
+    const uint64_t bytes =
+        pass->next_sample > 0 ? definitions->samples[pass->next_sample - 1].bytes : 0;
+    ag_ledger_resident(pass->ledger, from_ns, bytes);
+    return r;
 }
 
 static int run(struct pass *pass) {
     const struct ag_pass_options *options = pass->options;
     int r = 0;
-    if (options->from_ns > 0) {
+    if (is_cut_off(options)) {
+        r = skip_to(pass, options->from_ns);
+    } else if (options->from_ns > 0) {
         r = run_until(pass, options->from_ns);
         ag_ledger_reach(pass->ledger, options->from_ns);
         r = r < 0 ? r : ag_ledger_restart(pass->ledger);
+    }
+    for (size_t i = 0; i + 1 < options->n_periods && r == 0; i++) {
+        r = run_until(pass, options->period_ends_ns[i]);
+        options->end_period(options->period_context, i, pass->ledger);
     }
     r = r < 0 ? r : run_until(pass, options->to_ns);
     uint64_t end_ns = pass->definitions->end_ns;
@@ -308,6 +420,7 @@ int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *defin
     (void)ag_merge_free(pass.merge);
     free(pass.readers);
     free(pass.heap);
+    free(pass.rest);
     free(pass.maps);
     return r;
 }

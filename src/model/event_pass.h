@@ -20,6 +20,20 @@ struct ag_pass_options {
     bool is_by_stream;               /* sums are of streams: a block's stack is its stream */
     const struct ag_index_map *kept; /* stacks that count; NULL: all */
     size_t n_threads;                /* that decode beside the caller */
+    /* A window that begins inside the trace counts the blocks that were allocated in it, and only
+     * the chunks that it touches are read. With this, blocks from before it count as well: in use,
+     * at the peak, and when they die; everything before the window is read. */
+    bool counts_older;
+    ag_block_visit *visit_block; /* NULL: nobody asks for single blocks */
+    ag_ghost_visit *visit_ghost;
+    void *visit_context;
+    const struct ag_index_map *groups; /* stack | via << 32 -> what counts as its stack; or NULL */
+    /* Where periods end, rising; each is told when the ledger stands there. The last one is not: it
+     * is over when the ledger is closed. Not together with from_ns. */
+    const uint64_t *period_ends_ns;
+    size_t n_periods;
+    void (*end_period)(void *context, size_t period, struct ag_ledger *ledger);
+    void *period_context;
 };
 /* Feeds and closes LEDGER (new). Damage goes to definitions. 0 or -ENOMEM. */
 int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,

@@ -164,3 +164,22 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
     answer->is_trampoline = is_trampoline(&found[0]);
     return answer;
 }
+
+int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame) {
+    struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
+    struct ag_model_frame copy = {.function = text_of(table, frame->function),
+                                  .file = text_of(table, frame->file),
+                                  .image = text_of(table, frame->image),
+                                  .frame = {.line = frame->line,
+                                            .is_inlined = frame->is_inlined,
+                                            .is_known = frame->is_known}};
+    const uint32_t number = intern(table, &copy);
+    if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+        return -ENOMEM;
+    }
+    if (answers[0].count++ == 0) {
+        answers[0].first = (uint32_t)table->n_list - 1;
+    }
+    answers[1] = answers[0];
+    return 0;
+}

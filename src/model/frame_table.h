@@ -36,6 +36,9 @@ static inline struct ag_model_frame *ag_frame_table_get(const struct ag_frame_ta
 }
 int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *definitions,
                         const struct ag_symbol_options *options);
+/* Adds a frame to a site's answer, exact or not, instead of asking the symbolizer; its texts are
+ * copied. All frames of a site in one go. 0 or -ENOMEM. */
+int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame);
 void ag_frame_table_done(struct ag_frame_table *table);
 /* The frames of a site, innermost first, at least 1; valid until the next call. NULL: no memory. */
 const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,

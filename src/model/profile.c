@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/metric.h"
 #include "model/profile_state.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
@@ -62,6 +63,9 @@ static int take_results(const struct ag_ledger *ledger, struct ag_model_sums *su
 
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live) {
+    if (!profile->file) {
+        return -ENOTSUP; /* merged: its parts have events */
+    }
     struct ag_ledger *ledger = ag_ledger_new();
     int r = ledger ? ag_event_pass(profile->file, &profile->definitions, options, ledger) : -ENOMEM;
     r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
@@ -80,6 +84,36 @@ static void rebase_times(struct ag_profile *profile) {
     }
 }
 
+static uint64_t recording_ns(const struct ag_definitions *definitions) {
+    return definitions->end_ns > definitions->start_ns ? definitions->end_ns - definitions->start_ns
+                                                       : definitions->index.summary.duration_ns;
+}
+
+/* What the events of the window could not tell, and what they told under another name: where older
+ * blocks do not count, their frees look like ghosts. */
+static void tell_window(struct ag_profile *profile) {
+    const struct ag_model_sums *index = &profile->definitions.index;
+    struct ag_profile_window *window = &profile->window;
+    struct ag_summary *summary = &profile->sums.summary;
+    profile->has_window = profile->options.from_ns > 0 || profile->options.to_ns > 0;
+    *window = (struct ag_profile_window){.from_ns = profile->options.from_ns,
+                                         .to_ns = profile->options.to_ns,
+                                         .recording_ns = recording_ns(&profile->definitions),
+                                         .counts_older = profile->options.counts_older ||
+                                                         profile->options.from_ns == 0,
+                                         .knows_before = index->has_summary};
+    for (size_t i = 0; i < index->n_timeline && window->from_ns > 0; i++) {
+        if (index->timeline[i].time_ns <= profile->pass.from_ns) {
+            window->in_use_bytes_before = index->timeline[i].in_use_bytes;
+            window->in_use_blocks_before = index->timeline[i].in_use_blocks;
+        }
+    }
+    if (!window->counts_older) {
+        window->older_frees = summary->ghost_frees;
+        summary->ghost_frees = 0;
+    }
+}
+
 static int make_sums(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     if (!profile->needs_pass && definitions->index.has_summary) {
@@ -92,6 +126,7 @@ static int make_sums(struct ag_profile *profile) {
         }
         const uint64_t start_ns = definitions->start_ns;
         struct ag_summary *summary = &profile->sums.summary;
+        tell_window(profile);
         summary->duration_ns =
             summary->duration_ns > start_ns ? summary->duration_ns - start_ns : 0;
     }
@@ -125,7 +160,7 @@ static void make_summary(struct ag_profile *profile) {
     if (profile->is_filtered) {
         struct ag_metrics all = {0};
         for (size_t i = 0; i < profile->n_rows; i++) {
-            ag_metrics_count(&all, &profile->rows[i].metrics);
+            ag_metrics_add(&all, &profile->rows[i].metrics);
         }
         summary->allocated_blocks = all.allocated_blocks;
         summary->allocated_bytes = all.allocated_bytes;
@@ -225,6 +260,7 @@ static void make_identity(struct ag_profile *profile) {
         .wait_status = definitions->wait_status,
         .wait_status_known = definitions->wait_status_known,
         .file_bytes = ag_trace_file_bytes(profile->file),
+        .n_processes = 1,
         .start_realtime_ns = definitions->start_realtime_ns,
         .is_damaged = is_damaged,
         .damage = definitions->damage,
@@ -238,12 +274,8 @@ static uint64_t session_time(const struct ag_profile *profile, uint64_t time_ns)
 }
 
 static uint64_t tail_start(const struct ag_profile *profile) {
-    const struct ag_definitions *definitions = &profile->definitions;
     const double percent = profile->options.tail_percent;
-    uint64_t duration_ns = definitions->index.summary.duration_ns;
-    if (definitions->end_ns > definitions->start_ns) {
-        duration_ns = definitions->end_ns - definitions->start_ns;
-    }
+    const uint64_t duration_ns = recording_ns(&profile->definitions);
     if (!(percent > 0)) {
         return UINT64_MAX;
     }
@@ -260,6 +292,7 @@ static void plan_pass(struct ag_profile *profile) {
         .thread = options->thread,
         .temporary_within = options->temporary_within,
         .n_threads = n_decoders(),
+        .counts_older = options->counts_older,
     };
     const bool has_rows_left_out = options->thread >= 0 || options->tail_percent > 0;
     profile->needs_pass = options->force_pass || options->from_ns > 0 || options->to_ns > 0 ||
@@ -292,6 +325,15 @@ static int fail_open(const char *path, const struct ag_decode_error *error, int 
     return r;
 }
 
+/* The rows have them: with a million stacks, 90 MiB. */
+static void drop_stack_sums(struct ag_profile *profile) {
+    free(profile->sums.stacks);
+    profile->sums.stacks = NULL;
+    profile->sums.n_stacks = 0;
+    free(profile->live);
+    profile->live = NULL;
+}
+
 static int open_profile(struct ag_profile *profile, const char *path, char message[512]) {
     struct ag_decode_error error = {0};
     message[0] = '\0';
@@ -319,6 +361,7 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
               : ag_frame_table_init(&profile->frames, &profile->definitions,
                                     &profile->options.symbol);
     r = r < 0 ? r : ag_profile_make_rows(profile);
+    drop_stack_sums(profile);
     r = r < 0 ? r : make_threads(profile);
     r = r < 0 ? r : make_heaps(profile);
     if (r == 0) {
@@ -360,6 +403,9 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(profile->sites); i++) {
         free(profile->sites[i]);
     }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(profile->lifetimes); i++) {
+        ag_lifetimes_end(&profile->lifetimes[i]);
+    }
     for (size_t i = 0; i < AG_ARRAY_SIZE(profile->trees); i++) {
         free(profile->trees[i]);
     }
@@ -371,6 +417,8 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     }
     ag_index_map_done(&profile->frame_lists);
     free(profile->list_places);
+    free(profile->site_types);
+    free(profile->types);
     free(profile->threads);
     free(profile->heaps);
     free(profile->rows);
@@ -382,6 +430,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     ag_frame_table_done(&profile->frames);
     ag_definitions_done(&profile->definitions);
     (void)ag_trace_file_close(profile->file);
+    ag_profile_close_parts(profile);
     free(profile->path);
     free(profile);
     return NULL;
@@ -438,5 +487,12 @@ size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_r
 }
 
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines) {
+    if (profile->n_parts > 0) { /* the lines are a cache: no caller sees a change */
+        return ag_profile_problems_of_parts((struct ag_profile *)(uintptr_t)profile, ret_lines);
+    }
     return ag_symbolizer_problems(profile->frames.symbolizer, ret_lines);
+}
+
+const struct ag_profile_window *ag_profile_window(const struct ag_profile *profile) {
+    return profile->has_window ? &profile->window : NULL;
 }

@@ -27,6 +27,10 @@ struct ag_profile_options {
                             all do */
     bool force_pass;     /* do not trust the index */
     struct ag_symbol_options symbol;
+    /* A window that begins at FROM_NS counts the blocks that were allocated in it, and reads only
+     * the chunks it touches. With this it also counts those from before it: in use at its end, at
+     * its peak, and when they die; then everything before is read, too. */
+    bool counts_older;
 };
 struct ag_profile;
 int ag_profile_open(const char *path, const struct ag_profile_options *options,
@@ -38,6 +42,17 @@ struct ag_metrics { /* of a site, a tree node, a stack or all */
         in_use_bytes, peak_blocks, peak_bytes, temporary_blocks;
 };
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
+struct ag_profile_window { /* times since the start of the recording */
+    uint64_t from_ns, to_ns;
+    uint64_t recording_ns; /* how long the recording lasted, 0: the trace does not tell */
+    bool counts_older;     /* or began with the recording: nothing is older */
+    uint64_t older_frees;  /* deaths inside it of blocks from before it, which are not counted */
+    /* of the process when the window began, as fine as the index' timeline; known with an index */
+    bool knows_before;
+    uint64_t in_use_bytes_before, in_use_blocks_before;
+};
+/* NULL: the profile is of the whole recording. */
+const struct ag_profile_window *ag_profile_window(const struct ag_profile *profile);
 
 /* What the trace says of itself. Strings live as long as the profile. */
 struct ag_profile_identity {
@@ -49,7 +64,8 @@ struct ag_profile_identity {
     const char *end;  /* "exit" "signal" "detached" "running" "cut" */
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;
-    bool is_damaged; /* first damaged place in damage */
+    uint32_t n_processes; /* 1; of a merged profile more, and the rest is that of the first */
+    bool is_damaged;      /* first damaged place in damage */
     struct ag_decode_error damage;
 };
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile);
@@ -89,9 +105,20 @@ size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row *
 size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,
                                const uint32_t **ret_frames);
 
-enum ag_site_key { AG_BY_FUNCTION, AG_BY_LINE, AG_BY_STACK, AG_BY_IMAGE, AG_BY_THREAD, AG_BY_HEAP };
+enum ag_site_key {
+    AG_BY_FUNCTION,
+    AG_BY_LINE,
+    AG_BY_STACK,
+    AG_BY_IMAGE,
+    AG_BY_THREAD,
+    AG_BY_HEAP,
+    AG_BY_TYPE,
+};
+enum { AG_SITE_KEYS = AG_BY_TYPE + 1 };
 struct ag_site_row {
-    uint32_t frame; /* one that stands for the key (BY_THREAD, BY_HEAP: index, name in `label`) */
+    /* one that stands for the key (BY_THREAD, BY_HEAP, BY_TYPE: index, name in `label`; the label
+     * of the blocks whose type nothing told is NULL) */
+    uint32_t frame;
     const char *label;
     /* own: innermost frame; total: each stack once however often the key recurs */
     struct ag_metrics own, total;

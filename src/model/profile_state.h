@@ -3,16 +3,31 @@
  *     profile.c       opening: definitions, then the index or a pass over the events
  *     stack_rows.c    stacks with what they did, filtered, and their frames
  *     sites.c         functions, lines, images, threads, heaps
- *     stack_forest.c  callers downward, callees upward */
+ *     stack_forest.c  callers downward, callees upward
+ *     blocks.c        single blocks
+ *     types.c         what kinds of things they are
+ *     lifetimes.c     how long they live
+ *     findings.c      what is most worth a look */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
 
 #include <regex.h>
 
+#include "model/blocks.h"
 #include "model/definitions.h"
 #include "model/event_pass.h"
 #include "model/frame_table.h"
+#include "model/lifetimes.h"
 #include "model/profile.h"
+#include "model/types.h"
+
+struct ag_merged_part { /* process_merge.c: one process of a merged profile */
+    struct ag_profile *profile;
+    uint32_t *ids;                /* by node: its id in the merged profile */
+    uint32_t vias[AG_MODEL_VIAS]; /* by via: the merged profile's */
+    uint64_t offset_ns;           /* from the start of the earliest process to its own */
+    uint32_t stream_base;         /* what its streams are counted from */
+};
 
 struct ag_profile {
     struct ag_trace_file *file;
@@ -28,6 +43,8 @@ struct ag_profile {
     struct ag_model_sums sums; /* of the index or of a pass */
     struct ag_live_sum *live;  /* beside sums.stacks where a time window makes a difference */
     struct ag_summary summary; /* of what the filters let through */
+    struct ag_profile_window window;
+    bool has_window;
 
     struct ag_stack_row *rows;
     uint32_t *row_nodes; /* the innermost node of each row's stack, or AG_NODE_ROOT */
@@ -44,16 +61,22 @@ struct ag_profile {
     size_t n_lists;
     uint64_t listed_frames;
 
-    struct ag_site_row *sites[AG_BY_HEAP + 1];
-    size_t n_sites[AG_BY_HEAP + 1];
+    struct ag_site_row *sites[AG_SITE_KEYS];
+    size_t n_sites[AG_SITE_KEYS];
+    uint32_t *site_types; /* types.c: by site and exactness */
+    struct ag_type_row *types;
+    size_t n_types;
+    struct ag_lifetimes lifetimes[AG_SITE_KEYS];
     struct ag_tree_node *trees[2]; /* top-down, bottom-up */
     size_t n_tree_nodes[2];
     struct ag_thread_row *threads;
     size_t n_threads;
     struct ag_heap_row *heaps;
-};
 
-void ag_metrics_count(struct ag_metrics *sum, const struct ag_metrics *more);
+    struct ag_merged_part *parts; /* of a merged profile, which has no file */
+    size_t n_parts;
+    const char **part_problems;
+};
 
 /* ---- profile.c ---- */
 /* A pass over the events with other options than the profile's. 0 or negative errno. */
@@ -61,12 +84,31 @@ int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *op
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live);
 
 /* ---- stack_rows.c ---- */
+/* The stacks of all rows, for ag_pass_options.kept; the caller ends the map. Where nothing is left
+ * out *ret_is_needed is false and the map is empty. */
+int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
+                           bool *ret_is_needed);
 int ag_profile_make_rows(struct ag_profile *profile);
 /* Looks up every frame of every row. 0 or -ENOMEM. */
 int ag_profile_resolve(struct ag_profile *profile);
 /* The frames of a used node after ag_profile_resolve. */
 const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node,
                                        size_t *ret_count);
+
+/* ---- types.c ---- */
+int ag_profile_prepare_types(struct ag_profile *profile); /* resolves; 0 or -ENOMEM */
+/* After prepare: the text of the type of rows[row], 0: nothing told it. */
+uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row);
+
+/* ---- process_merge.c ---- */
+void ag_profile_close_parts(struct ag_profile *merged);
+int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
+                               ag_block_row_visit *visit, void *context);
+int ag_profile_threads_of_parts(struct ag_profile *merged); /* sites by thread */
+size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const **ret_lines);
+
+/* ---- lifetimes.c ---- */
+void ag_lifetimes_end(struct ag_lifetimes *lifetimes);
 
 /* ---- sites.c ---- */
 /* Which frames count as one: by frame its key, by key one frame. The caller frees both. */

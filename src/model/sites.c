@@ -1,15 +1,16 @@
 /* sites.c: which functions (lines, images ...) allocate, own and total, over a million stacks.
  *
- * The sums of the stacks are pushed outward along the nodes once: then each node knows what passed
- * through it, and a function's total is the sum over its nodes, but only over the outermost one of
- * each path: there everything below has been counted. A walk through the nodes from the outside in
- * knows by a counter per key whether one is already on the path. That is one step for a node,
- * whatever the number and depth of stacks. */
+ * A walk through the nodes from the outside in adds up, for each node of the path it is on, what it
+ * has seen below; when it leaves a node, that is all of it. A function's total is the sum over its
+ * nodes, but only over the outermost one of each path, where everything below has been counted: a
+ * counter per key tells whether one is still on the path. That is one step for a node, whatever the
+ * number and depth of stacks, and the sums take memory by depth, not by node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/metric.h"
 #include "model/profile_state.h"
 
 /* ---- keys: frames that count as one ---- */
@@ -31,6 +32,7 @@ static uint64_t key_of(const struct ag_profile *profile, enum ag_site_key by, ui
     case AG_BY_STACK:
     case AG_BY_THREAD:
     case AG_BY_HEAP:
+    case AG_BY_TYPE:
         break;
     }
     return frame;
@@ -74,36 +76,47 @@ int ag_profile_function_keys(struct ag_profile *profile, enum ag_site_key by,
 struct walk {
     struct ag_profile *profile;
     const struct keys *keys;
-    struct ag_site_row *rows;   /* by key */
-    struct ag_metrics *through; /* by node: of all stacks that pass */
+    struct ag_site_row *rows; /* by key */
+    struct ag_metrics *below; /* by depth: of the stacks seen so far that pass the node there */
+    uint32_t *first_row, *next_row;
     uint32_t *first_child, *next_sibling;
     uint32_t *on_path; /* by key: how often it is on the path to the node at hand */
 };
 
 static void end_walk(struct walk *walk) {
-    free(walk->through);
+    free(walk->below);
+    free(walk->first_row);
+    free(walk->next_row);
     free(walk->first_child);
     free(walk->next_sibling);
     free(walk->on_path);
 }
 
-/* Sums outward, and the lists of children; roots are in the list of node n. */
+static uint32_t *no_links(size_t count) {
+    uint32_t *links = malloc((count + 1) * sizeof(*links));
+    return links ? memset(links, 0xff, (count + 1) * sizeof(*links)) : NULL;
+}
+
+/* The lists of children, and of the rows that end at a node; roots are in the list of node n. */
 static int start_walk(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     const size_t n = nodes->count;
-    walk->through = calloc(n + 1, sizeof(*walk->through));
-    walk->first_child = malloc((n + 1) * sizeof(*walk->first_child));
-    walk->next_sibling = malloc((n + 1) * sizeof(*walk->next_sibling));
+    size_t depth = 0;
+    walk->first_row = no_links(n);
+    walk->next_row = no_links(profile->n_rows);
+    walk->first_child = no_links(n);
+    walk->next_sibling = no_links(n);
     walk->on_path = calloc(walk->keys->count + 1, sizeof(*walk->on_path));
-    if (!walk->through || !walk->first_child || !walk->next_sibling || !walk->on_path) {
+    if (!walk->first_row || !walk->next_row || !walk->first_child || !walk->next_sibling ||
+        !walk->on_path) {
         return -ENOMEM;
     }
-    memset(walk->first_child, 0xff, (n + 1) * sizeof(*walk->first_child));
-    memset(walk->next_sibling, 0xff, (n + 1) * sizeof(*walk->next_sibling));
-    for (size_t i = 0; i < profile->n_rows; i++) {
-        if (!AG_IS_ROOT(profile->row_nodes[i])) {
-            ag_metrics_count(&walk->through[profile->row_nodes[i]], &profile->rows[i].metrics);
+    for (size_t i = profile->n_rows; i-- > 0;) {
+        const uint32_t node = profile->row_nodes[i];
+        if (!AG_IS_ROOT(node)) {
+            walk->next_row[i] = walk->first_row[node];
+            walk->first_row[node] = (uint32_t)i;
         }
     }
     for (size_t i = n; i-- > 0;) {
@@ -112,31 +125,39 @@ static int start_walk(struct walk *walk) {
             const size_t list = AG_IS_ROOT(parent) ? n : parent;
             walk->next_sibling[i] = walk->first_child[list];
             walk->first_child[list] = (uint32_t)i;
-            if (list != n) {
-                ag_metrics_count(&walk->through[parent], &walk->through[i]);
-            }
+            depth = nodes->nodes[i].depth > depth ? nodes->nodes[i].depth : depth;
         }
     }
-    return 0;
+    walk->below = calloc(depth + 1, sizeof(*walk->below));
+    return walk->below ? 0 : -ENOMEM;
 }
 
 static void enter(struct walk *walk, uint32_t node) {
+    struct ag_metrics *below = &walk->below[walk->profile->definitions.nodes.nodes[node].depth];
+    size_t n;
+    const uint32_t *frames = ag_profile_node_frames(walk->profile, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        walk->on_path[walk->keys->of_frame[frames[i]]]++;
+    }
+    *below = (struct ag_metrics){0};
+    for (uint32_t row = walk->first_row[node]; row != UINT32_MAX; row = walk->next_row[row]) {
+        ag_metrics_add(below, &walk->profile->rows[row].metrics);
+    }
+}
+
+/* All below is seen: what passes the outermost frame of a key is the key's. */
+static void leave(struct walk *walk, uint32_t node) {
+    const uint32_t depth = walk->profile->definitions.nodes.nodes[node].depth;
+    const struct ag_metrics *below = &walk->below[depth];
     size_t n;
     const uint32_t *frames = ag_profile_node_frames(walk->profile, node, &n);
     for (size_t i = 0; i < n; i++) {
         const uint32_t key = walk->keys->of_frame[frames[i]];
-        if (walk->on_path[key]++ == 0) {
-            ag_metrics_count(&walk->rows[key].total, &walk->through[node]);
+        if (--walk->on_path[key] == 0) {
+            ag_metrics_add(&walk->rows[key].total, below);
         }
     }
-}
-
-static void leave(struct walk *walk, uint32_t node) {
-    size_t n;
-    const uint32_t *frames = ag_profile_node_frames(walk->profile, node, &n);
-    for (size_t i = 0; i < n; i++) {
-        walk->on_path[walk->keys->of_frame[frames[i]]]--;
-    }
+    ag_metrics_add(&walk->below[depth - 1], below);
 }
 
 /* Through all used nodes, children after parents; up again by the parents' own links. */
@@ -167,12 +188,12 @@ static void count_own(struct walk *walk) {
         size_t n;
         if (AG_IS_ROOT(node)) {
             struct ag_site_row *row = &walk->rows[walk->keys->of_frame[profile->frames.no_stack]];
-            ag_metrics_count(&row->own, metrics);
-            ag_metrics_count(&row->total, metrics);
+            ag_metrics_add(&row->own, metrics);
+            ag_metrics_add(&row->total, metrics);
             continue;
         }
         const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
-        ag_metrics_count(&walk->rows[walk->keys->of_frame[frames[0]]].own, metrics);
+        ag_metrics_add(&walk->rows[walk->keys->of_frame[frames[0]]].own, metrics);
     }
 }
 
@@ -214,7 +235,7 @@ static int sites_by_frame(struct ag_profile *profile, enum ag_site_key by) {
     return r;
 }
 
-/* ---- by stack, heap, thread: own and total are the same ---- */
+/* ---- by stack, heap, type, thread: own and total are the same ---- */
 
 static int sites_by_stack(struct ag_profile *profile) {
     struct ag_site_row *rows = calloc(profile->n_rows + 1, sizeof(*rows));
@@ -232,7 +253,7 @@ static int sites_by_stack(struct ag_profile *profile) {
                                       : profile->frames.no_stack;
             r = ag_index_map_insert(&map, stack, at);
         }
-        ag_metrics_count(&rows[at].own, &profile->rows[i].metrics);
+        ag_metrics_add(&rows[at].own, &profile->rows[i].metrics);
         rows[at].total = rows[at].own;
     }
     ag_index_map_done(&map);
@@ -263,11 +284,30 @@ static int sites_by_heap(struct ag_profile *profile) {
         const struct ag_model_heap *known =
             profile->rows[i].heap_name ? ag_definitions_heap(definitions, heap) : NULL;
         struct ag_site_row *row = &rows[known ? (size_t)(known - definitions->heaps) : n];
-        ag_metrics_count(&row->own, &profile->rows[i].metrics);
+        ag_metrics_add(&row->own, &profile->rows[i].metrics);
         row->total = row->own;
     }
     profile->sites[AG_BY_HEAP] = rows;
     profile->n_sites[AG_BY_HEAP] = compact(rows, n + 1);
+    return 0;
+}
+
+static int sites_by_type(struct ag_profile *profile) {
+    const struct ag_type_row *types;
+    size_t n;
+    const int r = ag_profile_types(profile, &types, &n);
+    struct ag_site_row *rows = r == 0 ? calloc(n + 1, sizeof(*rows)) : NULL;
+    if (!rows) {
+        return r < 0 ? r : -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = (struct ag_site_row){.frame = (uint32_t)i,
+                                       .label = types[i].type,
+                                       .own = types[i].metrics,
+                                       .total = types[i].metrics};
+    }
+    profile->sites[AG_BY_TYPE] = rows;
+    profile->n_sites[AG_BY_TYPE] = n;
     return 0;
 }
 
@@ -315,7 +355,7 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
                                            .peak_blocks = sum->peak_blocks,
                                            .peak_bytes = sum->peak_bytes,
                                            .temporary_blocks = sum->temporary_blocks};
-        ag_metrics_count(&rows[at].own, &metrics);
+        ag_metrics_add(&rows[at].own, &metrics);
         rows[at].total = rows[at].own;
     }
     ag_index_map_done(&map);
@@ -333,16 +373,9 @@ static int sites_by_thread(struct ag_profile *profile) {
     struct ag_pass_options options = profile->pass;
     struct ag_index_map kept = {0};
     options.is_by_stream = true;
-    int r = 0;
-    if (profile->has_focus || profile->has_ignore || profile->options.runtime) {
-        r = ag_index_map_init(&kept);
-        for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
-            if (ag_index_map_find(&kept, profile->rows[i].stack) == AG_INDEX_NONE) {
-                r = ag_index_map_insert(&kept, profile->rows[i].stack, 0);
-            }
-        }
-        options.kept = &kept;
-    }
+    bool is_needed;
+    int r = ag_profile_kept_stacks(profile, &kept, &is_needed);
+    options.kept = is_needed ? &kept : NULL;
     struct ag_model_sums sums = {0};
     struct ag_live_sum *live = NULL;
     r = r < 0 ? r : ag_profile_pass(profile, &options, &sums, &live);
@@ -367,10 +400,14 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
             r = sites_by_stack(profile);
             break;
         case AG_BY_THREAD:
-            r = sites_by_thread(profile);
+            r = profile->n_parts > 0 ? ag_profile_threads_of_parts(profile)
+                                     : sites_by_thread(profile);
             break;
         case AG_BY_HEAP:
             r = sites_by_heap(profile);
+            break;
+        case AG_BY_TYPE:
+            r = sites_by_type(profile);
             break;
         }
     }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/metric.h"
 #include "model/profile_state.h"
 
 enum { NODES_MOST = 1 << 22 };
@@ -77,8 +78,8 @@ static void add_downward(struct forest *forest, uint32_t *place_of_node) {
     for (size_t i = 0; i < profile->n_rows; i++) {
         const uint32_t node = profile->row_nodes[i];
         struct ag_tree_node *place = &forest->nodes[AG_IS_ROOT(node) ? 0 : place_of_node[node]];
-        ag_metrics_count(&place->own, &profile->rows[i].metrics);
-        ag_metrics_count(&place->total, &profile->rows[i].metrics);
+        ag_metrics_add(&place->own, &profile->rows[i].metrics);
+        ag_metrics_add(&place->total, &profile->rows[i].metrics);
     }
 }
 
@@ -97,7 +98,7 @@ static void add_upward(struct forest *forest) {
             for (size_t k = 0; k < n; k++) {
                 place = step(forest, place, frames[k]);
                 if (is_innermost && place != 0) {
-                    ag_metrics_count(&forest->nodes[place].own, metrics);
+                    ag_metrics_add(&forest->nodes[place].own, metrics);
                     is_innermost = false;
                 }
             }
@@ -105,7 +106,7 @@ static void add_upward(struct forest *forest) {
                 break; /* the forest is full */
             }
         }
-        ag_metrics_count(&forest->nodes[place].total, metrics);
+        ag_metrics_add(&forest->nodes[place].total, metrics);
     }
 }
 
@@ -133,7 +134,7 @@ static int build(struct forest *forest, bool bottom_up) {
         free(place_of_node);
     }
     for (size_t i = forest->count; i-- > 1;) { /* children are younger than their parents */
-        ag_metrics_count(&forest->nodes[forest->nodes[i].parent].total, &forest->nodes[i].total);
+        ag_metrics_add(&forest->nodes[forest->nodes[i].parent].total, &forest->nodes[i].total);
     }
     return forest->error;
 }

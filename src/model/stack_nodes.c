@@ -6,12 +6,11 @@
 #include <stdlib.h>
 
 int ag_stack_nodes_init(struct ag_stack_nodes *nodes) {
-    const int r = ag_index_map_init(&nodes->by_id);
-    return r < 0 ? r : ag_index_map_init(&nodes->by_site);
+    return ag_index_map_init(&nodes->by_site);
 }
 
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
-    ag_index_map_done(&nodes->by_id);
+    ag_node_ids_done(&nodes->by_id);
     ag_index_map_done(&nodes->by_site);
     free(nodes->nodes);
     free(nodes->sites);
@@ -63,7 +62,7 @@ static int find_or_add_site(struct ag_stack_nodes *nodes, uint64_t pc, uint32_t 
 }
 
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
-    if (node->id < AG_NODE_FIRST || ag_index_map_find(&nodes->by_id, node->id) != AG_INDEX_NONE) {
+    if (node->id < AG_NODE_FIRST || ag_node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE) {
         return 0; /* no node, or known already */
     }
     struct ag_stack_node *list = grown(nodes->nodes, &nodes->capacity, nodes->count, sizeof(*list));
@@ -74,13 +73,13 @@ int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node)
     const uint32_t parent = ag_stack_nodes_find(nodes, node->parent);
     const uint32_t depth = AG_IS_ROOT(parent) ? 1 : list[parent].depth + 1;
     if (depth > AG_STACK_DEPTH_MOST) { /* the outer frames stay: the stack is one of theirs */
-        return ag_index_map_insert(&nodes->by_id, node->id, parent);
+        return ag_node_ids_insert(&nodes->by_id, node->id, parent);
     }
     struct ag_stack_node *made = &list[nodes->count];
     *made = (struct ag_stack_node){
         .parent = parent, .depth = depth, .root = ag_stack_nodes_root(nodes, parent)};
     int r = find_or_add_site(nodes, node->pc, node->image, &made->site);
-    r = r < 0 ? r : ag_index_map_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
+    r = r < 0 ? r : ag_node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
     nodes->count += r == 0;
     return r;
 }
@@ -89,8 +88,8 @@ uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack)
     if (stack < AG_NODE_FIRST) {
         return AG_NODE_ROOT(stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE);
     }
-    const uint32_t node = ag_index_map_find(&nodes->by_id, stack);
-    return node != AG_INDEX_NONE ? node : AG_NODE_ROOT(AG_ROOT_INCOMPLETE);
+    const uint32_t node = ag_node_ids_find(&nodes->by_id, stack);
+    return node != AG_NODE_NONE ? node : AG_NODE_ROOT(AG_ROOT_INCOMPLETE);
 }
 
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node) {

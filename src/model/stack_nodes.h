@@ -13,6 +13,7 @@
 #include "base/stack_tree.h"
 #include "format/decode.h"
 #include "ledger/index_map.h"
+#include "model/node_ids.h"
 
 enum { AG_STACK_DEPTH_MOST = 65536 }; /* deeper nodes are dropped: their stacks are cut */
 
@@ -36,7 +37,8 @@ struct ag_stack_nodes { /* zero-initialise, then init */
     size_t count, capacity;
     struct ag_stack_site *sites;
     size_t n_sites, site_capacity;
-    struct ag_index_map by_id, by_site;
+    struct ag_node_ids by_id;
+    struct ag_index_map by_site;
 };
 
 int ag_stack_nodes_init(struct ag_stack_nodes *nodes);

@@ -11,18 +11,6 @@
 
 enum { LISTED_FRAMES_MOST = 1 << 28 }; /* 1 GiB: what a report may hold of a hostile trace */
 
-void ag_metrics_count(struct ag_metrics *sum, const struct ag_metrics *more) {
-    sum->allocated_blocks += more->allocated_blocks;
-    sum->allocated_bytes += more->allocated_bytes;
-    sum->freed_blocks += more->freed_blocks;
-    sum->freed_bytes += more->freed_bytes;
-    sum->in_use_blocks += more->in_use_blocks;
-    sum->in_use_bytes += more->in_use_bytes;
-    sum->peak_blocks += more->peak_blocks;
-    sum->peak_bytes += more->peak_bytes;
-    sum->temporary_blocks += more->temporary_blocks;
-}
-
 /* ---- frames of nodes ---- */
 
 static int mark_used(struct ag_profile *profile) {
@@ -222,6 +210,18 @@ int ag_profile_make_rows(struct ag_profile *profile) {
     if (r == 0 && (profile->has_focus || profile->has_ignore)) {
         memset(profile->node_is_used, 0, n_nodes * sizeof(*profile->node_is_used));
         r = mark_used(profile);
+    }
+    return r;
+}
+
+int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
+                           bool *ret_is_needed) {
+    *ret_is_needed = profile->has_focus || profile->has_ignore || profile->options.runtime;
+    int r = *ret_is_needed ? ag_index_map_init(ret_kept) : 0;
+    for (size_t i = 0; i < profile->n_rows && r == 0 && *ret_is_needed; i++) {
+        if (ag_index_map_find(ret_kept, profile->rows[i].stack) == AG_INDEX_NONE) {
+            r = ag_index_map_insert(ret_kept, profile->rows[i].stack, 0);
+        }
     }
     return r;
 }

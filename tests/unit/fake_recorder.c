@@ -32,6 +32,7 @@ int fake_process_join(struct ag_session *session) {
             continue;
         }
         slot->pid = (uint32_t)getpid();
+        slot->pid_namespace = session->pid_namespace;
         slot->parent_pid = (uint32_t)getppid();
         slot->tree = i;
         slot->start_raw = ag_session_clock_raw(session->clock_kind);

@@ -16,6 +16,8 @@
 
 #include "base/stack_tree.h"
 #include "ledger/ledger.h"
+#include "model/blocks.h"
+#include "model/lifetimes.h"
 #include "model/profile.h"
 #include "trace_builder.h"
 
@@ -246,11 +248,41 @@ static void focus_and_ignore_keep_and_drop_whole_stacks(void **state) {
     trace_end(&trace);
 }
 
-static void a_time_window_counts_what_happens_inside(void **state) {
+static void a_time_window_counts_the_blocks_born_in_it(void **state) {
     (void)state;
     struct trace_builder trace;
     write_program(&trace, 5000);
     struct ag_profile_options options = all();
+    options.from_ns = 40;
+    options.to_ns = 60;
+    struct ag_profile *profile = open_with(&trace, &options);
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    assert_int_equal(summary->allocated_bytes, 400);
+    assert_int_equal(summary->freed_bytes, 0);
+    assert_int_equal(summary->in_use_bytes, 400);
+    assert_int_equal(summary->peak_bytes, 400);
+    assert_int_equal(summary->ghost_frees, 0);
+    const struct ag_profile_window *window = ag_profile_window(profile);
+    assert_non_null(window);
+    assert_int_equal(window->older_frees, 1);
+    assert_int_equal(window->recording_ns, 100);
+    assert_false(window->counts_older);
+    ag_profile_close(profile);
+    options.to_ns = 0;
+    options.from_ns = 60;
+    profile = open_with(&trace, &options);
+    assert_int_equal(ag_profile_summary(profile)->allocated_bytes, 8);
+    assert_int_equal(ag_profile_summary(profile)->temporary_blocks, 1);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void a_time_window_with_older_blocks_keeps_what_was_in_use(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 5000);
+    struct ag_profile_options options = all();
+    options.counts_older = true;
     options.from_ns = 40;
     options.to_ns = 60;
     struct ag_profile *profile = open_with(&trace, &options);
@@ -479,6 +511,134 @@ static void many_chunks_of_many_streams_give_what_one_ledger_gives(void **state)
     }
 }
 
+struct naive_window { /* what a loop over all blocks counts */
+    uint64_t from_ns, to_ns;
+    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, ghosts;
+};
+
+static void count_naively(void *context, const struct ag_block_row *row) {
+    struct naive_window *window = context;
+    window->ghosts += row->state == AG_BLOCK_GHOST;
+    if (row->state == AG_BLOCK_GHOST || row->allocated_ns < window->from_ns ||
+        row->allocated_ns >= window->to_ns) {
+        return;
+    }
+    window->allocated_blocks++;
+    window->allocated_bytes += row->size;
+    if (row->freed_ns < window->to_ns) {
+        window->freed_blocks++;
+        window->freed_bytes += row->size;
+    }
+}
+
+static void expect_window(struct ag_profile *profile, const struct naive_window *naive) {
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    assert_int_equal(summary->allocated_blocks, naive->allocated_blocks);
+    assert_int_equal(summary->allocated_bytes, naive->allocated_bytes);
+    assert_int_equal(summary->freed_blocks, naive->freed_blocks);
+    assert_int_equal(summary->freed_bytes, naive->freed_bytes);
+    assert_int_equal(summary->in_use_blocks, naive->allocated_blocks - naive->freed_blocks);
+    assert_int_equal(summary->in_use_bytes, naive->allocated_bytes - naive->freed_bytes);
+}
+
+static void a_window_over_many_chunks_counts_what_a_naive_count_counts(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    struct ag_ledger *truth = ag_ledger_new();
+    write_many_chunks(&trace, truth, 5);
+    const uint64_t duration_ns = ag_ledger_summary(truth)->duration_ns;
+    ag_ledger_free(truth);
+    struct ag_profile *whole = open_all(&trace);
+    for (uint64_t part = 1; part < 20; part++) {
+        struct naive_window naive = {.from_ns = duration_ns * part / 20,
+                                     .to_ns = duration_ns * (part + 1 + part % 3) / 20};
+        assert_int_equal(ag_profile_blocks(whole, AG_BLOCK_STATES, count_naively, &naive), 0);
+        struct ag_profile_options options = all();
+        options.from_ns = naive.from_ns;
+        options.to_ns = naive.to_ns;
+        struct ag_profile *profile = open_with(&trace, &options);
+        expect_window(profile, &naive);
+        struct naive_window inside = {.to_ns = UINT64_MAX};
+        assert_int_equal(ag_profile_blocks(profile, AG_BLOCK_STATES, count_naively, &inside), 0);
+        expect_window(profile, &inside);
+        ag_profile_close(profile);
+    }
+    ag_profile_close(whole);
+    trace_end(&trace);
+}
+
+static void single_blocks_add_up_to_the_summary(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_program(&trace, 5000);
+    struct ag_profile *profile = open_all(&trace);
+    struct naive_window all_blocks = {.to_ns = UINT64_MAX};
+    assert_int_equal(ag_profile_blocks(profile, AG_BLOCK_STATES, count_naively, &all_blocks), 0);
+    expect_window(profile, &all_blocks);
+    assert_int_equal(all_blocks.ghosts, ag_profile_summary(profile)->ghost_frees);
+    assert_int_equal(all_blocks.ghosts, 1);
+    struct naive_window open_ones = {.to_ns = UINT64_MAX};
+    assert_int_equal(ag_profile_blocks(profile, AG_BLOCK_OPEN, count_naively, &open_ones), 0);
+    assert_int_equal(open_ones.allocated_bytes, ag_profile_summary(profile)->in_use_bytes);
+    assert_int_equal(open_ones.freed_blocks, 0);
+    ag_profile_close(profile);
+    trace_end(&trace);
+
+    /* A realloc that fails, of a block nobody saw: its ghost is taken back. A block whose free was
+     * lost is closed, by nobody. */
+    trace_begin(&trace, 0);
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    TRACE_EVENTS(&trace, 0, STAMP(1), FREE(0x90), {.kind = AG_RECORD_REALLOC_FREE, .address = 0x90},
+                 ALLOC(0x10, 1, 101), {.kind = AG_RECORD_UNDO_FREE, .address = 0x90},
+                 ALLOC(0x10, 2, 101), STAMP(9));
+    trace_finish(&trace, 10, NULL);
+    profile = open_all(&trace);
+    struct naive_window lost = {.to_ns = UINT64_MAX};
+    assert_int_equal(ag_profile_blocks(profile, AG_BLOCK_STATES, count_naively, &lost), 0);
+    assert_int_equal(lost.ghosts, 1);
+    expect_window(profile, &lost);
+    assert_int_equal(lost.freed_blocks, 1);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void lifetimes_are_counted_by_site_and_in_all(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 500);
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    TRACE_EVENTS(&trace, 0, STAMP(1000), ALLOC(0x10, 8, 103), ALLOC(0x20, 8, 103),
+                 ALLOC(0x30, 8, 103), ALLOC(0x40, 8, 104), ALLOC(0x50, 1, 104), STAMP(1010),
+                 FREE(0x10), STAMP(1100), FREE(0x20), STAMP(6000), FREE(0x30), FREE(0x40));
+    trace_finish(&trace, 7000, NULL);
+    struct ag_profile *profile = open_all(&trace);
+    const struct ag_lifetimes *lifetimes;
+    assert_int_equal(ag_profile_lifetimes(profile, AG_BY_HEAP, &lifetimes), -EINVAL);
+    assert_int_equal(ag_profile_lifetimes(profile, AG_BY_FUNCTION, &lifetimes), 0);
+    assert_int_equal(lifetimes->n_rows, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct ag_lifetime *lifetime = &lifetimes->rows[i].lifetime;
+        const bool is_token = strcmp(name_of(profile, lifetimes->rows[i].frame), "0x3000") == 0;
+        assert_int_equal(lifetime->blocks, is_token ? 3 : 2);
+        assert_int_equal(lifetime->ended, is_token ? 3 : 1);
+        assert_int_equal(lifetime->min_ns, is_token ? 10 : 5000);
+        assert_int_equal(lifetime->max_ns, 5000);
+        assert_int_equal(lifetime->mean_ns, is_token ? 5110 / 3 : 5000);
+        assert_in_range(lifetime->p50_ns, is_token ? 97 : 4844, is_token ? 103 : 5156);
+        assert_in_range(lifetime->p99_ns, 4844, 5000);
+    }
+    assert_int_equal(lifetimes->all.ended, 4);
+    assert_int_equal(lifetimes->all.bytes, 33);
+    assert_int_equal(lifetimes->n_steps, 3); /* 10 to 100, to 1000, to 10000 ns */
+    assert_int_equal(lifetimes->steps[0].from_ns, 10);
+    assert_int_equal(lifetimes->steps[0].blocks, 1);
+    assert_int_equal(lifetimes->steps[1].blocks, 1);
+    assert_int_equal(lifetimes->steps[2].blocks, 2);
+    assert_int_equal(lifetimes->steps[2].bytes, 16);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
 static void a_trace_that_is_cut_gives_what_is_whole(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -603,7 +763,11 @@ int main(void) {
         cmocka_unit_test(trees_add_up_in_both_directions),
         cmocka_unit_test(frames_of_a_stack_begin_with_the_innermost),
         cmocka_unit_test(focus_and_ignore_keep_and_drop_whole_stacks),
-        cmocka_unit_test(a_time_window_counts_what_happens_inside),
+        cmocka_unit_test(a_time_window_counts_the_blocks_born_in_it),
+        cmocka_unit_test(a_time_window_with_older_blocks_keeps_what_was_in_use),
+        cmocka_unit_test(a_window_over_many_chunks_counts_what_a_naive_count_counts),
+        cmocka_unit_test(single_blocks_add_up_to_the_summary),
+        cmocka_unit_test(lifetimes_are_counted_by_site_and_in_all),
         cmocka_unit_test(one_thread_within_and_tail_need_the_events),
         cmocka_unit_test(an_index_is_believed_unless_a_pass_is_asked_for),
         cmocka_unit_test(cycles_orphans_and_strange_images_are_harmless),

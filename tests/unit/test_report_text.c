@@ -14,7 +14,7 @@
 #include "report/quantity.h"
 #include "report/sparkline.h"
 #include "report/table.h"
-#include "report/utf8.h"
+#include "text/utf8.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -174,11 +174,15 @@ static void a_course_keeps_the_highest_value_of_each_step(void **state) {
         {.time_ns = 100, .in_use_bytes = 30},
     };
     uint64_t values[4];
-    ag_course_sample(points, 4, 100, AG_COURSE_IN_USE, values, 4);
+    ag_course_sample(points, 4, (struct ag_span){0, 100}, AG_COURSE_IN_USE, values, 4);
     assert_int_equal(values[0], 10);
     assert_int_equal(values[1], 90);
     assert_int_equal(values[2], 20); /* no point of its own: what it was */
     assert_int_equal(values[3], 30);
+    ag_course_sample(points, 4, (struct ag_span){42, 50}, AG_COURSE_IN_USE, values, 4);
+    assert_int_equal(values[0], 90); /* as it was when the window began */
+    assert_int_equal(values[1], 90);
+    assert_int_equal(values[2], 20);
 }
 
 static void allocated_bytes_are_spread_between_points(void **state) {
@@ -188,10 +192,13 @@ static void allocated_bytes_are_spread_between_points(void **state) {
         {.time_ns = 100, .allocated_bytes = 1000},
     };
     uint64_t values[4];
-    ag_course_sample(points, 2, 100, AG_COURSE_ALLOCATED, values, 4);
+    ag_course_sample(points, 2, (struct ag_span){0, 100}, AG_COURSE_ALLOCATED, values, 4);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(values[i], 250);
     }
+    ag_course_sample(points, 2, (struct ag_span){50, 90}, AG_COURSE_ALLOCATED, values, 4);
+    assert_int_equal(values[0], 100);
+    assert_int_equal(values[3], 100);
 }
 
 int main(void) {

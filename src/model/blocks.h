@@ -1,0 +1,33 @@
+/* blocks.h: single blocks of a profile, one after the other: a pass over the events, nothing is
+ * kept but what is in use (and ghosts, until the end). */
+#ifndef AG_BLOCKS_H
+#define AG_BLOCKS_H
+
+#include "model/profile.h"
+
+enum ag_block_state {                      /* flags, so that a caller can ask for several */
+                      AG_BLOCK_OPEN = 1,   /* allocated and never freed */
+                      AG_BLOCK_CLOSED = 2, /* allocated and freed */
+                      AG_BLOCK_GHOST = 4,  /* freed, and never seen allocated */
+};
+enum { AG_BLOCK_STATES = AG_BLOCK_OPEN | AG_BLOCK_CLOSED | AG_BLOCK_GHOST };
+
+struct ag_block_row { /* times since the start of the recording */
+    enum ag_block_state state;
+    uint64_t address, size;
+    uint64_t allocated_ns;          /* UINT64_MAX: never seen (a ghost) */
+    uint64_t freed_ns;              /* UINT64_MAX: not freed */
+    uint32_t stack, via;            /* of the allocation; of a ghost nothing is known */
+    uint32_t allocated_by;          /* stream; UINT32_MAX: never seen */
+    uint32_t freed_by;              /* stream; UINT32_MAX: not freed, or its free was lost */
+    const char *domain, *allocator; /* of its heap, "" where the trace does not tell */
+};
+typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);
+
+/* Visits the blocks in the states STATES that the profile's filters let through: closed ones as
+ * they die, then open ones, then ghosts by time. The trace does not record where blocks are freed.
+ * 0 or negative errno. */
+int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_visit *visit,
+                      void *context);
+
+#endif

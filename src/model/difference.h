@@ -1,0 +1,26 @@
+/* difference.h: two profiles side by side, site by site: what grew, what shrank. Sites are the same
+ * when their names are: addresses mean nothing from one run to another. */
+#ifndef AG_DIFFERENCE_H
+#define AG_DIFFERENCE_H
+
+#include "model/profile.h"
+
+struct ag_difference_row {
+    const char *function, *file, *image; /* NULL where the key has none */
+    const char *label;                   /* by heap and type; a type's is NULL where untold */
+    uint32_t line;
+    bool is_before, is_after;        /* it exists there */
+    struct ag_metrics before, after; /* own */
+};
+struct ag_difference {
+    const struct ag_difference_row *rows;
+    size_t n_rows;
+    struct ag_metrics before, after; /* of all */
+};
+
+/* BY: function, line, image, heap or type; else -EINVAL. The profiles may be closed afterwards. */
+int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum ag_site_key by,
+                      struct ag_difference **ret_difference);
+struct ag_difference *ag_difference_free(struct ag_difference *difference);
+
+#endif

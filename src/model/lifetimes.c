@@ -1,0 +1,269 @@
+/* lifetimes.c: for each site (or type) how many blocks lived how long, in counters that do not grow
+ * with the number of blocks.
+ *
+ * A lifetime falls into one of 16 steps of its power of two, so a percentile is known to 1/32 of
+ * its value; counters of a power of two come into being when the first block needs them. The sites
+ * of all stacks are looked up before the pass: a block then costs one look-up of its stack. */
+#include "model/lifetimes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/blocks.h"
+#include "model/profile_state.h"
+
+enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
+
+struct sketch {               /* of one key */
+    uint64_t *powers[POWERS]; /* STEPS counters each; NULL: no block */
+    long double sum_ns;       /* of 2^32 hours an integer would run over */
+    struct ag_lifetime lifetime;
+    uint32_t frame, type; /* type: a text; see has_types */
+    bool has_type, has_types;
+};
+struct lifetime_pass {
+    struct ag_profile *profile;
+    struct sketch *sketches;
+    size_t n_sketches;
+    struct ag_index_map of_stack; /* stack -> sketch */
+    struct sketch all;
+    struct ag_lifetime_step decades[DECADES];
+    int error;
+};
+
+/* ---- counting ---- */
+
+static size_t power_of(uint64_t lifetime_ns) {
+    return lifetime_ns < STEPS ? 0 : 63 - (size_t)__builtin_clzll(lifetime_ns) - STEP_BITS + 1;
+}
+
+static size_t step_of(uint64_t lifetime_ns, size_t power) {
+    return power == 0 ? lifetime_ns : (lifetime_ns >> (power - 1)) & (STEPS - 1);
+}
+
+static int count(struct sketch *sketch, uint64_t bytes, uint64_t lifetime_ns, bool has_ended) {
+    struct ag_lifetime *lifetime = &sketch->lifetime;
+    lifetime->blocks++;
+    lifetime->bytes += bytes;
+    if (!has_ended) {
+        return 0;
+    }
+    const size_t power = power_of(lifetime_ns);
+    if (!sketch->powers[power]) {
+        sketch->powers[power] = calloc(STEPS, sizeof(uint64_t));
+        if (!sketch->powers[power]) {
+            return -ENOMEM;
+        }
+    }
+    sketch->powers[power][step_of(lifetime_ns, power)]++;
+    sketch->sum_ns += (long double)lifetime_ns;
+    lifetime->min_ns =
+        lifetime->ended == 0 || lifetime_ns < lifetime->min_ns ? lifetime_ns : lifetime->min_ns;
+    lifetime->max_ns = lifetime_ns > lifetime->max_ns ? lifetime_ns : lifetime->max_ns;
+    lifetime->ended++;
+    lifetime->ended_bytes += bytes;
+    return 0;
+}
+
+static void count_decade(struct lifetime_pass *pass, uint64_t bytes, uint64_t lifetime_ns) {
+    size_t decade = 0;
+    while (decade + 1 < DECADES && lifetime_ns >= pass->decades[decade].to_ns) {
+        decade++;
+    }
+    pass->decades[decade].blocks++;
+    pass->decades[decade].bytes += bytes;
+}
+
+static void visit(void *context, const struct ag_block_row *row) {
+    struct lifetime_pass *pass = context;
+    const uint32_t at = ag_index_map_find(&pass->of_stack, row->stack);
+    if (at == AG_INDEX_NONE || pass->error < 0) {
+        return;
+    }
+    const bool has_ended = row->state == AG_BLOCK_CLOSED;
+    const uint64_t lifetime_ns =
+        has_ended && row->freed_ns > row->allocated_ns ? row->freed_ns - row->allocated_ns : 0;
+    const int r = count(&pass->sketches[at], row->size, lifetime_ns, has_ended);
+    pass->error = r < 0 ? r : count(&pass->all, row->size, lifetime_ns, has_ended);
+    if (has_ended) {
+        count_decade(pass, row->size, lifetime_ns);
+    }
+}
+
+/* ---- which sketch a stack counts in ---- */
+
+static int note_type(struct sketch *sketch, uint32_t type) {
+    sketch->has_types |= sketch->has_type && sketch->type != type;
+    sketch->has_type = true;
+    sketch->type = type;
+    return 0;
+}
+
+static uint64_t key_of_row(struct ag_profile *profile, enum ag_site_key by,
+                           const uint32_t *key_of_frame, size_t row, uint32_t *ret_frame) {
+    *ret_frame = profile->frames.no_stack;
+    if (!AG_IS_ROOT(profile->row_nodes[row])) {
+        size_t n;
+        *ret_frame = ag_profile_node_frames(profile, profile->row_nodes[row], &n)[0];
+    }
+    return by == AG_BY_TYPE ? ag_profile_row_type(profile, row) : key_of_frame[*ret_frame];
+}
+
+static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_t *key_of_frame) {
+    struct ag_profile *profile = pass->profile;
+    struct ag_index_map keys = {0};
+    int r = ag_index_map_init(&keys);
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        const uint32_t stack = profile->rows[i].stack;
+        uint32_t frame;
+        const uint64_t key = key_of_row(profile, by, key_of_frame, i, &frame);
+        uint32_t at = ag_index_map_find(&keys, key);
+        if (at == AG_INDEX_NONE) {
+            at = (uint32_t)pass->n_sketches;
+            pass->sketches[pass->n_sketches++].frame = frame;
+            r = ag_index_map_insert(&keys, key, at);
+        }
+        r = r < 0 ? r : note_type(&pass->sketches[at], ag_profile_row_type(profile, i));
+        if (r == 0 && ag_index_map_find(&pass->of_stack, stack) == AG_INDEX_NONE) {
+            r = ag_index_map_insert(&pass->of_stack, stack, at);
+        }
+    }
+    ag_index_map_done(&keys);
+    return r;
+}
+
+static int assign_stacks(struct lifetime_pass *pass, enum ag_site_key by) {
+    struct ag_profile *profile = pass->profile;
+    uint32_t *key_of_frame = NULL, *frame_of_key = NULL;
+    size_t n_keys;
+    int r = ag_profile_prepare_types(profile);
+    if (r == 0 && by != AG_BY_TYPE) {
+        r = ag_profile_function_keys(profile, by, &key_of_frame, &frame_of_key, &n_keys);
+    }
+    r = r < 0 ? r : ag_index_map_init(&pass->of_stack);
+    pass->sketches = calloc(profile->n_rows + 1, sizeof(*pass->sketches));
+    r = r < 0 ? r : pass->sketches ? assign(pass, by, key_of_frame) : -ENOMEM;
+    free(key_of_frame);
+    free(frame_of_key);
+    return r;
+}
+
+/* ---- results ---- */
+
+static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
+    const struct ag_lifetime *lifetime = &sketch->lifetime;
+    const uint64_t n = lifetime->ended;
+    const uint64_t rank = n / 100 * percent + (n % 100 * percent + 99) / 100;
+    uint64_t seen = 0;
+    for (size_t power = 0; power < POWERS; power++) {
+        for (size_t step = 0; sketch->powers[power] && step < STEPS; step++) {
+            seen += sketch->powers[power][step];
+            if (seen < rank) {
+                continue;
+            }
+            const uint64_t width = power == 0 ? 1 : UINT64_C(1) << (power - 1);
+            const uint64_t low = power == 0 ? step : (STEPS + step) * width;
+            const uint64_t middle = low + width / 2;
+            return middle < lifetime->min_ns   ? lifetime->min_ns
+                   : middle > lifetime->max_ns ? lifetime->max_ns
+                                               : middle;
+        }
+    }
+    return lifetime->max_ns;
+}
+
+static struct ag_lifetime result_of(const struct sketch *sketch) {
+    struct ag_lifetime lifetime = sketch->lifetime;
+    if (lifetime.ended > 0) {
+        lifetime.mean_ns = (uint64_t)(sketch->sum_ns / (long double)lifetime.ended + 0.5L);
+        lifetime.p50_ns = percentile(sketch, 50);
+        lifetime.p90_ns = percentile(sketch, 90);
+        lifetime.p99_ns = percentile(sketch, 99);
+    }
+    return lifetime;
+}
+
+static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifetimes *result) {
+    struct ag_lifetime_row *rows = calloc(pass->n_sketches + 1, sizeof(*rows));
+    struct ag_lifetime_step *steps = calloc(DECADES, sizeof(*steps));
+    result->rows = rows;
+    result->steps = steps;
+    if (!rows || !steps) {
+        return -ENOMEM;
+    }
+    const struct ag_text_store *texts = &pass->profile->definitions.texts;
+    for (size_t i = 0; i < pass->n_sketches; i++) {
+        const struct sketch *sketch = &pass->sketches[i];
+        const bool is_told = sketch->has_type && !sketch->has_types && sketch->type != 0;
+        const char *type = is_told ? ag_text(texts, sketch->type) : NULL;
+        if (sketch->lifetime.blocks > 0) {
+            rows[result->n_rows++] =
+                (struct ag_lifetime_row){.frame = sketch->frame,
+                                         .label = by == AG_BY_TYPE ? type : NULL,
+                                         .type = type,
+                                         .lifetime = result_of(sketch)};
+        }
+    }
+    size_t first = 0, end = DECADES;
+    while (first < DECADES && pass->decades[first].blocks == 0) {
+        first++;
+    }
+    while (end > first && pass->decades[end - 1].blocks == 0) {
+        end--;
+    }
+    result->n_steps = end - first;
+    memcpy(steps, pass->decades + first, result->n_steps * sizeof(*steps));
+    result->all = result_of(&pass->all);
+    return 0;
+}
+
+static void end_sketch(struct sketch *sketch) {
+    for (size_t power = 0; power < POWERS; power++) {
+        free(sketch->powers[power]);
+    }
+}
+
+static int run(struct ag_profile *profile, enum ag_site_key by, struct ag_lifetimes *result) {
+    struct lifetime_pass pass = {.profile = profile};
+    uint64_t to_ns = 10;
+    for (size_t i = 0; i < DECADES; i++) {
+        pass.decades[i].from_ns = i > 0 ? pass.decades[i - 1].to_ns : 0;
+        pass.decades[i].to_ns = i + 1 < DECADES - 1 ? to_ns : UINT64_MAX;
+        to_ns = i + 1 < DECADES - 1 ? to_ns * 10 : to_ns;
+    }
+    int r = assign_stacks(&pass, by);
+    r = r < 0 ? r : ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED, visit, &pass);
+    r = r < 0 ? r : pass.error;
+    r = r < 0 ? r : take(&pass, by, result);
+    for (size_t i = 0; i < pass.n_sketches; i++) {
+        end_sketch(&pass.sketches[i]);
+    }
+    end_sketch(&pass.all);
+    free(pass.sketches);
+    ag_index_map_done(&pass.of_stack);
+    return r;
+}
+
+int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
+                         const struct ag_lifetimes **ret_lifetimes) {
+    if (by != AG_BY_FUNCTION && by != AG_BY_LINE && by != AG_BY_IMAGE && by != AG_BY_TYPE) {
+        return -EINVAL;
+    }
+    struct ag_lifetimes *result = &profile->lifetimes[by];
+    if (!result->rows) {
+        const int r = run(profile, by, result);
+        if (r < 0) {
+            ag_lifetimes_end(result);
+            return r;
+        }
+    }
+    *ret_lifetimes = result;
+    return 0;
+}
+
+void ag_lifetimes_end(struct ag_lifetimes *lifetimes) {
+    free((void *)(uintptr_t)lifetimes->rows); /* const for readers */
+    free((void *)(uintptr_t)lifetimes->steps);
+    *lifetimes = (struct ag_lifetimes){0};
+}

@@ -1,0 +1,72 @@
+/* metric.c: metrics by name, see metric.h. */
+#include "model/metric.h"
+
+#include <string.h>
+
+#include "model/profile.h"
+
+static const char *const names[AG_METRIC_END] = {
+#define AG_METRIC_NAME(NAME, name) [AG_METRIC_##NAME] = #name,
+    AG_METRIC_TABLE(AG_METRIC_NAME)
+#undef AG_METRIC_NAME
+};
+
+const char *ag_metric_name(enum ag_metric metric) {
+    return names[metric];
+}
+
+bool ag_metric_parse(const char *name, enum ag_metric *ret_metric) {
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        if (strcmp(names[metric], name) == 0) {
+            *ret_metric = metric;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ag_metric_is_bytes(enum ag_metric metric) {
+    return ag_metric_blocks_of(metric) != metric;
+}
+
+enum ag_metric ag_metric_blocks_of(enum ag_metric metric) {
+    switch (metric) {
+    case AG_METRIC_ALLOCATED_BYTES:
+        return AG_METRIC_ALLOCATED_BLOCKS;
+    case AG_METRIC_IN_USE_BYTES:
+        return AG_METRIC_IN_USE_BLOCKS;
+    case AG_METRIC_PEAK_BYTES:
+        return AG_METRIC_PEAK_BLOCKS;
+    case AG_METRIC_FREED_BYTES:
+        return AG_METRIC_FREED_BLOCKS;
+    case AG_METRIC_DEFAULT:
+    case AG_METRIC_ALLOCATED_BLOCKS:
+    case AG_METRIC_IN_USE_BLOCKS:
+    case AG_METRIC_PEAK_BLOCKS:
+    case AG_METRIC_TEMPORARY_BLOCKS:
+    case AG_METRIC_FREED_BLOCKS:
+    case AG_METRIC_END:
+        break;
+    }
+    return metric;
+}
+
+uint64_t ag_metric_of(const struct ag_metrics *metrics, enum ag_metric metric) {
+    switch (metric) {
+#define AG_METRIC_VALUE(NAME, name) \
+    case AG_METRIC_##NAME:          \
+        return metrics->name;
+        AG_METRIC_TABLE(AG_METRIC_VALUE)
+#undef AG_METRIC_VALUE
+    case AG_METRIC_DEFAULT:
+    case AG_METRIC_END:
+        break;
+    }
+    return 0;
+}
+
+void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more) {
+#define AG_METRIC_ADD(NAME, name) sum->name += more->name;
+    AG_METRIC_TABLE(AG_METRIC_ADD)
+#undef AG_METRIC_ADD
+}

@@ -1,0 +1,37 @@
+/* metric.h: the metrics by name: what --sort takes, what the JSON calls them, and their values. */
+#ifndef AG_METRIC_H
+#define AG_METRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_metrics;
+
+/* In the order in which reports print them. */
+#define AG_METRIC_TABLE(X)                \
+    X(ALLOCATED_BYTES, allocated_bytes)   \
+    X(ALLOCATED_BLOCKS, allocated_blocks) \
+    X(IN_USE_BYTES, in_use_bytes)         \
+    X(IN_USE_BLOCKS, in_use_blocks)       \
+    X(PEAK_BYTES, peak_bytes)             \
+    X(PEAK_BLOCKS, peak_blocks)           \
+    X(TEMPORARY_BLOCKS, temporary_blocks) \
+    X(FREED_BYTES, freed_bytes)           \
+    X(FREED_BLOCKS, freed_blocks)
+
+enum ag_metric {
+    AG_METRIC_DEFAULT, /* the view's own choice */
+#define AG_METRIC_MEMBER(NAME, name) AG_METRIC_##NAME,
+    AG_METRIC_TABLE(AG_METRIC_MEMBER) AG_METRIC_END,
+#undef AG_METRIC_MEMBER
+    AG_METRIC_FIRST = AG_METRIC_ALLOCATED_BYTES,
+};
+
+const char *ag_metric_name(enum ag_metric metric); /* "allocated_bytes" */
+bool ag_metric_parse(const char *name, enum ag_metric *ret_metric);
+bool ag_metric_is_bytes(enum ag_metric metric);
+enum ag_metric ag_metric_blocks_of(enum ag_metric metric); /* in_use_bytes -> in_use_blocks */
+uint64_t ag_metric_of(const struct ag_metrics *metrics, enum ag_metric metric);
+void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more);
+
+#endif

@@ -1,0 +1,39 @@
+/* outline.h: the call tree of a profile, cut down to what can be shown: the heaviest nodes, and
+ * below each of them one "other" for all that was too small. Below an "other" stand the functions
+ * that allocated; only the way to them is left out. Nothing is left out of a sum.
+ *
+ * A group is what is told apart over time (history.h): the stacks that end in one node of the
+ * outline, came by one allocation function and made blocks of one type. */
+#ifndef AG_OUTLINE_H
+#define AG_OUTLINE_H
+
+#include "model/profile.h"
+
+#define AG_OUTLINE_ROOT UINT32_MAX        /* frame of node 0 */
+#define AG_OUTLINE_OTHER (UINT32_MAX - 1) /* frame of what was too small to be told apart */
+
+struct ag_outline_node {
+    uint32_t parent; /* < own index; of node 0: 0 */
+    uint32_t frame;  /* for ag_profile_frame, or one of the above */
+};
+struct ag_outline_group {
+    uint32_t node;
+    const char *via_name; /* NULL: unknown */
+    const char *type;     /* NULL: nothing told it */
+    struct ag_metrics metrics;
+    double weight; /* the greatest of its shares of the whole, over the metrics */
+};
+struct ag_outline {
+    struct ag_outline_node *nodes;
+    struct ag_outline_group *groups;
+    uint32_t *group_of_row; /* beside the rows of ag_profile_stacks */
+    size_t n_nodes, n_groups, n_rows;
+};
+
+/* At most about MOST_NODES nodes and MOST_GROUPS groups. 0 or -ENOMEM; the caller ends it with
+ * ag_outline_done in any case. */
+int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_groups,
+                    struct ag_outline *ret_outline);
+void ag_outline_done(struct ag_outline *outline);
+
+#endif

@@ -1,0 +1,536 @@
+/* process_merge.c: several processes as one profile.
+ *
+ * Frames are the same when their names are, whatever the addresses, so nothing of a part but its
+ * names can be shared. A merged profile has nodes of its own: one for each used node of each part,
+ * whose site stands for (part, site of the part, exactness) and whose frames are told beforehand.
+ * From there on sites, trees, types and groups work as ever. What needs events (single blocks,
+ * lifetimes, sites by thread) asks the parts, which stay open, and translates.
+ *
+ * Peaks: processes reach theirs at different moments. The sum of a site's shares is of each
+ * process's own highest moment; the merged timeline says what all had at once. */
+#include "model/process_merge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/blocks.h"
+#include "model/profile_state.h"
+
+enum { SITE_BITS = 40, POINTS_MOST = 4096 };
+
+/* ---- nodes and rows ---- */
+
+static int add_nodes(struct ag_profile *merged, size_t number) {
+    struct ag_merged_part *part = &merged->parts[number];
+    struct ag_stack_nodes *nodes = &merged->definitions.nodes;
+    const struct ag_stack_nodes *own = &part->profile->definitions.nodes;
+    int r = ag_profile_resolve(part->profile);
+    part->ids = calloc(own->count + 1, sizeof(*part->ids));
+    r = r < 0 ? r : part->ids ? 0 : -ENOMEM;
+    for (size_t i = 0; i < own->count && r == 0; i++) {
+        if (!part->profile->node_is_used[i]) {
+            continue;
+        }
+        const uint32_t parent = own->nodes[i].parent;
+        const struct ag_node node = {
+            .id = AG_NODE_FIRST + (uint32_t)nodes->count,
+            .parent = AG_IS_ROOT(parent) ? UINT32_MAX - parent : part->ids[parent],
+            .pc = (uint64_t)number << SITE_BITS | (uint64_t)own->nodes[i].site << 1 |
+                  part->profile->node_is_exact[i]};
+        part->ids[i] = node.id;
+        r = ag_stack_nodes_add(nodes, &node);
+    }
+    return r;
+}
+
+/* The stack's id in the merged profile. */
+static uint32_t merged_stack(const struct ag_merged_part *part, uint32_t stack) {
+    const uint32_t node = ag_stack_nodes_find(&part->profile->definitions.nodes, stack);
+    return AG_IS_ROOT(node) ? UINT32_MAX - node : part->ids[node];
+}
+
+static const char *keep(struct ag_profile *merged, const char *text) {
+    return text ? ag_text_keep(&merged->definitions.texts, text, strlen(text)) : NULL;
+}
+
+static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
+    for (size_t i = 0; i < part->profile->n_rows; i++) {
+        struct ag_stack_row *row = &merged->rows[merged->n_rows];
+        *row = part->profile->rows[i];
+        row->stack = merged_stack(part, row->stack);
+        row->via = part->vias[row->via % AG_MODEL_VIAS];
+        row->via_name = keep(merged, row->via_name);
+        row->heap_name = keep(merged, row->heap_name);
+        merged->row_nodes[merged->n_rows++] =
+            ag_stack_nodes_find(&merged->definitions.nodes, row->stack);
+    }
+    return 0;
+}
+
+/* Tells the frames of all sites: those of the part's site that each stands for. */
+static int tell_frames(struct ag_profile *merged) {
+    struct ag_definitions *definitions = &merged->definitions;
+    int r = ag_frame_table_init(&merged->frames, definitions, &merged->options.symbol);
+    for (size_t site = 0; site < definitions->nodes.n_sites && r == 0; site++) {
+        const uint64_t pc = definitions->nodes.sites[site].pc;
+        const struct ag_frame_table *own = &merged->parts[pc >> SITE_BITS].profile->frames;
+        const struct ag_frame_answer *answer = &own->answers[pc & ((UINT64_C(1) << SITE_BITS) - 1)];
+        for (uint32_t i = 0; i < answer->count && r == 0; i++) {
+            const uint32_t frame = own->list[answer->first + i];
+            r = ag_frame_table_tell(&merged->frames, (uint32_t)site,
+                                    &ag_frame_table_get(own, frame)->frame);
+        }
+    }
+    return r;
+}
+
+/* ---- vias, heaps, threads ---- */
+
+static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row *heap) {
+    size_t at = 0;
+    while (at < merged->sums.n_heaps && (strcmp(merged->heaps[at].name, heap->name) != 0 ||
+                                         merged->heaps[at].is_backing != heap->is_backing)) {
+        at++;
+    }
+    struct ag_heap_row *row = &merged->heaps[at];
+    if (at == merged->sums.n_heaps) {
+        *row = *heap;
+        row->sum = (struct ag_heap_sum){.heap = (uint32_t)at};
+        merged->definitions.heaps[at] = (struct ag_model_heap){.heap = (uint32_t)at,
+                                                               .name = heap->name,
+                                                               .domain = heap->domain,
+                                                               .allocator = heap->allocator,
+                                                               .runtime = heap->runtime,
+                                                               .is_backing = heap->is_backing};
+        merged->definitions.n_heaps = ++merged->sums.n_heaps;
+    }
+    row->sum.allocated_blocks += heap->sum.allocated_blocks;
+    row->sum.allocated_bytes += heap->sum.allocated_bytes;
+    row->sum.in_use_blocks += heap->sum.in_use_blocks;
+    row->sum.in_use_bytes += heap->sum.in_use_bytes;
+    row->sum.peak_bytes += heap->sum.peak_bytes;
+    row->sum.mapped_bytes += heap->sum.mapped_bytes;
+    return (uint32_t)at;
+}
+
+/* Vias with one name and heap are one; where 256 are not enough the last stands for the rest. */
+static void add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
+    struct ag_definitions *to = &merged->definitions;
+    const struct ag_definitions *from = &part->profile->definitions;
+    for (uint32_t via = 0; via < AG_MODEL_VIAS; via++) {
+        if (!from->vias[via].name) {
+            continue;
+        }
+        const struct ag_model_heap *heap = ag_definitions_heap(from, from->vias[via].heap);
+        const struct ag_heap_row row = {.name = heap ? heap->name : "unknown",
+                                        .domain = heap ? heap->domain : "unknown",
+                                        .allocator = heap ? heap->allocator : "",
+                                        .runtime = heap ? heap->runtime : "",
+                                        .is_backing = heap && heap->is_backing};
+        const uint32_t number = merged_heap(merged, &row);
+        uint32_t at = 0;
+        while (
+            at + 1 < AG_MODEL_VIAS && to->vias[at].name &&
+            (to->vias[at].heap != number || strcmp(to->vias[at].name, from->vias[via].name) != 0)) {
+            at++;
+        }
+        if (!to->vias[at].name) {
+            to->vias[at].name = keep(merged, from->vias[via].name);
+            to->vias[at].heap = number;
+        }
+        part->vias[via] = at;
+    }
+}
+
+static void add_threads(struct ag_profile *merged, struct ag_merged_part *part, uint32_t base) {
+    const struct ag_profile *own = part->profile;
+    for (size_t i = 0; i < own->n_threads; i++) {
+        struct ag_thread_row *row = &merged->threads[merged->n_threads++];
+        *row = own->threads[i];
+        row->stream += base;
+        row->sum.stream += base;
+    }
+    for (size_t i = 0; i < own->sums.n_pairs; i++) {
+        struct ag_thread_pair *pair = &merged->sums.pairs[merged->sums.n_pairs++];
+        *pair = own->sums.pairs[i];
+        pair->allocated_by += base;
+        pair->freed_by += base;
+    }
+}
+
+/* ---- time ---- */
+
+struct moment {
+    struct ag_timeline_point point; /* of its part; time in the merged profile's */
+    size_t part;
+};
+
+static int by_time(const void *a, const void *b) {
+    const struct moment *left = a, *right = b;
+    if (left->point.time_ns != right->point.time_ns) {
+        return left->point.time_ns < right->point.time_ns ? -1 : 1;
+    }
+    return (left->part > right->part) - (left->part < right->part);
+}
+
+/* All moments of all parts in order; a process that has ended holds nothing. */
+static size_t list_moments(const struct ag_profile *merged, struct moment *moments) {
+    size_t count = 0;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        const struct ag_merged_part *part = &merged->parts[p];
+        const struct ag_model_sums *sums = &part->profile->sums;
+        uint64_t allocated_bytes = 0;
+        for (size_t i = 0; i < sums->n_timeline; i++) {
+            moments[count] = (struct moment){.point = sums->timeline[i], .part = p};
+            moments[count++].point.time_ns += part->offset_ns;
+            allocated_bytes = sums->timeline[i].allocated_bytes;
+        }
+        if (sums->n_timeline > 0 && part->profile->definitions.has_end) {
+            const uint64_t end_ns = sums->timeline[sums->n_timeline - 1].time_ns + part->offset_ns;
+            moments[count++] = (struct moment){
+                .point = {.time_ns = end_ns + 1, .allocated_bytes = allocated_bytes}, .part = p};
+        }
+    }
+    qsort(moments, count, sizeof(*moments), by_time);
+    return count;
+}
+
+/* Adds the parts up over time; where there are too many points the highest of each step stays. */
+static int merge_timelines(struct ag_profile *merged) {
+    size_t most = 1;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        most += merged->parts[p].profile->sums.n_timeline + 1;
+    }
+    struct moment *moments = calloc(most, sizeof(*moments));
+    struct ag_timeline_point *now = calloc(merged->n_parts, sizeof(*now));
+    struct ag_model_sums *sums = &merged->sums;
+    sums->timeline = calloc(POINTS_MOST + 1, sizeof(*sums->timeline));
+    int r = moments && now && sums->timeline ? 0 : -ENOMEM;
+    const size_t count = r == 0 ? list_moments(merged, moments) : 0;
+    const size_t step = count / POINTS_MOST + 1;
+    struct ag_timeline_point all = {0};
+    for (size_t i = 0; i < count; i++) {
+        struct ag_timeline_point *was = &now[moments[i].part];
+        const struct ag_timeline_point *is = &moments[i].point;
+        all.time_ns = is->time_ns;
+        all.in_use_bytes += is->in_use_bytes - was->in_use_bytes;
+        all.in_use_blocks += is->in_use_blocks - was->in_use_blocks;
+        all.allocated_bytes += is->allocated_bytes - was->allocated_bytes;
+        all.rss_bytes += is->rss_bytes - was->rss_bytes;
+        *was = *is;
+        struct ag_timeline_point *point = &sums->timeline[i / step];
+        const bool is_first = i % step == 0;
+        sums->n_timeline = i / step + 1;
+        *point = is_first || all.in_use_bytes > point->in_use_bytes ? all : *point;
+        struct ag_summary *summary = &merged->summary;
+        if (all.rss_bytes > summary->rss_peak_bytes) {
+            summary->rss_peak_bytes = all.rss_bytes;
+        }
+    }
+    free(moments);
+    free(now);
+    return r;
+}
+
+/* ---- the summary ---- */
+
+static void add_summary(struct ag_profile *merged, const struct ag_merged_part *part) {
+    const struct ag_summary *own = &part->profile->summary;
+    struct ag_summary *all = &merged->summary;
+    const uint64_t end_ns = own->duration_ns + part->offset_ns;
+    all->duration_ns = end_ns > all->duration_ns ? end_ns : all->duration_ns;
+    all->time_resolution_ns = own->time_resolution_ns > all->time_resolution_ns
+                                  ? own->time_resolution_ns
+                                  : all->time_resolution_ns;
+    all->allocated_blocks += own->allocated_blocks;
+    all->allocated_bytes += own->allocated_bytes;
+    all->freed_blocks += own->freed_blocks;
+    all->freed_bytes += own->freed_bytes;
+    all->in_use_blocks += own->in_use_blocks;
+    all->in_use_bytes += own->in_use_bytes;
+    all->peak_blocks += own->peak_blocks;
+    all->peak_bytes += own->peak_bytes;
+    all->peak_low_bytes += own->peak_low_bytes;
+    all->peak_high_bytes += own->peak_high_bytes;
+    all->temporary_blocks += own->temporary_blocks;
+    all->ghost_frees += own->ghost_frees;
+    all->unique_stacks += own->unique_stacks;
+    all->truncated_stacks += own->truncated_stacks;
+    all->incomplete_stacks += own->incomplete_stacks;
+    all->threads += own->threads;
+    all->order_repairs += own->order_repairs;
+    all->events += own->events;
+}
+
+static void find_peak_time(struct ag_profile *merged) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < merged->sums.n_timeline; i++) {
+        if (merged->sums.timeline[i].in_use_bytes >= most) {
+            most = merged->sums.timeline[i].in_use_bytes;
+            merged->summary.peak_time_ns = merged->sums.timeline[i].time_ns;
+        }
+    }
+}
+
+static int add_definitions(struct ag_profile *merged, const struct ag_profile *own) {
+    struct ag_definitions *to = &merged->definitions;
+    const struct ag_definitions *from = &own->definitions;
+    for (size_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        to->lost[cause] += from->lost[cause];
+    }
+    to->cost.rss_bytes += from->cost.rss_bytes;
+    to->cost.cpu_ns += from->cost.cpu_ns;
+    to->cost.target_cpu_ns += from->cost.target_cpu_ns;
+    struct ag_profile_runtime *runtimes =
+        realloc(to->runtimes, (to->n_runtimes + from->n_runtimes + 1) * sizeof(*runtimes));
+    if (!runtimes) {
+        return -ENOMEM;
+    }
+    to->runtimes = runtimes;
+    for (size_t i = 0; i < from->n_runtimes; i++) {
+        const struct ag_profile_runtime *runtime = &from->runtimes[i];
+        bool is_known = false;
+        for (size_t k = 0; k < to->n_runtimes && !is_known; k++) {
+            is_known = strcmp(runtimes[k].name, runtime->name) == 0 &&
+                       strcmp(runtimes[k].version, runtime->version) == 0 &&
+                       strcmp(runtimes[k].note, runtime->note) == 0 &&
+                       runtimes[k].hooked == runtime->hooked;
+        }
+        if (!is_known) {
+            runtimes[to->n_runtimes++] = *runtime;
+        }
+    }
+    return 0;
+}
+
+/* What the first says of itself, and how many there are; damage of any. */
+static void make_identity(struct ag_profile *merged) {
+    merged->identity = merged->parts[0].profile->identity;
+    merged->identity.n_processes = (uint32_t)merged->n_parts;
+    for (size_t p = 1; p < merged->n_parts; p++) {
+        const struct ag_profile *own = merged->parts[p].profile;
+        merged->identity.file_bytes += own->identity.file_bytes;
+        if (own->identity.is_damaged && !merged->identity.is_damaged) {
+            merged->identity.is_damaged = true;
+            merged->identity.damage = own->identity.damage;
+        }
+        if (strcmp(own->identity.end, merged->identity.end) != 0) {
+            merged->identity.wait_status_known = 0;
+            merged->identity.end =
+                strcmp(own->identity.end, "exit") == 0 ? merged->identity.end : own->identity.end;
+        }
+    }
+    merged->window = merged->parts[0].profile->window;
+    merged->has_window = merged->parts[0].profile->has_window;
+    for (size_t p = 1; p < merged->n_parts; p++) {
+        const struct ag_profile_window *window = &merged->parts[p].profile->window;
+        merged->window.older_frees += window->older_frees;
+        merged->window.in_use_bytes_before += window->in_use_bytes_before;
+        merged->window.in_use_blocks_before += window->in_use_blocks_before;
+        merged->window.knows_before &= window->knows_before;
+    }
+}
+
+/* ---- putting together ---- */
+
+static int make_room(struct ag_profile *merged) {
+    size_t n_rows = 0, n_threads = 0, n_pairs = 0, n_heaps = 1;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        const struct ag_profile *own = merged->parts[p].profile;
+        n_rows += own->n_rows;
+        n_threads += own->n_threads;
+        n_pairs += own->sums.n_pairs;
+        n_heaps += own->sums.n_heaps + own->definitions.n_heaps + 1;
+    }
+    merged->rows = calloc(n_rows + 1, sizeof(*merged->rows));
+    merged->row_nodes = calloc(n_rows + 1, sizeof(*merged->row_nodes));
+    merged->threads = calloc(n_threads + 1, sizeof(*merged->threads));
+    merged->sums.pairs = calloc(n_pairs + 1, sizeof(*merged->sums.pairs));
+    merged->heaps = calloc(n_heaps, sizeof(*merged->heaps));
+    merged->definitions.heaps = calloc(n_heaps, sizeof(*merged->definitions.heaps));
+    const bool has_all = merged->rows && merged->row_nodes && merged->threads &&
+                         merged->sums.pairs && merged->heaps && merged->definitions.heaps;
+    return has_all ? 0 : -ENOMEM;
+}
+
+static int add_part(struct ag_profile *merged, size_t number, uint32_t *stream_base) {
+    struct ag_merged_part *part = &merged->parts[number];
+    const struct ag_profile *own = part->profile;
+    add_vias(merged, part);
+    for (size_t i = 0; i < own->sums.n_heaps; i++) {
+        (void)merged_heap(merged, &own->heaps[i]);
+    }
+    part->stream_base = *stream_base;
+    add_threads(merged, part, *stream_base);
+    for (size_t i = 0; i < own->sums.n_threads; i++) {
+        const uint32_t next = part->stream_base + own->sums.threads[i].stream + 1;
+        *stream_base = next > *stream_base ? next : *stream_base;
+    }
+    add_summary(merged, part);
+    int r = add_definitions(merged, own);
+    r = r < 0 ? r : add_nodes(merged, number);
+    return r < 0 ? r : add_rows(merged, part);
+}
+
+static void find_offsets(struct ag_profile *merged) {
+    uint64_t first_ns = UINT64_MAX;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        const uint64_t start_ns = merged->parts[p].profile->identity.start_realtime_ns;
+        first_ns = start_ns < first_ns ? start_ns : first_ns;
+    }
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        merged->parts[p].offset_ns =
+            merged->parts[p].profile->identity.start_realtime_ns - first_ns;
+    }
+}
+
+static int merge(struct ag_profile *merged) {
+    struct ag_definitions *definitions = &merged->definitions;
+    int r = ag_text_store_init(&definitions->texts);
+    r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
+    r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
+    r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
+    r = r < 0 ? r : make_room(merged);
+    find_offsets(merged);
+    uint32_t stream_base = 0;
+    for (size_t p = 0; p < merged->n_parts && r == 0; p++) {
+        r = add_part(merged, p, &stream_base);
+    }
+    r = r < 0 ? r : tell_frames(merged);
+    r = r < 0 ? r : merge_timelines(merged);
+    const size_t n_nodes = definitions->nodes.count;
+    merged->node_is_used = malloc(n_nodes + 1);
+    merged->node_is_exact = calloc(n_nodes + 1, sizeof(*merged->node_is_exact));
+    if (r < 0 || !merged->node_is_used || !merged->node_is_exact) {
+        return r < 0 ? r : -ENOMEM;
+    }
+    memset(merged->node_is_used, true, n_nodes + 1);
+    merged->nodes_are_resolved = true;
+    find_peak_time(merged);
+    make_identity(merged);
+    return 0;
+}
+
+int ag_profile_merge(struct ag_profile *const *parts, size_t n_parts,
+                     struct ag_profile **ret_profile) {
+    struct ag_profile *merged = calloc(1, sizeof(*merged));
+    struct ag_merged_part *list = calloc(n_parts + 1, sizeof(*list));
+    if (!merged || !list || n_parts == 0) {
+        for (size_t i = 0; i < n_parts; i++) {
+            (void)ag_profile_close(parts[i]);
+        }
+        free(merged);
+        free(list);
+        return -ENOMEM;
+    }
+    merged->options = parts[0]->options;
+    merged->parts = list;
+    merged->n_parts = n_parts;
+    for (size_t i = 0; i < n_parts; i++) {
+        list[i].profile = parts[i];
+    }
+    const int r = merge(merged);
+    if (r < 0) {
+        (void)ag_profile_close(merged);
+        return r;
+    }
+    *ret_profile = merged;
+    return 0;
+}
+
+void ag_profile_close_parts(struct ag_profile *merged) {
+    for (size_t i = 0; i < merged->n_parts; i++) {
+        (void)ag_profile_close(merged->parts[i].profile);
+        free(merged->parts[i].ids);
+    }
+    free(merged->parts);
+    free(merged->part_problems);
+}
+
+/* ---- what only the parts can tell ---- */
+
+struct translation {
+    const struct ag_merged_part *part;
+    ag_block_row_visit *visit;
+    void *context;
+};
+
+static void translate(void *context, const struct ag_block_row *row) {
+    const struct translation *translation = context;
+    const struct ag_merged_part *part = translation->part;
+    struct ag_block_row merged = *row;
+    if (row->state != AG_BLOCK_GHOST) {
+        merged.stack = merged_stack(part, row->stack);
+        merged.via = part->vias[row->via % AG_MODEL_VIAS];
+        merged.allocated_ns += part->offset_ns;
+        merged.allocated_by += part->stream_base;
+    }
+    if (row->state != AG_BLOCK_OPEN) {
+        merged.freed_ns += part->offset_ns;
+        merged.freed_by += row->freed_by != UINT32_MAX ? part->stream_base : 0;
+    }
+    translation->visit(translation->context, &merged);
+}
+
+int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
+                               ag_block_row_visit *visit, void *context) {
+    int r = 0;
+    for (size_t p = 0; p < merged->n_parts && r == 0; p++) {
+        struct translation translation = {
+            .part = &merged->parts[p], .visit = visit, .context = context};
+        r = ag_profile_blocks(merged->parts[p].profile, states, translate, &translation);
+    }
+    return r;
+}
+
+int ag_profile_threads_of_parts(struct ag_profile *merged) {
+    size_t most = 0;
+    struct ag_site_row *rows = NULL;
+    size_t count = 0;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        const struct ag_site_row *own;
+        size_t n;
+        const int r = ag_profile_sites(merged->parts[p].profile, AG_BY_THREAD, &own, &n);
+        struct ag_site_row *more = r == 0 ? realloc(rows, (most + n + 1) * sizeof(*rows)) : NULL;
+        if (!more) {
+            free(rows);
+            return r < 0 ? r : -ENOMEM;
+        }
+        rows = more;
+        most += n;
+        for (size_t i = 0; i < n; i++) {
+            rows[count] = own[i];
+            rows[count].frame = (uint32_t)count;
+            count++;
+        }
+    }
+    merged->sites[AG_BY_THREAD] = rows;
+    merged->n_sites[AG_BY_THREAD] = count;
+    return 0;
+}
+
+size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const **ret_lines) {
+    size_t count = 0;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        const char *const *own;
+        const size_t n = ag_profile_problems(merged->parts[p].profile, &own);
+        const char **lines = realloc(merged->part_problems, (count + n + 1) * sizeof(*lines));
+        if (!lines) {
+            break;
+        }
+        merged->part_problems = lines;
+        for (size_t i = 0; i < n; i++) {
+            bool is_known = false;
+            for (size_t k = 0; k < count && !is_known; k++) {
+                is_known = strcmp(lines[k], own[i]) == 0;
+            }
+            if (!is_known) {
+                lines[count++] = own[i];
+            }
+        }
+    }
+    *ret_lines = merged->part_problems;
+    return count;
+}

@@ -1,0 +1,27 @@
+/* step_rows.h: which row of the profile a step of the ledger belongs to. The (stack, via) of a step
+ * becomes a row once, by the ledger's own dense number of the sum; what the filters left out has no
+ * row. */
+#ifndef AG_STEP_ROWS_H
+#define AG_STEP_ROWS_H
+
+#include "ledger/index_map.h"
+#include "ledger/ledger.h"
+#include "model/profile.h"
+
+struct ag_step_rows {
+    struct ag_index_map by_key; /* stack | via << 32 -> row */
+    uint32_t *of_sum;           /* row + 1; 0: not looked up yet; UINT32_MAX: none */
+    size_t n_sums;
+};
+
+/* Zeroed before. 0 or -ENOMEM; to be ended in either case. */
+int ag_step_rows_init(struct ag_step_rows *rows, const struct ag_profile *profile);
+void ag_step_rows_done(struct ag_step_rows *rows);
+uint32_t ag_step_rows_find(const struct ag_step_rows *rows, uint32_t stack,
+                           uint8_t via); /* AG_INDEX_NONE: none */
+/* Room for the number of a sum; 0 or -ENOMEM. */
+int ag_step_rows_grow(struct ag_step_rows *rows, uint32_t sum);
+/* The row of a step whose sum there is room for; UINT32_MAX: none. */
+uint32_t ag_step_rows_of(struct ag_step_rows *rows, const struct ag_step *step);
+
+#endif

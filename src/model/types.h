@@ -1,0 +1,21 @@
+/* types.h: what kinds of things were allocated, as far as the allocating code tells
+ * (type_names.c says how). */
+#ifndef AG_TYPES_H
+#define AG_TYPES_H
+
+#include "model/profile.h"
+
+struct ag_type_row {
+    const char *type;    /* NULL: the blocks whose type nothing told */
+    const char *runtime; /* "c" for native */
+    struct ag_metrics metrics;
+};
+/* One row for each type, and one for the untyped where there are some; their sums are those of all
+ * stacks. 0 or -ENOMEM. */
+int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_rows,
+                     size_t *ret_count);
+/* The type of the blocks that a stack allocated, NULL: nothing told it. Valid as long as the
+ * profile. */
+const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack);
+
+#endif

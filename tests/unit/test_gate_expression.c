@@ -1,0 +1,236 @@
+/* The expressions of --fail-if: what they mean, and what becomes of those that nobody should write.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "report/gate.h"
+#include "report/gate_expression.h"
+
+static char message[1024];
+
+/* 1: it holds; 0: it does not; negative errno. Quantities have the value 1000, 2000, 3000 ... */
+static int judge(const char *text) {
+    struct ag_gate_expression *expression;
+    memset(message, 0, sizeof message);
+    int r = ag_gate_expression_new(text, &expression, message);
+    if (r < 0) {
+        return r;
+    }
+    const struct ag_gate_term *terms;
+    const size_t n_terms = ag_gate_expression_terms(expression, &terms);
+    long double *values = calloc(n_terms + 1, sizeof *values);
+    for (size_t i = 0; i < n_terms; i++) {
+        values[i] = 1000.0L * (long double)(i + 1);
+    }
+    bool holds = false;
+    r = ag_gate_expression_compute(expression, values, &holds, message);
+    free(values);
+    ag_gate_expression_free(expression);
+    return r < 0 ? r : holds;
+}
+
+static void operators_bind_as_in_c(void **state) {
+    (void)state;
+    static const char *const true_ones[] = {
+        "1 + 2 * 3 == 7",
+        "(1 + 2) * 3 == 9",
+        "10 - 3 - 2 == 5",
+        "16 / 4 / 2 == 2",
+        "-2 * 3 == 0 - 6",
+        "- - 2 == 2",
+        "1 > 2 or 2 > 1",
+        "1 > 2 and 1 > 2 or 2 > 1",
+        "2 > 1 or 2 > 1 and 1 > 2",
+        "not 1 > 2",
+        "not (1 > 2 or 2 > 3)",
+        "not 1 > 2 and 2 > 1",
+        "! 1 > 2 && (1 >= 2 || 2 != 1)",
+        "1<=1 and(2>=2)",
+        "\t1\n==\n1 ",
+        "(((1))) == 1",
+    };
+    for (size_t i = 0; i < sizeof true_ones / sizeof true_ones[0]; i++) {
+        if (judge(true_ones[i]) != 1) {
+            fail_msg("%s: %s", true_ones[i], message);
+        }
+    }
+    assert_int_equal(judge("1 > 2 and 2 > 1"), 0);
+    assert_int_equal(judge("not 2 > 1"), 0);
+    assert_int_equal(judge("2 < 1 or 1 == 2"), 0);
+}
+
+static void numbers_have_suffixes_and_are_exact(void **state) {
+    (void)state;
+    assert_int_equal(judge("1k == 1000 and 1K == 1024 and 1M == 1048576 and 1G == 1073741824"), 1);
+    assert_int_equal(judge("1.5K == 1536 and .5 == 0.5 and 5. == 5"), 1);
+    assert_int_equal(judge("25% == 0.25 and 5% == 0.05"), 1);
+    assert_int_equal(judge("18446744073709551615 > 18446744073709551614"), 1);
+    assert_int_equal(judge("18446744073709551615 == 18446744073709551614"), 0);
+}
+
+static void quantities_come_in_their_order(void **state) {
+    (void)state;
+    assert_int_equal(judge("in_use_bytes_at_end == 1k and peak_bytes == 2k"), 1);
+    assert_int_equal(judge("sites[\"parse\"].allocated_blocks < base.peak_bytes"), 1);
+    struct ag_gate_expression *expression;
+    const struct ag_gate_term *terms;
+    assert_int_equal(
+        ag_gate_expression_new("growth.sites['operator \"\" _x'] . total . peak_bytes > 5% "
+                               "or base.threads > 1",
+                               &expression, message),
+        0);
+    assert_int_equal(ag_gate_expression_terms(expression, &terms), 2);
+    assert_string_equal(terms[0].site, "operator \"\" _x");
+    assert_true(terms[0].is_total && terms[0].metric == AG_METRIC_PEAK_BYTES);
+    assert_int_equal(terms[0].of, AG_GATE_OF_GROWTH);
+    assert_null(terms[1].site);
+    assert_int_equal(terms[1].of, AG_GATE_OF_BASE);
+    assert_int_equal(terms[1].key, AG_GATE_THREADS);
+    ag_gate_expression_free(expression);
+}
+
+static void wrong(const char *text, const char *place, const char *advice) {
+    if (judge(text) != -EINVAL || strstr(message, place) != message ||
+        strstr(message, advice) == NULL || strchr(message, '\n') != NULL) {
+        fail_msg("%s: %s", text, message);
+    }
+}
+
+static void what_is_wrong_is_told_with_its_place(void **state) {
+    (void)state;
+    wrong("", "at its end: ", "in_use_bytes_at_end");
+    wrong("peak_bytes >", "at its end: ", "lost_events");
+    wrong("peak_byte > 1", "at character 1, 'peak_byte > 1': ", " peak_bytes ");
+    wrong("1 > 0 and peak > 1", "at character 11, 'peak > 1': ", "sites[\"NAME\"].METRIC");
+    wrong("sites[\"a\"].peak > 1", "at character 12, 'peak > 1': ", " in_use_blocks ");
+    wrong("sites['\xc3\xa4'].peak > 1", "at character 12, 'peak > 1': ", " in_use_blocks ");
+    wrong("sites.a > 1", "at character 6, '.a > 1': ", "NAME OF A FUNCTION");
+    wrong("sites[parse].peak_bytes > 1", "at character 7, ", "in quotes");
+    wrong("sites[\"\"].peak_bytes > 1", "at character 7, ", "in quotes");
+    wrong("sites[\"parse].peak_bytes > 1", "at character 7, ", "in quotes");
+    wrong("sites[\"parse\".peak_bytes > 1", "at character 14, ", "]");
+    wrong("sites[\"parse\"] > 1", "at character 16, ", ".METRIC");
+    wrong("sites[\"parse\"].own > 1", "at character 20, ", ".METRIC");
+    wrong("base peak_bytes > 1", "at character 6, ", ".KEY");
+    wrong("peak_bytes", "at character 1, 'peak_bytes': ", "a condition is wanted");
+    wrong("1 > 2 > 3", "at character 1, ", "a number is wanted");
+    wrong("1 + (2 > 1) > 0", "at character 5, '(2 > 1) > 0': ", "a number is wanted");
+    wrong("1 > 0 and 1", "at character 11, '1': ", "a condition is wanted");
+    wrong("not 1", "at character 5, '1': ", "a condition is wanted");
+    wrong("(1 > 0", "at its end: ", "the ( at character 1 is not closed");
+    wrong("1 > 0)", "at character 6, ')': ", "has ended");
+    wrong("1 > 0 2 > 1", "at character 7, ", "has ended");
+    wrong("1 = 1", "at character 3, '= 1': ", "has ended");
+    wrong("peak_bytes > 1T", "at character 14, '1T': ", "powers of 1024");
+    wrong("peak_bytes > 1e9", "at character 14, ", "powers of 1024");
+    wrong("1.2.3 > 0", "at character 1, ", "not a number");
+    wrong(". > 0", "at character 1, ", "not a number");
+    wrong("1 > 0 -", "at its end: ", "not a key");
+}
+
+static char *repeated(const char *word, size_t times, const char *before, const char *behind) {
+    char *text = malloc(strlen(before) + times * strlen(word) + strlen(behind) + 1);
+    char *end = stpcpy(text, before);
+    while (times-- > 0) {
+        end = stpcpy(end, word);
+    }
+    stpcpy(end, behind);
+    return text;
+}
+
+static void depth_and_length_have_bounds(void **state) {
+    (void)state;
+    static const struct {
+        const char *word, *before, *behind, *advice;
+        size_t times;
+    } cases[] = {
+        {"(", "", "1 > 0", "levels deep", 3000}, {"not ", "", "1 > 0", "levels deep", 1000},
+        {"!", "", "1 > 0", "levels deep", 4000}, {"-", "", "1 > 0", "levels deep", 4000},
+        {"(", "", "", "levels deep", 65},        {" ", "1", "> 0", "4096 are the most", 5000},
+        {"9", "", " > 0", "not a number", 4000}, {"a", "sites['", "", "in quotes", 4000},
+        {"a", "", " > 1", "not a key", 4000},    {"\xff", "", " > 1", "not a key", 4000},
+        {"sites['a']", "", "", ".METRIC", 400},  {"1+", "", "", "not a key", 2000},
+        {"1>0 or ", "", "", "not a key", 500},   {"base.", "", "peak_bytes > 1", "not a key", 800},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *text = repeated(cases[i].word, cases[i].times, cases[i].before, cases[i].behind);
+        if (judge(text) != -EINVAL || strstr(message, cases[i].advice) == NULL) {
+            fail_msg("%.40s...: %s", text, message);
+        }
+        free(text);
+    }
+}
+
+static void what_is_long_but_right_is_computed(void **state) {
+    (void)state;
+    char *text = repeated("1+", 1990, "1987 < ", "1");
+    assert_int_equal(judge(text), 1);
+    free(text);
+    text = repeated("(", 60, "", "1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))");
+    char *closed = repeated(" == 1", 1, text, "");
+    assert_int_equal(judge(closed), 1);
+    free(closed);
+    free(text);
+}
+
+/* Cuts and single changed bytes of a good expression: it is read or refused, within its bounds. */
+static void every_cut_and_change_is_read_or_refused(void **state) {
+    (void)state;
+    static const char good[] =
+        "not (growth.sites[\"parse\"].total.peak_bytes > 5% and -1.5M + peak_bytes * 2 / 3 <= 7k) "
+        "|| base.threads != 1";
+    assert_true(judge(good) >= 0);
+    for (size_t i = 0; i < sizeof good; i++) {
+        char text[sizeof good];
+        memcpy(text, good, sizeof good);
+        text[i] = '\0';
+        assert_true(judge(text) == -EINVAL || judge(text) >= 0);
+        for (unsigned byte = 1; byte < 256 && i + 1 < sizeof good; byte++) {
+            memcpy(text, good, sizeof good);
+            text[i] = (char)byte;
+            const int r = judge(text);
+            assert_true(r == -EINVAL || r == -EDOM || r >= 0);
+        }
+    }
+}
+
+static void what_is_no_number_is_no_answer(void **state) {
+    (void)state;
+    assert_int_equal(judge("peak_bytes / (threads - 2k) > 1"), -EDOM);
+    assert_string_equal(message, "at character 14, '(threads - 2k) > 1': a division by 0");
+    assert_int_equal(judge("0 / 0 > 1 or 1 > 0"), -EDOM);
+}
+
+static void a_function_is_named_with_or_without_its_parameters(void **state) {
+    (void)state;
+    assert_true(ag_gate_is_named("parse", "parse"));
+    assert_true(ag_gate_is_named("parse(int, char)", "parse"));
+    assert_true(ag_gate_is_named("parse(int, char)", "parse(int, char)"));
+    assert_false(ag_gate_is_named("parse_all", "parse"));
+    assert_false(ag_gate_is_named("parse<int>(int)", "parse"));
+    assert_false(ag_gate_is_named("my::parse(int)", "parse"));
+    assert_false(ag_gate_is_named(NULL, "parse"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operators_bind_as_in_c),
+        cmocka_unit_test(numbers_have_suffixes_and_are_exact),
+        cmocka_unit_test(quantities_come_in_their_order),
+        cmocka_unit_test(what_is_wrong_is_told_with_its_place),
+        cmocka_unit_test(depth_and_length_have_bounds),
+        cmocka_unit_test(what_is_long_but_right_is_computed),
+        cmocka_unit_test(every_cut_and_change_is_read_or_refused),
+        cmocka_unit_test(what_is_no_number_is_no_answer),
+        cmocka_unit_test(a_function_is_named_with_or_without_its_parameters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

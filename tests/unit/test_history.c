@@ -1,0 +1,299 @@
+/* test_history.c: what `allogram view` shows over time: slices that add up to the whole, outlines
+ * and folds that tell less apart and lose nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/history.h"
+#include "model/metric.h"
+#include "page/html_page.h"
+#include "page/slice_log.h"
+#include "trace_builder.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static struct ag_profile *open_trace(const struct trace_builder *trace) {
+    struct ag_profile *profile = NULL;
+    char message[512] = "";
+    if (ag_profile_open(trace->path, NULL, &profile, message) < 0) {
+        print_error("%s\n", message);
+    }
+    assert_non_null(profile);
+    return profile;
+}
+
+/* main 100 calls parse 101 and print 102. 100 ns in 4 slices of 26 ns: at 10, 30, 60 and 90. */
+static void write_small(struct trace_builder *trace) {
+    static const struct ag_node nodes[] = {{.id = 100, .parent = 0, .pc = 0x1000},
+                                           {.id = 101, .parent = 100, .pc = 0x2000},
+                                           {.id = 102, .parent = 100, .pc = 0x3000}};
+    trace_begin(trace, 1000);
+    trace_nodes(trace, nodes, COUNT(nodes));
+    trace_thread(trace, 0, "main");
+    trace_thread(trace, 1, "worker");
+    TRACE_EVENTS(trace, 0, STAMP(1010), ALLOC(0x10, 100, 101), ALLOC(0x20, 30, 102), FREE(0x20),
+                 STAMP(1030), ALLOC(0x30, 1000, 102), STAMP(1040));
+    TRACE_EVENTS(trace, 1, STAMP(1060), FREE(0x30), ALLOC(0x40, 8, 101), STAMP(1070));
+    TRACE_EVENTS(trace, 0, STAMP(1090), FREE(0x10), STAMP(1095));
+    trace_finish(trace, 1100, NULL);
+}
+
+struct seen {
+    struct ag_history_entry entries[64];
+    size_t slices[64], count;
+};
+
+static int see(void *context, size_t slice, const struct ag_history_entry *entries, size_t count) {
+    struct seen *seen = context;
+    for (size_t i = 0; i < count; i++) {
+        assert_true(seen->count < COUNT(seen->entries));
+        seen->slices[seen->count] = slice;
+        seen->entries[seen->count++] = entries[i];
+    }
+    return 0;
+}
+
+static uint32_t group_that_allocated(const struct ag_outline *outline, uint64_t bytes) {
+    for (uint32_t i = 0; i < outline->n_groups; i++) {
+        if (outline->groups[i].metrics.allocated_bytes == bytes) {
+            return i;
+        }
+    }
+    fail_msg("no group allocated %llu bytes", (unsigned long long)bytes);
+    return 0;
+}
+
+static const struct ag_history_entry *entry(const struct seen *seen, size_t slice, uint32_t group) {
+    for (size_t i = 0; i < seen->count; i++) {
+        if (seen->slices[i] == slice && seen->entries[i].group == group) {
+            return &seen->entries[i];
+        }
+    }
+    fail_msg("slice %zu has no entry of group %u", slice, group);
+    return NULL;
+}
+
+static void slices_tell_changes_peaks_and_blocks(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_small(&trace);
+    struct ag_profile *profile = open_trace(&trace);
+    struct ag_outline outline;
+    struct ag_history history;
+    static struct seen seen;
+    assert_int_equal(ag_outline_make(profile, 100, 100, &outline), 0);
+    assert_int_equal(outline.n_groups, 2);
+    const uint32_t parse = group_that_allocated(&outline, 108),
+                   print = group_that_allocated(&outline, 1030);
+    assert_int_equal(ag_history_make(profile, &outline, 4, see, &seen, &history), 0);
+    assert_int_equal(history.slice_ns, 26);
+    assert_int_equal(seen.count, 6);
+    const struct ag_history_entry *first = entry(&seen, 0, print);
+    assert_int_equal(first->allocated_bytes, 30);
+    assert_int_equal(first->freed_bytes, 30);
+    assert_int_equal(first->temporary_blocks, 1);
+    assert_int_equal(first->rise_bytes, 30); /* it was part of the slice's highest moment */
+    const struct ag_history_entry *second = entry(&seen, 1, print);
+    assert_int_equal(second->rise_bytes, 1000);
+    assert_int_equal(second->freed_blocks, 0);
+    assert_int_equal(entry(&seen, 2, print)->freed_bytes, 1000);
+    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* the slice began at its highest */
+    assert_int_equal(entry(&seen, 2, parse)->allocated_bytes, 8);
+    assert_int_equal(entry(&seen, 3, parse)->freed_bytes, 100);
+
+    static const uint64_t peaks[] = {130, 1100, 1100, 108}, ends[] = {100, 1100, 108, 8};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(history.slices[i].peak_bytes, peaks[i]);
+        assert_int_equal(history.slices[i].in_use_bytes, ends[i]);
+    }
+    assert_int_equal(history.slices[1].peak_time_ns, 30);
+    assert_int_equal(history.n_leaks, 1);
+    assert_int_equal(history.leaks[0].slice, 2);
+    assert_int_equal(history.leaks[0].bytes, 8);
+    assert_int_equal(history.n_pairs, 1);
+    assert_int_equal(history.pairs[0].bytes, 1000);
+    assert_int_equal(history.sizes[0 * AG_HISTORY_ORDERS + 6].blocks, 1);      /* 100 */
+    assert_int_equal(history.sizes[1 * AG_HISTORY_ORDERS + 9].bytes, 1000);    /* 512 to 1023 */
+    assert_int_equal(history.lifetimes[0 * AG_HISTORY_ORDERS + 6].bytes, 100); /* 80 ns */
+    ag_history_done(&history);
+    ag_outline_done(&outline);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+/* main calls f, 20 times recursively; each level calls 10 leaves. Each leaf at each level allocates
+ * (level + 1) * 16 bytes at each of 40 times, and half of it is freed. */
+enum { LEVELS = 20, LEAVES = 10, TIMES = 40, FIRST = 1000 };
+
+static void write_wide(struct trace_builder *trace) {
+    static struct ag_node nodes[1 + LEVELS * (1 + LEAVES)];
+    static struct ag_event events[2 + LEVELS * LEAVES * 3];
+    size_t n = 0;
+    nodes[n++] = (struct ag_node){.id = 100, .parent = 0, .pc = 0x1000};
+    for (uint32_t level = 0; level < LEVELS; level++) {
+        const uint32_t id = FIRST + level * 100;
+        nodes[n++] = (struct ag_node){.id = id, .parent = level > 0 ? id - 100 : 100, .pc = 0x2000};
+        for (uint32_t leaf = 1; leaf <= LEAVES; leaf++) {
+            nodes[n++] =
+                (struct ag_node){.id = id + leaf, .parent = id, .pc = 0x3000 + leaf * 0x100};
+        }
+    }
+    trace_begin(trace, 0);
+    trace_nodes(trace, nodes, n);
+    trace_thread(trace, 0, "main");
+    uint64_t address = 0x100000;
+    for (uint64_t time = 0; time < TIMES; time++) {
+        n = 0;
+        events[n++] = (struct ag_event)STAMP(100 + time * 100);
+        for (uint32_t level = 0; level < LEVELS; level++) {
+            for (uint32_t leaf = 1; leaf <= LEAVES; leaf++, address += 0x1000) {
+                events[n++] =
+                    (struct ag_event)ALLOC(address, (level + 1) * 16, FIRST + level * 100 + leaf);
+                if (leaf % 2 == 0) {
+                    events[n++] = (struct ag_event)FREE(address);
+                }
+            }
+        }
+        events[n++] = (struct ag_event)STAMP(150 + time * 100);
+        trace_events(trace, 0, events, n);
+    }
+    trace_finish(trace, TIMES * 100 + 100, NULL);
+}
+
+/* Own bytes of the function at PC, summed over the groups. */
+static uint64_t own_of(const struct ag_profile *profile, const struct ag_outline *outline,
+                       const char *function) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < outline->n_groups; i++) {
+        const uint32_t frame = outline->nodes[outline->groups[i].node].frame;
+        if (frame < AG_OUTLINE_OTHER &&
+            strcmp(ag_profile_frame(profile, frame)->function, function) == 0) {
+            sum += outline->groups[i].metrics.allocated_bytes;
+        }
+    }
+    return sum;
+}
+
+static struct ag_metrics sum_of(const struct ag_outline *outline) {
+    struct ag_metrics sum = {0};
+    for (size_t i = 0; i < outline->n_groups; i++) {
+        ag_metrics_add(&sum, &outline->groups[i].metrics);
+    }
+    return sum;
+}
+
+static void an_outline_keeps_sums_and_own_whatever_it_cuts(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_wide(&trace);
+    struct ag_profile *profile = open_trace(&trace);
+    struct ag_outline whole;
+    assert_int_equal(ag_outline_make(profile, 10000, 10000, &whole), 0);
+    assert_int_equal(whole.n_groups, LEVELS * LEAVES);
+    const struct ag_metrics wanted = sum_of(&whole);
+    assert_int_equal(wanted.allocated_blocks, LEVELS * LEAVES * TIMES);
+    static const size_t limits[] = {100, 40, 12};
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        struct ag_outline cut;
+        assert_int_equal(ag_outline_make(profile, 10000, limits[i], &cut), 0);
+        assert_true(cut.n_groups < whole.n_groups && cut.n_groups <= limits[i]);
+        const struct ag_metrics sum = sum_of(&cut);
+        assert_memory_equal(&sum, &wanted, sizeof(sum));
+        const struct ag_site_row *rows;
+        size_t n;
+        assert_int_equal(ag_profile_sites(profile, AG_BY_FUNCTION, &rows, &n), 0);
+        for (size_t k = 0; k < n; k++) {
+            const char *function = ag_profile_frame(profile, rows[k].frame)->function;
+            assert_int_equal(own_of(profile, &cut, function), rows[k].own.allocated_bytes);
+        }
+        ag_outline_done(&cut);
+    }
+    ag_outline_done(&whole);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void a_fold_ships_few_entries_and_keeps_the_sums(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_wide(&trace);
+    struct ag_profile *profile = open_trace(&trace);
+    struct ag_outline outline;
+    struct ag_history history;
+    struct ag_slice_log log = {0};
+    enum { SLICES = 41, MOST = 1000 };
+    assert_int_equal(ag_outline_make(profile, 10000, 10000, &outline), 0);
+    const struct ag_metrics wanted = sum_of(&outline);
+    assert_int_equal(ag_slice_log_init(&log, SLICES, outline.n_groups), 0);
+    assert_int_equal(ag_history_make(profile, &outline, SLICES, ag_slice_log_add, &log, &history),
+                     0);
+    assert_int_equal(log.n_entries, LEVELS * LEAVES * TIMES);
+    const size_t n_before = outline.n_groups;
+    uint32_t *target = calloc(n_before, sizeof(*target));
+    assert_int_equal(ag_slice_log_fold(&log, &outline, MOST, target), 0);
+    const struct ag_metrics sum = sum_of(&outline);
+    assert_memory_equal(&sum, &wanted, sizeof(sum));
+    size_t n_targets = 0;
+    for (size_t i = 0; i < outline.n_groups; i++) {
+        n_targets += outline.groups[i].metrics.allocated_blocks > 0;
+        assert_true(outline.nodes[outline.groups[i].node].parent < outline.groups[i].node);
+    }
+    assert_true(n_targets * TIMES <= MOST);
+    for (size_t i = 0; i < n_before; i++) { /* what allocated is still told */
+        assert_int_equal(outline.nodes[outline.groups[i].node].frame,
+                         outline.nodes[outline.groups[target[i]].node].frame);
+    }
+    free(target);
+    ag_slice_log_done(&log);
+    ag_history_done(&history);
+    ag_outline_done(&outline);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+static void a_page_holds_no_byte_that_could_be_markup(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    static const struct ag_node nodes[] = {{.id = 100, .parent = 0, .pc = 0x1000}};
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    trace_thread(&trace, 0, "</script>\033[31m");
+    TRACE_EVENTS(&trace, 0, STAMP(10), ALLOC(0x10, 100, 100), STAMP(20));
+    trace_finish(&trace, 100, NULL);
+    struct ag_profile *profile = open_trace(&trace);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(ag_html_page_write(out, profile, profile), 0);
+    fclose(out);
+    const char *data = strstr(text, "<script type=\"text/plain\" id=\"b0-frames\">");
+    assert_non_null(data);
+    assert_non_null(strstr(data, "id=\"b1-facts\""));
+    for (const char *at = data; (at = strchr(at, '<')) != NULL; at++) {
+        const char *tail = strstr(data, "</script>\n<script>"); /* where the page goes on */
+        if (tail && at > tail) {
+            break;
+        }
+        assert_true(strncmp(at, "<script type=\"", 14) == 0 || strncmp(at, "</script>\n", 10) == 0);
+    }
+    assert_null(memchr(text, 033, length));
+    free(text);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_tell_changes_peaks_and_blocks),
+        cmocka_unit_test(an_outline_keeps_sums_and_own_whatever_it_cuts),
+        cmocka_unit_test(a_fold_ships_few_entries_and_keeps_the_sums),
+        cmocka_unit_test(a_page_holds_no_byte_that_could_be_markup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
