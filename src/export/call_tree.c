@@ -1,0 +1,92 @@
+/* call_tree.c: one numbering of (parent, key) is the whole tree. Special frames have the highest
+ * keys, which no frame, function or place of a profile reaches. */
+#include "export/call_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Functions as the profile's sites tell them apart: by name and image; texts are interned, so their
+ * addresses are enough. */
+static uint32_t function_of(struct ag_call_tree *tree, const struct ag_frame *frame) {
+    return ag_numbering_of(&tree->functions, ag_numbering_pointer(frame->function),
+                           ag_numbering_pointer(frame->image), NULL);
+}
+
+static uint64_t key_of(enum ag_call_key key, const struct ag_stack_frame *at, uint32_t function) {
+    switch (key) {
+    case AG_CALL_FUNCTION:
+        return function;
+    case AG_CALL_FRAME:
+        return (uint64_t)at->frame;
+    case AG_CALL_PLACE:
+        return at->place == AG_NO_PLACE ? (uint64_t)at->frame : at->place;
+    }
+    return 0;
+}
+
+/* The node of a frame below PARENT, new or known; AG_CALL_ROOT: no memory. */
+static uint32_t step(struct ag_call_tree *tree, const struct ag_export *export,
+                     enum ag_call_key key, uint32_t parent, const struct ag_stack_frame *at) {
+    const uint32_t function =
+        key == AG_CALL_FUNCTION ? function_of(tree, ag_export_frame(export, at->frame)) : 0;
+    bool is_new;
+    const uint32_t node =
+        ag_numbering_of(&tree->by_parent, parent, key_of(key, at, function), &is_new);
+    if (!is_new) {
+        return tree->by_parent.has_failed ? AG_CALL_ROOT : node;
+    }
+    if (tree->count == tree->capacity) {
+        const size_t capacity = tree->capacity ? tree->capacity * 2 : 256;
+        struct ag_call_node *nodes = realloc(tree->nodes, capacity * sizeof(*nodes));
+        if (!nodes) {
+            return AG_CALL_ROOT;
+        }
+        tree->nodes = nodes;
+        tree->capacity = capacity;
+    }
+    tree->nodes[tree->count++] =
+        (struct ag_call_node){.parent = parent, .function = function, .frame = *at};
+    return node;
+}
+
+int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export, enum ag_call_key key) {
+    *tree = (struct ag_call_tree){.node_of_row =
+                                      calloc(export->n_rows + 1, sizeof(*tree->node_of_row))};
+    int r = tree->node_of_row ? 0 : -ENOMEM;
+    for (uint32_t row = 0; row < export->n_rows && r == 0; row++) {
+        const struct ag_stack_frame *frames;
+        size_t n = ag_export_stack(export, row, &frames);
+        uint32_t node = AG_CALL_ROOT;
+        r = n > 0 ? 0 : -ENOMEM;
+        while (n-- > 0 && r == 0) {
+            if (key != AG_CALL_PLACE || frames[n].is_last) {
+                node = step(tree, export, key, node, &frames[n]);
+                r = node == AG_CALL_ROOT ? -ENOMEM : 0;
+            }
+        }
+        tree->node_of_row[row] = node;
+    }
+    tree->n_functions = tree->functions.count;
+    if (r < 0 || tree->functions.has_failed) {
+        ag_call_tree_end(tree);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void ag_call_tree_end(struct ag_call_tree *tree) {
+    free(tree->nodes);
+    free(tree->node_of_row);
+    ag_numbering_done(&tree->by_parent);
+    ag_numbering_done(&tree->functions);
+    *tree = (struct ag_call_tree){0};
+}
+
+uint64_t *ag_call_tree_own(const struct ag_call_tree *tree, const struct ag_export *export,
+                           enum ag_metric metric) {
+    uint64_t *own = calloc(tree->count + 1, sizeof(*own));
+    for (size_t row = 0; own && row < export->n_rows; row++) {
+        own[tree->node_of_row[row]] += ag_metric_of(&export->rows[row].metrics, metric);
+    }
+    return own;
+}

@@ -1,0 +1,225 @@
+/* callgrind_format.c: a call graph with costs, for KCachegrind, QCachegrind and callgrind_annotate.
+ *
+ * Specified in valgrind's manual, "Callgrind Format Specification", version 1. A block for each
+ * function (its object, file and name), in it lines `LINE COST...` of what it allocated itself, and
+ * for each call it made `cfn=`, `calls=COUNT LINE` and a line with what came of the call. Names are
+ * written once, `(id) name`, and by their id then.
+ *
+ * All metrics are events, --metric comes first: that is what opens. A call's cost counts a stack
+ * once however often the call recurs in it, so the cost of a recursion is not multiplied; the graph
+ * of a recursive function is as good as any callgrind graph of one. There is no count of calls in a
+ * memory profile: COUNT is the number of stacks that pass. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/numbering.h"
+#include "export/writer.h"
+
+struct cost {       /* of a function's line, or of a call from there */
+    int64_t frame;  /* that stands for the line */
+    int64_t callee; /* one of the function that is called; NO_CALLEE: own cost */
+    uint32_t n_stacks;
+    uint32_t last_row;         /* + 1: was counted already */
+    uint32_t next_of_function; /* cost + 1 */
+    struct ag_metrics metrics;
+};
+#define NO_CALLEE INT64_MIN
+
+enum name_kind { NAME_OBJECT, NAME_FILE, NAME_FUNCTION, NAME_KINDS };
+struct callgrind {
+    struct ag_export *export;
+    struct ag_numbering functions; /* (name, image) */
+    struct ag_numbering keys;      /* (frame, callee function + 1), numbers are those of costs */
+    struct cost *costs;
+    uint32_t *first_cost, *last_cost; /* by function: cost + 1 */
+    size_t capacity;
+    struct ag_numbering names[NAME_KINDS]; /* texts that were written */
+};
+
+static uint32_t function_of(struct callgrind *all, int64_t frame) {
+    const struct ag_frame *known = ag_export_frame(all->export, frame);
+    return ag_numbering_of(&all->functions, ag_numbering_pointer(known->function),
+                           ag_numbering_pointer(known->image), NULL);
+}
+
+/* NULL: no memory. */
+static struct cost *cost_of(struct callgrind *all, int64_t frame, int64_t callee) {
+    bool is_new;
+    const uint32_t callee_key = callee == NO_CALLEE ? 0 : function_of(all, callee) + 1;
+    const uint32_t at = ag_numbering_of(&all->keys, (uint64_t)frame, callee_key, &is_new);
+    if (all->keys.has_failed) {
+        return NULL;
+    }
+    if (is_new && at >= all->capacity) {
+        const size_t capacity = all->capacity ? all->capacity * 2 : 256;
+        struct cost *costs = realloc(all->costs, capacity * sizeof(*costs));
+        if (!costs) {
+            return NULL;
+        }
+        all->costs = costs;
+        all->capacity = capacity;
+    }
+    if (is_new) {
+        all->costs[at] = (struct cost){.frame = frame, .callee = callee};
+    }
+    return &all->costs[at];
+}
+
+static int count(struct cost *cost, uint32_t row, const struct ag_metrics *metrics) {
+    if (cost && cost->last_row != row + 1) {
+        cost->last_row = row + 1;
+        cost->n_stacks++;
+        ag_metrics_add(&cost->metrics, metrics);
+    }
+    return cost ? 0 : -ENOMEM;
+}
+
+static int count_row(struct callgrind *all, uint32_t row) {
+    const struct ag_metrics *metrics = &all->export->rows[row].metrics;
+    const struct ag_stack_frame *frames;
+    const size_t n = ag_export_stack(all->export, row, &frames);
+    int r = n > 0 ? count(cost_of(all, frames[0].frame, NO_CALLEE), row, metrics) : -ENOMEM;
+    for (size_t i = 1; i < n && r == 0; i++) {
+        r = count(cost_of(all, frames[i].frame, frames[i - 1].frame), row, metrics);
+    }
+    return r;
+}
+
+/* Lists of costs by function, in the order in which they came. */
+static int list_costs(struct callgrind *all) {
+    for (size_t i = 0; i < all->keys.count; i++) {
+        function_of(all, all->costs[i].frame);
+    }
+    all->first_cost = calloc(all->functions.count + 1, sizeof(*all->first_cost));
+    all->last_cost = calloc(all->functions.count + 1, sizeof(*all->last_cost));
+    if (!all->first_cost || !all->last_cost || all->functions.has_failed) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < all->keys.count; i++) {
+        const uint32_t function = function_of(all, all->costs[i].frame);
+        if (all->last_cost[function] != 0) {
+            all->costs[all->last_cost[function] - 1].next_of_function = i + 1;
+        } else {
+            all->first_cost[function] = i + 1;
+        }
+        all->last_cost[function] = i + 1;
+    }
+    return 0;
+}
+
+/* ---- writing ---- */
+
+/* "fn=(3) name", or "fn=(3)" where it was written before. */
+static void put_name(struct callgrind *all, const char *key, enum name_kind kind,
+                     const struct ag_frame *frame) {
+    const char *name = kind == NAME_OBJECT ? frame->image
+                       : kind == NAME_FILE ? frame->file
+                                           : frame->function;
+    const char *known = name && *name ? name : "???"; /* callgrind's word for it */
+    bool is_new;
+    /* equal names of two images are two functions */
+    const uint32_t id =
+        ag_numbering_of(&all->names[kind], ag_numbering_pointer(known),
+                        kind == NAME_FUNCTION ? ag_numbering_pointer(frame->image) : 0, &is_new);
+    fprintf(all->export->out, "%s=(%u)", key, id + 1);
+    if (is_new) {
+        putc_unlocked(' ', all->export->out);
+        if (kind == NAME_FUNCTION) {
+            ag_put_function(all->export->out, frame, 0, 0);
+        } else {
+            ag_put_plain(all->export->out, known, 0, 0);
+        }
+    }
+    putc_unlocked('\n', all->export->out);
+}
+
+static enum ag_metric event_metric(const struct callgrind *all, enum ag_metric at) {
+    const enum ag_metric first = all->export->metric; /* it changes places with the first one */
+    return at == AG_METRIC_FIRST ? first : at == first ? AG_METRIC_FIRST : at;
+}
+
+static void put_costs(struct callgrind *all, const struct ag_metrics *metrics) {
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        putc_unlocked(' ', all->export->out);
+        ag_put_number(all->export->out, ag_metric_of(metrics, event_metric(all, metric)));
+    }
+    putc_unlocked('\n', all->export->out);
+}
+
+static void put_cost(struct callgrind *all, const struct cost *cost) {
+    FILE *out = all->export->out;
+    const struct ag_frame *frame = ag_export_frame(all->export, cost->frame);
+    if (cost->callee != NO_CALLEE) {
+        const struct ag_frame *callee = ag_export_frame(all->export, cost->callee);
+        put_name(all, "cob", NAME_OBJECT, callee);
+        put_name(all, "cfi", NAME_FILE, callee);
+        put_name(all, "cfn", NAME_FUNCTION, callee);
+        fprintf(out, "calls=%u %u\n", cost->n_stacks, callee->line);
+    }
+    ag_put_number(out, frame->line);
+    put_costs(all, &cost->metrics);
+}
+
+static void put_function(struct callgrind *all, uint32_t function) {
+    uint32_t at = all->first_cost[function];
+    if (at == 0) {
+        return; /* only called */
+    }
+    const struct ag_frame *first = ag_export_frame(all->export, all->costs[at - 1].frame);
+    const char *file = first->file;
+    putc_unlocked('\n', all->export->out);
+    put_name(all, "ob", NAME_OBJECT, first);
+    put_name(all, "fl", NAME_FILE, first);
+    put_name(all, "fn", NAME_FUNCTION, first);
+    for (; at != 0; at = all->costs[at - 1].next_of_function) {
+        const struct ag_frame *frame = ag_export_frame(all->export, all->costs[at - 1].frame);
+        if (frame->file != file) {
+            file = frame->file;
+            put_name(all, "fi", NAME_FILE, frame);
+        }
+        put_cost(all, &all->costs[at - 1]);
+    }
+}
+
+static void put_head(struct callgrind *all) {
+    FILE *out = all->export->out;
+    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+    fprintf(out, "# callgrind format\nversion: 1\ncreator: allogram %s\n", all->export->version);
+    fprintf(out, "pid: %u\ncmd: ", identity->pid);
+    ag_put_command(all->export);
+    fputs("\npart: 1\n\npositions: line\nevents:", out);
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        fprintf(out, " %s", ag_metric_name(event_metric(all, metric)));
+    }
+    fputs("\nsummary:", out);
+    struct ag_metrics total = {0};
+    for (size_t row = 0; row < all->export->n_rows; row++) {
+        ag_metrics_add(&total, &all->export->rows[row].metrics);
+    }
+    put_costs(all, &total);
+}
+
+int ag_callgrind_format(struct ag_export *export) {
+    struct callgrind all = {.export = export};
+    int r = 0;
+    for (uint32_t row = 0; row < export->n_rows && r == 0; row++) {
+        r = count_row(&all, row);
+    }
+    r = r < 0 ? r : list_costs(&all);
+    if (r == 0) {
+        put_head(&all);
+        for (uint32_t i = 0; i < all.functions.count; i++) {
+            put_function(&all, i);
+        }
+    }
+    free(all.costs);
+    free(all.first_cost);
+    free(all.last_cost);
+    ag_numbering_done(&all.functions);
+    ag_numbering_done(&all.keys);
+    for (size_t i = 0; i < NAME_KINDS; i++) {
+        ag_numbering_done(&all.names[i]);
+    }
+    return r;
+}

@@ -1,0 +1,92 @@
+/* csv_format.c: a row for each stack and allocation function, for spreadsheets and databases: the
+ * metrics by their names, then where they belong to, then the stack itself from the allocating
+ * function outward.
+ *
+ * RFC 4180: fields of text in quotes, a quote doubled, lines end in CR LF, the first one names the
+ * columns. A spreadsheet takes a field that begins with = + - @ for a formula, whoever wrote it
+ * (OWASP calls it CSV injection), so such a name gets an apostrophe in front: it is text then. */
+#include <string.h>
+
+#include "export/writer.h"
+#include "model/types.h"
+
+static bool is_formula(const char *text) {
+    return text && *text && strchr("=+-@", *text);
+}
+
+static void put_field(FILE *out, const char *text) {
+    putc_unlocked('"', out);
+    if (is_formula(text)) {
+        putc_unlocked('\'', out);
+    }
+    for (const char *at = text ? text : ""; *at;) { /* between the quotes, which are doubled */
+        char part[512];
+        const size_t quote = strcspn(at, "\"");
+        size_t length = quote < sizeof(part) - 1 ? quote : sizeof(part) - 1;
+        while (length > 0 && length < quote && ((unsigned char)at[length] & 0xc0) == 0x80) {
+            length--; /* not inside of a character */
+        }
+        length = length == 0 && quote > 0 ? 1 : length;
+        memcpy(part, at, length);
+        part[length] = '\0';
+        ag_put_plain(out, part, 0, 0);
+        at += length;
+        if (*at == '"') {
+            fputs_unlocked("\"\"", out);
+            at++;
+        }
+    }
+    putc_unlocked('"', out);
+}
+
+static void put_stack(struct ag_export *export, const struct ag_stack_frame *frames, size_t n) {
+    fputs_unlocked(",\"", export->out);
+    if (n > 0 && is_formula(ag_export_frame(export, frames[0].frame)->function)) {
+        putc_unlocked('\'', export->out);
+    }
+    for (size_t i = 0; i < n; i++) {
+        fputs_unlocked(i > 0 ? " < " : "", export->out);
+        ag_put_function(export->out, ag_export_frame(export, frames[i].frame), '"', '\'');
+    }
+    putc_unlocked('"', export->out);
+}
+
+static void put_row(struct ag_export *export, uint32_t row) {
+    static const char *const states[] = {[AG_STACK_COMPLETE] = "complete",
+                                         [AG_STACK_INCOMPLETE] = "incomplete",
+                                         [AG_STACK_CUT] = "cut"};
+    const struct ag_stack_row *stack = &export->rows[row];
+    const struct ag_stack_frame *frames;
+    const size_t n = ag_export_stack(export, row, &frames);
+    const struct ag_frame *first =
+        ag_export_frame(export, n > 0 ? frames[0].frame : AG_FRAME_NO_STACK);
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        ag_put_number(export->out, ag_metric_of(&stack->metrics, metric));
+        putc_unlocked(',', export->out);
+    }
+    const char *const fields[] = {first->function, first->file, first->image};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        put_field(export->out, fields[i]);
+        putc_unlocked(',', export->out);
+    }
+    ag_put_number(export->out, first->line);
+    const char *const more[] = {ag_profile_stack_type(export->profile, stack->stack),
+                                stack->via_name, stack->heap_name, states[stack->state]};
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        putc_unlocked(',', export->out);
+        put_field(export->out, more[i]);
+    }
+    put_stack(export, frames, n);
+    fputs_unlocked("\r\n", export->out);
+}
+
+int ag_csv_format(struct ag_export *export) {
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        fprintf(export->out, "%s,", ag_metric_name(metric));
+    }
+    fputs("function,file,image,line,type,via,heap,state,stack\r\n", export->out);
+    for (uint32_t row = 0; row < export->n_rows; row++) {
+        put_row(export, row);
+    }
+    return 0;
+}

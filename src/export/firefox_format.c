@@ -1,0 +1,573 @@
+/* firefox_format.c: a profile for profiler.firefox.com, with native allocations: its call trees and
+ * flame graphs of allocated, retained and deallocated bytes, over any range of time.
+ *
+ * 1. The format is the "processed profile" of github.com/firefox-devtools/profiler
+ *    (src/types/profile.ts), written in version 66, which later ones upgrade. Tables are objects of
+ *    columns. A stack is a frame and how far back in the table its caller stands (0: there is
+ *    none). The allocations of a thread are rows of time, bytes (negative: a death), stack,
+ * address: a death belongs to the birth of the same address before it, and what has no death in a
+ * range is retained there. A counter holds the curve of bytes in use.
+ *
+ * 2. Blocks are added up before they are written, because a viewer in a browser does not open a
+ *    hundred million of them: the recording is cut into slices of time, and the blocks of a stack
+ *    that were born in one slice and died in another (or the same, or never) are one row, one more
+ *    for their death, and an address of their own. Sums are exact over the whole recording, and at
+ *    the borders of slices. There are SLICES of them, and half as many, again and again, where rows
+ *    would exceed ROWS_MOST.
+ *
+ * 3. One thread, "heap": a block's life is the process', whoever allocated or freed it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/call_tree.h"
+#include "model/replay.h"
+#include "text/json_writer.h"
+
+enum { SLICES = 512, ROWS_MOST = 1 << 20, VERSION = 66, GECKO_VERSION = 24 };
+enum { NEVER = SLICES }; /* the slice in which open blocks die */
+
+struct allocation { /* a line of the table */
+    uint64_t time_ns;
+    int64_t bytes;
+    uint32_t span;
+};
+struct firefox {
+    struct ag_export *export;
+    struct ag_call_tree tree;
+    struct ag_json json;
+    struct ag_numbering strings, libs, keys; /* keys: (row, born << 16 | died) */
+    uint64_t *span_bytes;                    /* by key */
+    size_t capacity;
+    uint64_t slice_ns, duration_ns;
+    struct allocation *allocations;
+    size_t n_allocations;
+};
+
+/* ---- spans ---- */
+
+static int add_span(struct firefox *all, uint64_t row, uint64_t slices, uint64_t bytes) {
+    bool is_new;
+    const uint32_t key = ag_numbering_of(&all->keys, row, slices, &is_new);
+    if (all->keys.has_failed) {
+        return -ENOMEM;
+    }
+    if (is_new && key >= all->capacity) {
+        const size_t capacity = all->capacity ? all->capacity * 2 : 256;
+        uint64_t *grown = realloc(all->span_bytes, capacity * sizeof(*grown));
+        if (!grown) {
+            return -ENOMEM;
+        }
+        all->span_bytes = grown;
+        all->capacity = capacity;
+    }
+    all->span_bytes[key] = is_new ? bytes : all->span_bytes[key] + bytes;
+    return 0;
+}
+
+static uint64_t slices_of(uint64_t born, uint64_t died) {
+    return born << 16 | died;
+}
+
+static uint64_t slice_of(const struct firefox *all, uint64_t time_ns) {
+    const uint64_t slice = time_ns / all->slice_ns;
+    return slice < SLICES ? slice : SLICES - 1;
+}
+
+/* Two slices become one. */
+static int halve(struct firefox *all) {
+    struct ag_numbering keys = all->keys;
+    uint64_t *bytes = all->span_bytes;
+    int r = 0;
+    all->keys = (struct ag_numbering){0};
+    all->span_bytes = NULL;
+    all->capacity = 0;
+    all->slice_ns *= 2;
+    for (size_t i = 0; i < keys.count && r == 0; i++) {
+        const uint64_t born = keys.things[i].b >> 16, died = keys.things[i].b & 0xffff;
+        r = add_span(all, keys.things[i].a, slices_of(born / 2, died == NEVER ? NEVER : died / 2),
+                     bytes[i]);
+    }
+    ag_numbering_done(&keys);
+    free(bytes);
+    return r;
+}
+
+/* A birth is an open block; its death takes it away from there. */
+static int count_step(void *context, const struct ag_replay_step *step) {
+    struct firefox *all = context;
+    if (all->keys.count >= ROWS_MOST && all->slice_ns <= all->duration_ns) {
+        const int r = halve(all);
+        if (r < 0) {
+            return r;
+        }
+    }
+    const uint64_t born = slice_of(all, step->born_ns);
+    if (!step->is_death) {
+        return add_span(all, step->row, slices_of(born, NEVER), step->size);
+    }
+    const int r = add_span(all, step->row, slices_of(born, NEVER), -step->size);
+    return r < 0 ? r
+                 : add_span(all, step->row, slices_of(born, slice_of(all, step->time_ns)),
+                            step->size);
+}
+
+static int by_time(const void *left, const void *right) {
+    const struct allocation *a = left, *b = right;
+    if (a->time_ns != b->time_ns) {
+        return a->time_ns < b->time_ns ? -1 : 1;
+    }
+    if ((a->bytes > 0) != (b->bytes > 0)) {
+        return a->bytes > 0 ? -1 : 1; /* births first */
+    }
+    return a->span < b->span ? -1 : a->span > b->span;
+}
+
+/* A birth at the start of its slice, a death in the middle of its own: behind every birth of it. */
+static int list_allocations(struct firefox *all) {
+    all->allocations = malloc((2 * all->keys.count + 1) * sizeof(*all->allocations));
+    if (!all->allocations) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < all->keys.count; i++) {
+        const uint64_t born = all->keys.things[i].b >> 16, died = all->keys.things[i].b & 0xffff;
+        const int64_t bytes = (int64_t)all->span_bytes[i];
+        if (bytes == 0) {
+            continue;
+        }
+        all->allocations[all->n_allocations++] =
+            (struct allocation){.time_ns = born * all->slice_ns, .bytes = bytes, .span = i};
+        if (died != NEVER) {
+            all->allocations[all->n_allocations++] = (struct allocation){
+                .time_ns = died * all->slice_ns + all->slice_ns / 2, .bytes = -bytes, .span = i};
+        }
+    }
+    qsort(all->allocations, all->n_allocations, sizeof(*all->allocations), by_time);
+    return 0;
+}
+
+/* ---- columns ---- */
+
+static void repeat(struct firefox *all, const char *key, size_t n, int64_t number) {
+    ag_json_open(&all->json, key, '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_signed(&all->json, NULL, number);
+    }
+    ag_json_close(&all->json, ']');
+}
+
+static void repeat_null(struct firefox *all, const char *key, size_t n) {
+    ag_json_open(&all->json, key, '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_null(&all->json, NULL);
+    }
+    ag_json_close(&all->json, ']');
+}
+
+static void repeat_false(struct firefox *all, const char *key, size_t n) {
+    ag_json_open(&all->json, key, '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_bool(&all->json, NULL, false);
+    }
+    ag_json_close(&all->json, ']');
+}
+
+static uint32_t string(struct firefox *all, const char *text) {
+    return ag_numbering_of(&all->strings, ag_numbering_pointer(text && *text ? text : "?"), 0,
+                           NULL);
+}
+
+/* ---- shared tables ---- */
+
+struct frames { /* frames of the profile that are in stacks, and their functions */
+    struct ag_numbering frames, functions, sources;
+};
+
+static const struct ag_frame *frame_at(const struct firefox *all, const struct frames *frames,
+                                       size_t number) {
+    return ag_export_frame(all->export, (int64_t)frames->frames.things[number].a);
+}
+
+static uint32_t function_of(struct frames *frames, const struct ag_frame *frame) {
+    return ag_numbering_of(&frames->functions, ag_numbering_pointer(frame->function),
+                           ag_numbering_pointer(frame->image), NULL);
+}
+
+static void write_stacks(struct firefox *all, struct frames *frames) {
+    struct ag_json *json = &all->json;
+    ag_json_open(json, "stackTable", '{');
+    ag_json_open(json, "frame", '[');
+    for (size_t i = 0; i < all->tree.count; i++) {
+        ag_json_integer(
+            json, NULL,
+            ag_numbering_of(&frames->frames, (uint64_t)all->tree.nodes[i].frame.frame, 0, NULL));
+    }
+    ag_json_close(json, ']');
+    ag_json_open(json, "prefixOffset", '[');
+    for (size_t i = 0; i < all->tree.count; i++) {
+        const uint32_t parent = all->tree.nodes[i].parent;
+        ag_json_integer(json, NULL, parent == AG_CALL_ROOT ? 0 : i - parent);
+    }
+    ag_json_close(json, ']');
+    ag_json_integer(json, "length", all->tree.count);
+    ag_json_close(json, '}');
+}
+
+static void write_frames(struct firefox *all, struct frames *frames) {
+    struct ag_json *json = &all->json;
+    const size_t n = frames->frames.count;
+    ag_json_open(json, "frameTable", '{');
+    repeat(all, "address", n, -1);
+    repeat(all, "inlineDepth", n, 0);
+    repeat(all, "category", n, 0);
+    repeat(all, "subcategory", n, 0);
+    ag_json_open(json, "func", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_integer(json, NULL, function_of(frames, frame_at(all, frames, i)));
+    }
+    ag_json_close(json, ']');
+    repeat_null(all, "nativeSymbol", n);
+    repeat(all, "innerWindowID", n, 0);
+    ag_json_open(json, "line", '[');
+    for (size_t i = 0; i < n; i++) {
+        const struct ag_frame *frame = frame_at(all, frames, i);
+        if (frame->line > 0) {
+            ag_json_integer(json, NULL, frame->line);
+        } else {
+            ag_json_null(json, NULL);
+        }
+    }
+    ag_json_close(json, ']');
+    repeat_null(all, "column", n);
+    repeat_null(all, "originalLocation", n);
+    ag_json_integer(json, "length", n);
+    ag_json_close(json, '}');
+}
+
+/* The source file of a function: that of its first frame. */
+static const char **files_of(const struct firefox *all, struct frames *frames) {
+    const char **files = calloc(frames->functions.count + 1, sizeof(*files));
+    for (size_t i = frames->frames.count; files && i-- > 0;) {
+        const struct ag_frame *frame = frame_at(all, frames, i);
+        files[function_of(frames, frame)] = frame->file;
+    }
+    return files;
+}
+
+static int write_functions(struct firefox *all, struct frames *frames) {
+    struct ag_json *json = &all->json;
+    const size_t n = frames->functions.count;
+    const char **files = files_of(all, frames);
+    if (!files) {
+        return -ENOMEM;
+    }
+    ag_json_open(json, "funcTable", '{');
+    ag_json_open(json, "name", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_integer(json, NULL,
+                        string(all, (const char *)(uintptr_t)frames->functions.things[i].a));
+    }
+    ag_json_close(json, ']');
+    repeat_false(all, "isJS", n);
+    repeat_false(all, "relevantForJS", n);
+    ag_json_open(json, "resource", '[');
+    for (size_t i = 0; i < n; i++) {
+        const char *image = (const char *)(uintptr_t)frames->functions.things[i].b;
+        ag_json_signed(json, NULL,
+                       image && *image ? (int64_t)ag_numbering_of(
+                                             &all->libs, ag_numbering_pointer(image), 0, NULL)
+                                       : -1);
+    }
+    ag_json_close(json, ']');
+    ag_json_open(json, "source", '[');
+    for (size_t i = 0; i < n; i++) {
+        if (files[i]) {
+            ag_json_integer(
+                json, NULL,
+                ag_numbering_of(&frames->sources, ag_numbering_pointer(files[i]), 0, NULL));
+        } else {
+            ag_json_null(json, NULL);
+        }
+    }
+    ag_json_close(json, ']');
+    repeat_null(all, "lineNumber", n);
+    repeat_null(all, "columnNumber", n);
+    repeat_null(all, "originalLocation", n);
+    ag_json_integer(json, "length", n);
+    ag_json_close(json, '}');
+    free(files);
+    return 0;
+}
+
+static void write_strings_of(struct firefox *all, const char *key,
+                             const struct ag_numbering *texts) {
+    ag_json_open(&all->json, key, '[');
+    for (size_t i = 0; i < texts->count; i++) {
+        ag_json_integer(&all->json, NULL, string(all, (const char *)(uintptr_t)texts->things[i].a));
+    }
+    ag_json_close(&all->json, ']');
+}
+
+static void write_resources(struct firefox *all, const struct frames *frames) {
+    struct ag_json *json = &all->json;
+    const size_t n = all->libs.count;
+    ag_json_open(json, "resourceTable", '{');
+    repeat_null(all, "lib", n);
+    write_strings_of(all, "name", &all->libs);
+    repeat_null(all, "host", n);
+    repeat(all, "type", n, 1); /* a library */
+    ag_json_integer(json, "length", n);
+    ag_json_close(json, '}');
+    const size_t n_sources = frames->sources.count;
+    ag_json_open(json, "sources", '{');
+    repeat_null(all, "id", n_sources);
+    write_strings_of(all, "filename", &frames->sources);
+    repeat(all, "startLine", n_sources, 1);
+    repeat(all, "startColumn", n_sources, 1);
+    repeat_null(all, "sourceMapURL", n_sources);
+    repeat_null(all, "content", n_sources);
+    ag_json_integer(json, "length", n_sources);
+    ag_json_close(json, '}');
+}
+
+static void write_empty_tables(struct firefox *all) {
+    static const struct {
+        const char *name, *columns[5];
+    } tables[] = {
+        {"nativeSymbols", {"libIndex", "address", "name", "functionSize"}},
+        {"sourceLocationTable", {"source", "line", "column"}},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        ag_json_open(&all->json, tables[i].name, '{');
+        for (size_t k = 0; tables[i].columns[k]; k++) {
+            repeat_null(all, tables[i].columns[k], 0);
+        }
+        ag_json_integer(&all->json, "length", 0);
+        ag_json_close(&all->json, '}');
+    }
+}
+
+static int write_shared(struct firefox *all) {
+    struct ag_json *json = &all->json;
+    struct frames frames = {0};
+    ag_json_open(json, "shared", '{');
+    write_stacks(all, &frames);
+    write_frames(all, &frames);
+    int r = write_functions(all, &frames);
+    write_resources(all, &frames);
+    write_empty_tables(all);
+    ag_json_open(json, "stringArray", '[');
+    for (size_t i = 0; i < all->strings.count; i++) {
+        ag_json_string(json, NULL, (const char *)(uintptr_t)all->strings.things[i].a);
+    }
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+    if (frames.frames.has_failed || frames.functions.has_failed || frames.sources.has_failed) {
+        r = -ENOMEM;
+    }
+    ag_numbering_done(&frames.frames);
+    ag_numbering_done(&frames.functions);
+    ag_numbering_done(&frames.sources);
+    return r;
+}
+
+/* ---- the thread, its allocations, the counter ---- */
+
+static void write_allocations(struct firefox *all) {
+    struct ag_json *json = &all->json;
+    const size_t n = all->n_allocations;
+    ag_json_open(json, "nativeAllocations", '{');
+    ag_json_open(json, "time", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_milliseconds(json, NULL, all->allocations[i].time_ns);
+    }
+    ag_json_close(json, ']');
+    ag_json_open(json, "weight", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_signed(json, NULL, all->allocations[i].bytes);
+    }
+    ag_json_close(json, ']');
+    ag_json_string(json, "weightType", "bytes");
+    ag_json_open(json, "stack", '[');
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t row = all->keys.things[all->allocations[i].span].a;
+        ag_json_integer(json, NULL, all->tree.node_of_row[row]);
+    }
+    ag_json_close(json, ']');
+    ag_json_open(json, "memoryAddress", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_integer(json, NULL, all->allocations[i].span + UINT64_C(1));
+    }
+    ag_json_close(json, ']');
+    repeat(all, "threadId", n, 0);
+    ag_json_integer(json, "length", n);
+    ag_json_close(json, '}');
+}
+
+static void write_thread(struct firefox *all, const char *name) {
+    static const char *const columns[] = {"data",    "name",  "startTime",
+                                          "endTime", "phase", "category"};
+    struct ag_json *json = &all->json;
+    char pid[24];
+    snprintf(pid, sizeof pid, "%u", ag_profile_identity(all->export->profile)->pid);
+    ag_json_open(json, "threads", '[');
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "processType", "default");
+    ag_json_integer(json, "processStartupTime", 0);
+    ag_json_null(json, "processShutdownTime");
+    ag_json_integer(json, "registerTime", 0);
+    ag_json_null(json, "unregisterTime");
+    repeat_null(all, "pausedRanges", 0);
+    ag_json_string(json, "name", "heap");
+    ag_json_bool(json, "isMainThread", true);
+    ag_json_string(json, "processName", name);
+    ag_json_string(json, "pid", pid);
+    ag_json_string(json, "tid", pid);
+    ag_json_bool(json, "showMarkersInTimeline", false);
+    ag_json_open(json, "samples", '{');
+    repeat_null(all, "stack", 0);
+    repeat_null(all, "timeDeltas", 0);
+    ag_json_null(json, "weight");
+    ag_json_string(json, "weightType", "samples");
+    ag_json_integer(json, "length", 0);
+    ag_json_close(json, '}');
+    ag_json_open(json, "markers", '{');
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        repeat_null(all, columns[i], 0);
+    }
+    ag_json_integer(json, "length", 0);
+    ag_json_close(json, '}');
+    write_allocations(all);
+    ag_json_close(json, '}');
+    ag_json_close(json, ']');
+}
+
+/* How the counter's graph looks: a line that adds up. */
+static void write_display(struct ag_json *json) {
+    static const char *const sources[][2] = {{"accumulated", "bytes in use at this time"},
+                                             {"count-range", "bytes between lowest and highest"}};
+    ag_json_open(json, "display", '{');
+    ag_json_string(json, "graphType", "line-accumulated");
+    ag_json_string(json, "unit", "bytes");
+    ag_json_string(json, "color", "orange");
+    ag_json_string(json, "markerSchemaLocation", "timeline-memory");
+    ag_json_integer(json, "sortWeight", 20);
+    ag_json_string(json, "label", "Memory");
+    ag_json_open(json, "tooltipRows", '[');
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "type", "value");
+        ag_json_string(json, "source", sources[i][0]);
+        ag_json_open(json, "format", '{');
+        ag_json_string(json, "unit", "bytes");
+        ag_json_close(json, '}');
+        ag_json_string(json, "label", sources[i][1]);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+}
+
+/* The curve of bytes in use, as the profile has it: what came and went between two moments. */
+static void write_counter(struct firefox *all) {
+    struct ag_json *json = &all->json;
+    const struct ag_timeline_point *points;
+    const size_t n = ag_profile_timeline(all->export->profile, &points);
+    char pid[24];
+    snprintf(pid, sizeof pid, "%u", ag_profile_identity(all->export->profile)->pid);
+    ag_json_open(json, "counters", '[');
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "name", "malloc");
+    ag_json_string(json, "category", "Memory");
+    ag_json_string(json, "description", "bytes in use");
+    write_display(json);
+    ag_json_string(json, "pid", pid);
+    ag_json_integer(json, "mainThreadIndex", 0);
+    ag_json_open(json, "samples", '{');
+    ag_json_open(json, "time", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_milliseconds(json, NULL, points[i].time_ns);
+    }
+    ag_json_close(json, ']');
+    ag_json_open(json, "count", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_signed(
+            json, NULL,
+            (int64_t)(points[i].in_use_bytes - (i > 0 ? points[i - 1].in_use_bytes : 0)));
+    }
+    ag_json_close(json, ']');
+    ag_json_integer(json, "length", n);
+    ag_json_close(json, '}');
+    ag_json_close(json, '}');
+    ag_json_close(json, ']');
+}
+
+static void write_meta(struct firefox *all, const char *name) {
+    struct ag_json *json = &all->json;
+    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+    ag_json_open(json, "meta", '{');
+    ag_json_integer(json, "version", GECKO_VERSION);
+    ag_json_integer(json, "preprocessedProfileVersion", VERSION);
+    ag_json_string(json, "importedFrom", "allogram");
+    ag_json_string(json, "product", name);
+    ag_json_milliseconds(json, "startTime", identity->start_realtime_ns);
+    ag_json_integer(json, "interval", 1);
+    ag_json_integer(json, "processType", 0);
+    ag_json_bool(json, "debug", false);
+    ag_json_bool(json, "symbolicated", true);
+    ag_json_bool(json, "usesOnlyOneStackType", true);
+    ag_json_bool(json, "sourceCodeIsNotOnSearchfox", true);
+    repeat_null(all, "pausedRanges", 0);
+    repeat_null(all, "markerSchema", 0);
+    ag_json_open(json, "categories", '[');
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "name", "Other");
+    ag_json_string(json, "color", "grey");
+    ag_json_open(json, "subcategories", '[');
+    ag_json_string(json, NULL, "Other");
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+}
+
+static int write_file(struct firefox *all) {
+    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+    const char *exe = identity->exe ? identity->exe : "";
+    const char *slash = strrchr(exe, '/');
+    const char *name = slash ? slash + 1 : exe;
+    struct ag_json *json = &all->json;
+    ag_json_open(json, NULL, '{');
+    write_meta(all, name);
+    repeat_null(all, "libs", 0);
+    repeat_null(all, "pages", 0);
+    const int r = write_shared(all);
+    write_thread(all, name);
+    write_counter(all);
+    ag_json_close(json, '}');
+    return r;
+}
+
+int ag_firefox_format(struct ag_export *export) {
+    struct firefox all = {
+        .export = export,
+        .json = {.out = export->out, .line_depth = 2},
+        .duration_ns = ag_profile_summary(export->profile)->duration_ns,
+        .slice_ns = ag_profile_summary(export->profile)->duration_ns / SLICES + 1,
+    };
+    int r = ag_call_tree_start(&all.tree, export, AG_CALL_FRAME);
+    if (r < 0) {
+        return r;
+    }
+    r = ag_profile_replay(export->profile, count_step, &all);
+    r = r < 0 ? r : list_allocations(&all);
+    r = r < 0 ? r : write_file(&all);
+    r = all.strings.has_failed || all.libs.has_failed ? -ENOMEM : r;
+    ag_call_tree_end(&all.tree);
+    ag_numbering_done(&all.strings);
+    ag_numbering_done(&all.libs);
+    ag_numbering_done(&all.keys);
+    free(all.span_bytes);
+    free(all.allocations);
+    return r;
+}

@@ -1,0 +1,47 @@
+/* folded_format.c: collapsed stacks, `outer;inner;innermost N`, a line for each: what
+ * flamegraph.pl, inferno, speedscope and most flame graph tools read.
+ *
+ * The format has no specification; its reference is stackcollapse-perf.pl and flamegraph.pl of
+ * github.com/brendangregg/FlameGraph. The last blank of a line parts the stack from its number, so
+ * names keep their blanks; a semicolon, which Rust has in its types, becomes a colon, as inferno
+ * does it. One number a line: --metric chooses it, and lines of 0 are left out. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "export/call_tree.h"
+
+/* The functions from the outermost to NODE. */
+static void put_path(struct ag_export *export, const struct ag_call_tree *tree, uint32_t node,
+                     uint32_t *path) {
+    size_t depth = 0;
+    for (; node != AG_CALL_ROOT; node = tree->nodes[node].parent) {
+        path[depth++] = node;
+    }
+    while (depth-- > 0) {
+        const int64_t frame = tree->nodes[path[depth]].frame.frame;
+        ag_put_function(export->out, ag_export_frame(export, frame), ';', ':');
+        putc_unlocked(depth > 0 ? ';' : ' ', export->out);
+    }
+}
+
+int ag_folded_format(struct ag_export *export) {
+    struct ag_call_tree tree;
+    int r = ag_call_tree_start(&tree, export, AG_CALL_FUNCTION);
+    if (r < 0) {
+        return r;
+    }
+    uint64_t *own = ag_call_tree_own(&tree, export, export->metric);
+    uint32_t *path = malloc((tree.count + 1) * sizeof(*path));
+    r = own && path ? 0 : -ENOMEM;
+    for (uint32_t node = 0; node < tree.count && r == 0; node++) {
+        if (own[node] != 0) {
+            put_path(export, &tree, node, path);
+            ag_put_number(export->out, own[node]);
+            putc_unlocked('\n', export->out);
+        }
+    }
+    free(own);
+    free(path);
+    ag_call_tree_end(&tree);
+    return r;
+}

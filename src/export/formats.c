@@ -1,0 +1,85 @@
+/* formats.c: the table of formats, and what every writer is given. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "export/export.h"
+#include "export/writer.h"
+
+static const struct format {
+    const char *name;
+    ag_export_writer *write; /* NULL: promised */
+    bool is_binary;
+} formats[] = {
+    {"pprof", ag_pprof_format, true},
+    {"dhat", ag_dhat_format, false},
+    {"massif", ag_massif_format, false},
+    {"folded", ag_folded_format, false},
+    {"speedscope", ag_speedscope_format, false},
+    {"callgrind", ag_callgrind_format, false},
+    {"heapprofile", ag_heapprofile_format, false},
+    {"firefox", ag_firefox_format, false},
+    {"heaptrack", ag_heaptrack_format, false},
+    {"csv", ag_csv_format, false},
+    {"json", ag_json_format, false},
+    {"perf-map", NULL, false},
+};
+
+static const struct format *find(const char *name) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(formats); i++) {
+        if (strcmp(formats[i].name, name) == 0) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+int ag_export_check(const char *name, char ret_message[512]) {
+    const struct format *format = find(name);
+    if (format && format->write) {
+        return 0;
+    }
+    size_t used =
+        (size_t)snprintf(ret_message, 512,
+                         format ? "%.100s: this version does not write this yet; it writes"
+                                : "%.100s: no such format; there are",
+                         name);
+    for (size_t i = 0; i < AG_ARRAY_SIZE(formats); i++) {
+        if (formats[i].write) {
+            used += (size_t)snprintf(ret_message + used, 512 - used, " %s", formats[i].name);
+        }
+    }
+    return format ? -ENOTSUP : -EINVAL;
+}
+
+bool ag_export_is_binary(const char *name) {
+    const struct format *format = find(name);
+    return format && format->is_binary;
+}
+
+int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_export_options *options,
+                    char ret_message[512]) {
+    struct ag_export_options known = {0};
+    memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
+    int r = ag_export_check(known.format, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_export export = {
+        .out = out,
+        .profile = profile,
+        .metric = known.metric == AG_METRIC_DEFAULT ? AG_METRIC_ALLOCATED_BYTES : known.metric,
+        .has_metric = known.metric != AG_METRIC_DEFAULT,
+        .version = known.version ? known.version : "",
+        .places = malloc(AG_PLACES_MOST * sizeof(*export.places)),
+    };
+    export.n_rows = ag_profile_stacks(profile, &export.rows);
+    r = export.places ? find(known.format)->write(&export) : -ENOMEM;
+    free(export.places);
+    free(export.frames);
+    if (r < 0) {
+        snprintf(ret_message, 512, "--to=%.100s: %s", known.format, strerror(-r));
+    }
+    return r;
+}

@@ -1,0 +1,15 @@
+/* gzip_stream.h: bytes go in, a gzip file comes out of the other end, the same for the same bytes:
+ * no time and no name stand in its header. */
+#ifndef AG_GZIP_STREAM_H
+#define AG_GZIP_STREAM_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct ag_gzip;
+struct ag_gzip *ag_gzip_new(FILE *out); /* NULL: no memory */
+void ag_gzip_put(struct ag_gzip *gzip, const void *bytes, size_t n_bytes);
+/* Ends the file and frees. Write errors stay in the stream. Returns NULL. */
+struct ag_gzip *ag_gzip_finish(struct ag_gzip *gzip);
+
+#endif

@@ -1,0 +1,200 @@
+/* heaptrack_format.c: heaptrack's own text, for heaptrack_gui and heaptrack_print.
+ *
+ * There is no specification; its reference is the reader, AccumulatedTraceData::read of
+ * github.com/KDE/heaptrack (src/analyze/accumulatedtracedata.cpp), for the file that
+ * heaptrack_interpret writes. Lines, all numbers in hexadecimal, indices from 1 unless said:
+ *
+ *     v VERSION FORMAT    X COMMAND       I PAGE_BYTES PAGES
+ *     s TEXT              a string        i PC MODULE [FUNCTION FILE LINE]...   innermost first
+ *     t IP PARENT         a stack: a place and the stack that called it, 0: none
+ *     a BYTES STACK       what an allocation is, from 0
+ *     + A   - A           one block more, one less         c MS   R PAGES   time, resident size
+ *
+ * Written in format 2, which every heaptrack since 1.0 reads; a string is the rest of its line
+ * there. It is the whole history, event by event: a hundred million events are some gigabytes of
+ * text, which `... | zstd >x.zst` makes small and heaptrack reads as they are.
+ *
+ * heaptrack's own idea of temporary differs from ours: a death right behind a birth of the same
+ * size and stack, in whatever threads. Number 0 of `a` would be taken for "nothing allocated yet",
+ * so no block has it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "export/call_tree.h"
+#include "model/replay.h"
+
+enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
+
+struct heaptrack {
+    struct ag_export *export;
+    struct ag_call_tree tree;
+    struct ag_numbering strings, places, allocations; /* texts; (place or mark); (bytes, row) */
+    struct ag_image_row *images;
+    size_t n_images;
+    const struct ag_timeline_point *points;
+    size_t n_points, next_point;
+    uint64_t next_tick_ns, page_bytes;
+};
+
+static void put_numbers(FILE *out, char letter, uint64_t a, uint64_t b) {
+    putc_unlocked(letter, out);
+    putc_unlocked(' ', out);
+    ag_put_hex(out, a);
+    putc_unlocked(' ', out);
+    ag_put_hex(out, b);
+    putc_unlocked('\n', out);
+}
+
+static void put_one(FILE *out, char letter, uint64_t a) {
+    putc_unlocked(letter, out);
+    putc_unlocked(' ', out);
+    ag_put_hex(out, a);
+    putc_unlocked('\n', out);
+}
+
+/* The number of a text; writes it where it is new. 0: there is none. */
+static uint32_t string(struct heaptrack *all, const char *text, const struct ag_frame *function) {
+    if (!text || !*text) {
+        return 0;
+    }
+    bool is_new;
+    const uint32_t id = ag_numbering_of(&all->strings, ag_numbering_pointer(text), 0, &is_new);
+    if (is_new) {
+        fputs("s ", all->export->out);
+        if (function) {
+            ag_put_function(all->export->out, function, 0, 0);
+        } else {
+            ag_put_plain(all->export->out, text, 0, 0);
+        }
+        putc_unlocked('\n', all->export->out);
+    }
+    return id + 1;
+}
+
+/* ---- places and stacks ---- */
+
+static void put_place(struct heaptrack *all, const struct ag_stack_frame *at) {
+    FILE *out = all->export->out;
+    struct ag_place place = {.image = AG_NO_IMAGE};
+    uint32_t ids[3 * 64]; /* function, file, line */
+    size_t n = 0;
+    const uint32_t mark = (uint32_t)at->frame;
+    if (at->place != AG_NO_PLACE) {
+        place = ag_profile_place(all->export->profile, at->place);
+    } else {
+        place.frames = &mark;
+        place.n_frames = 1;
+    }
+    for (size_t i = 0; i < place.n_frames && n + 3 <= sizeof ids / sizeof ids[0]; i++) {
+        const int64_t number = at->place != AG_NO_PLACE ? (int64_t)place.frames[i] : at->frame;
+        const struct ag_frame *frame = ag_export_frame(all->export, number);
+        ids[n++] = string(all, frame->function, frame);
+        ids[n++] = string(all, frame->file, NULL);
+        ids[n++] = frame->line;
+    }
+    const uint32_t module =
+        place.image < all->n_images ? string(all, all->images[place.image].path, NULL) : 0;
+    fputs("i ", out);
+    ag_put_hex(out, place.address);
+    putc_unlocked(' ', out);
+    ag_put_hex(out, module);
+    for (size_t i = 0; i < n; i++) {
+        putc_unlocked(' ', out);
+        ag_put_hex(out, ids[i]);
+    }
+    putc_unlocked('\n', out);
+}
+
+static void put_stacks(struct heaptrack *all) {
+    for (size_t i = 0; i < all->tree.count; i++) {
+        const struct ag_call_node *node = &all->tree.nodes[i];
+        const struct ag_stack_frame *at = &node->frame;
+        const uint64_t key = at->place != AG_NO_PLACE ? at->place : (uint64_t)at->frame;
+        bool is_new;
+        const uint32_t place = ag_numbering_of(&all->places, key, 0, &is_new);
+        if (is_new) {
+            put_place(all, at);
+        }
+        put_numbers(all->export->out, 't', (uint64_t)place + 1,
+                    node->parent == AG_CALL_ROOT ? 0 : (uint64_t)node->parent + 1);
+    }
+}
+
+/* ---- the history ---- */
+
+static void tell_time(struct heaptrack *all, uint64_t time_ns) {
+    FILE *out = all->export->out;
+    put_one(out, 'c', time_ns / NS_PER_MS);
+    const size_t before = all->next_point;
+    while (all->next_point < all->n_points && all->points[all->next_point].time_ns <= time_ns) {
+        all->next_point++;
+    }
+    if (all->next_point > before && all->points[all->next_point - 1].rss_bytes > 0) {
+        put_one(out, 'R', all->points[all->next_point - 1].rss_bytes / all->page_bytes);
+    }
+    all->next_tick_ns = time_ns / TICK_NS * TICK_NS + TICK_NS;
+}
+
+static int put_step(void *context, const struct ag_replay_step *step) {
+    struct heaptrack *all = context;
+    bool is_new;
+    if (step->time_ns >= all->next_tick_ns) {
+        tell_time(all, step->time_ns);
+    }
+    const uint32_t allocation = ag_numbering_of(&all->allocations, step->size, step->row, &is_new);
+    if (all->allocations.has_failed) {
+        return -ENOMEM;
+    }
+    if (is_new) {
+        put_numbers(all->export->out, 'a', step->size,
+                    (uint64_t)all->tree.node_of_row[step->row] + 1);
+    }
+    put_one(all->export->out, step->is_death ? '-' : '+', allocation);
+    return ferror(all->export->out) ? -EIO : 0; /* a full disk ends a long history early */
+}
+
+static int put_history(struct heaptrack *all) {
+    FILE *out = all->export->out;
+    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+    fputs("v 10400 2\nX ", out);
+    if (identity->n_arguments > 0) {
+        ag_put_command(all->export);
+    } else {
+        ag_put_plain(out, identity->exe ? identity->exe : "?", 0, 0);
+    }
+    putc_unlocked('\n', out);
+    put_numbers(out, 'I', all->page_bytes, 0);
+    put_stacks(all);
+    if (all->tree.count > 0) { /* number 0, which no block has */
+        ag_numbering_of(&all->allocations, UINT64_MAX, UINT64_MAX, NULL);
+        put_numbers(out, 'a', 0, 1);
+    }
+    const int r = ag_profile_replay(all->export->profile, put_step, all);
+    tell_time(all, ag_profile_summary(all->export->profile)->duration_ns);
+    return r;
+}
+
+int ag_heaptrack_format(struct ag_export *export) {
+    struct heaptrack all = {.export = export, .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE)};
+    int r = ag_call_tree_start(&all.tree, export, AG_CALL_PLACE);
+    if (r < 0) {
+        return r;
+    }
+    all.n_images = ag_profile_images(export->profile, NULL, 0);
+    all.images = calloc(all.n_images + 1, sizeof(*all.images));
+    all.n_points = ag_profile_timeline(export->profile, &all.points);
+    r = all.images ? 0 : -ENOMEM;
+    if (r == 0) {
+        ag_profile_images(export->profile, all.images, all.n_images);
+        r = put_history(&all);
+    }
+    r = r == -EIO ? 0 : r; /* the stream tells */
+    free(all.images);
+    ag_call_tree_end(&all.tree);
+    ag_numbering_done(&all.strings);
+    ag_numbering_done(&all.places);
+    ag_numbering_done(&all.allocations);
+    return r;
+}

@@ -1,0 +1,99 @@
+/* json_format.c: everything that an export can say, as one JSON object for scripts; its keys are in
+ * docs/report-schema.md. Frames stand in a table and stacks name them by number, so a file is some
+ * ten times smaller than the stacks of `report --json`; no other tool reads it. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "export/numbering.h"
+#include "export/writer.h"
+#include "model/types.h"
+#include "text/json_writer.h"
+
+static void write_trace(struct ag_export *export, struct ag_json *json) {
+    const struct ag_profile_identity *identity = ag_profile_identity(export->profile);
+    ag_json_open(json, "trace", '{');
+    ag_json_string(json, "file", identity->file);
+    ag_json_integer(json, "pid", identity->pid);
+    ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
+    ag_json_string(json, "exe", identity->exe);
+    ag_json_string(json, "mode", identity->mode);
+    ag_json_integer(json, "duration_ns", ag_profile_summary(export->profile)->duration_ns);
+    ag_json_string(json, "end", identity->end);
+    ag_json_close(json, '}');
+}
+
+static void write_stack(struct ag_export *export, struct ag_json *json, uint32_t row,
+                        struct ag_numbering *numbers) {
+    static const char *const states[] = {[AG_STACK_COMPLETE] = "complete",
+                                         [AG_STACK_INCOMPLETE] = "incomplete",
+                                         [AG_STACK_CUT] = "cut"};
+    const struct ag_stack_row *stack = &export->rows[row];
+    const struct ag_stack_frame *frames;
+    const size_t n = ag_export_stack(export, row, &frames);
+    ag_json_open(json, NULL, '{');
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        ag_json_integer(json, ag_metric_name(metric), ag_metric_of(&stack->metrics, metric));
+    }
+    ag_json_string(json, "type", ag_profile_stack_type(export->profile, stack->stack));
+    ag_json_string(json, "via", stack->via_name);
+    ag_json_string(json, "heap", stack->heap_name);
+    ag_json_string(json, "state", states[stack->state]);
+    ag_json_open(json, "frames", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_integer(json, NULL, ag_numbering_of(numbers, (uint64_t)frames[i].frame, 0, NULL));
+    }
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+}
+
+static void write_frames(struct ag_export *export, struct ag_json *json,
+                         const struct ag_numbering *numbers) {
+    ag_json_open(json, "frames", '[');
+    for (size_t i = 0; i < numbers->count; i++) {
+        const struct ag_frame *frame = ag_export_frame(export, (int64_t)numbers->things[i].a);
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "function", frame->function);
+        ag_json_string(json, "file", frame->file);
+        ag_json_nonzero(json, "line", frame->line);
+        ag_json_string(json, "image", frame->image);
+        ag_json_string(json, "runtime", frame->runtime);
+        ag_json_bool(json, "inlined", frame->is_inlined);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+}
+
+static void write_timeline(struct ag_export *export, struct ag_json *json) {
+    const struct ag_timeline_point *points;
+    const size_t n = ag_profile_timeline(export->profile, &points);
+    ag_json_open(json, "timeline", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_integer(json, "time_ns", points[i].time_ns);
+        ag_json_integer(json, "in_use_bytes", points[i].in_use_bytes);
+        ag_json_integer(json, "in_use_blocks", points[i].in_use_blocks);
+        ag_json_integer(json, "allocated_bytes", points[i].allocated_bytes);
+        ag_json_integer(json, "rss_bytes", points[i].rss_bytes);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+}
+
+int ag_json_format(struct ag_export *export) {
+    struct ag_json json = {.out = export->out, .line_depth = 2};
+    struct ag_numbering numbers = {0};
+    ag_json_open(&json, NULL, '{');
+    ag_json_string(&json, "schema", "allogram-export/1");
+    write_trace(export, &json);
+    ag_json_open(&json, "stacks", '[');
+    for (uint32_t row = 0; row < export->n_rows; row++) {
+        write_stack(export, &json, row, &numbers);
+    }
+    ag_json_close(&json, ']');
+    write_frames(export, &json, &numbers);
+    write_timeline(export, &json);
+    ag_json_close(&json, '}');
+    const int r = numbers.has_failed ? -ENOMEM : 0;
+    ag_numbering_done(&numbers);
+    return r;
+}

@@ -1,0 +1,28 @@
+/* numbering.h: things get numbers 0, 1, 2 ... in the order in which they are first seen: what a
+ * format calls its string table, frame table, stack table. A thing is a pair of integers or
+ * pointers. */
+#ifndef AG_NUMBERING_H
+#define AG_NUMBERING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ag_numbered {
+    uint64_t a, b;
+};
+struct ag_numbering {           /* zero-initialise */
+    struct ag_numbered *things; /* by number */
+    uint32_t *slots;            /* number + 1, 0: empty */
+    size_t count, capacity, n_slots;
+    bool has_failed; /* no memory: numbers from then on are 0 */
+};
+uint32_t ag_numbering_of(struct ag_numbering *numbering, uint64_t a, uint64_t b,
+                         bool *ret_is_new); /* ret_is_new may be NULL */
+void ag_numbering_done(struct ag_numbering *numbering);
+
+static inline uint64_t ag_numbering_pointer(const void *pointer) {
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+#endif

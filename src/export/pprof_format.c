@@ -1,0 +1,353 @@
+/* pprof_format.c: a heap profile for pprof and everything that reads its format: go tool pprof,
+ * Pyroscope, Parca, Grafana, Datadog, Speedscope's cousins.
+ *
+ * 1. The format is profile.proto of github.com/google/pprof (proto/profile.proto), gzip'ed. All
+ *    texts stand in one table, of which entry 0 is the empty one; samples name locations (a pc,
+ * with a line for each function that was inlined there, innermost first), locations name mappings
+ * and functions. The first mapping is the main program. Fields may come in any order, so samples
+ * are written as they are made, and the tables behind them.
+ *
+ * 2. Sample types are those of every heap profile, in the order that its readers expect:
+ *    alloc_objects, alloc_space, inuse_objects, inuse_space; behind them ours: peak_objects and
+ *    peak_space (what the memory was made of at its highest moment), temp_objects. inuse_space is
+ *    what opens, unless --metric asks for another. The values are exact, so the period is 1.
+ *
+ * 3. A sample is a stack and its allocation function: labels `via` and `heap` name them (-tagfocus,
+ *    -tagroot), `type` is what it makes, where that is known, `bytes` is the mean size of its
+ * blocks, as Go's runtime has it.
+ *
+ * 4. An address is the one that was looked up: in the call, not behind it. Mappings say that they
+ *    have functions, files and lines where they do, so pprof does not look them up again. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/gzip_stream.h"
+#include "export/numbering.h"
+#include "export/protobuf.h"
+#include "export/writer.h"
+#include "model/types.h"
+#include "text/utf8.h"
+
+enum { /* field numbers of profile.proto */
+       PROFILE_SAMPLE_TYPE = 1,
+       PROFILE_SAMPLE = 2,
+       PROFILE_MAPPING = 3,
+       PROFILE_LOCATION = 4,
+       PROFILE_FUNCTION = 5,
+       PROFILE_STRING_TABLE = 6,
+       PROFILE_TIME_NANOS = 9,
+       PROFILE_DURATION_NANOS = 10,
+       PROFILE_PERIOD_TYPE = 11,
+       PROFILE_PERIOD = 12,
+       PROFILE_COMMENT = 13,
+       PROFILE_DEFAULT_SAMPLE_TYPE = 14,
+       SAMPLE_LOCATION_ID = 1,
+       SAMPLE_VALUE = 2,
+       SAMPLE_LABEL = 3,
+       LABEL_KEY = 1,
+       LABEL_STR = 2,
+       LABEL_NUM = 3,
+       LABEL_NUM_UNIT = 4,
+       MAPPING_ID = 1,
+       MAPPING_START = 2,
+       MAPPING_LIMIT = 3,
+       MAPPING_FILENAME = 5,
+       MAPPING_BUILD_ID = 6,
+       MAPPING_HAS_FUNCTIONS = 7,
+       MAPPING_HAS_FILENAMES = 8,
+       MAPPING_HAS_LINE_NUMBERS = 9,
+       MAPPING_HAS_INLINE_FRAMES = 10,
+       LOCATION_ID = 1,
+       LOCATION_MAPPING_ID = 2,
+       LOCATION_ADDRESS = 3,
+       LOCATION_LINE = 4,
+       LINE_FUNCTION_ID = 1,
+       LINE_LINE = 2,
+       FUNCTION_ID = 1,
+       FUNCTION_NAME = 2,
+       FUNCTION_SYSTEM_NAME = 3,
+       FUNCTION_FILENAME = 4,
+};
+
+static const struct sample_type {
+    const char *name, *unit;
+    enum ag_metric metric;
+} sample_types[] = {
+    {"alloc_objects", "count", AG_METRIC_ALLOCATED_BLOCKS},
+    {"alloc_space", "bytes", AG_METRIC_ALLOCATED_BYTES},
+    {"inuse_objects", "count", AG_METRIC_IN_USE_BLOCKS},
+    {"inuse_space", "bytes", AG_METRIC_IN_USE_BYTES},
+    {"peak_objects", "count", AG_METRIC_PEAK_BLOCKS},
+    {"peak_space", "bytes", AG_METRIC_PEAK_BYTES},
+    {"temp_objects", "count", AG_METRIC_TEMPORARY_BLOCKS},
+};
+enum { N_SAMPLE_TYPES = sizeof sample_types / sizeof sample_types[0], BUILD_ID_BYTES = 64 };
+
+struct facts { /* of a mapping: what its locations know */
+    bool has_functions, has_files, has_lines, has_inlined;
+};
+struct build_id { /* the text table holds it by its address */
+    char hex[2 * BUILD_ID_BYTES + 1];
+};
+struct pprof {
+    struct ag_export *export;
+    struct ag_gzip *gzip;
+    struct ag_numbering strings, functions, locations;
+    struct ag_message field, message, part; /* of the profile; in it; in that */
+    struct ag_image_row *images;
+    struct facts *facts; /* by image */
+    struct build_id *build_ids;
+    uint32_t *mapping; /* by image: its id */
+    size_t n_images;
+};
+
+/* Texts of the profile are interned, and constants are one each: the address tells them apart. */
+static uint64_t text(struct pprof *all, const char *text) {
+    return ag_numbering_of(&all->strings, ag_numbering_pointer(text && *text ? text : ""), 0, NULL);
+}
+
+static void put_field(struct pprof *all, uint32_t field, const struct ag_message *message) {
+    ag_message_reset(&all->field);
+    ag_message_message(&all->field, field, message);
+    ag_gzip_put(all->gzip, all->field.bytes, all->field.length);
+}
+
+static void put_integer(struct pprof *all, uint32_t field, uint64_t number) {
+    ag_message_reset(&all->field);
+    ag_message_integer(&all->field, field, number);
+    ag_gzip_put(all->gzip, all->field.bytes, all->field.length);
+}
+
+static void put_value_type(struct pprof *all, uint32_t field, const char *type, const char *unit) {
+    ag_message_reset(&all->message);
+    ag_message_integer(&all->message, 1, text(all, type));
+    ag_message_integer(&all->message, 2, text(all, unit));
+    put_field(all, field, &all->message);
+}
+
+static void put_head(struct pprof *all) {
+    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+    size_t shown = 3; /* inuse_space */
+    text(all, "");
+    for (size_t i = 0; i < N_SAMPLE_TYPES; i++) {
+        put_value_type(all, PROFILE_SAMPLE_TYPE, sample_types[i].name, sample_types[i].unit);
+        if (all->export->has_metric && sample_types[i].metric == all->export->metric) {
+            shown = i;
+        }
+    }
+    put_integer(all, PROFILE_TIME_NANOS, identity->start_realtime_ns);
+    put_integer(all, PROFILE_DURATION_NANOS, ag_profile_summary(all->export->profile)->duration_ns);
+    put_value_type(all, PROFILE_PERIOD_TYPE, "space", "bytes");
+    put_integer(all, PROFILE_PERIOD, 1);
+    put_integer(all, PROFILE_DEFAULT_SAMPLE_TYPE, text(all, sample_types[shown].name));
+}
+
+/* ---- samples ---- */
+
+static void put_label(struct pprof *all, const char *key, const char *value) {
+    if (value) {
+        ag_message_reset(&all->part);
+        ag_message_integer(&all->part, LABEL_KEY, text(all, key));
+        ag_message_integer(&all->part, LABEL_STR, text(all, value));
+        ag_message_message(&all->message, SAMPLE_LABEL, &all->part);
+    }
+}
+
+static void put_sample(struct pprof *all, uint32_t row) {
+    const struct ag_stack_row *stack = &all->export->rows[row];
+    const struct ag_stack_frame *frames;
+    const size_t n = ag_export_stack(all->export, row, &frames);
+    ag_message_reset(&all->part);
+    for (size_t i = 0; i < n; i++) {
+        if (frames[i].is_last) {
+            const bool is_place = frames[i].place != AG_NO_PLACE;
+            const uint32_t location = ag_numbering_of(
+                &all->locations, is_place ? frames[i].place : (uint64_t)frames[i].frame, 0, NULL);
+            ag_message_varint(&all->part, (uint64_t)location + 1);
+        }
+    }
+    ag_message_reset(&all->message);
+    ag_message_message(&all->message, SAMPLE_LOCATION_ID, &all->part);
+    ag_message_reset(&all->part);
+    for (size_t i = 0; i < N_SAMPLE_TYPES; i++) {
+        ag_message_varint(&all->part, ag_metric_of(&stack->metrics, sample_types[i].metric));
+    }
+    ag_message_message(&all->message, SAMPLE_VALUE, &all->part);
+    put_label(all, "via", stack->via_name);
+    put_label(all, "heap", stack->heap_name);
+    put_label(all, "type", ag_profile_stack_type(all->export->profile, stack->stack));
+    if (stack->metrics.allocated_blocks > 0) {
+        ag_message_reset(&all->part);
+        ag_message_integer(&all->part, LABEL_KEY, text(all, "bytes"));
+        ag_message_integer(&all->part, LABEL_NUM,
+                           stack->metrics.allocated_bytes / stack->metrics.allocated_blocks);
+        ag_message_integer(&all->part, LABEL_NUM_UNIT, text(all, "bytes"));
+        ag_message_message(&all->message, SAMPLE_LABEL, &all->part);
+    }
+    put_field(all, PROFILE_SAMPLE, &all->message);
+}
+
+/* ---- tables ---- */
+
+static void add_line(struct pprof *all, int64_t number, struct facts *facts) {
+    const struct ag_frame *frame = ag_export_frame(all->export, number);
+    const uint32_t function =
+        ag_numbering_of(&all->functions, ag_numbering_pointer(frame->function),
+                        ag_numbering_pointer(frame->file), NULL);
+    ag_message_reset(&all->part);
+    ag_message_integer(&all->part, LINE_FUNCTION_ID, (uint64_t)function + 1);
+    ag_message_integer(&all->part, LINE_LINE, frame->line);
+    ag_message_message(&all->message, LOCATION_LINE, &all->part);
+    facts->has_functions |= frame->is_known;
+    facts->has_files |= frame->file != NULL;
+    facts->has_lines |= frame->line > 0;
+    facts->has_inlined |= frame->is_inlined;
+}
+
+static void put_location(struct pprof *all, size_t number) {
+    const int64_t key = (int64_t)all->locations.things[number].a;
+    struct facts none = {0};
+    ag_message_reset(&all->message);
+    ag_message_integer(&all->message, LOCATION_ID, number + 1);
+    if (key < 0) { /* a mark */
+        add_line(all, key, &none);
+    } else {
+        const struct ag_place place = ag_profile_place(all->export->profile, (uint32_t)key);
+        const bool has_image = place.image < all->n_images;
+        if (has_image) {
+            ag_message_integer(&all->message, LOCATION_MAPPING_ID, all->mapping[place.image]);
+        }
+        ag_message_integer(&all->message, LOCATION_ADDRESS, place.address);
+        for (size_t i = 0; i < place.n_frames; i++) {
+            add_line(all, place.frames[i], has_image ? &all->facts[place.image] : &none);
+        }
+    }
+    put_field(all, PROFILE_LOCATION, &all->message);
+}
+
+static void put_functions(struct pprof *all) {
+    for (size_t i = 0; i < all->functions.count; i++) {
+        const char *name = (const char *)(uintptr_t)all->functions.things[i].a;
+        const char *file = (const char *)(uintptr_t)all->functions.things[i].b;
+        ag_message_reset(&all->message);
+        ag_message_integer(&all->message, FUNCTION_ID, i + 1);
+        ag_message_integer(&all->message, FUNCTION_NAME, text(all, name));
+        ag_message_integer(&all->message, FUNCTION_SYSTEM_NAME, text(all, name));
+        ag_message_integer(&all->message, FUNCTION_FILENAME, text(all, file));
+        put_field(all, PROFILE_FUNCTION, &all->message);
+    }
+}
+
+static void put_mapping(struct pprof *all, size_t image) {
+    const struct ag_image_row *row = &all->images[image];
+    const struct facts *facts = &all->facts[image];
+    char *hex = all->build_ids[image].hex;
+    for (size_t i = 0; i < row->build_id_bytes && i < BUILD_ID_BYTES; i++) {
+        snprintf(hex + 2 * i, 3, "%02x", row->build_id[i]);
+    }
+    ag_message_reset(&all->message);
+    ag_message_integer(&all->message, MAPPING_ID, all->mapping[image]);
+    ag_message_integer(&all->message, MAPPING_START, row->low);
+    ag_message_integer(&all->message, MAPPING_LIMIT, row->high);
+    ag_message_integer(&all->message, MAPPING_FILENAME, text(all, row->path));
+    ag_message_integer(&all->message, MAPPING_BUILD_ID, text(all, hex));
+    ag_message_integer(&all->message, MAPPING_HAS_FUNCTIONS, facts->has_functions);
+    ag_message_integer(&all->message, MAPPING_HAS_FILENAMES, facts->has_files);
+    ag_message_integer(&all->message, MAPPING_HAS_LINE_NUMBERS, facts->has_lines);
+    ag_message_integer(&all->message, MAPPING_HAS_INLINE_FRAMES, facts->has_inlined);
+    put_field(all, PROFILE_MAPPING, &all->message);
+}
+
+/* UTF-8, as protocol buffers want it, and without control characters: pprof prints names as they
+ * are. */
+static void put_string(struct pprof *all, const char *from) {
+    ag_message_reset(&all->part);
+    for (uint32_t c; (c = ag_utf8_next(&from)) != 0;) {
+        char bytes[16];
+        const size_t length = ag_utf8_is_control(c)
+                                  ? (size_t)snprintf(bytes, sizeof bytes, "\\x%02x", (unsigned)c)
+                                  : ag_utf8_put(bytes, c);
+        ag_message_append(&all->part, bytes, length);
+    }
+    put_field(all, PROFILE_STRING_TABLE, &all->part);
+}
+
+static void put_mappings(struct pprof *all) {
+    for (size_t i = 0; i < all->n_images; i++) {
+        if (all->mapping[i] == 1) {
+            put_mapping(all, i);
+        }
+    }
+    for (size_t i = 0; i < all->n_images; i++) {
+        if (all->mapping[i] != 1) {
+            put_mapping(all, i);
+        }
+    }
+}
+
+static void put_tables(struct pprof *all) {
+    for (size_t i = 0; i < all->locations.count; i++) {
+        put_location(all, i);
+    }
+    put_mappings(all);
+    put_functions(all);
+    for (size_t i = 0; i < all->strings.count; i++) {
+        put_string(all, (const char *)(uintptr_t)all->strings.things[i].a);
+    }
+}
+
+/* The main program gets id 1, the others follow as they were loaded. */
+static void number_mappings(struct pprof *all) {
+    const char *exe = ag_profile_identity(all->export->profile)->exe;
+    size_t first = 0;
+    while (first < all->n_images && exe && strcmp(all->images[first].path, exe) != 0) {
+        first++;
+    }
+    first = first < all->n_images ? first : 0;
+    for (size_t i = 0; i < all->n_images; i++) {
+        all->mapping[i] = (uint32_t)(i == first ? 1 : i < first ? i + 2 : i + 1);
+    }
+}
+
+static int start(struct pprof *all) {
+    all->n_images = ag_profile_images(all->export->profile, NULL, 0);
+    all->images = calloc(all->n_images + 1, sizeof(*all->images));
+    all->facts = calloc(all->n_images + 1, sizeof(*all->facts));
+    all->build_ids = calloc(all->n_images + 1, sizeof(*all->build_ids));
+    all->mapping = calloc(all->n_images + 1, sizeof(*all->mapping));
+    if (!all->images || !all->facts || !all->build_ids || !all->mapping) {
+        return -ENOMEM;
+    }
+    ag_profile_images(all->export->profile, all->images, all->n_images);
+    number_mappings(all);
+    all->gzip = ag_gzip_new(all->export->out);
+    return all->gzip ? 0 : -ENOMEM;
+}
+
+int ag_pprof_format(struct ag_export *export) {
+    struct pprof all = {.export = export};
+    int r = start(&all);
+    if (r == 0) {
+        put_head(&all);
+        for (uint32_t row = 0; row < export->n_rows; row++) {
+            put_sample(&all, row);
+        }
+        put_tables(&all);
+        all.gzip = ag_gzip_finish(all.gzip);
+        const bool has_failed = all.strings.has_failed || all.functions.has_failed ||
+                                all.locations.has_failed || all.field.has_failed;
+        r = has_failed ? -ENOMEM : 0;
+    }
+    ag_message_done(&all.field);
+    ag_message_done(&all.message);
+    ag_message_done(&all.part);
+    ag_numbering_done(&all.strings);
+    ag_numbering_done(&all.functions);
+    ag_numbering_done(&all.locations);
+    free(all.images);
+    free(all.facts);
+    free(all.build_ids);
+    free(all.mapping);
+    return r;
+}

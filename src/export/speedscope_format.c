@@ -1,0 +1,122 @@
+/* speedscope_format.c: the file format of speedscope.app, profile type "sampled".
+ *
+ * Specified in github.com/jlfwong/speedscope, src/lib/file-format-spec.ts: shared.frames is a table
+ * of functions; a profile has samples, each a stack of frame numbers from the outermost inward, and
+ * their weights. A sample here is a stack, and its weight what --metric says; the unit is bytes, or
+ * none for blocks. Frames are functions, not lines, so that the sandwich view adds up what one
+ * function does. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "export/call_tree.h"
+#include "text/json_writer.h"
+
+struct speedscope {
+    struct ag_export *export;
+    struct ag_call_tree tree;
+    struct ag_json json;
+    uint64_t *own;
+    uint32_t *path;
+    uint32_t *node_of_function; /* the first that names it */
+};
+
+static void write_frames(struct speedscope *all) {
+    struct ag_json *json = &all->json;
+    for (uint32_t i = (uint32_t)all->tree.count; i-- > 0;) {
+        all->node_of_function[all->tree.nodes[i].function] = i;
+    }
+    ag_json_open(json, "shared", '{');
+    ag_json_open(json, "frames", '[');
+    for (size_t i = 0; i < all->tree.n_functions; i++) {
+        const struct ag_frame *frame =
+            ag_export_frame(all->export, all->tree.nodes[all->node_of_function[i]].frame.frame);
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "name", frame->function);
+        if (frame->file) {
+            ag_json_string(json, "file", frame->file);
+        } else if (frame->image && frame->image[0] != '\0') {
+            ag_json_string(json, "file", frame->image);
+        }
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+}
+
+static void write_samples(struct speedscope *all) {
+    struct ag_json *json = &all->json;
+    ag_json_open(json, "samples", '[');
+    for (uint32_t i = 0; i < all->tree.count; i++) {
+        if (all->own[i] == 0) {
+            continue;
+        }
+        size_t depth = 0;
+        for (uint32_t node = i; node != AG_CALL_ROOT; node = all->tree.nodes[node].parent) {
+            all->path[depth++] = all->tree.nodes[node].function;
+        }
+        ag_json_open(json, NULL, '[');
+        while (depth-- > 0) {
+            ag_json_integer(json, NULL, all->path[depth]);
+        }
+        ag_json_close(json, ']');
+    }
+    ag_json_close(json, ']');
+}
+
+static void write_profile(struct speedscope *all) {
+    struct ag_json *json = &all->json;
+    uint64_t total = 0;
+    for (size_t i = 0; i < all->tree.count; i++) {
+        total += all->own[i];
+    }
+    ag_json_open(json, "profiles", '[');
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "type", "sampled");
+    ag_json_string(json, "name", ag_metric_name(all->export->metric));
+    ag_json_string(json, "unit", ag_metric_is_bytes(all->export->metric) ? "bytes" : "none");
+    ag_json_integer(json, "startValue", 0);
+    ag_json_integer(json, "endValue", total);
+    write_samples(all);
+    ag_json_open(json, "weights", '[');
+    for (size_t i = 0; i < all->tree.count; i++) {
+        if (all->own[i] != 0) {
+            ag_json_integer(json, NULL, all->own[i]);
+        }
+    }
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+    ag_json_close(json, ']');
+}
+
+static void write_file(struct speedscope *all) {
+    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+    struct ag_json *json = &all->json;
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "$schema", "https://www.speedscope.app/file-format-schema.json");
+    ag_json_string(json, "name", identity->exe ? identity->exe : "");
+    ag_json_string(json, "exporter", "allogram");
+    ag_json_integer(json, "activeProfileIndex", 0);
+    write_frames(all);
+    write_profile(all);
+    ag_json_close(json, '}');
+}
+
+int ag_speedscope_format(struct ag_export *export) {
+    struct speedscope all = {.export = export, .json = {.out = export->out, .line_depth = 3}};
+    int r = ag_call_tree_start(&all.tree, export, AG_CALL_FUNCTION);
+    if (r < 0) {
+        return r;
+    }
+    all.own = ag_call_tree_own(&all.tree, export, export->metric);
+    all.path = malloc((all.tree.count + 1) * sizeof(*all.path));
+    all.node_of_function = malloc((all.tree.n_functions + 1) * sizeof(*all.node_of_function));
+    r = all.own && all.path && all.node_of_function ? 0 : -ENOMEM;
+    if (r == 0) {
+        write_file(&all);
+    }
+    free(all.own);
+    free(all.path);
+    free(all.node_of_function);
+    ag_call_tree_end(&all.tree);
+    return r;
+}

@@ -1,0 +1,160 @@
+"""The tools that read exports, each as a function from a file to what it saw; or Missing, which names what to install."""
+
+import contextlib
+import csv
+import filecmp
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIX_METRICS = ["allocated_blocks", "allocated_bytes", "in_use_blocks", "in_use_bytes", "peak_blocks", "peak_bytes"]
+
+
+class Missing(Exception):
+    pass
+
+
+def run(command, timeout=120, **how):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=timeout, **how)
+    if done.returncode != 0:
+        raise RuntimeError("%s: status %d: %s" % (" ".join(command[:3]), done.returncode, done.stderr.decode(errors="replace")[-400:]))
+    return done.stdout.decode(errors="replace")
+
+
+def need(tool, package):
+    path = shutil.which(tool)
+    if path is None:
+        raise Missing("%s is not here: install %s" % (tool, package))
+    return path
+
+
+class Readers:
+    """The npm packages, installed from the lock file below the build folder; once, and again when the lock changes."""
+
+    def __init__(self, build):
+        self.folder = os.path.join(build, "tests/export/readers")
+        self.why_not = None
+
+    def install(self):
+        if self.why_not is not None:
+            raise Missing(self.why_not)
+        try:
+            node = run([need("node", "nodejs"), "--version"])
+            if int(node.lstrip("v").split(".")[0]) < 18:
+                raise Missing("nodejs %s is older than the readers need: 18" % node.strip())
+            self._install_packages()
+        except (Missing, RuntimeError, subprocess.TimeoutExpired) as problem:
+            self.why_not = "readers from npm: %s" % problem
+            raise Missing(self.why_not)
+
+    def _install_packages(self):
+        stamp = os.path.join(self.folder, "installed")
+        lock = os.path.join(HERE, "package-lock.json")
+        if os.path.exists(stamp) and filecmp.cmp(stamp, lock, shallow=False):
+            return
+        npm = need("npm", "npm")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(os.path.join(HERE, name), self.folder)
+        run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], timeout=240, cwd=self.folder)
+        shutil.copy(lock, stamp)
+
+    def read(self, which, *files):
+        self.install()
+        environment = dict(os.environ, READERS=self.folder)
+        return json.loads(run(["node", os.path.join(HERE, "readers.mjs"), which, *files], env=environment))
+
+    def firefox(self, path, folder):
+        self.install()
+        script = os.path.join(self.folder, "node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js")
+        return FirefoxProfiler(script, path, folder)
+
+
+class FirefoxProfiler:
+    """Mozilla's own command line of its profiler: a small server of its own holds the profile while it is asked."""
+
+    def __init__(self, script, path, folder):
+        self.script, self.path, self.folder = script, path, folder
+        self.environment = dict(os.environ, PROFILER_CLI_SESSION_DIR=folder, PROFILER_CLI_NO_SYMBOLICATE="1", HOME=folder)
+
+    def ask(self, *words):
+        return run(["node", self.script, *words, "--session", "x"], timeout=60, env=self.environment)
+
+    def __enter__(self):
+        with contextlib.suppress(RuntimeError):
+            self.ask("load", self.path)
+        end = time.monotonic() + 60  # `load` waits half a second for its server and no longer
+        while True:
+            try:
+                self.ask("status")
+                return self
+            except RuntimeError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.3)
+
+    def __exit__(self, *unused):
+        with contextlib.suppress(RuntimeError):
+            run(["node", self.script, "stop", "x"], env=self.environment)
+
+    def total(self, strategy):
+        return json.loads(self.ask("thread", "samples", "--strategy", strategy, "--json"))["categoryBreakdown"]["totalSamples"]
+
+    def functions(self):
+        return [known["name"] for known in json.loads(self.ask("thread", "samples", "--json"))["topFunctionsByTotal"]]
+
+
+def go_pprof(path, sample_type, folder):
+    """What `go tool pprof` calls the total of a sample type."""
+    environment = dict(os.environ, HOME=folder, PPROF_TMPDIR=folder, GOCACHE=folder)
+    text = run([need("go", "golang-go"), "tool", "pprof", "-symbolize=none", "-sample_index=" + sample_type, "-top", "-unit=B", path],
+               env=environment)
+    found = re.search(r"of (\d+)B? total", text) or re.search(r"Total samples = (\d+)B?", text)
+    return int(found[1]) if found else 0  # it does not print a total of nothing
+
+
+def dhat_view():
+    for folder in ("/usr/libexec/valgrind", "/usr/lib/valgrind", "/usr/lib/x86_64-linux-gnu/valgrind"):
+        if os.path.exists(os.path.join(folder, "dh_view.js")):
+            return os.path.join(folder, "dh_view.js")
+    raise Missing("dh_view.js is not here: install valgrind")
+
+
+def ms_print(path):
+    """[(snapshot, bytes)], and the number of the peak."""
+    text = run([need("ms_print", "valgrind"), path])
+    rows = [(int(row[1]), int(row[2].replace(",", ""))) for row in re.finditer(r"^ *(\d+) +[\d.,]+ +([\d,]+) +[\d,]+ +0 +0$", text, re.M)]
+    peak = re.search(r"(\d+) \(peak\)", text)
+    return rows, int(peak[1]) if peak else None
+
+
+def callgrind_annotate(path):
+    text = run([need("callgrind_annotate", "valgrind"), "--auto=no", path])
+    events = re.search(r"^Events recorded: +(.*)$", text, re.M)[1].split()
+    totals = re.search(r"^(.*) PROGRAM TOTALS$", text, re.M)[1]
+    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= |$)", re.sub(r"\([^)]*\)", "", totals))]
+    return dict(zip(events, numbers))
+
+
+def heaptrack_print(path, folder):
+    tool = need("heaptrack_print", "heaptrack")
+    text = run([tool, "-f", path])
+    sums = {"calls": int(re.search(r"calls to allocation functions: (\d+)", text)[1])}
+    for cost in ("allocations", "leaked", "peak"):
+        stacks = os.path.join(folder, "stacks")
+        run([tool, "-f", path, "-F", stacks, "--flamegraph-cost-type", cost])
+        with open(stacks, errors="replace") as lines:
+            sums[cost] = sum(int(line.rsplit(" ", 1)[1]) for line in lines if line.strip())
+    return sums
+
+
+def read_csv(path):
+    csv.field_size_limit(sys.maxsize)
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file, strict=True))

@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""run_exports.py --build FOLDER: each format, read by the tool that it is made for; printed as TAP.
+
+Programs that differ in what matters to a format are recorded: inlined functions and temporary blocks, C++ names, stacks that
+are cut, several threads. Then what a tool sees has to be what `allogram report` says, to the unit. A tool that is not here skips
+its case, loudly."""
+
+import argparse
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance"))
+
+import consumers  # noqa: E402
+import recorded  # noqa: E402
+import tap  # noqa: E402
+
+FORMATS = "pprof dhat massif folded speedscope callgrind heapprofile firefox heaptrack csv json".split()
+METRICS = ("allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks temporary_blocks freed_bytes "
+           "freed_blocks").split()
+PPROF = {"alloc_objects": "allocated_blocks", "alloc_space": "allocated_bytes", "inuse_objects": "in_use_blocks",
+         "inuse_space": "in_use_bytes", "peak_objects": "peak_blocks", "peak_space": "peak_bytes", "temp_objects": "temporary_blocks"}
+PROGRAMS = {"temporary": [], "cxx_containers": [], "recursion": ["--depth=16"], "cross_free": []}
+HOSTILE = b'ev\x1b[2Jil\n;n"a<b>me\\ \xff 0\t=1'
+
+
+class Trace:
+    def __init__(self, tools, path):
+        self.path = path
+        report = recorded.report(tools, path)
+        self.summary = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
+
+
+class Exports:
+    def __init__(self, build, folder):
+        self.tools = recorded.Tools(build)
+        self.readers = consumers.Readers(os.path.abspath(build))
+        self.folder = folder
+        self.traces = {}
+        self.n_files = 0
+
+    def record(self):
+        for name, options in PROGRAMS.items():
+            self.traces[name] = self.trace_of(name, [self.tools.program(name)], options)
+        self.traces["hostile"] = self.trace_of("hostile", [self.hostile_program(), b"-x", HOSTILE], [])
+
+    def trace_of(self, name, command, options):
+        folder = os.path.join(self.folder, name)
+        os.mkdir(folder)
+        outcome, traces = recorded.record(self.tools, command, folder, options)
+        if outcome.status != 0 or len(traces) != 1:
+            raise RuntimeError("%s: status %d, %d traces" % (name, outcome.status, len(traces)))
+        return Trace(self.tools, traces[0])
+
+    def hostile_program(self):
+        """A program whose file and function are called what nobody calls them."""
+        path = os.path.join(os.fsencode(self.folder), b"pro\x1b]0;x\x07gram;\n")
+        subprocess.run(["objcopy", "--strip-debug", "--redefine-sym", b"main=" + HOSTILE, self.tools.program("temporary"), path],
+                       check=True)
+        return path
+
+    def export(self, trace, form, *options, suffix=None):
+        self.n_files += 1
+        path = os.path.join(self.folder, "%d.%s" % (self.n_files, suffix or form))
+        outcome = recorded.run([self.tools.allogram, "export", trace.path, "--to=" + form, "-o", path, *options])
+        if outcome.status != 0 or outcome.stderr or outcome.stdout:
+            raise RuntimeError("export --to=%s: status %d: %s" % (form, outcome.status, outcome.stderr.decode(errors="replace")))
+        return path
+
+
+def each(exports):
+    return exports.traces.items()
+
+
+def expect_metrics(failures, what, got, summary, metrics):
+    for metric in metrics:
+        failures.expect("%s: %s" % (what, metric), got[metric], summary[metric])
+
+
+def some(exports):
+    """For what takes seconds: several threads, and the hostile one."""
+    return [(name, exports.traces[name]) for name in ("cross_free", "hostile")]
+
+
+def pprof_by_go(exports, failures):
+    for name, trace in each(exports):
+        path = exports.export(trace, "pprof")
+        for sample_type, metric in PPROF.items():
+            failures.expect("%s: %s" % (name, sample_type), consumers.go_pprof(path, sample_type, exports.folder),
+                            trace.summary[metric])
+
+
+def pprof_by_npm(exports, failures):
+    for name, trace in each(exports):
+        seen = exports.readers.read("pprof", exports.export(trace, "pprof"))
+        failures.expect("order of sample types", seen["types"], list(PPROF))
+        failures.expect("units", seen["units"], ["count", "bytes"] * 3 + ["count"])
+        failures.expect("what opens", seen["default"], "inuse_space")
+        totals = {metric: int(total) for metric, total in zip(PPROF.values(), seen["totals"])}
+        expect_metrics(failures, name, totals, trace.summary, PPROF.values())
+        failures.require("%s: a label tells the allocation function" % name, "via=malloc" in seen["labels"] or
+                         any(label.startswith("via=operator new") for label in seen["labels"]))
+        failures.require("%s: the program is the first mapping, and has a build id" % name,
+                         re.fullmatch(r"[0-9a-f]{16,}", seen["mappings"][0]["build_id"]) and "libc" not in seen["mappings"][0]["file"])
+        failures.require("%s: string 0 is empty" % name, seen["empty"] == "")
+    peak = exports.readers.read("pprof", exports.export(exports.traces["temporary"], "pprof", "--metric=peak_bytes"))
+    failures.expect("--metric says what opens", peak["default"], "peak_space")
+
+
+def dhat(exports, failures):
+    fields = {"tb": "allocated_bytes", "tbk": "allocated_blocks", "gb": "peak_bytes", "gbk": "peak_blocks", "eb": "in_use_bytes",
+              "ebk": "in_use_blocks"}
+    view = consumers.dhat_view()
+    for name, trace in each(exports):
+        path = exports.export(trace, "dhat")
+        seen = exports.readers.read("dhat", path, view)
+        for field, metric in fields.items():
+            failures.expect("%s: %s" % (name, field), seen["sums"][field], trace.summary[metric])
+        failures.require("%s: the viewer shows the total" % name,
+                         re.search(r"Total: +%s bytes" % format(trace.summary["allocated_bytes"], ","), seen["shown"]))
+        with open(path) as file:
+            points = json.load(file)["pps"]
+        for point in points:
+            failures.require("%s: a maximum is at least the share of any moment" % name,
+                             point["tb"] >= point["mb"] >= max(point["gb"], point["eb"]) and point["tbk"] >= point["mbk"] > 0)
+
+
+def dhat_by_firefox(exports, failures):
+    trace = exports.traces["cxx_containers"]
+    with exports.readers.firefox(exports.export(trace, "dhat"), exports.folder) as profiler:
+        for thread, metric in enumerate(["allocated_bytes", None, "peak_bytes", "in_use_bytes"]):
+            if metric:
+                seen = json.loads(profiler.ask("thread", "samples", "--thread", "t-%d" % thread, "--json"))
+                failures.expect(metric, seen["categoryBreakdown"]["totalSamples"], trace.summary[metric])
+
+
+def check_massif_trees(name, path, failures):
+    """A node's children hold what it holds: all of it but what ended there."""
+    with open(path) as file:
+        blocks = file.read().split("#-----------\nsnapshot=")[1:]
+    for block in blocks:
+        total = int(re.search(r"mem_heap_B=(\d+)", block)[1])
+        nodes = [(len(row[1]), int(row[2]), int(row[3])) for row in re.finditer(r"^( *)n(\d+): (\d+) ", block, re.M)]
+        if not nodes:
+            continue
+        failures.expect("%s: the root of a tree" % name, nodes[0][2], total)
+        for at, (depth, n_children, size) in enumerate(nodes):
+            children, held = 0, 0
+            for child_depth, _, child_size in nodes[at + 1:]:
+                if child_depth <= depth:
+                    break
+                if child_depth == depth + 1:
+                    children, held = children + 1, held + child_size
+            failures.expect("%s: children of a node" % name, children, n_children)
+            failures.require("%s: children hold no more than their parent" % name, held <= size)
+
+
+def massif(exports, failures):
+    for name, trace in each(exports):
+        path = exports.export(trace, "massif")
+        rows, peak = consumers.ms_print(path)
+        sizes = dict(rows)
+        failures.expect("%s: the peak" % name, sizes.get(peak), trace.summary["peak_bytes"])
+        failures.expect("%s: the end" % name, rows[-1][1] if rows else None, trace.summary["in_use_bytes"])
+        failures.require("%s: no snapshot is above the peak" % name, all(size <= trace.summary["peak_bytes"] for _, size in rows))
+        check_massif_trees(name, path, failures)
+
+
+def callgrind(exports, failures):
+    for name, trace in each(exports):
+        for metric in ("allocated_bytes", "peak_blocks"):
+            totals = consumers.callgrind_annotate(exports.export(trace, "callgrind", "--metric=" + metric))
+            failures.expect("%s: the first event" % name, next(iter(totals)), metric)
+            expect_metrics(failures, name, totals, trace.summary, METRICS)
+
+
+def speedscope(exports, failures):
+    files, wanted = [], []
+    for name, trace in each(exports):
+        for metric in ("allocated_bytes", "peak_bytes", "temporary_blocks"):
+            for form, suffix in {"speedscope": "speedscope.json", "heapprofile": "heapprofile", "folded": "collapsedstack.txt"}.items():
+                if trace.summary[metric] > 0:  # speedscope does not open a profile of nothing
+                    files.append(exports.export(trace, form, "--metric=" + metric, suffix=suffix))
+                    wanted.append(("%s: %s as %s" % (name, metric, form), trace.summary[metric]))
+    for (what, total), profiles in zip(wanted, exports.readers.read("speedscope", *files), strict=True):
+        failures.expect(what, [profile["total"] for profile in profiles], [total])
+    [[profile]] = exports.readers.read("speedscope", exports.export(exports.traces["recursion"], "speedscope", suffix="speedscope.json"))
+    failures.require("what was cut is marked: %s" % profile["frames"][:9], "[cut]" in profile["frames"])
+
+
+def heaptrack(exports, failures):
+    for name, trace in each(exports):
+        seen = consumers.heaptrack_print(exports.export(trace, "heaptrack"), exports.folder)
+        failures.expect("%s: calls" % name, seen["calls"], trace.summary["allocated_blocks"])
+        failures.expect("%s: allocations" % name, seen["allocations"], trace.summary["allocated_blocks"])
+        failures.expect("%s: leaked" % name, seen["leaked"], trace.summary["in_use_bytes"])
+        if trace.summary["threads"] == 1:  # between threads the order is as fine as the clock, and the peak an interval
+            failures.expect("%s: peak" % name, seen["peak"], trace.summary["peak_bytes"])
+
+
+def firefox(exports, failures):
+    for name, trace in some(exports):
+        with exports.readers.firefox(exports.export(trace, "firefox"), exports.folder) as profiler:
+            failures.expect("%s: allocated" % name, profiler.total("native-allocations"), trace.summary["allocated_bytes"])
+            failures.expect("%s: retained" % name, profiler.total("native-retained-allocations"), trace.summary["in_use_bytes"])
+            for strategy in ("native-deallocations-memory", "native-deallocations-sites"):
+                failures.expect("%s: %s" % (name, strategy), profiler.total(strategy), trace.summary["freed_bytes"])
+            failures.require("%s: the counter is there" % name, "malloc" in profiler.ask("counter", "info", "c-0"))
+
+
+def tables(exports, failures):
+    for name, trace in each(exports):
+        rows = consumers.read_csv(exports.export(trace, "csv"))
+        with open(exports.export(trace, "json")) as file:
+            whole = json.load(file)
+        for metric in METRICS:
+            failures.expect("%s: %s in csv" % (name, metric), sum(int(row[metric]) for row in rows), trace.summary[metric])
+            failures.expect("%s: %s in json" % (name, metric), sum(stack[metric] for stack in whole["stacks"]), trace.summary[metric])
+        failures.expect("%s: timeline" % name, max(point["in_use_bytes"] for point in whole["timeline"]), trace.summary["peak_bytes"])
+        for stack in whole["stacks"]:
+            failures.require("%s: frames are in their table" % name, all(0 <= frame < len(whole["frames"]) for frame in stack["frames"]))
+
+
+def same_bytes(exports, failures):
+    for name, trace in some(exports):
+        for form in FORMATS:
+            with open(exports.export(trace, form), "rb") as one, open(exports.export(trace, form), "rb") as other:
+                failures.require("%s: %s is the same twice" % (name, form), one.read() == other.read())
+
+
+def filters(exports, failures):
+    """--focus narrows every format alike: to what the report says of it."""
+    trace = exports.traces["temporary"]
+    wanted = recorded.report(exports.tools, trace.path, "--focus=^make$")["allocated_bytes"]
+    failures.require("the filter narrows", 0 < wanted < trace.summary["allocated_bytes"])
+    for form in ("csv", "folded", "dhat", "heaptrack"):
+        path = exports.export(trace, form, "--focus=^make$")
+        with open(path) as file:
+            text = file.read()
+        if form == "csv":
+            seen = sum(int(row["allocated_bytes"]) for row in consumers.read_csv(path))
+        elif form == "folded":
+            seen = sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines())
+        elif form == "dhat":
+            seen = sum(point["tb"] for point in json.loads(text)["pps"])
+        else:
+            sizes = [int(line.split()[1], 16) for line in text.splitlines() if line.startswith("a ")]
+            seen = sum(sizes[int(line[2:], 16)] for line in text.splitlines() if line.startswith("+ "))
+        failures.expect(form, seen, wanted)
+
+
+def hostile_names(exports, failures):
+    """No control character of a name reaches the file as one, and none makes a line or a field of its own."""
+    trace = exports.traces["hostile"]
+    for form in FORMATS:
+        with open(exports.export(trace, form), "rb") as file:
+            text = file.read()
+        if form == "pprof":
+            text = gzip.decompress(text)  # lengths and tags may be any byte: an escape sequence is what must not be there
+            failures.require("pprof: escape sequences", b"\x1b[" not in text and b"\x1b]" not in text and b"\xff 0" not in text)
+            continue
+        left_over = set(text) & (set(range(32)) | {0x7f}) - {0x0a} - ({0x0d} if form == "csv" else set())
+        failures.expect("%s: control characters" % form, sorted(left_over), [])
+        failures.require("%s: the name is there" % form, b"n\"a<b>me" in text or b"n\\\"a<b>me" in text or b"n'a<b>me" in text or
+                         b"n\"\"a<b>me" in text)
+        text.decode("utf-8")
+    with open(exports.export(trace, "folded"), "rb") as file:
+        for line in file.read().decode().splitlines():
+            failures.require("folded: a line is a stack and a number: %r" % line, re.fullmatch(r"[^;]+(;[^;]+)* \d+", line))
+
+
+CASES = [
+    ("pprof, by go tool pprof", pprof_by_go), ("pprof, by pprof-format", pprof_by_npm), ("dhat, by valgrind's viewer", dhat),
+    ("dhat, by the Firefox Profiler", dhat_by_firefox), ("massif, by ms_print", massif), ("callgrind, by callgrind_annotate", callgrind),
+    ("speedscope, heapprofile and folded, by speedscope", speedscope), ("heaptrack, by heaptrack_print", heaptrack),
+    ("firefox, by the Firefox Profiler", firefox), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
+    ("filters narrow every format alike", filters), ("hostile names", hostile_names),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", help="cases whose name contains this")
+    arguments = parser.parse_args()
+    cases = [case for case in CASES if arguments.only is None or arguments.only in case[0]]
+    plan = tap.Plan(len(cases))
+    with recorded.Folder() as folder:
+        exports = Exports(arguments.build, folder)
+        exports.record()
+        for name, case in cases:
+            def judged(case=case):
+                failures = tap.Failures()
+                case(exports, failures)
+                return failures
+            try:
+                case_needs(exports, case)
+            except consumers.Missing as missing:
+                plan.skip(name, missing)
+                continue
+            plan.run(name, judged)
+    return plan.status()
+
+
+def case_needs(exports, case):
+    """Missing, where the case's tool is not here."""
+    if case is pprof_by_go:
+        consumers.need("go", "golang-go")
+    if case is dhat:
+        consumers.dhat_view()
+    if case is massif:
+        consumers.need("ms_print", "valgrind")
+    if case is callgrind:
+        consumers.need("callgrind_annotate", "valgrind")
+    if case is heaptrack:
+        consumers.need("heaptrack_print", "heaptrack")
+    if case in (pprof_by_npm, dhat, dhat_by_firefox, speedscope, firefox):
+        exports.readers.install()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
