@@ -1,0 +1,87 @@
+/* data_block.c: see data_block.h. base64 is written here: it is twenty lines, and a library for it
+ * would be the larger part of the build. */
+#include "page/data_block.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/varint.h"
+
+enum {
+    FIRST_BYTES = 4096,
+    LINE_BYTES = 3 * 1024, /* encoded at a time: 4 KiB of text */
+};
+
+void ag_byte_list_add(struct ag_byte_list *list, const void *bytes, size_t count) {
+    if (list->capacity - list->count < count) {
+        size_t capacity = list->capacity > 0 ? list->capacity : FIRST_BYTES;
+        while (capacity - list->count < count) {
+            capacity *= 2;
+        }
+        uint8_t *more = realloc(list->bytes, capacity);
+        if (!more) {
+            list->is_short = true;
+            return;
+        }
+        list->bytes = more;
+        list->capacity = capacity;
+    }
+    if (count > 0) {
+        memcpy(list->bytes + list->count, bytes, count);
+        list->count += count;
+    }
+}
+
+void ag_byte_list_number(struct ag_byte_list *list, uint64_t number) {
+    uint8_t bytes[AG_VARINT_MAX_BYTES];
+    ag_byte_list_add(list, bytes, (size_t)(ag_varint_put(bytes, number) - bytes));
+}
+
+void ag_byte_list_signed(struct ag_byte_list *list, int64_t number) {
+    ag_byte_list_number(list, (uint64_t)number << 1 ^ (uint64_t)(number >> 63));
+}
+
+void ag_byte_list_done(struct ag_byte_list *list) {
+    free(list->bytes);
+    *list = (struct ag_byte_list){0};
+}
+
+static void encode_base64(FILE *out, const uint8_t *bytes, size_t count) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char line[LINE_BYTES / 3 * 4];
+    size_t used = 0;
+    for (size_t i = 0; i < count; i += 3) {
+        const size_t left = count - i;
+        const uint32_t three = (uint32_t)bytes[i] << 16 |
+                               (uint32_t)(left > 1 ? bytes[i + 1] : 0) << 8 |
+                               (left > 2 ? bytes[i + 2] : 0);
+        line[used++] = digits[three >> 18];
+        line[used++] = digits[three >> 12 & 63];
+        line[used++] = left > 1 ? digits[three >> 6 & 63] : '=';
+        line[used++] = left > 2 ? digits[three & 63] : '=';
+        if (used == sizeof(line)) {
+            fwrite(line, 1, used, out);
+            used = 0;
+        }
+    }
+    fwrite(line, 1, used, out);
+}
+
+int ag_data_block_write(FILE *out, unsigned trace, const char *id,
+                        const struct ag_byte_list *list) {
+    uLongf n_packed = compressBound(list->count);
+    uint8_t *packed = malloc(n_packed);
+    if (list->is_short || !packed ||
+        compress2(packed, &n_packed, list->bytes ? list->bytes : packed, list->count,
+                  /* level= */ 6) != Z_OK) {
+        free(packed);
+        return -ENOMEM;
+    }
+    fprintf(out, "<script type=\"text/plain\" id=\"b%u-%s\">", trace, id);
+    encode_base64(out, packed, n_packed);
+    fputs("</script>\n", out);
+    free(packed);
+    return 0;
+}

@@ -1,0 +1,177 @@
+/* page_facts.c: the summary with the keys of `report --json`, the curve, the slices' peaks, and
+ * what is not whole. JSON inside of HTML must not hold "<": outside of strings JSON has none, so
+ * each is written as \u003c. */
+#include "page/page_facts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "text/json_writer.h"
+
+static void write_identity(struct ag_json *json, const struct ag_profile *profile) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    ag_json_string(json, "file", identity->file);
+    ag_json_integer(json, "format_version", identity->format_version);
+    ag_json_integer(json, "file_bytes", identity->file_bytes);
+    ag_json_integer(json, "pid", identity->pid);
+    ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
+    ag_json_string(json, "exe", identity->exe);
+    ag_json_string(json, "mode", identity->mode);
+    ag_json_string(json, "end", identity->end);
+    if (identity->wait_status_known) {
+        ag_json_integer(json, "wait_status", identity->wait_status);
+    }
+    if (identity->is_damaged) {
+        ag_json_open(json, "damage", '{');
+        ag_json_integer(json, "offset", identity->damage.offset);
+        ag_json_string(json, "what", ag_decode_code_text(identity->damage.code));
+        ag_json_close(json, '}');
+    }
+}
+
+static void write_summary(struct ag_json *json, const struct ag_profile *profile) {
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"duration_ns", summary->duration_ns},
+        {"time_resolution_ns", summary->time_resolution_ns},
+        {"allocated_blocks", summary->allocated_blocks},
+        {"allocated_bytes", summary->allocated_bytes},
+        {"freed_blocks", summary->freed_blocks},
+        {"freed_bytes", summary->freed_bytes},
+        {"in_use_blocks_at_end", summary->in_use_blocks},
+        {"in_use_bytes_at_end", summary->in_use_bytes},
+        {"peak_blocks", summary->peak_blocks},
+        {"peak_bytes", summary->peak_bytes},
+        {"peak_low_bytes", summary->peak_low_bytes},
+        {"peak_high_bytes", summary->peak_high_bytes},
+        {"peak_time_ns", summary->peak_time_ns},
+        {"temporary_blocks", summary->temporary_blocks},
+        {"ghost_frees", summary->ghost_frees},
+        {"unique_stacks", summary->unique_stacks},
+        {"truncated_stacks", summary->truncated_stacks},
+        {"incomplete_stacks", summary->incomplete_stacks},
+        {"threads", summary->threads},
+        {"order_repairs", summary->order_repairs},
+        {"rss_peak_bytes", summary->rss_peak_bytes},
+        {"events", summary->events},
+    };
+    ag_json_open(json, "summary", '{');
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        ag_json_integer(json, numbers[i].name, numbers[i].value);
+    }
+    ag_json_close(json, '}');
+}
+
+static void write_losses(struct ag_json *json, const struct ag_profile *profile) {
+    ag_json_open(json, "lost", '{');
+    for (uint32_t cause = 0; ag_profile_lost_name(cause); cause++) {
+        ag_json_integer(json, ag_profile_lost_name(cause), ag_profile_lost(profile, cause));
+    }
+    ag_json_close(json, '}');
+    const char *const *problems;
+    const size_t n_problems = ag_profile_problems(profile, &problems);
+    ag_json_strings(json, "problems", problems, n_problems);
+    const struct ag_profile_runtime *runtimes;
+    const size_t n_runtimes = ag_profile_runtimes(profile, &runtimes);
+    ag_json_open(json, "runtimes", '[');
+    for (size_t i = 0; i < n_runtimes; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "name", runtimes[i].name);
+        ag_json_string(json, "version", runtimes[i].version);
+        ag_json_bool(json, "hooked", runtimes[i].hooked);
+        ag_json_string(json, "note", runtimes[i].note);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+}
+
+/* One number of each point, in a row. */
+static void write_curve(struct ag_json *json, const char *name,
+                        const struct ag_timeline_point *points, size_t n, size_t offset) {
+    ag_json_open(json, name, '[');
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *value = (const uint64_t *)((const char *)&points[i] + offset);
+        ag_json_integer(json, NULL, *value);
+    }
+    ag_json_close(json, ']');
+}
+
+static void write_timeline(struct ag_json *json, const struct ag_profile *profile) {
+    const struct ag_timeline_point *points;
+    const size_t n = ag_profile_timeline(profile, &points);
+    ag_json_open(json, "timeline", '{');
+    write_curve(json, "time_ns", points, n, offsetof(struct ag_timeline_point, time_ns));
+    write_curve(json, "rss_bytes", points, n, offsetof(struct ag_timeline_point, rss_bytes));
+    ag_json_close(json, '}');
+}
+
+static void write_column(struct ag_json *json, const char *name, const struct ag_history *history,
+                         size_t offset) {
+    ag_json_open(json, name, '[');
+    for (size_t i = 0; i < history->n_slices; i++) {
+        ag_json_integer(json, NULL,
+                        *(const uint64_t *)((const char *)&history->slices[i] + offset));
+    }
+    ag_json_close(json, ']');
+}
+
+static void write_slices(struct ag_json *json, const struct ag_history *history) {
+    ag_json_open(json, "slices", '{');
+    ag_json_integer(json, "count", history->n_slices);
+    ag_json_integer(json, "slice_ns", history->slice_ns);
+    ag_json_integer(json, "orders", AG_HISTORY_ORDERS);
+    ag_json_bool(json, "has_other_threads", history->has_other_threads);
+    write_column(json, "peak_bytes", history, offsetof(struct ag_history_slice, peak_bytes));
+    write_column(json, "peak_blocks", history, offsetof(struct ag_history_slice, peak_blocks));
+    write_column(json, "peak_time_ns", history, offsetof(struct ag_history_slice, peak_time_ns));
+    write_column(json, "in_use_bytes", history, offsetof(struct ag_history_slice, in_use_bytes));
+    write_column(json, "allocated_bytes", history,
+                 offsetof(struct ag_history_slice, allocated_bytes));
+    ag_json_close(json, '}');
+}
+
+static void write_all(struct ag_json *json, const struct ag_page_trace *trace) {
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "schema", "allogram-page/1");
+    write_identity(json, trace->profile);
+    write_summary(json, trace->profile);
+    write_losses(json, trace->profile);
+    write_timeline(json, trace->profile);
+    if (trace->history.n_slices > 0) {
+        write_slices(json, &trace->history);
+    }
+    ag_json_open(json, "folded", '{');
+    ag_json_integer(json, "stacks", trace->folded_rows);
+    ag_json_integer(json, "allocated_bytes", trace->other_bytes);
+    ag_json_close(json, '}');
+    ag_json_close(json, '}');
+}
+
+int ag_page_facts_write(const struct ag_page_trace *trace, FILE *out) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory) {
+        return -ENOMEM;
+    }
+    struct ag_json json = {.out = memory};
+    write_all(&json, trace);
+    if (fclose(memory) != 0) {
+        free(text);
+        return -ENOMEM;
+    }
+    fprintf(out, "<script type=\"application/json\" id=\"b%u-facts\">", trace->number);
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '<' || text[i] == '>' || text[i] == '&') {
+            fprintf(out, "\\u%04x", (unsigned)text[i]);
+        } else {
+            putc_unlocked(text[i], out);
+        }
+    }
+    fputs("</script>\n", out);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,335 @@
+/* page_tables.c: frames, nodes and groups get the numbers they have on the page, without gaps, and
+ * each table is written column by column: what is alike stands together, which is what zlib likes.
+ *
+ *     block     columns (u: number, s: zigzag), each as long as the count before them
+ *     names     see name_table.c
+ *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known)
+ *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 other); node 0 is the root
+ *     groups    n; s node - node before, u via, u type, then u each metric of struct ag_metrics
+ *     history   u entries of each slice; of all entries u group - group before in the slice,
+ *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
+ *               s temporary_blocks, s rise_blocks, s rise_bytes
+ *     counts    see write_counts
+ *     leaks     n; u slice - slice before, u group, u blocks, u bytes
+ *     threads   see write_threads
+ *
+ * viewer/src/trace.js reads them. */
+#include "page/page_tables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct numbering {
+    struct ag_page_trace *trace;
+    const uint32_t *target;
+    bool *is_node_used;
+    uint32_t *node_number;
+    uint32_t *group_number;                   /* by group of the outline as it is now */
+    uint32_t *frame_numbers;                  /* by frame of the profile + 1; 0: has none */
+    uint32_t *frames;                         /* of the page */
+    size_t n_frames, frame_capacity, n_nodes; /* frame_capacity: of frame_numbers */
+};
+
+static void end_numbering(struct numbering *numbering) {
+    free(numbering->is_node_used);
+    free(numbering->node_number);
+    free(numbering->group_number);
+    free(numbering->frame_numbers);
+    free(numbering->frames);
+}
+
+static size_t frames_most(const struct ag_outline *outline) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < outline->n_nodes; i++) {
+        const uint32_t frame = outline->nodes[i].frame;
+        if (frame < AG_OUTLINE_OTHER && frame > most) {
+            most = frame;
+        }
+    }
+    return (size_t)most + 1;
+}
+
+static void number_groups(struct numbering *numbering) {
+    struct ag_page_trace *trace = numbering->trace;
+    const struct ag_outline *outline = &trace->outline;
+    static const struct ag_metrics nothing;
+    for (size_t i = 0; i < outline->n_groups; i++) {
+        numbering->group_number[i] = UINT32_MAX;
+        if (memcmp(&outline->groups[i].metrics, &nothing, sizeof(nothing)) != 0) {
+            numbering->group_number[i] = (uint32_t)trace->n_numbers++;
+            numbering->is_node_used[outline->groups[i].node] = true;
+        }
+    }
+    for (size_t i = 0; i < trace->log.n_groups; i++) {
+        const uint32_t number = numbering->group_number[numbering->target[i]];
+        trace->number_of[i] = number != UINT32_MAX ? number : 0; /* one without any entry */
+    }
+}
+
+static void number_nodes(struct numbering *numbering) {
+    const struct ag_outline *outline = &numbering->trace->outline;
+    numbering->is_node_used[0] = true;
+    /* parents come before their children, also what folding added */
+    for (size_t i = outline->n_nodes; i-- > 1;) {
+        if (numbering->is_node_used[i]) {
+            numbering->is_node_used[outline->nodes[i].parent] = true;
+        }
+    }
+    for (size_t i = 0; i < outline->n_nodes; i++) {
+        if (!numbering->is_node_used[i]) {
+            continue;
+        }
+        numbering->node_number[i] = (uint32_t)numbering->n_nodes++;
+        const uint32_t frame = outline->nodes[i].frame;
+        if (frame < AG_OUTLINE_OTHER && numbering->frame_numbers[frame] == 0) {
+            numbering->frames[numbering->n_frames++] = frame;
+            numbering->frame_numbers[frame] = (uint32_t)numbering->n_frames;
+        }
+    }
+}
+
+static int start_numbering(struct numbering *numbering) {
+    struct ag_page_trace *trace = numbering->trace;
+    const struct ag_outline *outline = &trace->outline;
+    numbering->frame_capacity = frames_most(outline);
+    numbering->is_node_used = calloc(outline->n_nodes + 1, sizeof(bool));
+    numbering->node_number = calloc(outline->n_nodes + 1, sizeof(uint32_t));
+    numbering->group_number = calloc(outline->n_groups + 1, sizeof(uint32_t));
+    numbering->frame_numbers = calloc(numbering->frame_capacity, sizeof(uint32_t));
+    numbering->frames = calloc(numbering->frame_capacity, sizeof(uint32_t));
+    trace->number_of = calloc(trace->log.n_groups + 1, sizeof(uint32_t));
+    if (!numbering->is_node_used || !numbering->node_number || !numbering->group_number ||
+        !numbering->frame_numbers || !numbering->frames || !trace->number_of) {
+        return -ENOMEM;
+    }
+    number_groups(numbering);
+    number_nodes(numbering);
+    return 0;
+}
+
+/* ---- frames, nodes, groups ---- */
+
+static int write_frames(const struct numbering *numbering, FILE *out) {
+    struct ag_page_trace *trace = numbering->trace;
+    struct ag_byte_list columns[5] = {{0}}, all = {0};
+    for (size_t i = 0; i < numbering->n_frames; i++) {
+        const struct ag_frame *frame = ag_profile_frame(trace->profile, numbering->frames[i]);
+        ag_byte_list_number(&columns[0], ag_name_table_number(&trace->names, frame->function));
+        ag_byte_list_number(&columns[1], ag_name_table_number(&trace->names, frame->file));
+        ag_byte_list_number(&columns[2], frame->line);
+        ag_byte_list_number(&columns[3], ag_name_table_number(&trace->names, frame->image));
+        ag_byte_list_number(&columns[4], (uint64_t)frame->is_inlined | frame->is_known * 2u);
+    }
+    ag_byte_list_number(&all, numbering->n_frames);
+    for (size_t k = 0; k < 5; k++) {
+        ag_byte_list_add(&all, columns[k].bytes, columns[k].count);
+        all.is_short |= columns[k].is_short;
+        ag_byte_list_done(&columns[k]);
+    }
+    const int r = ag_data_block_write(out, trace->number, "frames", &all);
+    ag_byte_list_done(&all);
+    return r;
+}
+
+static int write_nodes(const struct numbering *numbering, FILE *out) {
+    const struct ag_outline *outline = &numbering->trace->outline;
+    struct ag_byte_list parents = {0}, frames = {0};
+    ag_byte_list_number(&parents, numbering->n_nodes);
+    for (size_t i = 0; i < outline->n_nodes; i++) {
+        if (!numbering->is_node_used[i]) {
+            continue;
+        }
+        const struct ag_outline_node *node = &outline->nodes[i];
+        ag_byte_list_number(&parents,
+                            numbering->node_number[i] - numbering->node_number[node->parent]);
+        ag_byte_list_number(&frames, node->frame == AG_OUTLINE_ROOT ? 0
+                                     : node->frame == AG_OUTLINE_OTHER
+                                         ? 1
+                                         : numbering->frame_numbers[node->frame] + 1);
+    }
+    ag_byte_list_add(&parents, frames.bytes, frames.count);
+    parents.is_short |= frames.is_short;
+    ag_byte_list_done(&frames);
+    const int r = ag_data_block_write(out, numbering->trace->number, "nodes", &parents);
+    ag_byte_list_done(&parents);
+    return r;
+}
+
+enum { N_METRICS = sizeof(struct ag_metrics) / sizeof(uint64_t) };
+
+static int write_groups(const struct numbering *numbering, FILE *out) {
+    struct ag_page_trace *trace = numbering->trace;
+    const struct ag_outline *outline = &trace->outline;
+    struct ag_byte_list nodes = {0}, vias = {0}, types = {0}, columns[N_METRICS] = {{0}};
+    int64_t before = 0;
+    ag_byte_list_number(&nodes, trace->n_numbers);
+    for (size_t i = 0; i < outline->n_groups; i++) {
+        const struct ag_outline_group *group = &outline->groups[i];
+        if (numbering->group_number[i] == UINT32_MAX) {
+            continue;
+        }
+        const int64_t node = numbering->node_number[group->node];
+        ag_byte_list_signed(&nodes, node - before);
+        before = node;
+        ag_byte_list_number(&vias, ag_name_table_number(&trace->names, group->via_name));
+        ag_byte_list_number(&types, ag_name_table_number(&trace->names, group->type));
+        uint64_t metrics[N_METRICS];
+        memcpy(metrics, &group->metrics, sizeof(metrics));
+        for (size_t k = 0; k < N_METRICS; k++) {
+            ag_byte_list_number(&columns[k], metrics[k]);
+        }
+        if (outline->nodes[outline->nodes[group->node].parent].frame == AG_OUTLINE_OTHER) {
+            trace->other_bytes += group->metrics.allocated_bytes;
+        }
+    }
+    ag_byte_list_add(&nodes, vias.bytes, vias.count);
+    ag_byte_list_done(&vias);
+    ag_byte_list_add(&nodes, types.bytes, types.count);
+    ag_byte_list_done(&types);
+    for (size_t k = 0; k < N_METRICS; k++) {
+        ag_byte_list_add(&nodes, columns[k].bytes, columns[k].count);
+        nodes.is_short |= columns[k].is_short;
+        ag_byte_list_done(&columns[k]);
+    }
+    const int r = ag_data_block_write(out, trace->number, "groups", &nodes);
+    ag_byte_list_done(&nodes);
+    return r;
+}
+
+/* ---- sizes, lifetimes, leaks, threads ---- */
+
+/* u place - place before (a place is row * AG_HISTORY_ORDERS + order), then what is counted there;
+ * the count of all comes first. */
+static void add_counts(struct ag_byte_list *list, const struct ag_history_count *counts, size_t n) {
+    size_t used = 0, before = 0;
+    for (size_t i = 0; i < n; i++) {
+        used += counts[i].blocks > 0;
+    }
+    ag_byte_list_number(list, used);
+    for (size_t i = 0; i < n; i++) {
+        if (counts[i].blocks > 0) {
+            ag_byte_list_number(list, i - before);
+            ag_byte_list_number(list, counts[i].blocks);
+            ag_byte_list_number(list, counts[i].bytes);
+            before = i;
+        }
+    }
+}
+
+/* The same by group, in the groups' numbers of the page; blocks only. */
+static int add_group_counts(struct ag_byte_list *list, const struct ag_page_trace *trace,
+                            const uint64_t *counts) {
+    const size_t n = trace->n_numbers * AG_HISTORY_ORDERS;
+    uint64_t *sums = calloc(n + 1, sizeof(*sums));
+    if (!sums) {
+        return -ENOMEM;
+    }
+    for (size_t group = 0; group < trace->history.n_groups; group++) {
+        for (size_t order = 0; order < AG_HISTORY_ORDERS; order++) {
+            sums[(size_t)trace->number_of[group] * AG_HISTORY_ORDERS + order] +=
+                counts[group * AG_HISTORY_ORDERS + order];
+        }
+    }
+    size_t used = 0, before = 0;
+    for (size_t i = 0; i < n; i++) {
+        used += sums[i] > 0;
+    }
+    ag_byte_list_number(list, used);
+    for (size_t i = 0; i < n; i++) {
+        if (sums[i] > 0) {
+            ag_byte_list_number(list, i - before);
+            ag_byte_list_number(list, sums[i]);
+            before = i;
+        }
+    }
+    free(sums);
+    return 0;
+}
+
+/* Sizes and lifetimes by slice, then by group. */
+static int write_counts(const struct ag_page_trace *trace, FILE *out) {
+    const struct ag_history *history = &trace->history;
+    const size_t n = history->n_slices * AG_HISTORY_ORDERS;
+    struct ag_byte_list list = {0};
+    add_counts(&list, history->sizes, n);
+    add_counts(&list, history->lifetimes, n);
+    int r = add_group_counts(&list, trace, history->group_sizes);
+    r = r < 0 ? r : add_group_counts(&list, trace, history->group_lifetimes);
+    r = r < 0 ? r : ag_data_block_write(out, trace->number, "counts", &list);
+    ag_byte_list_done(&list);
+    return r;
+}
+
+static int write_leaks(const struct ag_page_trace *trace, FILE *out) {
+    const struct ag_history *history = &trace->history;
+    struct ag_byte_list list = {0};
+    uint32_t before = 0;
+    ag_byte_list_number(&list, history->n_leaks);
+    for (size_t i = 0; i < history->n_leaks; i++) {
+        const struct ag_history_leak *leak = &history->leaks[i];
+        ag_byte_list_number(&list, leak->slice - before);
+        ag_byte_list_number(&list, trace->number_of[leak->group]);
+        ag_byte_list_number(&list, leak->blocks);
+        ag_byte_list_number(&list, leak->bytes);
+        before = leak->slice;
+    }
+    const int r = ag_data_block_write(out, trace->number, "leaks", &list);
+    ag_byte_list_done(&list);
+    return r;
+}
+
+/* n; u name and u kernel id of each; by slice and thread u allocated_blocks, u allocated_bytes,
+ * u freed_blocks, u freed_bytes; then n pairs of u slice, u allocated by, u freed by, u blocks, u
+ * bytes. */
+static int write_threads(struct ag_page_trace *trace, FILE *out) {
+    const struct ag_history *history = &trace->history;
+    const struct ag_thread_row *rows;
+    (void)ag_profile_threads(trace->profile, &rows);
+    struct ag_byte_list list = {0};
+    ag_byte_list_number(&list, history->n_threads);
+    for (size_t i = 0; i < history->n_threads; i++) {
+        const struct ag_thread_row *row = &rows[history->thread_rows[i]];
+        const bool is_other = history->has_other_threads && i + 1 == history->n_threads;
+        ag_byte_list_number(&list,
+                            ag_name_table_number(&trace->names, is_other ? NULL : row->name));
+        ag_byte_list_number(&list, is_other ? 0 : row->thread_id);
+    }
+    for (size_t i = 0; i < history->n_slices * history->n_threads; i++) {
+        const struct ag_history_thread *thread = &history->threads[i];
+        ag_byte_list_number(&list, thread->allocated_blocks);
+        ag_byte_list_number(&list, thread->allocated_bytes);
+        ag_byte_list_number(&list, thread->freed_blocks);
+        ag_byte_list_number(&list, thread->freed_bytes);
+    }
+    ag_byte_list_number(&list, history->n_pairs);
+    for (size_t i = 0; i < history->n_pairs; i++) {
+        const struct ag_history_pair *pair = &history->pairs[i];
+        ag_byte_list_number(&list, pair->slice);
+        ag_byte_list_number(&list, pair->allocated_by);
+        ag_byte_list_number(&list, pair->freed_by);
+        ag_byte_list_number(&list, pair->blocks);
+        ag_byte_list_number(&list, pair->bytes);
+    }
+    const int r = ag_data_block_write(out, trace->number, "threads", &list);
+    ag_byte_list_done(&list);
+    return r;
+}
+
+int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out) {
+    struct numbering numbering = {.trace = trace, .target = target};
+    int r = start_numbering(&numbering);
+    r = r < 0 ? r : write_frames(&numbering, out);
+    r = r < 0 ? r : write_nodes(&numbering, out);
+    r = r < 0 ? r : write_groups(&numbering, out);
+    end_numbering(&numbering);
+    if (trace->history.n_slices > 0) {
+        r = r < 0 ? r : write_threads(trace, out);
+        r = r < 0 ? r
+                  : ag_slice_log_write(&trace->log, trace->number_of, trace->n_numbers,
+                                       trace->number, out);
+        r = r < 0 ? r : write_counts(trace, out);
+        r = r < 0 ? r : write_leaks(trace, out);
+    }
+    return r < 0 ? r : ag_name_table_write(&trace->names, trace->number, out);
+}

@@ -1,0 +1,12 @@
+/* page_template.h: the page that tools/build_viewer.sh made of viewer/, as it stands in the
+ * program. The data goes between head and tail. */
+#ifndef AG_PAGE_TEMPLATE_H
+#define AG_PAGE_TEMPLATE_H
+
+#include <stddef.h>
+
+extern const unsigned char ag_page_template_head[], ag_page_template_tail[];
+extern const size_t ag_page_template_head_bytes, ag_page_template_tail_bytes; /* 0: not built */
+extern const char ag_page_template_missing[]; /* why it was not, and what to do; "" else */
+
+#endif

@@ -1,0 +1,550 @@
+// page_tests.mjs NODE_MODULES ALLOGRAM PROGRAMS: what the page of `allogram view` does in a browser, headless Chromium, as TAP.
+// What this machine cannot run is skipped with its reason.
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const [, , packages, allogram, programs] = process.argv;
+const sources = join(dirname(fileURLToPath(import.meta.url)), "../programs");
+const INTERACTION_MS = 100; // with a factor for machines that do something else meanwhile
+const OPEN_MS = 2000;
+const SLOW_MACHINE = 4;
+
+function skipAll(why) {
+  console.log(`1..0 # SKIP ${why}`);
+  process.exit(0);
+}
+
+const chromiumPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser"].find(existsSync);
+if (!chromiumPath) skipAll("no Chromium here");
+if (!existsSync(join(packages, "node_modules/playwright-core"))) {
+  skipAll("the page's npm packages are not here");
+}
+const { chromium } = createRequire(`${packages}/`)("playwright-core");
+
+const folder = mkdtempSync(join(tmpdir(), "allogram-page-"));
+const run = (...words) => execFileSync(words[0], words.slice(1), { cwd: folder, encoding: "utf8" });
+const report = (trace, ...options) => JSON.parse(run(allogram, "report", trace, "--json", ...options));
+
+function record(name, command) {
+  run(allogram, "run", "-q", "-o", `${name}.allogram`, "--", ...command);
+}
+
+function view(name, ...traces) {
+  run(allogram, "view", "--no-open", "-o", `${name}.html`, ...traces.map((t) => `${t}.allogram`));
+  return `file://${folder}/${name}.html`;
+}
+
+// ---- a browser that notes whatever must not happen ----
+
+async function open(browser, url, options = {}) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options });
+  page.complaints = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) page.complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => page.complaints.push(`${error.message}\n${error.stack}`));
+  page.on("dialog", (dialog) => {
+    page.complaints.push("a dialog was opened");
+    dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    if (request.url() !== url.replace(/#.*/, "")) page.complaints.push(`asked for ${request.url()}`);
+  });
+  await page.goto(url);
+  await page.waitForSelector("body[data-ready]");
+  return page;
+}
+
+function equal(seen, wanted, what) {
+  const [a, b] = [JSON.stringify(seen), JSON.stringify(wanted)];
+  if (a !== b) throw new Error(`${what}: ${a}, not ${b}`);
+}
+
+function check(is, what) {
+  if (!is) throw new Error(what);
+}
+
+// Own and total of every function, as the page has them for its range: { "name image": [..] }
+const sitesOfPage = (page) => page.evaluate(() => {
+  const { allogram: app } = window;
+  const rows = {};
+  const add = (name, range) => {
+    const sums = app.tree.byKey(range.values(name), app.trace.functions.length);
+    app.trace.functions.forEach(({ id, name: fn, image }) => {
+      if (sums.total[id] === 0 && sums.own[id] === 0) return;
+      rows[`${fn} ${image}`] ??= {};
+      rows[`${fn} ${image}`][name] = [sums.own[id], sums.total[id]];
+    });
+  };
+  for (const metric of ["allocated", "in_use", "peak", "freed"]) {
+    for (const unit of ["bytes", "blocks"]) add(`${metric}_${unit}`, app.range);
+  }
+  add("temporary_blocks", app.range);
+  delete rows["all "];
+  return rows;
+});
+
+function sitesOfReport(sites, metrics) {
+  const rows = {};
+  for (const { function: name, image, own, total } of sites) {
+    for (const metric of metrics) {
+      if (own[metric] !== 0 || total[metric] !== 0) {
+        rows[`${name} ${image}`] ??= {};
+        rows[`${name} ${image}`][metric] = [own[metric], total[metric]];
+      }
+    }
+  }
+  return rows;
+}
+
+const METRICS = ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes",
+  "peak_blocks", "freed_bytes", "freed_blocks", "temporary_blocks"];
+
+function sorted(rows, metrics) {
+  return Object.entries(rows).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, row]) =>
+    [name, metrics.filter((metric) => row[metric]).map((metric) => [metric, ...row[metric]])])
+    .filter(([, row]) => row.length > 0);
+}
+
+async function dragRange(page, from, to) { // shares of the curve's width
+  const box = await page.locator("#timeline .u-over").boundingBox();
+  const y = box.y + box.height / 2;
+  await page.mouse.move(box.x + box.width * from, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * ((from + to) / 2), y, { steps: 4 });
+  await page.mouse.move(box.x + box.width * to, y, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForFunction(() => !window.allogram.range.isWhole);
+}
+
+const historyIsThere = (page) => page.waitForFunction(() => window.allogram.trace.leaks !== undefined);
+
+// ---- the tests ----
+
+const tests = {
+  "loads from a file, asks for nothing else, says nothing wrong": async (browser, urls) => {
+    const page = await open(browser, urls.phases);
+    await historyIsThere(page);
+    for (const tab of await page.locator("#tabs button").all()) {
+      await tab.click();
+      await page.waitForTimeout(50);
+    }
+    equal(page.complaints, [], "complaints");
+    const first = await page.evaluate(() => performance.getEntriesByType("navigation")[0].duration);
+    check(first < OPEN_MS * SLOW_MACHINE, `it took ${first} ms to load`);
+  },
+
+  "its numbers are those of report --json": async (browser, urls) => {
+    const page = await open(browser, urls.phases);
+    const sites = report("phases.allogram", "--view=sites").sites;
+    equal(sorted(await sitesOfPage(page), METRICS), sorted(sitesOfReport(sites, METRICS), METRICS),
+      "sites of the whole recording");
+    const summary = report("phases.allogram");
+    const facts = await page.evaluate(() => window.allogram.trace.facts.summary);
+    for (const key of Object.keys(facts)) {
+      if (key in summary) equal(facts[key], summary[key], key);
+    }
+  },
+
+  "the slices add up to the whole recording": async (browser, urls) => {
+    const page = await open(browser, urls.phases);
+    await historyIsThere(page);
+    const whole = await sitesOfPage(page);
+    await page.evaluate(() => { // the same range, but from the slices
+      const { allogram: app } = window;
+      app.range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
+      app.range.isWhole = false;
+    });
+    equal(sorted(await sitesOfPage(page), METRICS), sorted(whole, METRICS), "sites of all slices");
+    const summary = report("phases.allogram");
+    const peak = await page.evaluate(() => window.allogram.range.peak);
+    equal([peak.bytes, peak.blocks], [summary.peak_bytes, summary.peak_blocks], "the peak of all slices");
+    const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // two threads: as fine as the clock
+    check(apart <= summary.trace.time_resolution_ns, `the peaks are ${apart} ns apart`);
+  },
+
+  "a range has the numbers of report --from --to --older": async (browser, urls) => {
+    const page = await open(browser, urls.phases);
+    await historyIsThere(page);
+    for (const [from, to] of [[0.1, 0.4], [0.3, 0.8], [0.55, 0.95]]) {
+      await page.evaluate(([a, b]) => {
+        const { count } = window.allogram.trace.facts.slices;
+        return window.allogram.setRange(Math.round(count * a), Math.round(count * b), false);
+      }, [from, to]);
+      const { start, end } = await page.evaluate(() =>
+        ({ start: window.allogram.range.fromNs, end: window.allogram.range.toNs }));
+      const sites = report("phases.allogram", "--view=sites", `--from=${start}ns`, `--to=${end}ns`,
+        "--older").sites;
+      const compared = ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks",
+        "peak_bytes", "freed_bytes", "temporary_blocks"];
+      equal(sorted(await sitesOfPage(page), compared), sorted(sitesOfReport(sites, compared), compared),
+        `sites from ${start} to ${end}`);
+    }
+  },
+
+  "dragging on the curve selects a range, and the tables follow": async (browser, urls) => {
+    const page = await open(browser, urls.phases);
+    await historyIsThere(page);
+    await page.click("[data-metric=allocated]");
+    await page.click("[data-tab=sites]");
+    const before = await page.locator("#view tbody tr").first().innerText();
+    await dragRange(page, 0.75, 0.98); // only forget allocates there
+    const after = await page.locator("#view tbody tr").first().innerText();
+    check(before !== after, `the table did not change: ${after}`);
+    check(page.url().includes("from="), "the address does not hold the range");
+    check(!(await page.locator("#range").innerText()).includes("whole"), "the range is not told");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => window.allogram.range.isWhole);
+    equal(await page.locator("#view tbody tr").first().innerText(), before, "the whole table again");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "a search finds, and says how much it found": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#metric=allocated`);
+    await page.keyboard.press("/");
+    await page.keyboard.type("keep_early");
+    await page.waitForFunction(() => document.getElementById("found").textContent !== "");
+    const found = await page.textContent("#found");
+    check(/^97\.7 KiB, 2\.9 % in 1 places$/.test(found), found);
+    await page.fill("#search", "/^hold_|^forget$/");
+    await page.click("[data-tab=sites]");
+    await page.waitForFunction(() => document.querySelectorAll("#view tbody tr").length === 2);
+    await page.fill("#search", "/(/");
+    await page.waitForFunction(() => document.querySelectorAll("#view tbody tr").length === 0);
+    equal(page.complaints, [], "complaints");
+  },
+
+  "a click leads to the function's page, with callers, callees and the command": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#tab=sites&metric=allocated`);
+    await page.click("#view tbody tr:has-text(\"hold_much\")");
+    await page.waitForSelector("#view[data-view=function]");
+    const text = await page.locator("#view").innerText();
+    for (const word of ["hold_much", "Callers", "main", "1,000", "1.91 MiB", "Lifetimes"]) {
+      check(text.includes(word), `no ${word} on the function's page: ${text}`);
+    }
+    const command = await page.locator(".command code").innerText();
+    check(command.startsWith("allogram report phases.allogram"), command);
+    const tree = execFileSync("sh", ["-c", command.replace(/^allogram/, allogram)],
+      { cwd: folder, encoding: "utf8" });
+    check(tree.includes("hold_much"), `the command prints no hold_much: ${tree}`);
+    await page.click(".back");
+    await page.waitForSelector("#view[data-view=sites]");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "the flame graph zooms by click and by key": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#metric=allocated`);
+    const canvas = page.locator("#flame-canvas canvas");
+    const box = await canvas.boundingBox();
+    await page.mouse.click(box.x + box.width * 0.25, box.y + 3.5 * 20);
+    await page.waitForFunction(() => window.allogram.state.zoom > 0);
+    await canvas.focus();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => window.allogram.state.zoom === 0);
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => window.allogram.state.zoom > 0);
+    await page.click("[data-side=callees]");
+    const top = await page.evaluate(() => {
+      const { allogram: app } = window;
+      const tree = app.treeOfSide();
+      return app.trace.functions[tree.key[tree.child[0]]].name;
+    });
+    equal(top, "hold_much", "the function at the top, from allocations up");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "an address restores what was shown": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#tab=stacks&metric=leaked&unit=blocks&from=10&to=60&query=fo`);
+    equal(await page.evaluate(() => {
+      const { state, range } = window.allogram;
+      return [state.tab, state.metric, state.unit, range.from, range.to, state.query];
+    }), ["stacks", "leaked", "blocks", 10, 60, "fo"], "state");
+    equal(await page.locator("[data-tab=stacks]").getAttribute("aria-selected"), "true", "tab");
+    const nonsense = await open(browser, `${urls.phases}#tab=nothing&metric=no&from=99999&to=1&fn=1e9&zoom=-4`);
+    equal(await nonsense.evaluate(() => [window.allogram.state.tab, window.allogram.state.metric,
+      window.allogram.range.isWhole]), ["flame", "peak", true], "state of a nonsensical address");
+    equal([page.complaints, nonsense.complaints], [[], []], "complaints");
+  },
+
+  "what was never freed, and who freed what another allocated": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#tab=stacks&metric=leaked`);
+    const leaks = await page.locator("#view").innerText();
+    check(leaks.includes("14.6 KiB") && leaks.includes("forget"), leaks);
+    await page.click("[data-tab=threads]");
+    await page.waitForSelector("#view h3");
+    const threads = await page.locator("#view").innerText();
+    check(threads.includes("1.91 MiB") && !threads.includes("every thread freed its own"), threads);
+    await page.click("[data-tab=lives]");
+    await page.waitForSelector(".histogram");
+    const lives = await page.evaluate(async () => {
+      const { sizes } = await window.allogram.trace.loadCounts();
+      return sizes.blocks.reduce((sum, blocks) => sum + blocks, 0);
+    });
+    equal(lives, report("phases.allogram").allocated_blocks, "blocks of all sizes");
+  },
+
+  "types are those of report --view=types": async (browser, urls) => {
+    if (!urls.typed) return "no C++ program was built";
+    const page = await open(browser, `${urls.typed}#tab=types&metric=allocated`);
+    check((await page.locator("#view tbody tr").count()) > 1, "no types are shown");
+    const seen = await page.evaluate(() => {
+      const { groups, names } = window.allogram.trace;
+      const sums = {};
+      for (let i = 0; i < groups.count; i++) {
+        const name = names[groups.type[i]] || null;
+        sums[name] ??= [0, 0];
+        sums[name][0] += groups.allocated_blocks[i];
+        sums[name][1] += groups.allocated_bytes[i];
+      }
+      return Object.entries(sums).sort();
+    });
+    const { types } = report("typed.allogram", "--view=types");
+    equal(seen, types.map(({ type, allocated_blocks: blocks, allocated_bytes: bytes }) =>
+      [String(type), [blocks, bytes]]).sort(), "types");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "from the page to the leaking line in three clicks": async (browser, urls) => {
+    const line = readFileSync(join(sources, "forgetful.c"), "utf8").split("\n")
+      .findIndex((text) => text.includes("the leaking line")) + 1;
+    const clicks = async (...selectors) => {
+      check(selectors.length <= 3, "more than three clicks");
+      const page = await open(browser, urls.forgetful);
+      for (const selector of selectors) await page.locator(selector).first().click();
+      const text = await page.locator("#view").innerText();
+      check(text.includes("copy_name") && text.includes(`forgetful.c:${line}`),
+        `no forgetful.c:${line} after ${selectors.join(", ")}: ${text}`);
+      check(text.includes("31.2 KiB"), `not how much: ${text}`);
+      equal(page.complaints, [], "complaints");
+    };
+    await clicks(".finding:has-text(\"never freed\")"); // by what is on the first screen
+    await clicks("[data-tab=leaks]");
+    await clicks("[data-tab=sites]", "[data-metric=leaked]", "#view tbody tr"); // by hand
+  },
+
+  "copies as text what it shows": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#tab=sites&metric=allocated`);
+    await page.click("#copy");
+    const text = await page.evaluate(() => window.allogram.copied);
+    const lines = text.split("\n");
+    check(lines[0].includes("own") && lines.some((line) => line.includes("hold_much")), text);
+  },
+
+  "dark and light differ, and follow the system and the key": async (browser, urls) => {
+    const paper = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await open(browser, urls.phases, { colorScheme: "light" });
+    const dark = await open(browser, urls.phases, { colorScheme: "dark" });
+    const [day, night] = [await paper(light), await paper(dark)];
+    check(day !== night, `both are ${day}`);
+    await light.keyboard.press("d");
+    equal(await paper(light), night, "after the key d");
+    equal([light.complaints, dark.complaints], [[], []], "complaints");
+  },
+
+  "two traces show what grew": async (browser, urls) => {
+    const page = await open(browser, `${urls.both}#tab=diff&metric=in_use`);
+    const row = page.locator("#view tbody tr:has-text(\"forget\")").first();
+    const text = await row.innerText();
+    check(text.includes("+14.6 KiB") && text.includes("grew"), text);
+    const before = report("before.allogram");
+    const after = report("phases.allogram");
+    equal(await page.evaluate(() => window.allogram.range.total("in_use_bytes")),
+      after.in_use_bytes_at_end, "after");
+    check(after.in_use_bytes_at_end - before.in_use_bytes_at_end === 15000, "the programs differ by more");
+    check((await page.textContent("#difference")).includes("+14.6 KiB"), "the sum");
+    await page.click("[data-tab=flame]");
+    await page.click("[data-colour=change]");
+    const labels = await page.evaluate(() => {
+      const { flame } = window.allogram;
+      return flame.rows.flat().map(({ node }) => flame.look.label(node));
+    });
+    check(labels.includes("+14.6 KiB  forget") && labels[0] === "+14.6 KiB  all", labels.join("; "));
+    equal(page.complaints, [], "complaints");
+  },
+
+  "a move of the range, a metric and a search take less than a tenth of a second": async (browser, urls) => {
+    const page = await open(browser, urls.phases);
+    await historyIsThere(page);
+    const times = await page.evaluate(async () => {
+      const { allogram: app } = window;
+      const { count } = app.trace.facts.slices;
+      const took = async (act) => {
+        const start = performance.now();
+        await act();
+        return performance.now() - start;
+      };
+      const all = [];
+      for (const tab of ["flame", "sites", "stacks"]) {
+        await app.set({ tab });
+        all.push(await took(() => app.setRange(count >> 2, count >> 1, true)));
+        all.push(await took(() => app.set({ metric: "allocated" })));
+        all.push(await took(() => app.set({ query: "hold" })));
+        await app.set({ metric: "peak", query: "" });
+      }
+      return all;
+    });
+    const slowest = Math.max(...times);
+    check(slowest < INTERACTION_MS * SLOW_MACHINE, `${slowest} ms`);
+  },
+
+  "tens of thousands of stacks: a small file, quick to open, and the sums are exact": async (browser, urls) => {
+    const size = statSync(join(folder, "many.html")).size;
+    check(size < 20e6 / 16, `the page of a sixteenth of a million stacks takes ${size} bytes`);
+    const start = performance.now();
+    const page = await open(browser, urls.many);
+    const took = performance.now() - start;
+    check(took < OPEN_MS * SLOW_MACHINE, `it took ${took} ms to open`);
+    await historyIsThere(page);
+    const summary = report("many.allogram");
+    equal(summary.unique_stacks, 65536, "stacks");
+    equal(await page.evaluate(() => ["allocated_bytes", "allocated_blocks", "in_use_bytes", "peak_bytes", "temporary_blocks"]
+      .map((name) => window.allogram.range.total(name))),
+    [summary.allocated_bytes, summary.allocated_blocks, summary.in_use_bytes_at_end, summary.peak_bytes,
+      summary.temporary_blocks], "sums");
+    const turn = await page.evaluate(() => {
+      const { allogram: app } = window;
+      const sums = app.tree.byKey(app.range.values("allocated_blocks"), app.trace.functions.length);
+      return sums.own[app.trace.functions.findIndex(({ name }) => name === "turn")];
+    });
+    equal(turn, 65536, "blocks of turn: whose callers were folded is told, what allocated is kept");
+    const slowest = await page.evaluate(async () => {
+      const { allogram: app } = window;
+      const { count } = app.trace.facts.slices;
+      let most = 0;
+      for (const tab of ["flame", "sites", "stacks"]) {
+        await app.set({ tab });
+        for (let i = 1; i <= 4; i++) {
+          const begin = performance.now();
+          await app.setRange(Math.floor((count * i) / 16), Math.floor((count * (i + 8)) / 16), true);
+          most = Math.max(most, performance.now() - begin);
+        }
+      }
+      return most;
+    });
+    check(slowest < INTERACTION_MS * SLOW_MACHINE, `a move took ${slowest} ms`);
+    check((await page.textContent("body")).includes("told together"), "what was folded is not told");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "names that are markup, script or terminal commands do nothing": async (browser, urls) => {
+    const page = await open(browser, urls.hostile);
+    const titleBefore = await page.title();
+    for (const tab of await page.locator("#tabs button").all()) {
+      await tab.click();
+      await page.waitForTimeout(50);
+    }
+    await page.evaluate(() => { // every function's own page, too
+      for (const { id } of window.allogram.trace.functions) window.allogram.open(id);
+    });
+    const text = await page.evaluate(() => {
+      window.allogram.set({ tab: "sites", fn: 0, metric: "allocated" });
+      return document.body.innerText;
+    });
+    check(text.includes("<script>document.title='owned'</script>"), `the name is not shown: ${text}`);
+    check(text.includes("<img src=x"), "the other name is not shown");
+    // eslint-disable-next-line no-control-regex
+    check(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(text),
+      "a control character is on the page");
+    equal(await page.title(), titleBefore, "title");
+    equal(await page.evaluate(() => [document.querySelectorAll("img").length,
+      document.querySelectorAll("script:not([type])").length, document.title.includes("owned")]),
+    [0, 1, false], "images, scripts, owned");
+    equal(page.complaints, [], "complaints");
+    const source = readFileSync(join(folder, "hostile.html"));
+    check(!source.includes("<img src=x") && !source.includes("\x1b"), "a name is in the file as it is");
+    check(!existsSync(join(folder, "owned")), "a name was a command");
+  },
+
+  "a program that allocates nothing has a page": async (browser, urls) => {
+    const page = await open(browser, urls.nothing);
+    for (const tab of await page.locator("#tabs button").all()) {
+      await tab.click();
+      await page.waitForTimeout(30);
+    }
+    equal(page.complaints, [], "complaints");
+  },
+};
+
+// ---- traces ----
+
+const HOSTILE = [
+  "<script>document.title='owned'</script>",
+  "</script><img src=x onerror=\"document.title='owned'\">",
+  "\x1b[31m\x1b]0;owned\x07red",
+  "'\"`$(touch owned)\\ && touch owned; ${x}",
+  "\u202egnp.exe\u2066 \u009b31m --!> <!-- ]]>",
+];
+
+// A copy of the program with other names in it, all of the same length; the file's own is hostile too.
+function hostileProgram() {
+  let program = readFileSync(join(programs, "hostile_names"));
+  HOSTILE.forEach((name, i) => {
+    const old = Buffer.from(`hostile_name_${i + 1}_${"x".repeat(49)}`);
+    const wanted = Buffer.alloc(old.length, "_");
+    wanted.write(name, "utf8");
+    check(program.includes(old), `hostile_names has no ${old}`);
+    for (let at = program.indexOf(old); at >= 0; at = program.indexOf(old, at + 1)) {
+      wanted.copy(program, at);
+    }
+  });
+  const path = join(folder, "<img src=x onerror=alert(1)>\x1b[31m");
+  writeFileSync(path, program);
+  chmodSync(path, 0o755);
+  return path;
+}
+
+function makePages() {
+  record("phases", [join(programs, "phases")]);
+  record("before", [join(programs, "phases"), "before"]);
+  record("many", [join(programs, "many_stacks"), "16"]);
+  record("forgetful", [join(programs, "forgetful")]);
+  record("nothing", ["true"]);
+  record("hostile", [hostileProgram(), "</script><script>document.title='owned'</script>", "\x1b[31m"]);
+  const typed = existsSync(join(programs, "cxx_containers"));
+  if (typed) record("typed", [join(programs, "cxx_containers")]);
+  return {
+    typed: typed && view("typed", "typed"),
+    phases: view("phases", "phases"),
+    both: view("both", "phases", "before"),
+    many: view("many", "many"),
+    forgetful: view("forgetful", "forgetful"),
+    nothing: view("nothing", "nothing"),
+    hostile: view("hostile", "hostile"),
+  };
+}
+
+async function main() {
+  const probe = execFileSync("sh", ["-c", `'${allogram}' view /nonexistent 2>&1 || true`], { encoding: "utf8" });
+  if (probe.includes("built without its page")) skipAll("this allogram was built without its page");
+  const urls = makePages();
+  const browser = await chromium.launch({ executablePath: chromiumPath, args: ["--no-sandbox"] });
+  const names = Object.keys(tests);
+  console.log(`1..${names.length}`);
+  let failed = 0;
+  for (const [i, name] of names.entries()) {
+    const context = await browser.newContext();
+    try {
+      const skipped = await tests[name](browser, urls);
+      console.log(`ok ${i + 1} ${name}${skipped ? ` # SKIP ${skipped}` : ""}`);
+    } catch (error) {
+      failed++;
+      console.log(`not ok ${i + 1} ${name}`);
+      console.log(String(error.stack).slice(0, 3000).replace(/^/gm, "# "));
+    }
+    await context.close();
+  }
+  await browser.close();
+  process.exitCode = failed > 0 ? 1 : 0;
+}
+
+try {
+  await main();
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

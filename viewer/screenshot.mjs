@@ -1,0 +1,23 @@
+// screenshot.mjs NODE_MODULES PAGE.html OUT.png [FRAGMENT]: the picture of the README, taken of the page that
+// `allogram view` made of the demo's trace. pngquant, where it is installed, makes it a third as large.
+//
+//     make demo && cd build/demo && ../src/cli/allogram view -o demo.html *.allogram
+//     node ../../viewer/screenshot.mjs ../viewer/npm demo.html ../../docs/view.png '#metric=peak&from=20&to=150'
+import { execFileSync } from "node:child_process";
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+
+const [, , packages, file, output, fragment = ""] = process.argv;
+const { chromium } = createRequire(`${resolve(packages)}/`)("playwright-core");
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const page = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: "light" });
+await page.goto(`file://${resolve(file)}${fragment}`);
+await page.waitForSelector("body[data-ready]");
+await page.waitForTimeout(500);
+await page.screenshot({ path: output });
+await browser.close();
+try {
+  execFileSync("pngquant", ["--force", "--speed=1", "--output", output, "64", output]);
+} catch {
+  console.error("screenshot: no pngquant here; the picture is larger than it has to be");
+}

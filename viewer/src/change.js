@@ -1,0 +1,66 @@
+// change.js: the flame graph of one trace coloured by what changed since another: the same paths by
+// name. Grown boxes say + in front of their name, shrunk ones −: the colour only repeats it.
+import { callees, callers } from "./tree.js";
+import { shortName, signed } from "./quantity.js";
+import { Range } from "./range.js";
+
+const STEPS = 4; // shades each way
+
+// By node of TREE: the node of the other tree that stands at the end of the same path, or -1.
+function sameNodes(tree, trace, other, otherTrace) {
+  const nameOf = (owner, key) => `${owner.functions[key].name}\n${owner.functions[key].image}`;
+  const known = new Map();
+  for (let i = 1; i < other.count; i++) {
+    known.set(`${other.parent[i]}\n${nameOf(otherTrace, other.key[i])}`, i);
+  }
+  const same = new Int32Array(tree.count).fill(-1);
+  same[0] = 0;
+  for (let i = 1; i < tree.count; i++) {
+    const parent = same[tree.parent[i]];
+    if (parent >= 0) same[i] = known.get(`${parent}\n${nameOf(trace, tree.key[i])}`) ?? -1;
+  }
+  return same;
+}
+
+export class Change {
+  constructor(trace, before, makeTree) {
+    this.range = new Range(before, 0, 0);
+    this.tree = makeTree(before);
+    this.before = before;
+    this.trace = trace;
+  }
+
+  static of(app) {
+    const { side } = app.state;
+    app.changes ??= {};
+    app.changes[side] ??= new Change(app.trace, app.before, side === "callees" ? callees
+      : (trace) => callers(trace));
+    return app.changes[side];
+  }
+
+  // After minus before, by node of TREE.
+  deltas(tree, values, metricName) {
+    this.same ??= sameNodes(tree, this.trace, this.tree, this.before);
+    const was = this.tree.totals(this.range.values(metricName));
+    return values.map((value, node) => value - (this.same[node] < 0 ? 0 : was[this.same[node]]));
+  }
+}
+
+export function lookOfChange(app, tree, values, look) {
+  const deltas = Change.of(app).deltas(tree, values, app.metricName);
+  const most = Math.max(1, ...[...deltas].map(Math.abs));
+  const style = getComputedStyle(document.documentElement);
+  const colours = (way) => Array.from({ length: STEPS + 1 }, (_, i) =>
+    style.getPropertyValue(i === 0 ? "--flame-other" : `--${way}-${i}`).trim());
+  const [grown, shrunk] = [colours("grown"), colours("shrunk")];
+  const stepOf = (delta) => (delta === 0 ? 0
+    : Math.max(1, Math.ceil(Math.sqrt(Math.abs(delta) / most) * STEPS)));
+  return {
+    ...look,
+    colour: (node) => (deltas[node] >= 0 ? grown : shrunk)[stepOf(deltas[node])],
+    label: (node) => {
+      const name = node === 0 ? "all" : shortName(look.name(tree.key[node]));
+      return deltas[node] === 0 ? name : `${signed(deltas[node], app.unitOfMetric)}  ${name}`;
+    },
+  };
+}

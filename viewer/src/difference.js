@@ -1,0 +1,50 @@
+// difference.js: two traces: what grew and what shrank, by function. After minus before; the sign is
+// written out, and colour only repeats it.
+import { fill, make } from "./elements.js";
+import { Table } from "./table.js";
+import { inUnit, signed } from "./quantity.js";
+import { Range } from "./range.js";
+import { siteRows } from "./sites.js";
+
+export function showDifference(app, host) {
+  const { before, metricName, unitOfMetric: unit } = app;
+  const range = new Range(before, 0, 0);
+  const rows = new Map();
+  const keyOf = (row) => `${row.name} ${row.note.split(" · ").pop()}`;
+  for (const row of siteRows(app, "function", range, before)) {
+    rows.set(keyOf(row), { ...row, fn: 0, was: row.own[metricName], is: 0,
+      wasTotal: row.total[metricName], isTotal: 0 });
+  }
+  for (const row of siteRows(app, "function")) {
+    const known = rows.get(keyOf(row)) ?? { ...row, was: 0, wasTotal: 0 };
+    rows.set(keyOf(row), { ...known, fn: row.fn, is: row.own[metricName],
+      isTotal: row.total[metricName] });
+  }
+  const matches = app.nameMatcher();
+  const changed = [...rows.values()]
+    .filter((row) => row.was !== row.is || row.wasTotal !== row.isTotal)
+    .filter((row) => !matches || matches(row.name))
+    .map((row) => ({ ...row, delta: row.is - row.was, totalDelta: row.isTotal - row.wasTotal,
+      isFixed: row.fn < 2 }));
+  const most = changed.reduce((max, { delta }) => Math.max(max, Math.abs(delta)), 1);
+  const body = make("div", { class: "table" });
+  const table = new Table(body, [
+    { id: "delta", label: "own, after − before", text: (row) => signed(row.delta, unit),
+      value: (row) => Math.abs(row.delta), title: (row) => `${row.delta}` },
+    { id: "bar", label: "change", text: (row) => (row.delta > 0 ? "grew" : row.delta < 0 ? "shrank"
+      : "same"), value: (row) => row.delta, bar: (row) => Math.abs(row.delta) / most },
+    { id: "was", label: "before", text: (row) => inUnit(row.was, unit), value: (row) => row.was },
+    { id: "is", label: "after", text: (row) => inUnit(row.is, unit), value: (row) => row.is },
+    { id: "total", label: "total, after − before", text: (row) => signed(row.totalDelta, unit),
+      value: (row) => Math.abs(row.totalDelta) },
+    { id: "name", label: "function", isName: true, text: (row) => row.name,
+      note: (row) => row.note, title: (row) => row.name },
+  ], { sort: app.sortOf("delta"), onOpen: (row) => app.open(row.fn),
+    onSort: (sort) => app.keepSort(sort), empty: "No function differs." });
+  const sum = app.range.total(metricName) - range.total(metricName);
+  fill(host, make("p", { class: "hint" }, "Before: ", make("b", {}, before.command),
+    `, ${before.facts.file}, all of it. After: this trace, in the range. In all `,
+    make("b", { id: "difference" }, signed(sum, unit)), "."), body);
+  table.show(changed);
+  app.copyText = () => table.text();
+}

@@ -1,0 +1,25 @@
+// fragment.js: the state of the page is the address: #tab=sites&metric=peak&range=12-80 ...
+// What equals the default is left out, so that a plain address is the first screen.
+
+export const DEFAULTS = {
+  tab: "flame", metric: "peak", unit: "bytes", side: "callers", by: "function",
+  from: 0, to: 0, query: "", fn: 0, zoom: 0, sort: "", colour: "",
+};
+const NUMBERS = ["from", "to", "fn", "zoom"];
+
+export function read(fragment) {
+  const state = { ...DEFAULTS };
+  for (const [name, value] of new URLSearchParams(fragment.replace(/^#/, ""))) {
+    if (!(name in DEFAULTS)) continue;
+    state[name] = NUMBERS.includes(name) ? Math.max(0, Math.trunc(Number(value)) || 0) : value;
+  }
+  return state;
+}
+
+export function write(state) {
+  const parameters = new URLSearchParams();
+  for (const name of Object.keys(DEFAULTS)) {
+    if (state[name] !== DEFAULTS[name]) parameters.set(name, state[name]);
+  }
+  return `#${parameters}`;
+}

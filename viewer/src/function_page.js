@@ -1,0 +1,203 @@
+// function_page.js: everything about one function: what it holds over time, who calls it, whom it
+// calls, its lines, its blocks' sizes and lifetimes, and the command that prints the same.
+import uPlot from "uplot";
+import { fill, make } from "./elements.js";
+import { Table } from "./table.js";
+import { bytes, inUnit, share, timeTicks, trim } from "./quantity.js";
+import { METRICS } from "./range.js";
+import { bars, groupSums, lifetimeRows, sizeRows } from "./histogram.js";
+
+// By node of the tree: 1 where the function is on the path to it, itself included.
+function nodesUnder(tree, fn) {
+  const isUnder = new Uint8Array(tree.count);
+  for (let i = 1; i < tree.count; i++) {
+    isUnder[i] = tree.key[i] === fn || isUnder[tree.parent[i]] ? 1 : 0;
+  }
+  return isUnder;
+}
+
+export function groupsUnder(app, fn) {
+  const isUnder = nodesUnder(app.tree, fn);
+  return Uint8Array.from(app.tree.groupNode, (node) => isUnder[node]);
+}
+
+function neighbours(app, fn, values) {
+  const { tree } = app;
+  const totals = tree.totals(values);
+  const above = new Map();
+  const below = new Map();
+  let own = 0;
+  const add = (map, key, value) => map.set(key, (map.get(key) ?? 0) + value);
+  const ownOf = tree.own(values);
+  for (let i = 1; i < tree.count; i++) {
+    if (tree.key[i] !== fn) continue;
+    own += ownOf[i];
+    if (tree.isOutermost[i]) {
+      add(above, tree.key[tree.parent[i]], totals[i]);
+      for (let k = tree.firstChild[i]; k < tree.firstChild[i + 1]; k++) {
+        add(below, tree.key[tree.child[k]], totals[tree.child[k]]);
+      }
+    }
+  }
+  return { above, below, own };
+}
+
+function neighbourTable(app, title, map, whole, empty) {
+  const { trace, unitOfMetric: unit } = app;
+  const rows = [...map].filter(([, value]) => value !== 0)
+    .map(([fn, value]) => ({ fn, value, name: fn === 0 ? "(outermost)" : trace.functions[fn].name,
+      image: trace.functions[fn].image, isFixed: fn < 2 }));
+  const host = make("div", { class: "table" });
+  new Table(host, [
+    { id: "value", label: METRICS[app.metric].label.toLowerCase(),
+      text: (row) => inUnit(row.value, unit), value: (row) => row.value },
+    { id: "share", label: "share", text: (row) => share(row.value, whole),
+      value: (row) => row.value, bar: (row) => row.value / whole },
+    { id: "name", label: "function", isName: true, text: (row) => row.name,
+      note: (row) => row.image, title: (row) => row.name },
+  ], { sort: { id: "value", isRising: false }, onOpen: (row) => app.open(row.fn), empty })
+    .show(rows);
+  return make("section", {}, make("h3", {}, title), host);
+}
+
+function lineTable(app, fn, values) {
+  const { trace } = app;
+  const lines = new Map();
+  for (let i = 0; i < trace.groups.count; i++) {
+    const frame = trace.nodes.frame[trace.groups.node[i]];
+    if (trace.functionOf[frame] === fn && values[i] !== 0) {
+      lines.set(frame, (lines.get(frame) ?? 0) + values[i]);
+    }
+  }
+  const rows = [...lines].map(([frame, value]) =>
+    ({ value, name: trace.placeOf(frame) || "line not known" }));
+  if (rows.length === 0) return null;
+  const host = make("div", { class: "table" });
+  new Table(host, [
+    { id: "value", label: "own", text: (row) => inUnit(row.value, app.unitOfMetric),
+      value: (row) => row.value },
+    { id: "name", label: "line", isName: true, text: (row) => row.name },
+  ], { sort: { id: "value", isRising: false } }).show(rows);
+  return make("section", {}, make("h3", {}, "Its own lines"), host);
+}
+
+function facts(app, fn, isWanted) {
+  const { trace, range } = app;
+  const rows = Object.entries(METRICS).map(([metric, { label, bytes: hasBytes }]) => {
+    const blocks = app.tree.byKey(range.metric(metric, "blocks"), trace.functions.length);
+    const size = hasBytes ? app.tree.byKey(range.metric(metric, "bytes"), trace.functions.length)
+      : null;
+    const whole = range.total(`${metric}_${hasBytes ? "bytes" : "blocks"}`);
+    const part = (size ?? blocks).total[fn];
+    return make("tr", {}, make("th", { scope: "row" }, label),
+      make("td", {}, size ? bytes(size.own[fn]) : "–"),
+      make("td", {}, size ? bytes(size.total[fn]) : "–"),
+      make("td", {}, inUnit(blocks.own[fn], "blocks")),
+      make("td", {}, inUnit(blocks.total[fn], "blocks")),
+      make("td", { class: "dim" }, share(part, whole)));
+  });
+  const vias = new Set();
+  for (let i = 0; i < isWanted.length; i++) {
+    if (isWanted[i] && trace.groups.via[i]) vias.add(trace.names[trace.groups.via[i]]);
+  }
+  return make("section", {}, make("table", { class: "facts" },
+    make("thead", {}, make("tr", {}, ...["", "own", "total", "own blocks", "total blocks", "share"]
+      .map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, ...rows)),
+  vias.size > 0 ? make("p", { class: "hint" }, `allocates via ${[...vias].sort().join(", ")}`)
+    : null);
+}
+
+async function drawHistory(app, host, isWanted) {
+  const history = await app.trace.loadHistory();
+  const { slices, summary } = app.trace.facts;
+  const curve = new Float64Array(slices.count + 1);
+  for (let slice = 0; slice < slices.count; slice++) {
+    curve[slice + 1] = curve[slice];
+    for (let i = history.first[slice]; i < history.first[slice + 1]; i++) {
+      if (isWanted[history.group[i]]) {
+        curve[slice + 1] += history.allocated_bytes[i] - history.freed_bytes[i];
+      }
+    }
+  }
+  const seconds = Array.from(curve, (_, i) =>
+    Math.min(i * slices.slice_ns, summary.duration_ns) / 1e9);
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 },
+    ticks: { show: false }, font: "12px system-ui, sans-serif" };
+  fill(host);
+  new uPlot({
+    width: Math.max(200, host.clientWidth), height: 110, legend: { show: false },
+    cursor: { show: false },
+    scales: { x: { time: false }, y: { range: (_, __, max) => [0, (max || 1) * 1.1] } },
+    axes: [{ ...axis, size: 22, values: (_, ticks) => timeTicks(ticks.map((s) => s * 1e9)) },
+      { ...axis, size: 72, values: (_, ticks) => ticks.map((b) => trim(bytes(b))),
+        incrs: [...Array(45).keys()].map((i) => 2 ** i) }],
+    series: [{}, { stroke: colour("--curve-in-use"), fill: colour("--curve-fill"), width: 1.5,
+      points: { show: false } }],
+  }, [seconds, Array.from(curve)], host);
+}
+
+// For a shell, for a regular expression: a name is neither.
+function command(app, name) {
+  const pattern = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const quoted = `'${`^${pattern}$`.replace(/'/g, "'\\''")}'`;
+  const { range, trace } = app;
+  const window = range.isWhole ? ""
+    : ` --from=${range.fromNs}ns --to=${range.toNs}ns${
+      ["in_use", "peak"].includes(app.metric) ? " --older" : ""}`;
+  const file = /^[\w./+-]+$/.test(trace.facts.file) ? trace.facts.file
+    : `'${trace.facts.file.replace(/'/g, "'\\''")}'`;
+  return `allogram report ${file} --view=tree --focus=${quoted}${window}`;
+}
+
+async function drawCounts(app, host, isWanted) {
+  const counts = await app.trace.loadCounts();
+  const { groups, facts: { summary } } = app.trace;
+  let open = 0;
+  for (let i = 0; i < groups.count; i++) if (isWanted[i]) open += groups.in_use_blocks[i];
+  fill(host, make("div", { class: "pair" },
+    bars("Sizes", sizeRows(groupSums(counts.groupSizes, isWanted)), "blocks",
+      "of its blocks, over the whole recording"),
+    bars("Lifetimes", lifetimeRows(groupSums(counts.groupLifetimes, isWanted),
+      summary.time_resolution_ns, open), "blocks", "of its blocks, over the whole recording")));
+}
+
+export function showFunction(app, host) {
+  const { trace, state, range } = app;
+  const { fn } = state;
+  const { name, image, file, line } = trace.functions[fn];
+  const values = range.values(app.metricName);
+  const { above, below, own } = neighbours(app, fn, values);
+  const isWanted = groupsUnder(app, fn);
+  const total = [...above.values()].reduce((sum, value) => sum + value, 0);
+  const curve = make("div", { class: "curve" });
+  const counts = make("div", {});
+  if (own > 0) below.set(0, own);
+  const belowTable = neighbourTable(app, "Callees", below, total, "It calls nothing that allocates.");
+  for (const cell of belowTable.querySelectorAll("td.name")) {
+    if (cell.firstChild.textContent === "(outermost)") cell.firstChild.textContent = "(itself)";
+  }
+  const commandLine = command(app, name);
+  fill(host,
+    make("header", { class: "function" },
+      make("button", { class: "back", onclick: () => history.back() }, "← back"),
+      make("h2", {}, name),
+      make("p", { class: "note" }, [file && `${file}${line ? `:${line}` : ""}`, image]
+        .filter(Boolean).join("  ·  "))),
+    make("div", { class: "pair" }, facts(app, fn, isWanted),
+      make("section", {}, make("h3", {}, "In use over time, with all that it calls"), curve)),
+    make("div", { class: "pair" },
+      neighbourTable(app, "Callers", above, total, "Nothing of this in the range."), belowTable),
+    lineTable(app, fn, values),
+    counts,
+    make("p", { class: "command" }, make("code", {}, commandLine)));
+  drawHistory(app, curve, isWanted);
+  drawCounts(app, counts, isWanted);
+  const lines = (title, map) => [title, ...[...map].sort((a, b) => b[1] - a[1]).slice(0, 40)
+    .map(([key, value]) => `  ${inUnit(value, app.unitOfMetric).padStart(12)}  ${
+      share(value, total).padStart(7)}  ${key === 0 ? "-" : trace.functions[key].name}`)].join("\n");
+  app.copyText = () => [name, commandLine, lines("callers", above), lines("callees", below)]
+    .join("\n\n");
+}

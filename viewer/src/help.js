@@ -1,0 +1,21 @@
+// help.js: the keys, in a dialog.
+import { fill, make } from "./elements.js";
+
+const KEYS = [
+  ["drag", "on the curve: look at a part of the recording; double click: all of it"],
+  ["[ ]", "move the range by its length"], ["{ }", "halve it, double it"],
+  ["1 … 8", "tabs"], ["m", "next metric"], ["u", "bytes or blocks"],
+  ["i", "flame graph from main down, or from allocations up"],
+  ["arrows", "in the flame graph: move; Enter zooms, F opens the function"],
+  ["/", "search: a part of a name, or /a regular expression/"],
+  ["c", "copy what is shown as text"], ["d", "dark or light"], ["Esc", "one step back"],
+];
+
+export function showHelp() {
+  const dialog = document.getElementById("keys");
+  fill(dialog, make("h2", {}, "Keys"),
+    make("dl", {}, ...KEYS.flatMap(([key, text]) => [
+      make("dt", {}, make("kbd", {}, key)), make("dd", {}, text)])),
+    make("form", { method: "dialog" }, make("button", {}, "close")));
+  dialog.showModal();
+}

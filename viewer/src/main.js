@@ -1,0 +1,527 @@
+// main.js: the page: one state (the address), one range, and views that draw what both say.
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import { fill, make } from "./elements.js";
+import { Flame, imageColours } from "./flame.js";
+import { findings } from "./findings.js";
+import { DEFAULTS, read, write } from "./fragment.js";
+import { showFunction } from "./function_page.js";
+import { showDifference } from "./difference.js";
+import { showLives } from "./histogram.js";
+import { METRICS, Range } from "./range.js";
+import { showSites } from "./sites.js";
+import { showStacks } from "./stacks.js";
+import { showThreads } from "./threads.js";
+import { showTypes } from "./types.js";
+import { lookOfChange } from "./change.js";
+import { Timeline } from "./timeline.js";
+import { OTHER, Trace } from "./trace.js";
+import { callees, callers } from "./tree.js";
+import { blocksOf, bytes, count, inUnit, share, short, shortName, time } from "./quantity.js";
+import { showHelp } from "./help.js";
+
+const $ = (id) => document.getElementById(id);
+const TABS = [
+  ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"],
+  ["lives", "Lifetimes"], ["leaks", "Leaks"], ["threads", "Threads"], ["diff", "Diff"],
+];
+
+class App {
+  constructor() {
+    this.trace = new Trace(0);
+    this.before = Trace.isThere(1) ? new Trace(1) : null;
+    this.state = read(location.hash);
+    this.wholeRange = new Range(this.trace, 0, this.trace.facts.slices.count);
+    this.range = this.wholeRange;
+    this.copyText = () => "";
+    this.typed = {};
+  }
+
+  async start() {
+    this.showHeading();
+    this.timeline = new Timeline($("timeline"), this.trace, (from, to, isDragging) =>
+      this.setRange(from, to, isDragging));
+    this.timeline.onPoint = (point) => this.showPoint(point);
+    await this.trace.loadTables();
+    if (this.before) await this.before.loadTables();
+    this.tree = callers(this.trace);
+    this.showFindings();
+    this.buildControls();
+    this.listen();
+    await this.follow();
+    document.body.dataset.ready = "yes";
+    setTimeout(() => this.trace.loadHistory(), 0); // before somebody drags
+  }
+
+  // ---- state ----
+
+  set(changes, { replaces = false } = {}) {
+    Object.assign(this.state, this.typed, changes); // also what was typed a moment ago
+    this.typed = {};
+    const fragment = write(this.state);
+    history[replaces ? "replaceState" : "pushState"](null, "", fragment === "#" ? " " : fragment);
+    return this.follow();
+  }
+
+  // Makes the page what the state says.
+  async follow() {
+    const { state, trace } = this;
+    const { count: slices } = trace.facts.slices;
+    if (!(state.metric in METRICS)) state.metric = DEFAULTS.metric;
+    if (!this.tabs().some(([id]) => id === state.tab)) state.tab = "flame";
+    if (state.fn >= trace.functions.length) state.fn = 0;
+    const isWhole = state.to === 0 || state.from >= state.to || state.to > slices ||
+      (state.from === 0 && state.to === slices);
+    if (isWhole) {
+      this.range = this.wholeRange;
+    } else {
+      await trace.loadHistory();
+      if (this.range.from !== state.from || this.range.to !== state.to || this.range.isWhole) {
+        this.range = new Range(trace, state.from, state.to);
+      }
+    }
+    this.timeline.setRange(isWhole ? 0 : state.from, isWhole ? slices : state.to);
+    this.draw();
+  }
+
+  async setRange(from, to, isDragging) {
+    const { count: slices } = this.trace.facts.slices;
+    const isWhole = from === 0 && to === slices;
+    if (isDragging) { // the address follows when the range is let go
+      if (!this.trace.history) return;
+      this.range = new Range(this.trace, from, to);
+      this.draw();
+      return;
+    }
+    await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
+  }
+
+  // Leaks have their own; every other tab obeys the switch.
+  get metric() {
+    return this.state.tab === "leaks" ? "leaked" : this.state.metric;
+  }
+
+  get metricName() {
+    return `${this.metric}_${this.unitOfMetric}`;
+  }
+
+  get unitOfMetric() {
+    return METRICS[this.metric].bytes ? this.state.unit : "blocks";
+  }
+
+  setMetric(metric) {
+    this.set(this.state.tab === "leaks" ? { metric, tab: "stacks" } : { metric });
+  }
+
+  sortOf(id) {
+    const [name, way] = this.state.sort.split(" ");
+    return name ? { id: name, isRising: way === "up" } : { id, isRising: false };
+  }
+
+  keepSort({ id, isRising }) {
+    this.state.sort = isRising ? `${id} up` : id;
+    history.replaceState(null, "", write(this.state));
+  }
+
+  open(fn) {
+    if (fn > 1) this.set({ fn });
+    const main = document.querySelector("main");
+    if (main.getBoundingClientRect().top < 0) main.scrollIntoView();
+  }
+
+  // A test of names by the search: a part of them, or /a regular expression/.
+  nameMatcher() {
+    const { query } = this.state;
+    if (query === "") return null;
+    const regex = /^\/(.+)\/$/.exec(query);
+    if (regex) {
+      try {
+        const pattern = new RegExp(regex[1], "i");
+        return (name) => pattern.test(name);
+      } catch {
+        return () => false;
+      }
+    }
+    const part = query.toLowerCase();
+    return (name) => name.toLowerCase().includes(part);
+  }
+
+  // ---- what stands still ----
+
+  showHeading() {
+    const { facts, command } = this.trace;
+    const { summary } = facts;
+    document.title = `${command.slice(0, 60)} · allogram`;
+    $("command").textContent = command;
+    $("command").title = command;
+    const end = facts.wait_status === undefined ? facts.end
+      : (facts.wait_status & 127) === 0 ? `exit ${(facts.wait_status >> 8) & 255}`
+        : `signal ${facts.wait_status & 127}`;
+    $("facts").textContent = [`pid ${facts.pid}`, facts.mode, time(summary.duration_ns),
+      `ended by ${end}`, `${short(summary.events)} events`].join(" · ");
+    const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
+    const warnings = [
+      ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
+      facts.damage ? `the trace is damaged at byte ${count(facts.damage.offset)}: ${
+        facts.damage.what}` : "",
+    ].filter(Boolean);
+    $("folded").textContent = facts.folded.stacks === 0 ? ""
+      : `The callers of ${count(facts.folded.stacks)} small stacks, with ${
+        share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, are told ` +
+        "together as “other” where they differ; sums, and what allocates, are exact.";
+    fill($("warnings"), ...warnings.map((text) => make("li", {}, text)));
+    $("warnings").hidden = warnings.length === 0;
+    $("problems").textContent = facts.problems.length === 0 ? ""
+      : `names are missing: ${facts.problems.slice(0, 3).join("; ")}${
+        facts.problems.length > 3 ? `; and ${facts.problems.length - 3} more` : ""}`;
+    const numbers = [
+      ["allocated", bytes(summary.allocated_bytes), blocksOf(summary.allocated_blocks)],
+      ["peak", bytes(summary.peak_bytes),
+        `${blocksOf(summary.peak_blocks)} at ${time(summary.peak_time_ns)}`],
+      ["in use at the end", bytes(summary.in_use_bytes_at_end),
+        blocksOf(summary.in_use_blocks_at_end)],
+      ["temporary", share(summary.temporary_blocks, summary.allocated_blocks),
+        blocksOf(summary.temporary_blocks)],
+      ["stacks", count(summary.unique_stacks), `${count(summary.threads)} thread${
+        summary.threads === 1 ? "" : "s"}`],
+    ];
+    fill($("numbers"), ...numbers.map(([label, number, more]) => make("div", {},
+      make("dt", {}, label), make("dd", {}, make("b", {}, number), make("span", {}, more)))));
+  }
+
+  showFindings() {
+    const found = findings(this);
+    fill($("findings"), ...found.map((finding) => make("button", {
+      class: "finding",
+      title: finding.name,
+      onclick: () => this.set({ fn: finding.fn, metric: finding.metric, unit: finding.unit,
+        from: 0, to: 0 }),
+    }, make("span", { class: "number" }, finding.number),
+    make("code", {}, finding.short), make("span", {}, finding.head),
+    make("span", { class: "note" }, finding.more))));
+    $("findings").hidden = found.length === 0;
+  }
+
+  tabs() {
+    return TABS.filter(([id]) => (id !== "diff" || this.before) &&
+      (id !== "types" || this.trace.hasTypes));
+  }
+
+  buildControls() {
+    fill($("metrics"), ...Object.entries(METRICS).map(([metric, { label, hint }]) =>
+      make("button", { "data-metric": metric, title: hint, onclick: () => this.setMetric(metric) },
+        label)));
+    fill($("units"), ...["bytes", "blocks"].map((unit) =>
+      make("button", { "data-unit": unit, onclick: () => this.set({ unit }) }, unit)));
+    fill($("tabs"), ...this.tabs().map(([id, label]) => make("button", {
+      role: "tab", "data-tab": id, onclick: () => this.set({ tab: id, fn: 0, sort: "" }),
+    }, label)));
+    $("search").value = this.state.query;
+    this.flame = new Flame($("flame-canvas"), {
+      onHover: (node) => this.showNode(node < 0 ? this.flame.zoomed : node),
+      onSelect: (node) => this.set({ zoom: node }),
+      onOpen: (node) => this.open(this.flame.tree.key[node]),
+      describe: (node) => this.describe(node),
+    });
+    fill($("sides"), ...[["callers", "from main down"], ["callees", "from allocations up"]]
+      .map(([side, label]) => make("button", { "data-side": side,
+        onclick: () => this.set({ side, zoom: 0 }) }, label)));
+    if (this.before) {
+      $("sides").append(make("button", { "data-colour": "change", onclick: () =>
+        this.set({ colour: this.state.colour === "change" ? "" : "change" }) },
+      "colour by change"));
+    }
+  }
+
+  // ---- what follows the range ----
+
+  draw() {
+    const { state, range } = this;
+    const metric = METRICS[this.metric];
+    this.showRangeLine();
+    for (const button of document.querySelectorAll("[data-metric]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.metric === this.metric));
+    }
+    for (const button of document.querySelectorAll("[data-unit]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.unit === this.unitOfMetric));
+      button.disabled = !metric.bytes && button.dataset.unit === "bytes";
+    }
+    for (const button of document.querySelectorAll("[data-tab]")) {
+      button.setAttribute("aria-selected", String(button.dataset.tab === state.tab && !state.fn));
+    }
+    for (const button of document.querySelectorAll("[data-side]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.side === state.side));
+    }
+    for (const button of document.querySelectorAll("[data-colour]")) {
+      button.setAttribute("aria-pressed", String(state.colour === "change"));
+    }
+    $("total").textContent = `${metric.label}, ${metric.hint}: ${
+      inUnit(range.total(this.metricName), this.unitOfMetric)}`;
+    $("total").title = count(range.total(this.metricName));
+    if ($("search").value !== state.query) $("search").value = state.query;
+    const isFlame = state.tab === "flame" && !state.fn;
+    $("flame").hidden = !isFlame;
+    $("view").hidden = isFlame;
+    $("view").dataset.view = state.fn ? "function" : state.tab;
+    if (isFlame) this.showFlame();
+    else this.showView();
+  }
+
+  showView() {
+    const { state } = this;
+    const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
+      leaks: showStacks, threads: showThreads, diff: showDifference };
+    return (state.fn ? showFunction : views[state.tab])(this, $("view"));
+  }
+
+  showRangeLine() {
+    const { range } = this;
+    const grew = range.total("allocated_bytes") - range.total("freed_bytes");
+    const { peak } = range;
+    fill($("range"),
+      make("b", {}, range.isWhole ? "whole recording" : `${time(range.fromNs)} – ${
+        time(range.toNs)}`),
+      make("span", {}, range.isWhole ? "drag on the curve to look at a part of it"
+        : `${share(range.toNs - range.fromNs, this.trace.facts.summary.duration_ns)} of it`),
+      make("span", {}, `allocated ${bytes(range.total("allocated_bytes"))}`),
+      make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
+      make("span", {}, grew < 0 ? `shrank by ${bytes(-grew)}` : `grew by ${bytes(grew)}`),
+      make("span", {}, `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`),
+      range.isWhole ? null : make("button", { class: "link", onclick: () =>
+        this.set({ from: 0, to: 0 }) }, "show all"));
+  }
+
+  showPoint(point) {
+    $("point").textContent = point ? [time(point.timeNs), `in use ${bytes(point.inUse)}`,
+      point.resident ? `resident ${bytes(point.resident)}` : "",
+      point.rate ? `${bytes(point.rate)}/s` : ""].filter(Boolean).join("   ") : "";
+  }
+
+  treeOfSide() {
+    if (this.state.side !== "callees") return this.tree;
+    this.inverted ??= callees(this.trace);
+    return this.inverted;
+  }
+
+  showFlame() {
+    const { trace, state } = this;
+    const tree = this.treeOfSide();
+    this.values = tree.totals(this.range.values(this.metricName));
+    this.colours ??= imageColours(trace, $("flame"));
+    const matches = this.nameMatcher();
+    const look = {
+      name: (key) => trace.functions[key].name,
+      colour: (node) => this.colours[tree.key[node]] ?? this.colours[OTHER],
+      label: (node) => (node === 0 ? `all · ${inUnit(this.values[0], this.unitOfMetric)}`
+        : shortName(trace.functions[tree.key[node]].name)),
+      matches: matches
+        ? Uint8Array.from(trace.functions, ({ id, name }) => (id > 1 && matches(name) ? 1 : 0))
+        : null,
+    };
+    this.flame.zoomed = state.zoom < tree.count ? state.zoom : 0;
+    this.flame.tree = tree;
+    const isChange = this.before && state.colour === "change";
+    this.flame.show(tree, this.values,
+      isChange ? lookOfChange(this, tree, this.values, look) : look);
+    this.showMatches(tree, look.matches);
+    this.showNode(this.flame.zoomed);
+    this.copyText = () => this.flame.text();
+  }
+
+  // What the search found: each stack once, however many of its frames match.
+  showMatches(tree, matches) {
+    if (!matches) {
+      $("found").textContent = "";
+      return;
+    }
+    const isBelow = new Uint8Array(tree.count);
+    let sum = 0;
+    let places = 0;
+    for (let i = 1; i < tree.count; i++) {
+      const isMatch = matches[tree.key[i]];
+      if (isMatch && !isBelow[tree.parent[i]]) sum += this.values[i];
+      isBelow[i] = isMatch || isBelow[tree.parent[i]] ? 1 : 0;
+      places += isMatch && this.values[i] > 0 ? 1 : 0;
+    }
+    $("found").textContent = `${inUnit(sum, this.unitOfMetric)}, ${
+      share(sum, this.values[0])} in ${count(places)} places`;
+  }
+
+  describe(node) {
+    const tree = this.treeOfSide();
+    return `${inUnit(this.values[node], this.unitOfMetric)}  ${
+      share(this.values[node], this.values[0])}  ${this.trace.functions[tree.key[node]].name}`;
+  }
+
+  // The panel beside the flame graph.
+  showNode(node) {
+    const { trace, unitOfMetric: unit } = this;
+    const tree = this.treeOfSide();
+    const { id, name, image, file, line } = trace.functions[tree.key[node]];
+    const own = tree.own(this.range.values(this.metricName))[node];
+    const below = [];
+    for (let i = tree.firstChild[node]; i < tree.firstChild[node + 1]; i++) {
+      const child = tree.child[i];
+      if (this.values[child] > 0) below.push(child);
+    }
+    below.sort((a, b) => this.values[b] - this.values[a]);
+    const path = tree.path(node).slice(0, -1).reverse();
+    const step = (at) => make("li", {}, make("button", { class: "link", title:
+      trace.functions[tree.key[at]].name, onclick: () => this.set({ zoom: at }) },
+    shortName(trace.functions[tree.key[at]].name)),
+    make("span", { class: "note" }, inUnit(this.values[at], unit)));
+    const list = (title, nodes) => (nodes.length === 0 ? null : make("section", {},
+      make("h3", {}, title), make("ol", {}, ...nodes.slice(0, 8).map(step)),
+      nodes.length > 8 ? make("p", { class: "note" }, `and ${nodes.length - 8} more`) : null));
+    fill($("panel"),
+      make("h2", {}, node === 0 ? "everything" : name),
+      id === OTHER ? make("p", { class: "note" },
+        "small stacks: what they allocate stands below, who called it is told together") : null,
+      make("p", { class: "note" }, [file && `${file}${line ? `:${line}` : ""}`, image]
+        .filter(Boolean).join(" · ")),
+      make("dl", {},
+        make("dt", {}, "total"), make("dd", { title: count(this.values[node]) },
+          make("b", {}, inUnit(this.values[node], unit)), ` ${
+            share(this.values[node], this.values[0])}`),
+        make("dt", {}, this.state.side === "callees" ? "allocated here" : "own"),
+        make("dd", { title: count(own) }, inUnit(own, unit))),
+      id > 1 ? make("button", { class: "open", onclick: () => this.open(id) },
+        "open the function") : null,
+      node === 0 ? this.allocators() : list(this.state.side === "callees" ? "called by" : "calls",
+        below),
+      list(this.state.side === "callees" ? "on the way to" : "called by", path));
+  }
+
+  // Who has most of it, for the panel when no function is looked at.
+  allocators() {
+    const { own } = this.tree.byKey(this.range.values(this.metricName), this.trace.functions.length);
+    const best = [...own.keys()].filter((fn) => fn > 1 && own[fn] > 0)
+      .sort((a, b) => own[b] - own[a]).slice(0, 10);
+    return best.length === 0 ? null : make("section", {}, make("h3", {}, "own most of it"),
+      make("ol", {}, ...best.map((fn) => make("li", {}, make("button", { class: "link",
+        title: this.trace.functions[fn].name, onclick: () => this.open(fn) },
+      shortName(this.trace.functions[fn].name)),
+      make("span", { class: "note" }, inUnit(own[fn], this.unitOfMetric))))));
+  }
+
+  // ---- hands ----
+
+  listen() {
+    window.addEventListener("popstate", () => {
+      this.state = read(location.hash);
+      this.follow();
+    });
+    window.addEventListener("hashchange", () => {
+      this.state = read(location.hash);
+      this.follow();
+    });
+    let waiting = 0;
+    $("search").addEventListener("input", () => {
+      clearTimeout(waiting);
+      this.typed = { query: $("search").value };
+      waiting = setTimeout(() => this.set({}, { replaces: true }), 60);
+    });
+    $("copy").addEventListener("click", () => this.copy(this.copyText(), $("copy")));
+    $("link").addEventListener("click", () => this.copy(location.href, $("link")));
+    $("theme").addEventListener("click", () => this.changeTheme());
+    $("help").addEventListener("click", () => showHelp());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  copy(text, button) {
+    const done = () => {
+      button.dataset.done = "copied";
+      setTimeout(() => delete button.dataset.done, 1200);
+    };
+    const fallback = () => { // pages opened from a file may have no clipboard interface
+      const area = make("textarea", {});
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+      done();
+    };
+    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, fallback);
+    else fallback();
+    this.copied = text;
+  }
+
+  changeTheme() {
+    const root = document.documentElement;
+    const isDark = root.dataset.theme ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = isDark ? "light" : "dark";
+    this.repaint();
+  }
+
+  // Canvases do not follow style sheets by themselves.
+  repaint() {
+    this.colours = null;
+    this.timeline.build();
+    this.draw();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyping = event.target.matches?.("input, textarea");
+    if (isTyping) {
+      if (event.key === "Escape") {
+        $("search").value = "";
+        this.set({ query: "" }, { replaces: true });
+        $("search").blur();
+      }
+      return;
+    }
+    const tabs = this.tabs();
+    const number = Number(event.key);
+    if (event.key === "/") $("search").focus();
+    else if (event.key === "?") showHelp();
+    else if (number >= 1 && number <= tabs.length) {
+      this.set({ tab: tabs[number - 1][0], fn: 0, sort: "" });
+    } else if (event.key === "m") this.nextMetric();
+    else if (event.key === "u") this.set({ unit: this.state.unit === "bytes" ? "blocks" : "bytes" });
+    else if (event.key === "i") {
+      this.set({ side: this.state.side === "callers" ? "callees" : "callers", zoom: 0 });
+    } else if (event.key === "c") this.copy(this.copyText(), $("copy"));
+    else if (event.key === "d") this.changeTheme();
+    else if ("[]{}".includes(event.key)) this.moveRange(event.key);
+    else if (event.key === "Escape") this.escape();
+    else return;
+    event.preventDefault();
+  }
+
+  escape() {
+    if (this.state.fn) this.set({ fn: 0 });
+    else if (this.state.zoom) this.set({ zoom: 0 });
+    else if (this.state.to) this.set({ from: 0, to: 0 });
+  }
+
+  nextMetric() {
+    const names = Object.keys(METRICS);
+    this.setMetric(names[(names.indexOf(this.metric) + 1) % names.length]);
+  }
+
+  // [ and ] move the range by its own length; { and } halve and double it.
+  moveRange(key) {
+    const { count: slices } = this.trace.facts.slices;
+    const { state } = this;
+    let [from, to] = state.to ? [state.from, state.to] : [0, slices];
+    const length = to - from;
+    if (key === "[" || key === "]") {
+      const step = Math.max(-from, Math.min(slices - to, key === "[" ? -length : length));
+      from += step;
+      to += step;
+    } else if (key === "{") {
+      to = from + Math.max(1, length >> 1);
+    } else {
+      to = Math.min(slices, from + length * 2);
+    }
+    this.setRange(from, to, false);
+  }
+}
+
+const app = new App();
+window.allogram = app; // for the console, and for the tests
+app.start();

@@ -1,0 +1,120 @@
+// range.js: what each group did in a range of slices.
+//
+// The whole recording comes from the groups' own sums, so that the first screen does not wait for
+// the history. Any other range adds the history's entries up: a million additions, some milliseconds.
+
+export const METRICS = {
+  in_use: { label: "In use", hint: "at the end of the range", bytes: true },
+  allocated: { label: "Allocated", hint: "in the range", bytes: true },
+  peak: { label: "Peak", hint: "at the highest moment of the range", bytes: true },
+  temporary: { label: "Temporary", hint: "freed before their thread allocated again", bytes: false },
+  leaked: { label: "Never freed", hint: "allocated in the range, in use at the very end", bytes: true },
+};
+
+// The slice of the highest moment in [from, to); the latest on a tie. A slice that only begins as high
+// as the one before ended reached nothing by itself: its moment lies before it.
+export function peakSlice(facts, from, to) {
+  const { peak_bytes: peaks, peak_time_ns: times, slice_ns: sliceNs } = facts.slices;
+  let best = from;
+  for (let i = from + 1; i < to; i++) {
+    const isReached = times[i] >= i * sliceNs;
+    if (peaks[i] > peaks[best] || (isReached && peaks[i] === peaks[best])) best = i;
+  }
+  return best;
+}
+
+function addUp(history, field, from, to, into, sign = 1) {
+  const values = history[field];
+  const { group, first } = history;
+  for (let i = first[from]; i < first[to]; i++) into[group[i]] += sign * values[i];
+}
+
+export class Range {
+  // Slices [from, to) of a trace; the whole of it needs no history.
+  constructor(trace, from, to) {
+    this.trace = trace;
+    this.from = from;
+    this.to = to;
+    this.isWhole = !trace.facts.slices || (from === 0 && to === trace.facts.slices.count);
+    this.cache = new Map();
+  }
+
+  // By group: NAME is allocated_bytes, in_use_blocks, peak_bytes, temporary_blocks, leaked_bytes ...
+  values(name) {
+    let values = this.cache.get(name);
+    if (!values) {
+      values = this.isWhole ? this.ofWhole(name) : this.ofSlices(name);
+      this.cache.set(name, values);
+    }
+    return values;
+  }
+
+  // By group, of a metric and a unit of the page.
+  metric(metric, unit) {
+    return this.values(`${metric}_${METRICS[metric].bytes ? unit : "blocks"}`);
+  }
+
+  ofWhole(name) {
+    return this.trace.groups[name.replace("leaked", "in_use")];
+  }
+
+  ofSlices(name) {
+    const { history, leaks, groups, facts } = this.trace;
+    const into = new Float64Array(groups.count);
+    const unit = name.endsWith("bytes") ? "bytes" : "blocks";
+    if (name.startsWith("in_use")) {
+      addUp(history, `allocated_${unit}`, 0, this.to, into);
+      addUp(history, `freed_${unit}`, 0, this.to, into, -1);
+    } else if (name.startsWith("peak")) {
+      const slice = peakSlice(facts, this.from, this.to);
+      addUp(history, `allocated_${unit}`, 0, slice, into);
+      addUp(history, `freed_${unit}`, 0, slice, into, -1);
+      addUp(history, `rise_${unit}`, slice, slice + 1, into);
+    } else if (name.startsWith("leaked")) {
+      for (let i = 0; i < leaks.count; i++) {
+        if (leaks.slice[i] >= this.from && leaks.slice[i] < this.to) {
+          into[leaks.group[i]] += leaks[unit][i];
+        }
+      }
+    } else {
+      addUp(history, name, this.from, this.to, into);
+    }
+    return into;
+  }
+
+  total(name) {
+    const key = `total ${name}`;
+    if (!this.cache.has(key)) {
+      let sum = 0;
+      for (const value of this.values(name)) sum += value;
+      this.cache.set(key, sum);
+    }
+    return this.cache.get(key);
+  }
+
+  // The highest moment of the range: bytes, blocks, time.
+  get peak() {
+    const { summary, slices } = this.trace.facts;
+    if (this.isWhole) {
+      return {
+        bytes: summary.peak_bytes, blocks: summary.peak_blocks, timeNs: summary.peak_time_ns,
+      };
+    }
+    const slice = peakSlice(this.trace.facts, this.from, this.to);
+    return {
+      bytes: slices.peak_bytes[slice],
+      blocks: slices.peak_blocks[slice],
+      timeNs: slices.peak_time_ns[slice],
+    };
+  }
+
+  get fromNs() {
+    return this.isWhole ? 0 : this.from * this.trace.facts.slices.slice_ns;
+  }
+
+  get toNs() {
+    const { summary, slices } = this.trace.facts;
+    return this.isWhole ? summary.duration_ns
+      : Math.min(this.to * slices.slice_ns, summary.duration_ns);
+  }
+}

@@ -1,0 +1,97 @@
+// sites.js: functions, lines or images with what they allocate, own and total.
+import { Table } from "./table.js";
+import { make } from "./elements.js";
+import { callers } from "./tree.js";
+import { inUnit, share } from "./quantity.js";
+
+// Keys of the frames, by what is asked for: functions, lines, images.
+function keysOf(trace, by) {
+  if (by === "function") {
+    return { keyOf: (frame) => trace.functionOf[frame], count: trace.functions.length,
+      row: (key) => ({ fn: key, name: trace.functions[key].name,
+        note: [trace.functions[key].file.replace(/.*\//, ""), trace.functions[key].image]
+          .filter(Boolean).join(" · ") }) };
+  }
+  if (by === "line") {
+    return { keyOf: (frame) => frame, count: trace.frames.count + 2,
+      row: (key) => ({ fn: trace.functionOf[key], name: trace.functions[trace.functionOf[key]].name,
+        note: trace.placeOf(key) || trace.functions[trace.functionOf[key]].image }) };
+  }
+  const images = [...new Set(trace.functions.map(({ image }) => image))];
+  const numbers = new Map(images.map((image, number) => [image, number]));
+  return { keyOf: (frame) => numbers.get(trace.functions[trace.functionOf[frame]].image) + 1,
+    count: images.length + 1,
+    row: (key) => ({ fn: 0, name: images[key - 1] || "unknown or other", note: "" }) };
+}
+
+const trees = new Map();
+
+export function siteRows(app, by, range = app.range, trace = app.trace) {
+  const keys = keysOf(trace, by);
+  const cached = `${trace.number} ${by}`;
+  if (!trees.has(cached)) {
+    trees.set(cached, by === "function" && trace === app.trace ? app.tree
+      : callers(trace, keys.keyOf));
+  }
+  const tree = trees.get(cached);
+  const sums = {};
+  for (const name of ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks",
+    "peak_bytes", "peak_blocks", "temporary_blocks", "leaked_bytes", "leaked_blocks",
+    "freed_bytes", "freed_blocks"]) {
+    sums[name] = tree.byKey(range.values(name), keys.count);
+  }
+  const rows = [];
+  for (let key = 1; key < keys.count; key++) {
+    const own = {};
+    const total = {};
+    let isUsed = false;
+    for (const [name, sum] of Object.entries(sums)) {
+      own[name] = sum.own[key];
+      total[name] = sum.total[key];
+      isUsed ||= sum.total[key] !== 0;
+    }
+    if (isUsed) rows.push({ key, ...keys.row(key), own, total });
+  }
+  return rows;
+}
+
+export function showSites(app, host) {
+  const { state, metricName } = app;
+  const whole = app.range.total(metricName);
+  const unit = metricName.endsWith("bytes") ? "bytes" : "blocks";
+  const blocks = metricName.replace("bytes", "blocks");
+  const matches = app.nameMatcher();
+  const rows = siteRows(app, state.by)
+    .filter((row) => row.total[metricName] !== 0 || row.own[metricName] !== 0)
+    .filter((row) => !matches || matches(row.name) || matches(row.note));
+  const by = make("div", { class: "choice", role: "group", "aria-label": "one row for each" },
+    ...["function", "line", "image"].map((name) => make("button", {
+      "aria-pressed": String(state.by === name),
+      onclick: () => app.set({ by: name }),
+    }, `by ${name}`)));
+  const body = make("div", { class: "table" });
+  host.replaceChildren(by, body);
+  const columns = [
+    { id: "own", label: "own", hint: "allocated by the function itself",
+      text: (row) => inUnit(row.own[metricName], unit), value: (row) => row.own[metricName],
+      title: (row) => `${row.own[metricName]}` },
+    { id: "share", label: "share", text: (row) => share(row.own[metricName], whole),
+      value: (row) => row.own[metricName], bar: (row) => row.own[metricName] / whole },
+    { id: "total", label: "total", hint: "with all that it calls",
+      text: (row) => inUnit(row.total[metricName], unit), value: (row) => row.total[metricName],
+      title: (row) => `${row.total[metricName]}` },
+    ...(unit === "bytes" ? [{ id: "blocks", label: "own blocks",
+      text: (row) => inUnit(row.own[blocks], "blocks"), value: (row) => row.own[blocks],
+      title: (row) => `${row.own[blocks]}` }] : []),
+    { id: "name", label: state.by === "image" ? "image" : "function", isName: true,
+      text: (row) => row.name, note: (row) => row.note, title: (row) => row.name },
+  ];
+  const table = new Table(body, columns, {
+    sort: app.sortOf("own"),
+    onOpen: state.by === "image" ? undefined : (row) => app.open(row.fn),
+    onSort: (sort) => app.keepSort(sort),
+    empty: state.query ? "No name matches the search." : "Nothing of this in the range.",
+  });
+  table.show(rows.map((row) => ({ ...row, isFixed: row.fn < 2 })));
+  app.copyText = () => table.text();
+}

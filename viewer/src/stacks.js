@@ -1,0 +1,83 @@
+// stacks.js: whole stacks, largest first: what was never freed, with the path that made it.
+import { fill, make } from "./elements.js";
+import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";
+
+const SHOWN = 40;
+const FRAMES = 6;
+
+function framesOf(trace, group) {
+  const frames = [];
+  for (let node = trace.groups.node[group]; node !== 0; node = trace.nodes.parent[node]) {
+    frames.push(trace.nodes.frame[node]);
+  }
+  return frames;
+}
+
+function frameLine(app, frame) {
+  const { trace } = app;
+  const fn = trace.functionOf[frame];
+  const { name, image } = trace.functions[fn];
+  return make("li", {},
+    fn > 1 ? make("button", { class: "link", onclick: () => app.open(fn) }, name) : name,
+    make("span", { class: "note" }, trace.placeOf(frame) || image));
+}
+
+function frameText(trace, frame) {
+  const { name, image } = trace.functions[trace.functionOf[frame]];
+  return `${name}  ${trace.placeOf(frame) || image}`;
+}
+
+function stack(app, group, value, blocks, whole) {
+  const frames = framesOf(app.trace, group);
+  const via = app.trace.names[app.trace.groups.via[group]];
+  const list = make("ol", {}, ...frames.slice(0, FRAMES).map((frame) => frameLine(app, frame)));
+  if (frames.length > FRAMES) {
+    list.append(make("li", {}, make("button", {
+      class: "more",
+      onclick: () => fill(list, ...frames.map((frame) => frameLine(app, frame))),
+    }, `${frames.length - FRAMES} more frames`)));
+  }
+  return make("article", { class: "stack" },
+    make("header", {}, make("b", { title: count(value) }, inUnit(value, app.unitOfMetric)),
+      make("span", {}, share(value, whole)),
+      app.unitOfMetric === "bytes" ? make("span", {}, blocksOf(blocks) +
+        (blocks > 1 ? `, ${bytes(value / blocks)} each` : "")) : null,
+      via ? make("span", { class: "note" }, `via ${via}`) : null),
+    list);
+}
+
+export function showStacks(app, host) {
+  const { range, metricName, trace } = app;
+  const values = range.values(metricName);
+  const blocks = range.values(metricName.replace("bytes", "blocks"));
+  const whole = range.total(metricName);
+  const matches = app.nameMatcher();
+  let order = [...values.keys()].filter((group) => values[group] > 0)
+    .sort((a, b) => values[b] - values[a]);
+  if (matches) {
+    order = order.filter((group) => framesOf(trace, group).some((frame) =>
+      matches(trace.functions[trace.functionOf[frame]].name)));
+  }
+  const body = make("div", {});
+  let shown = SHOWN;
+  const render = () => fill(body,
+    ...order.slice(0, shown).map((group) =>
+      stack(app, group, values[group], blocks[group], whole)),
+    order.length === 0 ? make("p", { class: "empty" }, state(app)) : null,
+    order.length > shown ? make("button", { class: "more", onclick: () => {
+      shown += 200;
+      render();
+    } }, `${count(order.length - shown)} more stacks`) : null);
+  render();
+  host.replaceChildren(body);
+  app.copyText = () => order.slice(0, SHOWN).map((group) =>
+    [`${inUnit(values[group], app.unitOfMetric)}  ${blocksOf(blocks[group])}`,
+      ...framesOf(trace, group).map((frame) => `    ${frameText(trace, frame)}`)].join("\n"))
+    .join("\n\n");
+}
+
+function state(app) {
+  if (app.state.query) return "No stack matches the search.";
+  return app.metric === "leaked" ? "Everything allocated in this range was freed."
+    : "Nothing of this in the range.";
+}

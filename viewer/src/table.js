@@ -1,0 +1,97 @@
+// table.js: rows that can be sorted, opened and copied. Rows beyond a few hundred are added when
+// asked for: a page of 20,000 rows is slow to lay out and read by nobody.
+import { fill, make } from "./elements.js";
+
+const ROWS_SHOWN = 200;
+
+function classOf({ isName, isText }) {
+  return isName ? "name" : isText ? "text" : "";
+}
+
+// COLUMNS: { id, label, text(row), value(row)?, title?(row), isName?, isText?, bar?(row) 0..1 }
+// The name takes what room is left; other text stands left, too, but is as wide as it has to be.
+export class Table {
+  constructor(host, columns, { sort, onOpen, onSort, empty = "Nothing here." }) {
+    Object.assign(this, { host, columns, sort, onOpen, onSort, empty, shown: ROWS_SHOWN });
+  }
+
+  show(rows) {
+    const column = this.columns.find(({ id }) => id === this.sort.id) ?? this.columns[0];
+    const sign = this.sort.isRising ? 1 : -1;
+    this.rows = column.value
+      ? rows.slice().sort((a, b) => sign * (column.value(a) - column.value(b)))
+      : rows.slice().sort((a, b) => -sign * column.text(a).localeCompare(column.text(b)));
+    this.render();
+  }
+
+  render() {
+    const shown = this.rows.slice(0, this.shown);
+    const rest = this.rows.length - shown.length;
+    fill(this.host,
+      make("table", {},
+        make("thead", {}, make("tr", {}, ...this.columns.map((column) => this.head(column)))),
+        make("tbody", {}, ...shown.map((row) => this.row(row)))),
+      this.rows.length === 0 ? make("p", { class: "empty" }, this.empty) : null,
+      rest > 0 ? make("button", {
+        class: "more",
+        onclick: () => {
+          this.shown += 1000;
+          this.render();
+        },
+      }, `${rest.toLocaleString("en")} more`) : null);
+  }
+
+  head(column) {
+    const isSorted = column.id === this.sort.id;
+    const arrow = isSorted ? (this.sort.isRising ? " ↑" : " ↓") : "";
+    return make("th", {
+      class: classOf(column),
+      scope: "col",
+      "aria-sort": isSorted ? (this.sort.isRising ? "ascending" : "descending") : undefined,
+    }, make("button", {
+      title: column.hint,
+      onclick: () => {
+        this.sort = { id: column.id, isRising: isSorted ? !this.sort.isRising : false };
+        this.show(this.rows);
+        this.onSort?.(this.sort);
+      },
+    }, column.label + arrow));
+  }
+
+  row(row) {
+    const open = this.onOpen && !row.isFixed ? () => this.onOpen(row) : undefined;
+    return make("tr", {
+      onclick: open,
+      class: open ? "opens" : "",
+    }, ...this.columns.map((column) => {
+      const text = column.text(row);
+      const cell = make("td", {
+        class: classOf(column),
+        title: column.title?.(row),
+      });
+      if (column.isName && open) {
+        cell.append(make("button", { class: "link" }, text));
+      } else {
+        cell.append(text);
+      }
+      if (column.note) cell.append(make("span", { class: "note" }, column.note(row)));
+      if (column.bar) {
+        const width = `${Math.max(0, Math.min(1, column.bar(row))) * 100}%`;
+        cell.append(make("span", { class: "bar", "aria-hidden": "true" },
+          make("span", { width })));
+      }
+      return cell;
+    }));
+  }
+
+  // Aligned columns, as the terminal has them.
+  text(limit = 100) {
+    const rows = [this.columns.map(({ label }) => label),
+      ...this.rows.slice(0, limit).map((row) => this.columns.map((column) =>
+        column.text(row) + (column.note ? `  ${column.note(row)}` : "")))];
+    const widths = this.columns.map((_, i) => Math.max(...rows.map((row) => row[i].length)));
+    return rows.map((row) => row.map((text, i) =>
+      (this.columns[i].isName || this.columns[i].isText ? text.padEnd(Math.min(widths[i], 60)) : text.padStart(widths[i])))
+      .join("  ").trimEnd()).join("\n");
+  }
+}

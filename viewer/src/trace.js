@@ -1,0 +1,281 @@
+// trace.js: the blocks of the file, decoded when somebody asks, as typed arrays.
+// The format of each block is told in src/page/page_tables.c; numbers are LEB128, signed ones zigzag.
+
+const METRICS = [
+  "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks",
+  "in_use_bytes", "peak_blocks", "peak_bytes", "temporary_blocks",
+];
+const FIELDS = [
+  "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "temporary_blocks",
+  "rise_blocks", "rise_bytes",
+];
+// As src/text/utf8.c has them: what acts instead of being shown, and what turns text around.
+const CONTROLS =
+  /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+export const ROOT = 0;
+export const OTHER = 1;
+
+class Reader {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+  }
+
+  number() {
+    const { bytes } = this;
+    let byte = bytes[this.at++];
+    if (byte < 128) return byte;
+    let value = byte & 127;
+    let scale = 128;
+    do {
+      byte = bytes[this.at++];
+      value += (byte & 127) * scale;
+      scale *= 128;
+    } while (byte > 127);
+    return value;
+  }
+
+  signed() {
+    const zigzag = this.number();
+    return zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2;
+  }
+
+  numbers(list) {
+    for (let i = 0; i < list.length; i++) list[i] = this.number();
+    return list;
+  }
+
+  signeds(list) {
+    for (let i = 0; i < list.length; i++) list[i] = this.signed();
+    return list;
+  }
+}
+
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+async function inflate(element) {
+  const stream = new Blob([bytesOf(element.textContent)])
+    .stream()
+    .pipeThrough(new DecompressionStream("deflate"));
+  return new Reader(new Uint8Array(await new Response(stream).arrayBuffer()));
+}
+
+export class Trace {
+  constructor(number) {
+    this.number = number;
+    this.facts = JSON.parse(this.element("facts").textContent, (_, value) =>
+      (typeof value === "string" ? value.replace(/[\t\n]+/g, " ").replace(CONTROLS, "\ufffd")
+        : value));
+    this.loads = {};
+  }
+
+  static isThere(number) {
+    return document.getElementById(`b${number}-facts`) !== null;
+  }
+
+  element(id) {
+    return document.getElementById(`b${this.number}-${id}`);
+  }
+
+  // Each part is decoded once, whoever asks first.
+  part(id, decode) {
+    this.loads[id] ??= inflate(this.element(id)).then((reader) => {
+      this.element(id).remove(); // its text is not needed again
+      return decode(reader);
+    });
+    return this.loads[id];
+  }
+
+  // Names, frames, nodes and groups: what every view needs.
+  async loadTables() {
+    const [names, frames, nodes, groups] = await Promise.all([
+      this.part("names", readNames),
+      this.part("frames", readFrames),
+      this.part("nodes", readNodes),
+      this.part("groups", readGroups),
+    ]);
+    Object.assign(this, { names, frames, nodes, groups });
+    this.nameFunctions();
+    this.hasTypes = groups.type.some((type) => type > 0);
+  }
+
+  async loadHistory() {
+    this.history ??= await this.part("history", (reader) =>
+      readHistory(reader, this.facts.slices.count));
+    this.leaks ??= await this.part("leaks", readLeaks);
+    return this.history;
+  }
+
+  async loadCounts() {
+    const { count, orders } = this.facts.slices;
+    this.counts ??= await this.part("counts", (reader) => ({
+      sizes: readCounts(reader, count * orders),
+      lifetimes: readCounts(reader, count * orders),
+      groupSizes: readSparse(reader),
+      groupLifetimes: readSparse(reader),
+    }));
+    return this.counts;
+  }
+
+  async loadThreads() {
+    this.threads ??= await this.part("threads", (reader) =>
+      readThreads(reader, this.facts.slices.count));
+    return this.threads;
+  }
+
+  // A function is a name in an image; 0 is the root, 1 all that was too small to be told apart.
+  nameFunctions() {
+    const { frames, names } = this;
+    const known = new Map();
+    this.functions = [
+      { id: ROOT, name: "all", image: "", file: "", line: 0, isKnown: true },
+      { id: OTHER, name: "other", image: "", file: "", line: 0, isKnown: true },
+    ];
+    this.functionOf = new Int32Array(frames.count + 2);
+    this.functionOf[OTHER] = OTHER;
+    for (let i = 0; i < frames.count; i++) {
+      const key = frames.name[i] * 65536 * 64 + frames.image[i];
+      let id = known.get(key);
+      if (id === undefined) {
+        id = this.functions.length;
+        known.set(key, id);
+        this.functions.push({
+          id,
+          name: names[frames.name[i]],
+          image: names[frames.image[i]],
+          file: names[frames.file[i]],
+          line: frames.line[i],
+          isKnown: (frames.flags[i] & 2) !== 0,
+        });
+      }
+      this.functionOf[i + 2] = id;
+    }
+  }
+
+  // "parse.c:118", or "" where nobody knows.
+  placeOf(frame) {
+    if (frame < 2) return "";
+    const file = this.names[this.frames.file[frame - 2]];
+    const line = this.frames.line[frame - 2];
+    return file === "" ? "" : baseName(file) + (line > 0 ? `:${line}` : "");
+  }
+
+  get command() {
+    const { command, exe } = this.facts;
+    return command.length > 0 ? command.join(" ") : exe;
+  }
+}
+
+export function baseName(path) {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+function readNames(reader) {
+  const lengths = reader.numbers(new Uint32Array(reader.number()));
+  const decoder = new TextDecoder();
+  const names = new Array(lengths.length);
+  let { at } = reader;
+  for (let i = 0; i < lengths.length; i++) {
+    names[i] = decoder.decode(reader.bytes.subarray(at, at + lengths[i]));
+    at += lengths[i];
+  }
+  return names;
+}
+
+function readFrames(reader) {
+  const count = reader.number();
+  const frames = { count };
+  for (const column of ["name", "file", "line", "image", "flags"]) {
+    frames[column] = reader.numbers(new Uint32Array(count));
+  }
+  return frames;
+}
+
+function readNodes(reader) {
+  const count = reader.number();
+  const parent = reader.numbers(new Int32Array(count));
+  for (let i = 0; i < count; i++) parent[i] = i - parent[i];
+  return { count, parent, frame: reader.numbers(new Int32Array(count)) };
+}
+
+function readGroups(reader) {
+  const count = reader.number();
+  const node = reader.signeds(new Int32Array(count));
+  for (let i = 1; i < count; i++) node[i] += node[i - 1];
+  const groups = { count, node, via: reader.numbers(new Uint32Array(count)),
+    type: reader.numbers(new Uint32Array(count)) };
+  for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
+  return groups;
+}
+
+function readHistory(reader, sliceCount) {
+  const first = new Uint32Array(sliceCount + 1);
+  for (let i = 0; i < sliceCount; i++) first[i + 1] = first[i] + reader.number();
+  const count = first[sliceCount];
+  const group = reader.numbers(new Uint32Array(count));
+  for (let slice = 0; slice < sliceCount; slice++) {
+    for (let i = first[slice] + 1; i < first[slice + 1]; i++) group[i] += group[i - 1];
+  }
+  const history = { first, group };
+  for (const field of FIELDS) history[field] = reader.signeds(new Float64Array(count));
+  return history;
+}
+
+function readLeaks(reader) {
+  const count = reader.number();
+  const leaks = {
+    count,
+    slice: new Uint32Array(count),
+    group: new Uint32Array(count),
+    blocks: new Float64Array(count),
+    bytes: new Float64Array(count),
+  };
+  let slice = 0;
+  for (let i = 0; i < count; i++) {
+    slice += reader.number();
+    leaks.slice[i] = slice;
+    leaks.group[i] = reader.number();
+    leaks.blocks[i] = reader.number();
+    leaks.bytes[i] = reader.number();
+  }
+  return leaks;
+}
+
+function readCounts(reader, length) {
+  const counts = { blocks: new Float64Array(length), bytes: new Float64Array(length) };
+  let at = 0;
+  for (let left = reader.number(); left > 0; left--) {
+    at += reader.number();
+    counts.blocks[at] = reader.number();
+    counts.bytes[at] = reader.number();
+  }
+  return counts;
+}
+
+function readSparse(reader) {
+  const count = reader.number();
+  const place = new Float64Array(count);
+  const blocks = new Float64Array(count);
+  let at = 0;
+  for (let i = 0; i < count; i++) {
+    at += reader.number();
+    place[i] = at;
+    blocks[i] = reader.number();
+  }
+  return { place, blocks };
+}
+
+function readThreads(reader, sliceCount) {
+  const count = reader.number();
+  const threads = [];
+  for (let i = 0; i < count; i++) threads.push({ name: reader.number(), id: reader.number() });
+  const rows = reader.numbers(new Float64Array(sliceCount * count * 4));
+  const pairs = reader.numbers(new Float64Array(reader.number() * 5));
+  return { count, threads, rows, pairs };
+}

@@ -1,0 +1,127 @@
+// tree.js: stacks laid over each other by function: callers downward, or from the allocating function
+// upward. Parents have smaller numbers than their children, so sums are loops.
+import { OTHER } from "./trace.js";
+
+export class Tree {
+  constructor() {
+    this.parent = [0];
+    this.key = [0]; // function
+    this.children = new Map(); // parent and key -> node
+  }
+
+  step(parent, key) {
+    const name = parent * 4194304 + key;
+    let node = this.children.get(name);
+    if (node === undefined) {
+      node = this.parent.length;
+      this.parent.push(parent);
+      this.key.push(key);
+      this.children.set(name, node);
+    }
+    return node;
+  }
+
+  // GROUP_NODE: by group, the node it counts at. ORDER: by group, how much it weighs where children
+  // are put side by side; it is the same for all ranges, so that a flame graph does not jump.
+  finish(groupNode, order) {
+    this.count = this.parent.length;
+    this.parent = Int32Array.from(this.parent);
+    this.key = Int32Array.from(this.key);
+    this.groupNode = groupNode;
+    this.children = null;
+    const weight = this.totals(order);
+    this.linkChildren(weight);
+    this.markOutermost();
+    return this;
+  }
+
+  linkChildren(weight) {
+    const { count, parent } = this;
+    this.firstChild = new Int32Array(count + 1);
+    for (let i = 1; i < count; i++) this.firstChild[parent[i] + 1]++;
+    for (let i = 0; i < count; i++) this.firstChild[i + 1] += this.firstChild[i];
+    const place = this.firstChild.slice();
+    this.child = new Int32Array(Math.max(0, count - 1));
+    for (let i = 1; i < count; i++) this.child[place[parent[i]]++] = i;
+    for (let i = 0; i < count; i++) {
+      const from = this.firstChild[i];
+      const to = this.firstChild[i + 1];
+      if (to - from > 1) {
+        this.child.subarray(from, to).sort((a, b) =>
+          (this.key[a] === OTHER) - (this.key[b] === OTHER) || weight[b] - weight[a] || a - b);
+      }
+    }
+  }
+
+  // A function that recurs on a path counts at its outermost place only.
+  markOutermost() {
+    const { count, parent, key } = this;
+    this.isOutermost = new Uint8Array(count);
+    for (let i = 1; i < count; i++) {
+      let above = parent[i];
+      while (above !== 0 && key[above] !== key[i]) above = parent[above];
+      this.isOutermost[i] = above === 0 ? 1 : 0;
+    }
+  }
+
+  own(values) {
+    const own = new Float64Array(this.count);
+    const { groupNode } = this;
+    for (let i = 0; i < groupNode.length; i++) own[groupNode[i]] += values[i];
+    return own;
+  }
+
+  totals(values) {
+    const total = this.own(values);
+    const { parent } = this;
+    for (let i = this.count - 1; i > 0; i--) total[parent[i]] += total[i];
+    return total;
+  }
+
+  // By key: what ends there, and what passes through, each stack once.
+  byKey(values, keyCount) {
+    const own = new Float64Array(keyCount);
+    const total = new Float64Array(keyCount);
+    const ownOf = this.own(values);
+    const totalOf = this.totals(values);
+    for (let i = 1; i < this.count; i++) {
+      own[this.key[i]] += ownOf[i];
+      if (this.isOutermost[i]) total[this.key[i]] += totalOf[i];
+    }
+    own[0] = ownOf[0]; // stacks without any frame
+    total[0] = totalOf[0];
+    return { own, total };
+  }
+
+  path(node) {
+    const path = [];
+    for (; node !== 0; node = this.parent[node]) path.push(node);
+    return path.reverse();
+  }
+}
+
+// Outermost function at the top; or, with a key per frame, lines or images instead of functions.
+export function callers(trace, keyOf = (frame) => trace.functionOf[frame]) {
+  const { nodes, groups } = trace;
+  const tree = new Tree();
+  const place = new Int32Array(nodes.count);
+  for (let i = 1; i < nodes.count; i++) {
+    place[i] = tree.step(place[nodes.parent[i]], keyOf(nodes.frame[i]));
+  }
+  return tree.finish(groups.node.map((node) => place[node]), groups.allocated_bytes);
+}
+
+// Allocating function at the top, its callers below.
+export function callees(trace) {
+  const { nodes, groups, functionOf } = trace;
+  const tree = new Tree();
+  const groupNode = groups.node.map((node) => {
+    let place = 0;
+    for (let at = node; at !== 0; at = nodes.parent[at]) {
+      place = tree.step(place, functionOf[nodes.frame[at]]);
+    }
+    return place;
+  });
+  const inverted = tree.finish(groupNode, groups.allocated_bytes);
+  return inverted;
+}
