@@ -10,6 +10,7 @@ enum ag_exit {
     AG_EXIT_OK = 0,
     AG_EXIT_FAILURE = 1,       /* understood, but it did not work */
     AG_EXIT_USAGE = 2,         /* the command line makes no sense */
+    AG_EXIT_GATE = 3,          /* all went well, and a --fail-if holds */
     AG_EXIT_OWN_FAILURE = 125, /* allogram failed where the status is the program's otherwise */
 };
 
@@ -20,10 +21,13 @@ struct ag_command {
 };
 
 int ag_command_check(int argc, char **argv);
+int ag_command_diff(int argc, char **argv);
 int ag_command_doctor(int argc, char **argv);
 int ag_command_dump(int argc, char **argv);
+int ag_command_export(int argc, char **argv);
 int ag_command_report(int argc, char **argv);
 int ag_command_run(int argc, char **argv);
+int ag_command_view(int argc, char **argv);
 /* A name of the contract that this version cannot do yet. */
 int ag_command_promised(int argc, char **argv);
 

@@ -22,9 +22,9 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
-#include "report/json_writer.h"
 #include "report/page.h"
 #include "report/quantity.h"
+#include "text/json_writer.h"
 
 struct finding {
     bool is_ok;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "report/utf8.h"
+#include "text/utf8.h"
 
 enum { LINE_BYTES = 2048 }; /* longer messages are cut: a path of 4096 bytes helps nobody */
 

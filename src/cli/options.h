@@ -4,11 +4,18 @@
  *         {'o', "output", "PATTERN", "where the trace goes"},
  *         {OPTION_QUIET, "quiet", NULL, "no closing summary"},
  *     };
- *     struct ag_options options = {.usage = "run [OPTIONS] [--] COMMAND [ARG...]", .about =
- * "Records ...", .table = table, .n_table = AG_ARRAY_SIZE(table)}; ag_options_start(&options, argc,
- * argv); for (int id; (id = ag_options_next(&options)) != 0;) { switch (id) { case 'o': pattern =
- * options.value; break; case AG_OPTIONS_STOP: return options.status;   // --help was printed, or an
- * error told
+ *     struct ag_options options = {.usage = "run [OPTIONS] [--] COMMAND [ARG...]",
+ *                                  .about = "Records ...",
+ *                                  .table = table,
+ *                                  .n_table = AG_ARRAY_SIZE(table)};
+ *     ag_options_start(&options, argc, argv);
+ *     for (int id; (id = ag_options_next(&options)) != 0;) {
+ *         switch (id) {
+ *         case 'o':
+ *             pattern = options.value;
+ *             break;
+ *         case AG_OPTIONS_STOP: // --help was printed, or an error told
+ *             return options.status;
  *         }
  *     }
  *     // the words that are no options: options.operands[0 .. options.n_operands)

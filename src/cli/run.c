@@ -221,6 +221,9 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
 static int run_program(struct wishes *wishes, char **arguments) {
     struct ag_target target;
     char message[512], agent[AG_AGENT_PLACE_BYTES];
+    if (arguments[0][0] == '\0') {
+        return ag_fail(AG_EXIT_NOT_FOUND, "run: the command is an empty word; name a program");
+    }
     int status = ag_target_find(arguments[0], &target, message);
     if (status != 0) {
         return ag_fail(status, "%s", message);

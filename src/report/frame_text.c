@@ -1,8 +1,32 @@
-/* frame_text.c: frames and metrics as the views print them. */
+/* frame_text.c: frames, metrics and times as the views print them. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/lifetimes.h"
 #include "report/view.h"
+
+const char *ag_metric_words(enum ag_metric metric) {
+    switch (metric) {
+    case AG_METRIC_ALLOCATED_BYTES:
+    case AG_METRIC_ALLOCATED_BLOCKS:
+        return "allocated";
+    case AG_METRIC_IN_USE_BYTES:
+    case AG_METRIC_IN_USE_BLOCKS:
+        return "in use at the end";
+    case AG_METRIC_PEAK_BYTES:
+    case AG_METRIC_PEAK_BLOCKS:
+        return "at the peak";
+    case AG_METRIC_TEMPORARY_BLOCKS:
+        return "temporary";
+    case AG_METRIC_FREED_BYTES:
+    case AG_METRIC_FREED_BLOCKS:
+        return "freed";
+    case AG_METRIC_DEFAULT:
+    case AG_METRIC_END:
+        break;
+    }
+    return "";
+}
 
 void ag_json_metrics(struct ag_json *json, const struct ag_metrics *metrics) {
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
@@ -13,13 +37,44 @@ void ag_json_metrics(struct ag_json *json, const struct ag_metrics *metrics) {
 void ag_json_frame(struct ag_json *json, const struct ag_frame *frame) {
     ag_json_string(json, "function", frame->function);
     ag_json_string(json, "file", frame->file);
-    if (frame->line != 0) {
-        ag_json_integer(json, "line", frame->line);
-    } else {
-        ag_json_null(json, "line");
-    }
+    ag_json_nonzero(json, "line", frame->line);
     ag_json_string(json, "image", frame->image);
     ag_json_string(json, "runtime", frame->runtime);
+}
+
+void ag_json_frames(struct ag_json *json, const char *key, const struct ag_profile *profile,
+                    const uint32_t *frames, size_t n_frames) {
+    ag_json_open(json, key, '[');
+    for (size_t i = 0; i < n_frames; i++) {
+        const struct ag_frame *frame = ag_profile_frame(profile, frames[i]);
+        ag_json_open(json, NULL, '{');
+        ag_json_frame(json, frame);
+        ag_json_bool(json, "inlined", frame->is_inlined);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+}
+
+static void write_time(struct ag_json *json, const char *key, uint64_t time_ns, bool is_known) {
+    if (is_known) {
+        ag_json_integer(json, key, time_ns);
+    } else {
+        ag_json_null(json, key);
+    }
+}
+
+void ag_json_lifetime(struct ag_json *json, const struct ag_lifetime *lifetime, bool has_p90) {
+    const bool is_known = lifetime->ended > 0;
+    ag_json_open(json, "lifetime_ns", '{');
+    write_time(json, "min", lifetime->min_ns, is_known);
+    write_time(json, "mean", lifetime->mean_ns, is_known);
+    write_time(json, "p50", lifetime->p50_ns, is_known);
+    if (has_p90) {
+        write_time(json, "p90", lifetime->p90_ns, is_known);
+    }
+    write_time(json, "p99", lifetime->p99_ns, is_known);
+    write_time(json, "max", lifetime->max_ns, is_known);
+    ag_json_close(json, '}');
 }
 
 const char *ag_frame_function(struct ag_frame_text *buffer, const struct ag_frame *frame) {
@@ -52,4 +107,11 @@ struct ag_metrics ag_view_total(const struct ag_view *view) {
         ag_metrics_add(&total, &rows[i].metrics);
     }
     return total;
+}
+
+struct ag_span ag_view_span(const struct ag_view *view) {
+    const struct ag_profile_window *window = ag_profile_window(view->profile);
+    const uint64_t end_ns = ag_profile_summary(view->profile)->duration_ns;
+    const bool begins_inside = window != NULL && window->from_ns < end_ns;
+    return (struct ag_span){.from_ns = begins_inside ? window->from_ns : 0, .to_ns = end_ns};
 }

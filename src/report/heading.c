@@ -87,6 +87,54 @@ static void write_command(char *to, size_t capacity, const struct ag_profile_ide
     }
 }
 
+/* A window that leaves older blocks out says how many frees that concerns, and what was there. */
+static void write_window(struct ag_page *page, const struct ag_profile *profile) {
+    const struct ag_profile_window *window = ag_profile_window(profile);
+    if (window == NULL) {
+        return;
+    }
+    struct ag_quantity frees, bytes;
+    if (window->recording_ns > 0 && window->from_ns >= window->recording_ns) {
+        ag_page_print(page, AG_STYLE_WARNING,
+                      "nothing is in this window: the recording had ended at %s\n",
+                      ag_quantity_time(&bytes, window->recording_ns));
+        return;
+    }
+    if (window->counts_older) {
+        return;
+    }
+    ag_page_print(page, AG_STYLE_DIM,
+                  "only blocks that were allocated then; not counted: %s frees of older blocks",
+                  ag_quantity_count(&frees, window->older_frees));
+    if (window->knows_before) {
+        ag_page_print(page, AG_STYLE_DIM, ", %s in use before",
+                      ag_quantity_bytes(&bytes, window->in_use_bytes_before));
+    }
+    ag_page_end_line(page);
+}
+
+static void write_window_json(struct ag_json *json, const struct ag_profile *profile) {
+    const struct ag_profile_window *window = ag_profile_window(profile);
+    if (window == NULL) {
+        return;
+    }
+    ag_json_open(json, "window", '{');
+    ag_json_integer(json, "from_ns", window->from_ns);
+    if (window->to_ns > 0) {
+        ag_json_integer(json, "to_ns", window->to_ns);
+    } else {
+        ag_json_null(json, "to_ns");
+    }
+    ag_json_bool(json, "counts_older_blocks", window->counts_older);
+    ag_json_integer(json, "frees_of_older_blocks", window->older_frees);
+    if (window->knows_before) {
+        ag_json_integer(json, "in_use_bytes_before", window->in_use_bytes_before);
+    } else {
+        ag_json_null(json, "in_use_bytes_before");
+    }
+    ag_json_close(json, '}');
+}
+
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     const struct ag_summary *summary = ag_profile_summary(profile);
@@ -106,9 +154,16 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     ag_page_spaces(page, room - taken + 2);
     ag_page_text(page, AG_STYLE_DIM, facts);
     ag_page_end_line(page);
+    if (identity->n_processes > 1) {
+        ag_page_print(page, AG_STYLE_DIM,
+                      "and %u more as one; the peak is each one's own highest moment, added up\n",
+                      identity->n_processes - 1);
+    }
     if (filter != NULL) {
         ag_page_print(page, AG_STYLE_DIM, "only %s\n", filter);
     }
+
+    write_window(page, profile);
 
     const char *const *problems;
     size_t n_problems = ag_profile_problems(profile, &problems);
@@ -122,25 +177,31 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     ag_page_end_line(page);
 }
 
-void ag_heading_json(struct ag_json *json, const struct ag_profile *profile) {
+void ag_heading_trace_json(struct ag_json *json, const char *key,
+                           const struct ag_profile *profile) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     const struct ag_summary *summary = ag_profile_summary(profile);
-    ag_json_open(json, "trace", '{');
+    ag_json_open(json, key, '{');
     ag_json_string(json, "file", identity->file);
     ag_json_integer(json, "format_version", identity->format_version);
     ag_json_integer(json, "pid", identity->pid);
-    ag_json_open(json, "command", '[');
-    for (uint32_t i = 0; i < identity->n_arguments; i++) {
-        ag_json_string(json, NULL, identity->arguments[i]);
-    }
-    ag_json_close(json, ']');
+    ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
     ag_json_string(json, "mode", identity->mode);
     ag_json_null(json, "interval_bytes"); /* exact: nothing lies between two samples */
     ag_json_integer(json, "time_resolution_ns", summary->time_resolution_ns);
     ag_json_integer(json, "duration_ns", summary->duration_ns);
     ag_json_string(json, "end", identity->end);
+    if (identity->n_processes > 1) {
+        ag_json_integer(json, "processes", identity->n_processes);
+    }
     ag_json_close(json, '}');
+}
+
+void ag_heading_json(struct ag_json *json, const struct ag_profile *profile) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    ag_heading_trace_json(json, "trace", profile);
+    write_window_json(json, profile);
     if (identity->is_damaged) {
         ag_json_open(json, "damage", '{');
         ag_json_integer(json, "offset", identity->damage.offset);

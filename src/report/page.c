@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "report/utf8.h"
+#include "text/utf8.h"
 
 enum {
     LINE_BYTES = 4096

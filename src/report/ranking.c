@@ -6,6 +6,7 @@
 
 #include "report/page.h"
 #include "report/quantity.h"
+#include "report/table.h"
 
 int ag_ranking_start(struct ag_ranking *ranking, size_t capacity) {
     *ranking = (struct ag_ranking){.ranks = calloc(capacity + 1, sizeof *ranking->ranks),
@@ -52,4 +53,18 @@ void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *wh
     ag_page_print(page, AG_STYLE_DIM, "  %s %s, %s; --limit=0 shows all\n",
                   ag_quantity_count(&count, n_hidden), what,
                   part == 0 ? "nothing of it" : ag_quantity_share(&share, part, whole));
+}
+
+int ag_ranking_write_table(const struct ag_ranking *ranking, size_t limit, struct ag_table *table,
+                           struct ag_page *page, const char *what, uint64_t whole) {
+    uint64_t hidden = 0;
+    for (size_t i = limit; i < ranking->count; i++) {
+        hidden += ranking->ranks[i].first;
+    }
+    const int r = ag_table_write(table, page);
+    if (r == 0 && ranking->count > limit) {
+        ag_ranking_write_rest(page, ranking->count - limit, what, hidden, whole);
+    }
+    ag_table_free(table);
+    return r;
 }

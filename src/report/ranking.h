@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct ag_page;
+struct ag_table;
 
 struct ag_rank {
     uint64_t first, second; /* sorted by the first, among equals by the second */
@@ -25,5 +26,8 @@ void ag_ranking_end(struct ag_ranking *ranking);
 /* "  312 more: 4 % (--limit=0 shows all)"; nothing when nothing is hidden. */
 void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *what, uint64_t part,
                            uint64_t whole);
+/* The same after the table of the first LIMIT rows, which it writes and ends. 0 or -ENOMEM. */
+int ag_ranking_write_table(const struct ag_ranking *ranking, size_t limit, struct ag_table *table,
+                           struct ag_page *page, const char *what, uint64_t whole);
 
 #endif

@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "model/metric.h"
 #include "model/profile.h"
-#include "report/metric.h"
 
 #define AG_REPORT_USUAL_LIMIT UINT64_MAX /* 20 in text, none in JSON */
 
@@ -37,6 +37,10 @@ struct ag_report_options {
         *filter; /* what the profile was narrowed to, in words, for the reader; NULL: nothing */
     bool has_stack_filter; /* by --focus, --ignore or --runtime: some views cannot obey that, and
                               say so */
+    const char *type;      /* types, blocks: only blocks of this type; NULL: all */
+    unsigned states;       /* blocks: flags of enum ag_block_state; 0: all */
+    bool has_all_findings; /* summary: those that take all events of a large trace, too */
+    bool is_at_a_time;     /* peak: the profile ends at another moment, which is shown instead */
     /* text */
     unsigned columns; /* of the page; 0: 100 */
     bool has_colour;
@@ -53,5 +57,11 @@ int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n
                     struct ag_report **ret_report, char ret_message[512]);
 int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]);
 struct ag_report *ag_report_finish(struct ag_report *report);
+
+/* What grew and what shrank from one profile to another: `allogram diff`. 0 or negative errno with
+ * a message. */
+int ag_report_difference(FILE *out, const struct ag_report_options *options,
+                         struct ag_profile *before, struct ag_profile *after,
+                         char ret_message[512]);
 
 #endif

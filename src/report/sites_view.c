@@ -43,7 +43,7 @@ static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct si
 }
 
 static bool is_labelled(enum ag_site_key by) {
-    return by == AG_BY_THREAD || by == AG_BY_HEAP;
+    return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE;
 }
 
 static void write_key_json(struct ag_view *view, const struct ag_site_row *row) {
@@ -59,7 +59,11 @@ static void write_key_json(struct ag_view *view, const struct ag_site_row *row) 
     }
     ag_json_frame(view->json, &key);
     if (is_labelled(by)) {
-        ag_json_string(view->json, by == AG_BY_THREAD ? "thread" : "heap", row->label);
+        ag_json_string(view->json,
+                       by == AG_BY_THREAD ? "thread"
+                       : by == AG_BY_HEAP ? "heap"
+                                          : "type",
+                       row->label);
     }
 }
 
@@ -133,7 +137,7 @@ static void add_row(struct ag_table *table, struct ag_view *view, const struct a
     ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->own, columns->beside),
                                         columns->beside_unit));
     if (is_labelled(view->options->by)) {
-        ag_table_cell(table, row->label);
+        ag_table_cell(table, row->label != NULL ? row->label : "untyped");
         ag_table_cell(table, "");
         return;
     }
@@ -155,6 +159,7 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     static const char *const heads[] = {
         [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",     [AG_BY_STACK] = "stack from",
         [AG_BY_IMAGE] = "image",       [AG_BY_THREAD] = "thread", [AG_BY_HEAP] = "heap",
+        [AG_BY_TYPE] = "type",
     };
     struct sites sites;
     int r = rank_sites(view, shown, &sites);

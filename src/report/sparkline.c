@@ -26,25 +26,32 @@ static double allocated_until(const struct ag_timeline_point *points, size_t n_p
     return before + ((double)points[*at].allocated_bytes - before) * part;
 }
 
+static double end_of_step(struct ag_span span, size_t step, size_t count) {
+    const double length_ns = (double)(span.to_ns - span.from_ns);
+    return (double)span.from_ns + length_ns * (double)(step + 1) / (double)count;
+}
+
 static void sample_allocated(const struct ag_timeline_point *points, size_t n_points,
-                             uint64_t duration_ns, uint64_t *ret_values, size_t count) {
+                             struct ag_span span, uint64_t *ret_values, size_t count) {
     size_t at = 0;
-    double before = 0;
+    double before = allocated_until(points, n_points, (double)span.from_ns, &at);
     for (size_t step = 0; step < count; step++) {
-        double end_ns = (double)duration_ns * (double)(step + 1) / (double)count;
-        double until = allocated_until(points, n_points, end_ns, &at);
+        double until = allocated_until(points, n_points, end_of_step(span, step, count), &at);
         ret_values[step] = until > before ? (uint64_t)(until - before) : 0;
         before = until;
     }
 }
 
 static void sample_highest(const struct ag_timeline_point *points, size_t n_points,
-                           uint64_t duration_ns, bool is_resident, uint64_t *ret_values,
+                           struct ag_span span, bool is_resident, uint64_t *ret_values,
                            size_t count) {
     size_t at = 0;
     uint64_t last = 0;
+    for (; at < n_points && points[at].time_ns < span.from_ns; at++) {
+        last = is_resident ? points[at].rss_bytes : points[at].in_use_bytes;
+    }
     for (size_t step = 0; step < count; step++) {
-        double end_ns = (double)duration_ns * (double)(step + 1) / (double)count;
+        double end_ns = end_of_step(span, step, count);
         uint64_t highest = last; /* what it was when the step began */
         bool is_last_step = step + 1 == count;
         for (; at < n_points && (is_last_step || (double)points[at].time_ns < end_ns); at++) {
@@ -55,17 +62,17 @@ static void sample_highest(const struct ag_timeline_point *points, size_t n_poin
     }
 }
 
-void ag_course_sample(const struct ag_timeline_point *points, size_t n_points, uint64_t duration_ns,
+void ag_course_sample(const struct ag_timeline_point *points, size_t n_points, struct ag_span span,
                       enum ag_course course, uint64_t *ret_values, size_t count) {
     switch (course) {
     case AG_COURSE_IN_USE:
-        sample_highest(points, n_points, duration_ns, /* is_resident= */ false, ret_values, count);
+        sample_highest(points, n_points, span, /* is_resident= */ false, ret_values, count);
         break;
     case AG_COURSE_RESIDENT:
-        sample_highest(points, n_points, duration_ns, /* is_resident= */ true, ret_values, count);
+        sample_highest(points, n_points, span, /* is_resident= */ true, ret_values, count);
         break;
     case AG_COURSE_ALLOCATED:
-        sample_allocated(points, n_points, duration_ns, ret_values, count);
+        sample_allocated(points, n_points, span, ret_values, count);
         break;
     }
 }
@@ -103,21 +110,25 @@ size_t ag_sparkline_write(struct ag_page *page, const uint64_t *values, size_t c
     return columns;
 }
 
-void ag_sparkline_axis(struct ag_page *page, size_t indent, size_t columns, uint64_t duration_ns) {
-    struct ag_quantity middle, end;
-    struct ag_unit unit = ag_unit_of_time(duration_ns);
-    ag_quantity_in(&middle, duration_ns / 2, unit);
-    ag_quantity_in(&end, duration_ns, unit);
+void ag_sparkline_axis(struct ag_page *page, size_t indent, size_t columns, struct ag_span span) {
+    struct ag_quantity start, middle, end;
+    struct ag_unit unit = ag_unit_of_time(span.to_ns);
+    ag_quantity_in(&start, span.from_ns, unit);
+    ag_quantity_in(&middle, span.from_ns + (span.to_ns - span.from_ns) / 2, unit);
+    ag_quantity_in(&end, span.to_ns, unit);
+    size_t start_columns = strlen(start.text);
     size_t end_columns = strlen(end.text) + 1 + strlen(unit.name);
     size_t middle_starts = columns / 2 - strlen(middle.text) / 2;
     ag_page_spaces(page, indent);
-    ag_page_text(page, AG_STYLE_DIM, "0");
-    if (middle_starts > 2 && middle_starts + strlen(middle.text) + 2 + end_columns < columns) {
-        ag_page_spaces(page, middle_starts - 1);
+    ag_page_text(page, AG_STYLE_DIM, start.text);
+    if (middle_starts > start_columns + 1 &&
+        middle_starts + strlen(middle.text) + 2 + end_columns < columns) {
+        ag_page_spaces(page, middle_starts - start_columns);
         ag_page_text(page, AG_STYLE_DIM, middle.text);
         ag_page_spaces(page, columns - middle_starts - strlen(middle.text) - end_columns);
     } else {
-        ag_page_spaces(page, columns > end_columns + 1 ? columns - end_columns - 1 : 1);
+        const size_t both = end_columns + start_columns;
+        ag_page_spaces(page, columns > both ? columns - both : 1);
     }
     ag_page_print(page, AG_STYLE_DIM, "%s %s\n", end.text, unit.name);
 }

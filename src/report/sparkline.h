@@ -8,12 +8,16 @@
 struct ag_page;
 struct ag_timeline_point;
 
+struct ag_span { /* from_ns <= to_ns */
+    uint64_t from_ns, to_ns;
+};
+
 enum ag_course { AG_COURSE_IN_USE, AG_COURSE_RESIDENT, AG_COURSE_ALLOCATED };
 
 /* The course of a timeline in COUNT steps of equal time: the highest value of each step, the last
  * one before where a step has none. AG_COURSE_ALLOCATED: the bytes allocated within each step,
  * taken as even between two points. */
-void ag_course_sample(const struct ag_timeline_point *points, size_t n_points, uint64_t duration_ns,
+void ag_course_sample(const struct ag_timeline_point *points, size_t n_points, struct ag_span span,
                       enum ag_course course, uint64_t *ret_values, size_t count);
 uint64_t ag_course_largest(const uint64_t *values, size_t count);
 /* Row ROW (0 is the top) of a chart N_ROWS high; LARGEST fills it to the top. Returns the columns
@@ -21,6 +25,6 @@ uint64_t ag_course_largest(const uint64_t *values, size_t count);
 size_t ag_sparkline_write(struct ag_page *page, const uint64_t *values, size_t count,
                           uint64_t largest, unsigned row, unsigned n_rows);
 /* "0 s        0.8        1.6 s" under COLUMNS of it, with a line feed. */
-void ag_sparkline_axis(struct ag_page *page, size_t indent, size_t columns, uint64_t duration_ns);
+void ag_sparkline_axis(struct ag_page *page, size_t indent, size_t columns, struct ag_span span);
 
 #endif

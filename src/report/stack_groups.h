@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/metric.h"
 #include "model/profile.h"
-#include "report/metric.h"
 
 struct ag_stack_group {
     const uint32_t *frames;         /* of the profile, innermost first */

@@ -39,16 +39,15 @@ static bool is_not_suppressed(void *context, const struct ag_stack_row *row, con
     return true;
 }
 
-static int rank_stacks(struct ag_view *view, struct ag_suppressions *suppressions,
+static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context,
                        struct stacks *ret_stacks) {
     struct stacks stacks = {.groups = {.count = 0}};
-    struct suppressing suppressing = {.profile = view->profile, .suppressions = suppressions};
     enum ag_metric blocks = ag_metric_blocks_of(view->sort);
     const struct ag_stack_grouping grouping = {
         .blocks = blocks, /* not bytes: a block of no bytes can leak, too */
         .most_frames = view->options->frames,
-        .is_wanted = suppressions != NULL ? is_not_suppressed : NULL,
-        .context = &suppressing,
+        .is_wanted = is_wanted,
+        .context = context,
     };
     int r = ag_stack_groups_start(&stacks.groups, view->profile, &grouping);
     if (r < 0) {
@@ -97,15 +96,7 @@ static void write_stack_json(struct ag_view *view, const struct ag_stack_group *
     ag_json_string(json, "via", group->row->via_name);
     ag_json_string(json, "heap", group->row->heap_name);
     ag_json_string(json, "state", state_name(group->row));
-    ag_json_open(json, "frames", '[');
-    for (size_t i = 0; i < group->n_frames; i++) {
-        const struct ag_frame *frame = ag_profile_frame(view->profile, group->frames[i]);
-        ag_json_open(json, NULL, '{');
-        ag_json_frame(json, frame);
-        ag_json_bool(json, "inlined", frame->is_inlined);
-        ag_json_close(json, '}');
-    }
-    ag_json_close(json, ']');
+    ag_json_frames(json, "frames", view->profile, group->frames, group->n_frames);
     ag_json_close(json, '}');
 }
 
@@ -183,7 +174,10 @@ static void write_stack_text(struct ag_view *view, const struct ag_stack_group *
 static void write_stacks_text(struct ag_view *view, const struct stacks *stacks) {
     struct ag_page *page = view->page;
     struct ag_quantity count;
-    ag_page_print(page, AG_STYLE_PLAIN, "%s: ", ag_metric_words(view->sort));
+    ag_page_print(page, AG_STYLE_PLAIN, "%s: ",
+                  view->options->is_at_a_time && view->sort == AG_METRIC_IN_USE_BYTES
+                      ? "in use at that time"
+                      : ag_metric_words(view->sort));
     write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->groups.total);
     ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n",
                   ag_quantity_count(&count, stacks->ranking.count),
@@ -200,9 +194,9 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
     ag_ranking_write_rest(page, stacks->ranking.count - i, "stacks more", whole - shown, whole);
 }
 
-int ag_stacks_view_json(struct ag_view *view) {
+int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context) {
     struct stacks stacks;
-    int r = rank_stacks(view, /* suppressions= */ NULL, &stacks);
+    int r = rank_stacks(view, is_wanted, context, &stacks);
     if (r == 0) {
         write_stacks_json(view, &stacks);
         end_stacks(&stacks);
@@ -210,9 +204,9 @@ int ag_stacks_view_json(struct ag_view *view) {
     return r;
 }
 
-int ag_stacks_view_text(struct ag_view *view) {
+int ag_stacks_write_text(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context) {
     struct stacks stacks;
-    int r = rank_stacks(view, /* suppressions= */ NULL, &stacks);
+    int r = rank_stacks(view, is_wanted, context, &stacks);
     if (r == 0) {
         write_stacks_text(view, &stacks);
         end_stacks(&stacks);
@@ -220,10 +214,20 @@ int ag_stacks_view_text(struct ag_view *view) {
     return r;
 }
 
+int ag_stacks_view_json(struct ag_view *view) {
+    return ag_stacks_write_json(view, /* is_wanted= */ NULL, NULL);
+}
+
+int ag_stacks_view_text(struct ag_view *view) {
+    return ag_stacks_write_text(view, /* is_wanted= */ NULL, NULL);
+}
+
 int ag_leaks_view_json(struct ag_view *view) {
     struct ag_suppressions *suppressions = view->suppressions;
+    struct suppressing suppressing = {.profile = view->profile, .suppressions = suppressions};
     struct stacks stacks;
-    int r = rank_stacks(view, suppressions, &stacks);
+    int r =
+        rank_stacks(view, suppressions != NULL ? is_not_suppressed : NULL, &suppressing, &stacks);
     if (r < 0) {
         return r;
     }
@@ -248,8 +252,10 @@ int ag_leaks_view_json(struct ag_view *view) {
 
 int ag_leaks_view_text(struct ag_view *view) {
     struct ag_suppressions *suppressions = view->suppressions;
+    struct suppressing suppressing = {.profile = view->profile, .suppressions = suppressions};
     struct stacks stacks;
-    int r = rank_stacks(view, suppressions, &stacks);
+    int r =
+        rank_stacks(view, suppressions != NULL ? is_not_suppressed : NULL, &suppressing, &stacks);
     if (r < 0) {
         return r;
     }

@@ -1,10 +1,6 @@
 /* summary_view.c: how much, how often, when the peak was, what was left, what was lost; and where
  * to look next. */
-#include <errno.h>
-#include <string.h>
-
 #include "report/quantity.h"
-#include "report/sparkline.h"
 #include "report/view.h"
 
 static void write_runtimes_json(struct ag_view *view) {
@@ -42,11 +38,7 @@ static void write_apart_json(struct ag_view *view) {
     ag_json_close(json, '}');
     const char *const *problems;
     size_t n_problems = ag_profile_problems(view->profile, &problems);
-    ag_json_open(json, "problems", '[');
-    for (size_t i = 0; i < n_problems; i++) {
-        ag_json_string(json, NULL, problems[i]);
-    }
-    ag_json_close(json, ']');
+    ag_json_strings(json, "problems", problems, n_problems);
 }
 
 int ag_summary_view_json(struct ag_view *view) {
@@ -77,11 +69,10 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "threads", summary->threads);
     ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
     write_apart_json(view);
-    return 0;
+    return ag_findings_json(view);
 }
 
-/* ---- text: two columns of facts, the course of time, the sites that matter, and a hint where
- * there is evidence ---- */
+/* ---- text: two columns of facts, the course of time, the sites that matter, and findings ---- */
 
 /* Two facts side by side; one below the other where the page is narrow. */
 static void write_pair(struct ag_page *page, const char *left, const char *right) {
@@ -169,7 +160,7 @@ static void write_runtimes(struct ag_view *view) {
     }
 }
 
-static void write_course(struct ag_view *view, const struct ag_summary *summary) {
+static void write_course(struct ag_view *view) {
     enum { HEAD_COLUMNS = 12, TAIL_COLUMNS = 13 };
     struct ag_page *page = view->page;
     const struct ag_timeline_point *points;
@@ -177,9 +168,10 @@ static void write_course(struct ag_view *view, const struct ag_summary *summary)
     if (n_points < 3) {
         return;
     }
+    const struct ag_span span = ag_view_span(view);
     uint64_t values[AG_PAGE_MOST_COLUMNS];
     size_t columns = page->columns - HEAD_COLUMNS - TAIL_COLUMNS;
-    ag_course_sample(points, n_points, summary->duration_ns, AG_COURSE_IN_USE, values, columns);
+    ag_course_sample(points, n_points, span, AG_COURSE_IN_USE, values, columns);
     uint64_t largest = ag_course_largest(values, columns);
     struct ag_quantity amount;
     ag_page_end_line(page);
@@ -188,75 +180,7 @@ static void write_course(struct ag_view *view, const struct ag_summary *summary)
         ag_sparkline_write(page, values, columns, largest, /* row= */ 0, /* n_rows= */ 1);
     ag_page_spaces(page, columns - taken + 2);
     ag_page_print(page, AG_STYLE_PLAIN, "%s\n", ag_quantity_bytes(&amount, largest));
-    ag_sparkline_axis(page, HEAD_COLUMNS, columns, summary->duration_ns);
-}
-
-/* The stack with the most of a metric; NULL when there is none of it. */
-static const struct ag_stack_row *heaviest_stack(struct ag_view *view, enum ag_metric metric) {
-    const struct ag_stack_row *rows;
-    size_t n_rows = ag_profile_stacks(view->profile, &rows);
-    const struct ag_stack_row *heaviest = NULL;
-    uint64_t most = 0;
-    for (size_t i = 0; i < n_rows; i++) {
-        uint64_t value = ag_metric_of(&rows[i].metrics, metric);
-        if (value > most) {
-            most = value;
-            heaviest = &rows[i];
-        }
-    }
-    return heaviest;
-}
-
-static const struct ag_frame *innermost_frame(struct ag_view *view,
-                                              const struct ag_stack_row *row) {
-    const uint32_t *frames;
-    size_t n_frames = ag_profile_stack_frames(view->profile, row->stack, &frames);
-    return n_frames > 0 ? ag_profile_frame(view->profile, frames[0]) : NULL;
-}
-
-static void write_hint(struct ag_view *view, const struct ag_frame *frame, const char *what,
-                       const char *next_view) {
-    struct ag_page *page = view->page;
-    struct ag_frame_text where, function;
-    ag_page_end_line(page);
-    ag_page_text(page, AG_STYLE_BRIGHT, "  look at   ");
-    ag_page_print(page, AG_STYLE_PLAIN, "%s %s %s\n", ag_frame_where(&where, frame),
-                  ag_frame_function(&function, frame), what);
-    ag_page_print(page, AG_STYLE_DIM, "            -> allogram report %s --view=%s\n",
-                  ag_profile_identity(view->profile)->file, next_view);
-}
-
-/* Says only what the numbers carry: a fifth of all blocks freed at once, or much left by a program
- * that ended by itself. */
-static void write_hints(struct ag_view *view, const struct ag_summary *summary) {
-    enum { LEAST_BLOCKS = 1000 };
-    char what[256];
-    struct ag_quantity blocks, share;
-    const struct ag_stack_row *row = heaviest_stack(view, AG_METRIC_TEMPORARY_BLOCKS);
-    if (row != NULL && summary->temporary_blocks >= LEAST_BLOCKS &&
-        row->metrics.temporary_blocks >= summary->allocated_blocks / 5) {
-        const struct ag_frame *frame = innermost_frame(view, row);
-        snprintf(
-            what, sizeof what,
-            "makes %s blocks that are freed before the next allocation (%s of all)",
-            ag_quantity_short(&blocks, row->metrics.temporary_blocks),
-            ag_quantity_share(&share, row->metrics.temporary_blocks, summary->allocated_blocks));
-        if (frame != NULL) {
-            write_hint(view, frame, what, "temporary");
-        }
-    }
-    row = heaviest_stack(view, AG_METRIC_IN_USE_BYTES);
-    if (row != NULL && strcmp(ag_profile_identity(view->profile)->end, "exit") == 0 &&
-        row->metrics.in_use_blocks >= LEAST_BLOCKS &&
-        row->metrics.in_use_bytes >= summary->peak_bytes / 5) {
-        const struct ag_frame *frame = innermost_frame(view, row);
-        snprintf(what, sizeof what, "leaves %s blocks, %s, in use at the end",
-                 ag_quantity_short(&blocks, row->metrics.in_use_blocks),
-                 ag_quantity_bytes(&share, row->metrics.in_use_bytes));
-        if (frame != NULL) {
-            write_hint(view, frame, what, "leaks");
-        }
-    }
+    ag_sparkline_axis(page, HEAD_COLUMNS, columns, span);
 }
 
 int ag_summary_view_text(struct ag_view *view) {
@@ -264,7 +188,7 @@ int ag_summary_view_text(struct ag_view *view) {
     write_facts(view, summary);
     write_runtimes(view);
     if (!view->options->has_stack_filter) { /* the course is known of the whole process only */
-        write_course(view, summary);
+        write_course(view);
     }
     if (summary->allocated_blocks > 0) {
         struct ag_view sites = *view;
@@ -275,6 +199,5 @@ int ag_summary_view_text(struct ag_view *view) {
             return r;
         }
     }
-    write_hints(view, summary);
-    return 0;
+    return ag_findings_text(view);
 }

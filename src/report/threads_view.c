@@ -113,9 +113,10 @@ int ag_threads_view_json(struct ag_view *view) {
 
 static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
                          const struct ag_ranking *ranking) {
-    uint64_t all_bytes = 0, all_freed_bytes = 0, all_blocks = 0;
+    uint64_t all_bytes = 0, all_freed_bytes = 0, all_blocks = 0, whole = 0;
     for (size_t i = 0; i < ranking->count; i++) {
         const struct ag_thread_sum *sum = &rows[ranking->ranks[i].row].sum;
+        whole += ranking->ranks[i].first;
         all_bytes += sum->allocated_bytes;
         all_freed_bytes += sum->freed_bytes;
         all_blocks += sum->allocated_blocks;
@@ -141,9 +142,7 @@ static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
     if (table == NULL) {
         return -ENOMEM;
     }
-    uint64_t shown = 0;
-    size_t i = 0;
-    for (; i < ranking->count && i < view->limit; i++) {
+    for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         const struct ag_thread_row *row = &rows[ranking->ranks[i].row];
         struct ag_quantity number;
         ag_table_cell(table, ag_quantity_in(&number, row->sum.allocated_bytes, bytes_unit));
@@ -154,13 +153,8 @@ static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
         snprintf(number.text, sizeof number.text, "%u", row->thread_id);
         ag_table_cell(table, number.text);
         ag_table_cell(table, row->name);
-        shown += row->sum.allocated_bytes;
     }
-    int r = ag_table_write(table, view->page);
-    ag_ranking_write_rest(view->page, ranking->count - i, "threads more", all_bytes - shown,
-                          all_bytes);
-    ag_table_free(table);
-    return r;
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "threads more", whole);
 }
 
 static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, size_t n_rows,
@@ -185,9 +179,7 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, s
     if (table == NULL) {
         return -ENOMEM;
     }
-    uint64_t shown = 0;
-    size_t i = 0;
-    for (; i < ranking->count && i < view->limit; i++) {
+    for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         const struct ag_thread_pair *pair = &pairs[ranking->ranks[i].row];
         struct ag_quantity number;
         ag_table_cell(table, ag_quantity_in(&number, pair->bytes, bytes_unit));
@@ -200,15 +192,10 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, s
                      row != NULL ? row->name : "?");
             ag_table_cell(table, name);
         }
-        shown += pair->bytes;
     }
     ag_page_end_line(view->page);
     ag_page_text(view->page, AG_STYLE_PLAIN, "allocated by one thread, freed by another\n");
-    int r = ag_table_write(table, view->page);
-    ag_ranking_write_rest(view->page, ranking->count - i, "pairs more", all_bytes - shown,
-                          all_bytes);
-    ag_table_free(table);
-    return r;
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "pairs more", all_bytes);
 }
 
 int ag_threads_view_text(struct ag_view *view) {

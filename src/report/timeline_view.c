@@ -1,6 +1,5 @@
 /* timeline_view.c: bytes in use, resident and allocated over time. */
 #include "report/quantity.h"
-#include "report/sparkline.h"
 #include "report/view.h"
 
 enum { HEAD_COLUMNS = 14, CHART_ROWS = 8, FLAT_ROWS = 2 };
@@ -28,14 +27,14 @@ static void write_chart(struct ag_view *view, enum ag_course course, const char 
     struct ag_page *page = view->page;
     const struct ag_timeline_point *points;
     size_t n_points = ag_profile_timeline(view->profile, &points);
-    uint64_t duration_ns = ag_profile_summary(view->profile)->duration_ns;
+    const struct ag_span span = ag_view_span(view);
     uint64_t values[AG_PAGE_MOST_COLUMNS];
     size_t count = page->columns - HEAD_COLUMNS;
-    ag_course_sample(points, n_points, duration_ns, course, values, count);
+    ag_course_sample(points, n_points, span, course, values, count);
     uint64_t largest = ag_course_largest(values, count);
     struct ag_quantity number;
     if (course == AG_COURSE_ALLOCATED) { /* of one step; people think in seconds */
-        double step_s = (double)duration_ns / 1e9 / (double)count;
+        double step_s = (double)(span.to_ns - span.from_ns) / 1e9 / (double)count;
         ag_quantity_bytes(&number, step_s > 0 ? (uint64_t)((double)largest / step_s) : 0);
     } else {
         ag_quantity_bytes(&number, largest);
@@ -60,6 +59,6 @@ int ag_timeline_view_text(struct ag_view *view) {
     write_chart(view, AG_COURSE_RESIDENT, "resident", FLAT_ROWS);
     write_chart(view, AG_COURSE_ALLOCATED, "alloc/s", FLAT_ROWS);
     ag_sparkline_axis(view->page, HEAD_COLUMNS, view->page->columns - HEAD_COLUMNS,
-                      ag_profile_summary(view->profile)->duration_ns);
+                      ag_view_span(view));
     return 0;
 }

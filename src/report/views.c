@@ -15,12 +15,12 @@ static const struct view_row {
     {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"sites", ag_sites_view_text, ag_sites_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"types", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
-    {"blocks", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"types", ag_types_view_text, ag_types_view_json, AG_METRIC_ALLOCATED_BYTES},
+    {"blocks", ag_blocks_view_text, ag_blocks_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES},
     {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES},
     {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS},
-    {"lifetimes", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"lifetimes", ag_lifetimes_view_text, ag_lifetimes_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES},
     {"functions", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
     {"gc", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
@@ -44,10 +44,10 @@ int ag_report_check_view(const char *name, char ret_message[512]) {
     }
     size_t used;
     if (view == NULL) {
-        used = (size_t)snprintf(ret_message, 512, "%.100s: no such view; there are", name);
+        used = (size_t)snprintf(ret_message, 512, "--view=%.100s: no such view; there are", name);
     } else {
-        used = (size_t)snprintf(ret_message, 512,
-                                "%s: this version does not fill this view yet; it has", name);
+        used = (size_t)snprintf(
+            ret_message, 512, "--view=%s: this version does not fill this view yet; it has", name);
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(views); i++) {
         if (views[i].text != NULL) {
@@ -61,6 +61,7 @@ bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by) {
     static const char *const names[] = {
         [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",     [AG_BY_STACK] = "stack",
         [AG_BY_IMAGE] = "image",       [AG_BY_THREAD] = "thread", [AG_BY_HEAP] = "heap",
+        [AG_BY_TYPE] = "type",
     };
     for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
         if (strcmp(names[i], name) == 0) {
@@ -85,10 +86,35 @@ static void write_schema(struct ag_json *json) {
     ag_json_string(json, "schema", "allogram-report/1");
 }
 
+/* Options that a view cannot follow are told before any trace is opened. */
+static int check_options(const struct ag_report_options *options, const char *view,
+                         char ret_message[512]) {
+    const bool is_of_blocks = strcmp(view, "blocks") == 0;
+    const char *wrong = NULL;
+    if (strcmp(view, "lifetimes") == 0 &&
+        (options->by == AG_BY_STACK || options->by == AG_BY_THREAD || options->by == AG_BY_HEAP)) {
+        wrong = "--by: lifetimes are by function, line, image or type";
+    } else if (options->type != NULL && strcmp(view, "types") != 0 && !is_of_blocks) {
+        wrong = "--type: it is for the views types and blocks";
+    } else if (options->states != 0 && !is_of_blocks) {
+        wrong = "--state: it is for the view blocks";
+    } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
+        wrong = "--at: it is for the view peak; --from and --to are for all";
+    }
+    if (wrong != NULL) {
+        snprintf(ret_message, 512, "%s", wrong);
+    }
+    return wrong != NULL ? -EINVAL : 0;
+}
+
 int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n_traces,
                     struct ag_report **ret_report, char ret_message[512]) {
     const char *name = options->view != NULL ? options->view : "summary";
     int r = ag_report_check_view(name, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    r = check_options(options, name, ret_message);
     if (r < 0) {
         return r;
     }
@@ -133,18 +159,34 @@ static uint64_t limit_of(const struct ag_report_options *options) {
     return options->limit == 0 ? UINT64_MAX : options->limit;
 }
 
+/* At another moment than the peak, what the memory is made of is what is in use then. */
+static enum ag_metric sort_of(const struct ag_report *report) {
+    const struct ag_report_options *options = &report->options;
+    if (options->sort != AG_METRIC_DEFAULT) {
+        return options->sort;
+    }
+    const bool is_peak = report->view->sort == AG_METRIC_PEAK_BYTES;
+    return is_peak && options->is_at_a_time ? AG_METRIC_IN_USE_BYTES : report->view->sort;
+}
+
 int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]) {
     const struct ag_report_options *options = &report->options;
+    char message[512] = "";
     struct ag_view view = {
         .profile = profile,
         .options = options,
-        .sort = options->sort != AG_METRIC_DEFAULT ? options->sort : report->view->sort,
+        .sort = sort_of(report),
+        .message = message,
         .suppressions = report->suppressions,
         .limit = limit_of(options),
         .page = &report->page,
         .json = &report->json,
     };
-    int r;
+    int r = options->type != NULL ? ag_types_check(&view) : 0;
+    if (r < 0) {
+        snprintf(ret_message, 512, "%s", message);
+        return r;
+    }
     if (options->is_json) {
         write_schema(&report->json);
         ag_json_string(&report->json, "view", report->view->name);
@@ -160,7 +202,8 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
     }
     report->has_written = true;
     if (r < 0) {
-        snprintf(ret_message, 512, "%s: %s", report->view->name, strerror(-r));
+        snprintf(ret_message, 512, "%s: %.400s", report->view->name,
+                 message[0] != '\0' ? message : strerror(-r));
     }
     return r;
 }

@@ -26,7 +26,7 @@ one_line() {
 }
 
 @test "views of the contract that are not filled yet say so and fail" {
-    for view in types blocks lifetimes functions gc; do
+    for view in functions gc; do
         run "$FAKE_REPORT" jq.allogram --view="$view"
         [ "$status" -eq 1 ]
         one_line
@@ -36,7 +36,7 @@ one_line() {
 
 @test "values that make no sense are one line with the option in it" {
     for option in --sort=weight --limit=many --by=colour --frames=-1 --from=yesterday --to=0 --thread=main \
-        --within=x --tail=101 --min=200 --color=blue --min-count=1.5 "--focus=(" "--ignore=["; do
+        --within=x --tail=101 --min=200 --color=blue --min-count=1.5 "--focus=(" "--ignore=[" --at=noon --state=live; do
         run "$FAKE_REPORT" jq.allogram "$option"
         [ "$status" -eq 2 ]
         one_line
@@ -50,13 +50,26 @@ one_line() {
     one_line
 }
 
-@test "promised options say that they are not there yet" {
-    for option in --merge --at=1s; do
-        run "$FAKE_REPORT" jq.allogram --view=peak "$option"
-        [ "$status" -eq 1 ]
-        one_line
-        [[ $output == *"cannot do this yet"* ]]
-    done
+@test "several traces as one are one section" {
+    run "$FAKE_REPORT" jq.allogram empty.allogram --merge
+    [ "$status" -eq 0 ]
+    [[ $output == *"and 1 more as one"* ]]
+    run bash -c "'$FAKE_REPORT' jq.allogram nowhere.allogram empty.allogram --merge --json 2>/dev/null"
+    [ "$status" -eq 1 ]
+    [ "$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["trace"]["processes"])')" -eq 2 ]
+}
+
+@test "an unknown metric, key, state or type names the valid ones" {
+    run "$FAKE_REPORT" jq.allogram --sort=weight
+    [[ $output == *" peak_bytes "* && $output == *" freed_blocks" ]]
+    run "$FAKE_REPORT" jq.allogram --by=colour
+    [[ $output == *" function "* && $output == *" type" ]]
+    run "$FAKE_REPORT" jq.allogram --view=blocks --state=live
+    [[ $output == *" open, closed, ghost" ]]
+    run "$FAKE_REPORT" jq.allogram --view=types --type=Strang
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *jv_string* ]]
 }
 
 @test "options may stand before, between and behind the traces" {
@@ -76,7 +89,7 @@ import json, subprocess, sys
 keys = ["file", "format_version", "pid", "command", "exe", "mode", "interval_bytes", "time_resolution_ns",
         "duration_ns", "end"]
 for trace in "jq threads hostile damaged empty".split():
-    for view in "summary sites tree leaks peak temporary timeline threads heaps".split():
+    for view in "summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps".split():
         printed = subprocess.run([sys.argv[1], trace + ".allogram", "--view", view, "--json"], capture_output=True)
         assert printed.returncode == 0 and not printed.stderr, (trace, view)
         report = json.loads(printed.stdout)
@@ -86,7 +99,7 @@ PYTHON
 }
 
 @test "no view lets a name act on the terminal" {
-    for view in summary sites tree leaks peak temporary timeline threads heaps; do
+    for view in summary sites tree types blocks leaks peak temporary lifetimes timeline threads heaps; do
         run "$FAKE_REPORT" hostile.allogram --view="$view"
         [ "$status" -eq 0 ]
         [[ $output != *$'\e'* && $output != *$'\a'* && $output != *$'\xc2\x9b'* && $output != *$'\xe2\x80\xae'* ]]
@@ -139,4 +152,112 @@ assert len(report["stacks"]) == 1 and report["total"]["in_use_blocks"] == 1
     for line in "${lines[@]}"; do
         [[ $line == names:* || $line != name* ]]
     done
+}
+
+@test "a gate that holds is status 3, one that does not is 0, and the report is printed" {
+    run bash -c "'$FAKE_REPORT' jq.allogram --json --fail-if='allocated_blocks >= 1' --fail-if='allocated_blocks < 1' \
+        2>'$BATS_TEST_TMPDIR/told'"
+    [ "$status" -eq 3 ]
+    stderr=$(cat "$BATS_TEST_TMPDIR/told")
+    [ "$(printf '%s\n' "$stderr" | wc -l)" -eq 1 ]
+    blocks=$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["allocated_blocks"])')
+    [[ $stderr == *"jq.allogram: --fail-if='allocated_blocks >= 1' holds: allocated_blocks = $blocks" ]]
+    run "$FAKE_REPORT" jq.allogram --json --fail-if='allocated_blocks < 1 or not peak_bytes > 0'
+    [ "$status" -eq 0 ]
+    [[ $output != *fail-if* ]]
+}
+
+@test "a gate sees every key of the summary as its JSON tells it" {
+    python3 - "$FAKE_REPORT" <<'PYTHON'
+import json, subprocess, sys
+def run(*words):
+    return subprocess.run([sys.argv[1], "threads.allogram", *words], capture_output=True, text=True)
+summary = json.loads(run("--json").stdout)
+summary["lost_events"] = summary["lost_events"]["total"]
+summary["duration_ns"] = summary["trace"]["duration_ns"]
+keys = run("--fail-if=no_such_key > 1").stderr.split("they are ")[1].split(", sites")[0].split()
+assert len(keys) == 19, keys
+for key in keys:
+    assert run(f"--fail-if={key} == {summary[key]}").returncode == 3, key
+    assert run(f"--fail-if={key} != {summary[key]}").returncode == 0, key
+for site in json.loads(run("--json", "--view=sites").stdout)["sites"]:
+    for part in "own", "total":
+        for metric, value in site[part].items():
+            term = f"sites['{site['function']}'].{part}.{metric}"
+            assert run(f"--fail-if={term} == {value}").returncode == 3, (term, value)
+PYTHON
+}
+
+@test "growth is against the base trace" {
+    run "$FAKE_REPORT" jq.allogram --base=jq.allogram --fail-if='growth.peak_bytes != 0 or base.peak_bytes != peak_bytes'
+    [ "$status" -eq 0 ]
+    run "$FAKE_REPORT" jq.allogram --base=empty.allogram --fail-if='growth.allocated_bytes > 1000000%'
+    [ "$status" -eq 3 ]
+    [[ $output == *"growth.allocated_bytes = from 0 to "* ]]
+    run "$FAKE_REPORT" empty.allogram --base=jq.allogram --fail-if='growth.allocated_bytes == -100%'
+    [ "$status" -eq 3 ]
+}
+
+@test "gates that make no sense are one line that names the place and the keys" {
+    for options in '--fail-if=peak > 1' '--fail-if=' '--fail-if=peak_bytes' '--fail-if=growth.peak_bytes > 1' '--base=jq.allogram' \
+        '--junit=x' '--sarif=x'; do
+        run "$FAKE_REPORT" jq.allogram "$options"
+        [ "$status" -eq 2 ]
+        one_line
+        [[ $output == *"${options%%=*}"* ]]
+    done
+    run "$FAKE_REPORT" jq.allogram --fail-if='threads > 1 and peak > 1'
+    [[ $output == *"at character 17, 'peak > 1': not a key; they are "*" in_use_bytes_at_end "*" duration_ns, sites"* ]]
+    run "$FAKE_REPORT" jq.allogram --base=jq.allogram --fail-if='threads > 1'
+    [ "$status" -eq 2 ]
+    run "$FAKE_REPORT" jq.allogram --base=nowhere.allogram --fail-if='growth.threads > 1'
+    [ "$status" -eq 1 ]
+    one_line
+    run "$FAKE_REPORT" jq.allogram --fail-if=$'threads > \e[31m1'
+    [[ $output != *$'\e'* ]]
+}
+
+@test "what cannot be computed fails and says so; an unknown function counts as 0 and says so" {
+    run "$FAKE_REPORT" jq.allogram --json --fail-if='1 / (threads - threads) > 1'
+    [ "$status" -eq 1 ]
+    [[ $output == *"cannot be told: threads = "*"division by 0" ]]
+    run "$FAKE_REPORT" jq.allogram --json --fail-if='sites["prase"].allocated_blocks > 1'
+    [ "$status" -eq 0 ]
+    [[ $output == *"no function prase allocates there: it counts as 0" ]]
+}
+
+@test "JUnit and SARIF say what held, what did not and what could not be read, whatever the names hold" {
+    cd "$BATS_TEST_TMPDIR"
+    run "$FAKE_REPORT" jq.allogram nowhere.allogram hostile.allogram --fail-if='peak_bytes > 0 and "a"' --junit=a.xml
+    [ "$status" -eq 2 ]
+    [ ! -e a.xml ]
+    run "$FAKE_REPORT" jq.allogram nowhere.allogram hostile.allogram --fail-if='allocated_bytes > 0' \
+        --fail-if='sites["<&>"].peak_bytes > 1' --junit=a.xml --sarif=a.sarif
+    [ "$status" -eq 1 ]
+    python3 - <<'PYTHON'
+import json, xml.etree.ElementTree as tree
+suite = tree.parse("a.xml").getroot().find("testsuite")
+assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("6", "2", "2")
+cases = suite.findall("testcase")
+assert [case.get("classname") for case in cases] == ["jq.allogram"] * 2 + ["nowhere.allogram"] * 2 + ["hostile.allogram"] * 2
+assert [[part.tag for part in case] for case in cases] == [["failure"], [], ["error"], ["error"], ["failure"], []]
+assert cases[1].get("name") == 'sites["<&>"].peak_bytes > 1'
+text = open("a.sarif", encoding="utf-8").read()
+assert not any(ord(c) < 32 and c != "\n" for c in text)
+log = json.loads(text)
+assert log["version"] == "2.1.0" and len(log["runs"]) == 1
+run = log["runs"][0]
+assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["fail-if-1", "fail-if-2"]
+assert run["invocations"][0]["executionSuccessful"] is False
+assert len(run["invocations"][0]["toolExecutionNotifications"]) == 2
+assert [result["ruleId"] for result in run["results"]] == ["fail-if-1"] * 2
+place = run["results"][0]["locations"][0]["physicalLocation"]
+assert place["artifactLocation"]["uri"].startswith("file:///build/jq-1.6/src/"), place
+assert place["region"]["startLine"] > 0
+hostile = run["results"][1]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+assert all(33 <= ord(c) < 127 and c not in '<>"' for c in hostile), hostile
+PYTHON
+    run "$FAKE_REPORT" jq.allogram --fail-if='threads > 0' --junit=/nowhere/a.xml
+    [ "$status" -eq 1 ]
+    [[ $output == *"--junit=/nowhere/a.xml: No such file or directory"* ]]
 }

@@ -9,7 +9,12 @@
 #include <string.h>
 
 #include "collect/collector.h"
+#include "model/blocks.h"
+#include "model/findings.h"
+#include "model/lifetimes.h"
+#include "model/process_merge.h"
 #include "model/profile.h"
+#include "model/types.h"
 
 enum { MOST_FRAMES = 600, MOST_STACKS = 8, MOST_NODES = 4096, KIB = 1024, MIB = 1024 * KIB };
 #define MS UINT64_C(1000000)
@@ -49,7 +54,7 @@ struct ag_profile {
     struct ag_stack_row rows[MOST_STACKS];
     struct fake_stack stacks[MOST_STACKS];
     size_t n_stacks;
-    struct ag_site_row sites[AG_BY_HEAP + 1][64];
+    struct ag_site_row sites[AG_SITE_KEYS][64];
     struct ag_tree_node nodes[MOST_NODES];
     size_t n_nodes;
     struct ag_timeline_point points[40];
@@ -407,6 +412,97 @@ size_t ag_profile_thread_pairs(const struct ag_profile *profile,
     return profile->n_pairs;
 }
 
+/* A kind or two for each trace, so that the texts show all; the largest numbers in the hostile one.
+ */
+enum { FRAME_JV = 0, FRAME_VECTOR = 7, FRAME_HOSTILE = 8 };
+
+static const struct ag_finding jq_findings[] = {
+    {.kind = AG_FINDING_TEMPORARY,
+     .frame = FRAME_JV,
+     .part = 4000000,
+     .whole = 12704112,
+     .blocks = 4000000},
+    {.kind = AG_FINDING_PEAK,
+     .frame = FRAME_VECTOR,
+     .part = 126 * MIB,
+     .whole = 214 * MIB,
+     .blocks = 402330,
+     .bytes = 126 * MIB},
+};
+static const struct ag_finding threads_findings[] = {
+    {.kind = AG_FINDING_LEAK,
+     .frame = FRAME_JV,
+     .part = MIB,
+     .whole = 3 * MIB,
+     .blocks = 500,
+     .bytes = MIB},
+    {.kind = AG_FINDING_STEPS,
+     .frame = FRAME_VECTOR,
+     .part = 800 * (uint64_t)MIB,
+     .whole = 1032 * (uint64_t)MIB,
+     .blocks = 4999,
+     .bytes = 800 * (uint64_t)MIB,
+     .step_bytes = 64,
+     .largest_bytes = 320000},
+    {.kind = AG_FINDING_FOREIGN_FREES,
+     .frame = UINT32_MAX,
+     .part = 20000,
+     .whole = 40000,
+     .blocks = 20000,
+     .bytes = 960000},
+};
+static const struct ag_finding hostile_findings[] = {
+    {.kind = AG_FINDING_LEAK,
+     .frame = FRAME_HOSTILE,
+     .part = UINT64_MAX,
+     .whole = UINT64_MAX,
+     .blocks = UINT64_MAX,
+     .bytes = UINT64_MAX,
+     .knows_half_way = true,
+     .half_way_bytes = UINT64_MAX / 2},
+    {.kind = AG_FINDING_OUTSIZED,
+     .frame = FRAME_HOSTILE,
+     .part = 64 * MIB,
+     .whole = 256 * MIB,
+     .blocks = 3,
+     .bytes = 128 * MIB,
+     .largest_bytes = 64 * MIB,
+     .other_blocks = 1000,
+     .other_bytes = 48000},
+    {.kind = AG_FINDING_FOREIGN_FREES,
+     .frame = FRAME_HOSTILE,
+     .part = 1,
+     .whole = 3,
+     .blocks = 4000,
+     .bytes = 4000},
+};
+
+static void tell_findings(struct ag_findings *findings, const struct ag_finding *rows,
+                          size_t count) {
+    memcpy(findings->rows, rows, count * sizeof *rows);
+    findings->count = count;
+}
+
+int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach,
+                        struct ag_findings *ret_findings) {
+    const char *file = profile->identity.file;
+    struct ag_findings findings = {.is_partial = false};
+    if (strcmp(file, "hostile.allogram") == 0) {
+        tell_findings(&findings, hostile_findings,
+                      sizeof(hostile_findings) / sizeof *hostile_findings);
+    } else if (strcmp(file, "threads.allogram") == 0) {
+        tell_findings(&findings, threads_findings,
+                      sizeof(threads_findings) / sizeof *threads_findings);
+        findings.is_partial = reach == AG_FINDINGS_USUAL;
+        findings.rows[2].allocated_by = &profile->threads[0];
+        findings.rows[2].freed_by = &profile->threads[1];
+    } else if (strcmp(file, "jq.allogram") == 0) {
+        tell_findings(&findings, jq_findings, sizeof(jq_findings) / sizeof *jq_findings);
+    }
+    *ret_findings = findings;
+    return 0;
+}
+
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows) {
     *ret_rows = profile->heaps;
     return 2;
@@ -415,6 +511,134 @@ size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_r
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines) {
     *ret_lines = profile->problems;
     return profile->n_problems;
+}
+
+const struct ag_profile_window *ag_profile_window(const struct ag_profile *profile) {
+    (void)profile;
+    return NULL;
+}
+
+/* Types, lifetimes and blocks are told by the innermost frame: strings, a vector, and a hostile
+ * one. */
+const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
+    switch (profile->stacks[stack].frames[0]) {
+    case 0:
+        return "jv_string";
+    case 7:
+        return "std::vector<std::pair<std::string, int>>";
+    case 8:
+        return "evil\x1b[31m\ntype<\xff>";
+    }
+    return NULL;
+}
+
+int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_rows,
+                     size_t *ret_count) {
+    static struct ag_type_row rows[MOST_STACKS];
+    memset(rows, 0, sizeof rows);
+    *ret_count = 0;
+    for (size_t s = 0; s < profile->n_stacks; s++) {
+        const char *type = ag_profile_stack_type(profile, (uint32_t)s);
+        size_t at = 0;
+        while (at < *ret_count && rows[at].type != type) {
+            at++;
+        }
+        *ret_count += at == *ret_count;
+        rows[at].type = type;
+        rows[at].runtime = "c";
+        add_metrics(&rows[at].metrics, &profile->rows[s].metrics);
+    }
+    *ret_rows = rows;
+    return 0;
+}
+
+int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
+                         const struct ag_lifetimes **ret_lifetimes) {
+    static struct ag_lifetime_row rows[MOST_STACKS];
+    static const struct ag_lifetime_step steps[] = {{0, 10, 100, 1600},
+                                                    {10, 100, 200, 3200},
+                                                    {100, 1000, 0, 0},
+                                                    {1000, 10000, 4099698, 432013312}};
+    static struct ag_lifetimes lifetimes;
+    lifetimes = (struct ag_lifetimes){.rows = rows, .steps = steps, .n_steps = 4};
+    for (size_t s = 0; s < profile->n_stacks; s++) {
+        const struct ag_metrics *metrics = &profile->rows[s].metrics;
+        const char *type = ag_profile_stack_type(profile, (uint32_t)s);
+        const struct ag_lifetime lifetime = {.blocks = metrics->allocated_blocks,
+                                             .bytes = metrics->allocated_bytes,
+                                             .ended = metrics->freed_blocks,
+                                             .ended_bytes = metrics->freed_bytes,
+                                             .min_ns = 10,
+                                             .mean_ns = 5000,
+                                             .p50_ns = 1200,
+                                             .p90_ns = 700 * 1000,
+                                             .p99_ns = 2 * MS,
+                                             .max_ns = 1400 * MS};
+        rows[lifetimes.n_rows++] = (struct ag_lifetime_row){.frame = profile->stacks[s].frames[0],
+                                                            .label = by == AG_BY_TYPE ? type : NULL,
+                                                            .type = type,
+                                                            .lifetime = lifetime};
+        lifetimes.all.blocks += lifetime.blocks;
+        lifetimes.all.bytes += lifetime.bytes;
+        lifetimes.all.ended += lifetime.ended;
+        lifetimes.all.ended_bytes += lifetime.ended_bytes;
+    }
+    *ret_lifetimes = &lifetimes;
+    return 0;
+}
+
+int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_visit *visit,
+                      void *context) {
+    static const struct ag_block_row blocks[] = {
+        {.state = AG_BLOCK_CLOSED,
+         .address = 0x55d0c0a012a0,
+         .size = 24,
+         .allocated_ns = 5 * MS,
+         .freed_ns = 5 * MS + 10,
+         .domain = "cpu",
+         .allocator = "malloc"},
+        {.state = AG_BLOCK_CLOSED,
+         .address = 0x55d0c0a012c0,
+         .size = 4096,
+         .allocated_ns = 6 * MS,
+         .freed_ns = 900 * MS,
+         .stack = 1,
+         .domain = "cpu",
+         .allocator = "malloc"},
+        {.state = AG_BLOCK_OPEN,
+         .address = 0x7f0000000010,
+         .size = 65536,
+         .allocated_ns = 7 * MS,
+         .freed_ns = UINT64_MAX,
+         .freed_by = UINT32_MAX,
+         .domain = "cpu",
+         .allocator = "malloc"},
+        {.state = AG_BLOCK_GHOST,
+         .address = 0x10,
+         .allocated_ns = UINT64_MAX,
+         .freed_ns = 8 * MS,
+         .via = UINT32_MAX,
+         .allocated_by = UINT32_MAX,
+         .domain = "",
+         .allocator = ""},
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        if (states & blocks[i].state && blocks[i].stack < profile->n_stacks) {
+            visit(context, &blocks[i]);
+        }
+    }
+    return 0;
+}
+
+/* Of several, the first stands for all. */
+int ag_profile_merge(struct ag_profile *const *parts, size_t n_parts,
+                     struct ag_profile **ret_profile) {
+    *ret_profile = parts[0];
+    parts[0]->identity.n_processes = (uint32_t)n_parts;
+    for (size_t i = 1; i < n_parts; i++) {
+        ag_profile_close(parts[i]);
+    }
+    return 0;
 }
 
 /* Of other modules, as far as a report asks for them. */

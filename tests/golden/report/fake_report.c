@@ -1,7 +1,13 @@
-/* fake_report.c: `allogram report` over the fake profile. */
+/* fake_report.c: `allogram report` over the fake profile; `allogram diff` when that is the first
+ * word. */
+#include <string.h>
+
 #include "cli/command.h"
 #include "cli/message.h"
 
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "diff") == 0) {
+        return ag_stdout_finish(ag_command_diff(argc - 1, argv + 1));
+    }
     return ag_stdout_finish(ag_command_report(argc, argv));
 }

@@ -1,6 +1,6 @@
 /* utf8.c: text from outside, code point by code point, see utf8.h. The C library's own functions
  * would depend on the locale of the reader, and a report must not. */
-#include "report/utf8.h"
+#include "text/utf8.h"
 
 uint32_t ag_utf8_next(const char **text) {
     const unsigned char *at = (const unsigned char *)*text;

@@ -1,10 +1,11 @@
 /* json_writer.c: JSON as it comes, see json_writer.h. Two facts are state enough: how deep we are,
  * and whether a comma is due. That the brackets match is the caller's care, and the tests'. */
-#include "report/json_writer.h"
+#include "text/json_writer.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 
-#include "report/utf8.h"
+#include "text/utf8.h"
 
 /* Bytes that stand for themselves: the common case, written in one go. */
 static size_t plain_bytes(const char *text) {
@@ -95,6 +96,16 @@ void ag_json_integer(struct ag_json *json, const char *key, uint64_t number) {
     fwrite_unlocked(digits + first, 1, sizeof digits - first, json->out);
 }
 
+void ag_json_signed(struct ag_json *json, const char *key, int64_t number) {
+    start_value(json, key);
+    fprintf(json->out, "%" PRId64, number);
+}
+
+void ag_json_milliseconds(struct ag_json *json, const char *key, uint64_t time_ns) {
+    start_value(json, key);
+    fprintf(json->out, "%" PRIu64 ".%06" PRIu64, time_ns / 1000000, time_ns % 1000000);
+}
+
 void ag_json_percent(struct ag_json *json, const char *key, double percent) {
     start_value(json, key);
     fprintf(json->out, "%.2f", percent);
@@ -108,4 +119,21 @@ void ag_json_bool(struct ag_json *json, const char *key, bool is_true) {
 void ag_json_null(struct ag_json *json, const char *key) {
     start_value(json, key);
     fputs("null", json->out);
+}
+
+void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number) {
+    if (number != 0) {
+        ag_json_integer(json, key, number);
+    } else {
+        ag_json_null(json, key);
+    }
+}
+
+void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts,
+                     size_t count) {
+    ag_json_open(json, key, '[');
+    for (size_t i = 0; i < count; i++) {
+        ag_json_string(json, NULL, texts[i]);
+    }
+    ag_json_close(json, ']');
 }

@@ -1,0 +1,55 @@
+/* diff.c: `allogram diff`: two traces as profiles, narrowed alike, side by side. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/report_request.h"
+
+static int compare(const struct ag_report_request *request, char **paths) {
+    struct ag_profile *before = NULL, *after = NULL;
+    char message[512] = "";
+    int status = ag_report_request_open(request, paths[0], &before);
+    if (status == AG_EXIT_OK) {
+        status = ag_report_request_open(request, paths[1], &after);
+    }
+    if (status == AG_EXIT_OK) {
+        const int r = ag_report_difference(stdout, &request->report, before, after, message);
+        status = r == 0
+                     ? AG_EXIT_OK
+                     : ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "diff: %s", message);
+    }
+    ag_profile_close(before);
+    ag_profile_close(after);
+    return status;
+}
+
+int ag_command_diff(int argc, char **argv) {
+    static const char *const names[] = {"json",      "sort",       "limit",  "focus",  "ignore",
+                                        "from",      "to",         "older",  "thread", "runtime",
+                                        "by",        "min-count",  "within", "tail",   "sysroot",
+                                        "debug-dir", "debuginfod", "color",  NULL};
+    struct ag_option table[AG_REPORT_OPTIONS_MOST];
+    struct ag_report_request request;
+    ag_report_request_start(&request, "diff");
+    struct ag_options options = {
+        .usage = "diff BEFORE AFTER [OPTIONS]",
+        .about = "What grew and what shrank from one trace to another: after minus before.",
+        .table = table,
+        .n_table = ag_report_request_choose(names, table),
+    };
+    ag_options_start(&options, argc, argv);
+    int status = AG_EXIT_OK;
+    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        status = ag_report_request_set(&request, id, options.value);
+    }
+    if (status == AG_EXIT_OK && options.n_operands != 2) {
+        return ag_fail(AG_EXIT_USAGE, "diff: %d traces given, it takes two; usage: allogram %s",
+                       options.n_operands, options.usage);
+    }
+    status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;
+    return status == AG_EXIT_OK ? compare(&request, options.operands) : status;
+}

@@ -1,0 +1,242 @@
+/* export.c: `allogram export`: a trace in the format of another tool, to a new file or to standard
+ * output.
+ *
+ * What a trace holds is its user's own business, and so is what is made of it: the file is made
+ * with mode 0600, follows no link and replaces nothing. One that could not be written whole is
+ * removed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "collect/collector.h"
+#include "export/export.h"
+#include "model/profile.h"
+
+enum {
+    OPTION_TO = AG_OPTION_LONG_ONLY,
+    OPTION_METRIC,
+    OPTION_FOCUS,
+    OPTION_IGNORE,
+    OPTION_THREAD,
+    OPTION_RUNTIME,
+    OPTION_SYSROOT,
+    OPTION_DEBUG_DIR,
+    OPTION_DEBUGINFOD,
+};
+static const struct ag_option table[] = {
+    {OPTION_TO, "to", "FORMAT",
+     "pprof, dhat, massif, folded, speedscope, callgrind, heapprofile,\n"
+     "firefox, heaptrack, csv, json"},
+    {'o', "output", "FILE", "a new file; - or none: standard output"},
+    {OPTION_METRIC, "metric", "METRIC",
+     "of formats that carry one number, or show one first:\n"
+     "allocated_bytes (default), allocated_blocks, in_use_bytes,\n"
+     "in_use_blocks, peak_bytes, peak_blocks, temporary_blocks,\n"
+     "freed_bytes, freed_blocks"},
+    {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
+    {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
+    {OPTION_THREAD, "thread", "ID", "only what this thread did"},
+    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime"},
+    {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
+    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
+    {OPTION_DEBUGINFOD, "debuginfod", NULL,
+     "fetch debug files from the servers of $DEBUGINFOD_URLS"},
+};
+enum { MAX_DEBUG_DIRS = 64 };
+
+struct request { /* what the command line asks for */
+    struct ag_profile_options profile;
+    struct ag_export_options export;
+    const char *debug_dirs[MAX_DEBUG_DIRS];
+    const char *output; /* NULL: standard output */
+};
+
+static int wrong_metric(const char *value) {
+    char names[256] = "";
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, " %s", ag_metric_name(metric));
+    }
+    return ag_fail(AG_EXIT_USAGE, "export: --metric=%s: no such metric; there are%s", value, names);
+}
+
+static int check_regex(const char *option, const char *value) {
+    regex_t regex;
+    const int error = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
+    if (error == 0) {
+        regfree(&regex);
+        return AG_EXIT_OK;
+    }
+    char why[200];
+    regerror(error, &regex, why, sizeof why);
+    return ag_fail(
+        AG_EXIT_USAGE,
+        "export: --%s=%s: not a regular expression (POSIX extended, such as '^parse_.*'): %s",
+        option, value, why);
+}
+
+static int set_format(struct request *request, const char *value) {
+    char message[512];
+    const int r = ag_export_check(value, message);
+    request->export.format = value;
+    return r == 0 ? AG_EXIT_OK
+                  : ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "export: --to=%s",
+                            message);
+}
+
+static int set_option(struct request *request, int id, const char *value) {
+    struct ag_symbol_options *symbol = &request->profile.symbol;
+    uint64_t number;
+    switch (id) {
+    case OPTION_TO:
+        return set_format(request, value);
+    case 'o':
+        request->output = strcmp(value, "-") == 0 ? NULL : value;
+        return AG_EXIT_OK;
+    case OPTION_METRIC:
+        return ag_metric_parse(value, &request->export.metric) ? AG_EXIT_OK : wrong_metric(value);
+    case OPTION_FOCUS:
+        request->profile.focus = value;
+        return check_regex("focus", value);
+    case OPTION_IGNORE:
+        request->profile.ignore = value;
+        return check_regex("ignore", value);
+    case OPTION_THREAD:
+        if (!ag_parse_count(value, &number) || number > INT32_MAX) {
+            return ag_fail(AG_EXIT_USAGE, "export: --thread=%s: not the number of a thread", value);
+        }
+        request->profile.thread = (int64_t)number;
+        return AG_EXIT_OK;
+    case OPTION_RUNTIME:
+        request->profile.runtime = value;
+        return AG_EXIT_OK;
+    case OPTION_SYSROOT:
+        symbol->sysroot = value;
+        return AG_EXIT_OK;
+    case OPTION_DEBUG_DIR:
+        if (symbol->n_debug_dirs == MAX_DEBUG_DIRS) {
+            return ag_fail(AG_EXIT_USAGE, "export: --debug-dir=%s: more than %d of them", value,
+                           MAX_DEBUG_DIRS);
+        }
+        request->debug_dirs[symbol->n_debug_dirs++] = value;
+        return AG_EXIT_OK;
+    case OPTION_DEBUGINFOD:
+        symbol->allow_debuginfod = true;
+        return AG_EXIT_OK;
+    }
+    return AG_EXIT_USAGE;
+}
+
+static int open_trace(const struct request *request, const char *path,
+                      struct ag_profile **ret_profile) {
+    char message[512] = "";
+    /* A trace whose session was killed is completed first. What cannot be completed can often be
+     * read all the same. */
+    const bool was_sealed = ag_collector_seal(path, message) >= 0;
+    char open_message[512] = "";
+    if (ag_profile_open(path, &request->profile, ret_profile, open_message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "export: %s", open_message);
+    }
+    if (!was_sealed && message[0] != '\0') {
+        ag_say("export: %s; going on with what is there", message);
+    }
+    const struct ag_profile_identity *identity = ag_profile_identity(*ret_profile);
+    if (identity->is_damaged) {
+        ag_say("export: %s: damaged at byte %llu; exporting what is readable", path,
+               (unsigned long long)identity->damage.offset);
+    }
+    return AG_EXIT_OK;
+}
+
+static int write_new_file(const struct request *request, struct ag_profile *profile) {
+    const char *path = request->output;
+    char message[512] = "";
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s%s", path, strerror(errno),
+                       errno == EEXIST ? "; nothing is overwritten, choose another name" : "");
+    }
+    FILE *out = fdopen(fd, "w");
+    if (!out) {
+        close(fd);
+        unlink(path);
+        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s", path, strerror(ENOMEM));
+    }
+    const int r = ag_export_write(out, profile, &request->export, message);
+    const bool was_broken = ferror(out) != 0;
+    errno = was_broken && errno == 0 ? EIO : errno;
+    if (fclose(out) != 0 || was_broken) {
+        const int error = errno;
+        unlink(path);
+        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s", path, strerror(error));
+    }
+    if (r < 0) {
+        unlink(path);
+        return ag_fail(AG_EXIT_FAILURE, "export: %s", message);
+    }
+    return AG_EXIT_OK;
+}
+
+static int export_trace(const struct request *request, const char *path) {
+    struct ag_profile *profile;
+    int status = open_trace(request, path, &profile);
+    if (status != AG_EXIT_OK) {
+        return status;
+    }
+    char message[512] = "";
+    if (request->output) {
+        status = write_new_file(request, profile);
+    } else if (ag_export_write(stdout, profile, &request->export, message) < 0) {
+        status = ag_fail(AG_EXIT_FAILURE, "export: %s", message);
+    }
+    ag_profile_close(profile);
+    return status;
+}
+
+int ag_command_export(int argc, char **argv) {
+    struct request request = {
+        .profile = {.size = sizeof request.profile,
+                    .thread = -1,
+                    .symbol = {.size = sizeof request.profile.symbol}},
+        .export = {.size = sizeof request.export, .version = AG_VERSION},
+    };
+    request.profile.symbol.debug_dirs = request.debug_dirs;
+    struct ag_options options = {
+        .usage = "export TRACE --to=FORMAT [-o FILE] [OPTIONS]",
+        .about = "A trace in the format of another tool, its sums equal to the byte.",
+        .table = table,
+        .n_table = AG_ARRAY_SIZE(table),
+    };
+    ag_options_start(&options, argc, argv);
+    for (int id; (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        const int status = set_option(&request, id, options.value);
+        if (status != AG_EXIT_OK) {
+            return status;
+        }
+    }
+    if (options.n_operands != 1) {
+        return ag_fail(AG_EXIT_USAGE, "export: one trace is wanted, not %d; usage: allogram %s",
+                       options.n_operands, options.usage);
+    }
+    if (!request.export.format) {
+        char message[512];
+        (void)ag_export_check("", message);
+        return ag_fail(AG_EXIT_USAGE, "export: no format given; --to=FORMAT%s",
+                       strstr(message, "; there are") ? strstr(message, "; there are") : "");
+    }
+    if (!request.output && ag_export_is_binary(request.export.format) && isatty(STDOUT_FILENO)) {
+        return ag_fail(AG_EXIT_USAGE, "export: %s is nothing for a terminal; say -o FILE",
+                       request.export.format);
+    }
+    return export_trace(&request, options.operands[0]);
+}

@@ -1,0 +1,128 @@
+/* report_gate.c: --fail-if, --base, --junit and --sarif: opens the trace to compare with, says what
+ * holds, and writes the files that machines read. */
+#include "cli/report_gate.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/report_request.h"
+#include "report/gate.h"
+
+int ag_report_gate_start(struct ag_report_gate *gate, const struct ag_report_request *request) {
+    const struct ag_report_gate_request *wanted = &request->gate;
+    *gate = (struct ag_report_gate){.request = request};
+    if (wanted->n_expressions == 0) {
+        const char *option = wanted->base != NULL    ? "base"
+                             : wanted->junit != NULL ? "junit"
+                             : wanted->sarif != NULL ? "sarif"
+                                                     : NULL;
+        return option == NULL
+                   ? AG_EXIT_OK
+                   : ag_fail(AG_EXIT_USAGE, "report: --%s: it is for --fail-if, which is not given",
+                             option);
+    }
+    char message[1024];
+    const int r = ag_gate_new(wanted->expressions, wanted->n_expressions, wanted->base != NULL,
+                              &gate->gate, message);
+    if (r < 0) {
+        return ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "report: %s", message);
+    }
+    const int status = wanted->base != NULL
+                           ? ag_report_request_open(request, wanted->base, &gate->base)
+                           : AG_EXIT_OK;
+    if (status != AG_EXIT_OK) {
+        gate->gate = ag_gate_free(gate->gate);
+    }
+    return status;
+}
+
+int ag_report_gate_check(struct ag_report_gate *gate, struct ag_profile *profile) {
+    const int r = gate->gate != NULL ? ag_gate_check(gate->gate, profile, gate->base) : 0;
+    return r == 0 ? AG_EXIT_OK : ag_fail(AG_EXIT_FAILURE, "report: --fail-if: %s", strerror(-r));
+}
+
+void ag_report_gate_add_unread(struct ag_report_gate *gate, const char *path) {
+    if (gate->gate != NULL && ag_gate_add_unread(gate->gate, path) < 0) {
+        ag_say("report: --fail-if: %s: %s", path, strerror(ENOMEM));
+    }
+}
+
+/* ---- what came of it ---- */
+
+static void write_file(const struct ag_gate *gate, FILE *out, bool is_sarif) {
+    char root[PATH_MAX];
+    if (!is_sarif) {
+        ag_gate_write_junit(gate, out);
+        return;
+    }
+    const char *folder = getcwd(root, sizeof root);
+    ag_gate_write_sarif(gate, out, AG_VERSION, folder != NULL ? folder : "");
+}
+
+/* What lies there is replaced: it is of the last run. */
+static int make_file(const struct ag_gate *gate, const char *path, const char *option,
+                     bool is_sarif) {
+    if (path == NULL) {
+        return AG_EXIT_OK;
+    }
+    FILE *out = fopen(path, "we");
+    if (out == NULL) {
+        return ag_fail(AG_EXIT_FAILURE, "report: --%s=%s: %s", option, path, strerror(errno));
+    }
+    write_file(gate, out, is_sarif);
+    const bool was_broken = ferror(out) != 0;
+    if (fclose(out) != 0 || was_broken) {
+        return ag_fail(AG_EXIT_FAILURE, "report: --%s=%s: %s", option, path, strerror(errno));
+    }
+    return AG_EXIT_OK;
+}
+
+static int tell(const struct ag_gate *gate) {
+    const struct ag_gate_result *results;
+    const size_t n_results = ag_gate_results(gate, &results);
+    int status = AG_EXIT_OK;
+    for (size_t i = 0; i < n_results; i++) {
+        const struct ag_gate_result *result = &results[i];
+        const char *text = ag_gate_text(gate, result->expression);
+        if (result->unknown_site != NULL) {
+            ag_say("report: %s: --fail-if: no function %s allocates there: it counts as 0",
+                   result->trace, result->unknown_site);
+        }
+        switch (result->outcome) {
+        case AG_GATE_PASSED:
+            break;
+        case AG_GATE_HOLDS:
+            ag_say("report: %s: --fail-if='%s' holds: %s", result->trace, text, result->values);
+            status = status == AG_EXIT_OK ? AG_EXIT_GATE : status;
+            break;
+        case AG_GATE_FAILED:
+            ag_say("report: %s: --fail-if='%s' cannot be told: %s", result->trace, text,
+                   result->values);
+            status = AG_EXIT_FAILURE;
+            break;
+        }
+    }
+    return status;
+}
+
+int ag_report_gate_finish(struct ag_report_gate *gate, int status) {
+    if (gate->gate == NULL) {
+        return status;
+    }
+    const struct ag_report_gate_request *wanted = &gate->request->gate;
+    (void)fflush(
+        stdout); /* what holds is told below the report; errors are for the command's end */
+    const int told = tell(gate->gate);
+    const int junit = make_file(gate->gate, wanted->junit, "junit", /* is_sarif= */ false);
+    const int sarif = make_file(gate->gate, wanted->sarif, "sarif", /* is_sarif= */ true);
+    gate->gate = ag_gate_free(gate->gate);
+    gate->base = ag_profile_close(gate->base);
+    status = status == AG_EXIT_OK ? junit : status;
+    status = status == AG_EXIT_OK ? sarif : status;
+    return status == AG_EXIT_OK ? told : status;
+}

@@ -1,0 +1,28 @@
+/* report_gate.h: --fail-if of `report`, from the command line to the exit status.
+ *
+ *     status = ag_report_gate_start(&gate, &request);
+ *     ag_report_gate_check(&gate, profile);        // once for each trace, or
+ *     ag_report_gate_add_unread(&gate, path);
+ *     status = ag_report_gate_finish(&gate, status);
+ *
+ * Without --fail-if all of them do nothing. What is wrong, and what holds, has been told. */
+#ifndef AG_REPORT_GATE_H
+#define AG_REPORT_GATE_H
+
+struct ag_gate;
+struct ag_profile;
+struct ag_report_request;
+
+struct ag_report_gate {
+    const struct ag_report_request *request;
+    struct ag_gate *gate; /* NULL: none */
+    struct ag_profile *base;
+};
+int ag_report_gate_start(struct ag_report_gate *gate, const struct ag_report_request *request);
+int ag_report_gate_check(struct ag_report_gate *gate, struct ag_profile *profile);
+void ag_report_gate_add_unread(struct ag_report_gate *gate, const char *path);
+/* Writes the files, says what holds and lets go of everything. STATUS is that of the report: the
+ * gate changes it only when all went well. */
+int ag_report_gate_finish(struct ag_report_gate *gate, int status);
+
+#endif

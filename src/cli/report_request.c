@@ -1,0 +1,430 @@
+/* report_request.c: the options that narrow and show a profile, for `report` and what else prints
+ * views: one table with the help, and what each does to the request. */
+#include "cli/report_request.h"
+
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "collect/collector.h"
+#include "model/blocks.h"
+
+enum {
+    OPTION_VIEW = AG_OPTION_LONG_ONLY,
+    OPTION_JSON,
+    OPTION_SORT,
+    OPTION_LIMIT,
+    OPTION_FOCUS,
+    OPTION_IGNORE,
+    OPTION_FROM,
+    OPTION_TO,
+    OPTION_THREAD,
+    OPTION_RUNTIME,
+    OPTION_BY,
+    OPTION_BOTTOM_UP,
+    OPTION_FRAMES,
+    OPTION_MIN,
+    OPTION_MIN_COUNT,
+    OPTION_WITHIN,
+    OPTION_TAIL,
+    OPTION_SUPPRESSIONS,
+    OPTION_SYSROOT,
+    OPTION_DEBUG_DIR,
+    OPTION_DEBUGINFOD,
+    OPTION_COLOR,
+    OPTION_AT,
+    OPTION_MERGE,
+    OPTION_TYPE,
+    OPTION_STATE,
+    OPTION_OLDER,
+    OPTION_FINDINGS,
+    OPTION_FAIL_IF,
+    OPTION_BASE,
+    OPTION_JUNIT,
+    OPTION_SARIF,
+};
+static const struct ag_option table[] = {
+    {OPTION_VIEW, "view", "VIEW",
+     "summary (default), sites, tree, types, blocks, leaks, peak,\n"
+     "temporary, lifetimes, timeline, threads, heaps"},
+    {OPTION_JSON, "json", NULL, "one JSON object instead of text"},
+    {OPTION_SORT, "sort", "METRIC",
+     "allocated_bytes, allocated_blocks, in_use_bytes, in_use_blocks,\n"
+     "peak_bytes, peak_blocks, temporary_blocks, freed_bytes,\n"
+     "freed_blocks; each view has its own default"},
+    {OPTION_LIMIT, "limit", "N", "rows, or children of a node: 20 in text, all in JSON; 0: all"},
+    {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
+    {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
+    {OPTION_FROM, "from", "TIME",
+     "only blocks allocated since then: seconds from the start, or\n"
+     "a number with ns, us, ms, s, m, h"},
+    {OPTION_TO, "to", "TIME", "only what happened until then; in use is what was then"},
+    {OPTION_OLDER, "older", NULL,
+     "--from: count blocks from before it as well: in use, at the\n"
+     "peak, freed (reads the trace from its beginning)"},
+    {OPTION_THREAD, "thread", "ID", "only what this thread did"},
+    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime"},
+    {OPTION_BY, "by", "KEY",
+     "sites: by function (default), line, stack, image, thread,\n"
+     "heap, type; lifetimes: by function, line, image, type"},
+    {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
+    {OPTION_FRAMES, "frames", "N", "frames kept of each stack, or levels of the tree; 0: all"},
+    {OPTION_MIN, "min", "PERCENT", "tree: leave out what has less (1 in text, 0 in JSON)"},
+    {OPTION_MIN_COUNT, "min-count", "N", "leave out rows with fewer blocks"},
+    {OPTION_WITHIN, "within", "N", "temporary: freed after at most N other allocations (0)"},
+    {OPTION_TAIL, "tail", "PERCENT", "leaks: not the blocks of this last part of the recording"},
+    {OPTION_SUPPRESSIONS, "suppressions", "FILE",
+     "leaks: leave out what a suppression file of LSan names"},
+    {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
+    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
+    {OPTION_DEBUGINFOD, "debuginfod", NULL,
+     "fetch debug files from the servers of $DEBUGINFOD_URLS"},
+    {OPTION_COLOR, "color", "WHEN", "auto (default), always, never"},
+    {OPTION_MERGE, "merge", NULL,
+     "several traces as one: their sums, and the peak of each added up"},
+    {OPTION_AT, "at", "TIME", "peak: what the memory was made of at another moment"},
+    {OPTION_TYPE, "type", "NAME", "types: its most frequent stacks; blocks: only those of it"},
+    {OPTION_STATE, "state", "LIST",
+     "blocks: any of open (never freed), closed (freed), ghost (freed,\n"
+     "never seen allocated), with commas between"},
+    {OPTION_FINDINGS, "findings", NULL, "summary: look for all findings, however large the trace"},
+    {OPTION_FAIL_IF, "fail-if", "EXPR",
+     "end with status 3 when this holds of a trace, such as\n"
+     "'in_use_bytes_at_end > 1M'; may be given often"},
+    {OPTION_BASE, "base", "TRACE", "--fail-if: what base.KEY and growth.KEY compare with"},
+    {OPTION_JUNIT, "junit", "FILE", "--fail-if: write what came of it as JUnit's XML"},
+    {OPTION_SARIF, "sarif", "FILE", "--fail-if: the same as SARIF 2.1.0, with file and line"},
+};
+#define METRICS                                                                                  \
+    "one of allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks " \
+    "temporary_blocks freed_bytes freed_blocks"
+
+static int wrong_value(const struct ag_report_request *request, const char *option,
+                       const char *value, const char *wanted) {
+    return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not %s", request->command, option, value, wanted);
+}
+
+static void add_filter(struct ag_report_request *request, const char *words, const char *value) {
+    size_t used = strlen(request->filter);
+    snprintf(request->filter + used, sizeof request->filter - used, "%s%s%s", used > 0 ? ", " : "",
+             words, value);
+    request->report.filter = request->filter;
+}
+
+/* A pattern that does not compile is a mistake of the command line, so it is told before any trace
+ * is opened. */
+static int check_regex(const struct ag_report_request *request, const char *option,
+                       const char *value) {
+    regex_t regex;
+    int error = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
+    if (error == 0) {
+        regfree(&regex);
+        return AG_EXIT_OK;
+    }
+    char why[200];
+    regerror(error, &regex, why, sizeof why);
+    return ag_fail(
+        AG_EXIT_USAGE,
+        "%s: --%s=%s: not a regular expression (POSIX extended, such as '^parse_.*'): %s",
+        request->command, option, value, why);
+}
+
+static int set_window(struct ag_report_request *request, int id, const char *value) {
+    struct ag_profile_options *profile = &request->profile;
+    switch (id) {
+    case OPTION_FROM:
+        if (!ag_parse_time(value, &profile->from_ns)) {
+            return wrong_value(
+                request, "from", value,
+                "a time: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
+        }
+        request->has_window = true;
+        add_filter(request, "from ", value);
+        return AG_EXIT_OK;
+    case OPTION_TO:
+        if (!ag_parse_time(value, &profile->to_ns) || profile->to_ns == 0) {
+            return wrong_value(
+                request, "to", value,
+                "a time after the start: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
+        }
+        request->has_window = true;
+        add_filter(request, "to ", value);
+        return AG_EXIT_OK;
+    case OPTION_AT:
+        if (!ag_parse_time(value, &profile->to_ns) || profile->to_ns == 0) {
+            return wrong_value(
+                request, "at", value,
+                "a time after the start: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
+        }
+        request->report.is_at_a_time = true;
+        add_filter(request, "what was in use at ", value);
+        return AG_EXIT_OK;
+    case OPTION_OLDER:
+        profile->counts_older = true;
+        add_filter(request, "and older blocks", "");
+        return AG_EXIT_OK;
+    }
+    return AG_EXIT_USAGE;
+}
+
+/* Options that narrow what the profile counts. */
+static int set_filter(struct ag_report_request *request, int id, const char *value) {
+    struct ag_profile_options *profile = &request->profile;
+    uint64_t number;
+    request->report.has_stack_filter |=
+        id == OPTION_FOCUS || id == OPTION_IGNORE || id == OPTION_RUNTIME;
+    switch (id) {
+    case OPTION_FOCUS:
+        profile->focus = value;
+        add_filter(request, "stacks with ", value);
+        return check_regex(request, "focus", value);
+    case OPTION_IGNORE:
+        profile->ignore = value;
+        add_filter(request, "stacks without ", value);
+        return check_regex(request, "ignore", value);
+    case OPTION_FROM:
+    case OPTION_TO:
+    case OPTION_AT:
+    case OPTION_OLDER:
+        return set_window(request, id, value);
+    case OPTION_THREAD:
+        if (!ag_parse_count(value, &number) || number > INT32_MAX) {
+            return wrong_value(request, "thread", value, "the number of a thread");
+        }
+        profile->thread = (int64_t)number;
+        add_filter(request, "thread ", value);
+        return AG_EXIT_OK;
+    case OPTION_RUNTIME:
+        profile->runtime = value;
+        add_filter(request, "runtime ", value);
+        return AG_EXIT_OK;
+    case OPTION_WITHIN:
+        if (!ag_parse_count(value, &number) || number > UINT32_MAX) {
+            return wrong_value(request, "within", value, "a number of allocations");
+        }
+        profile->temporary_within = (uint32_t)number;
+        return AG_EXIT_OK;
+    case OPTION_TAIL:
+        if (!ag_parse_percent(value, &profile->tail_percent)) {
+            return wrong_value(request, "tail", value, "a percentage from 0 to 100");
+        }
+        char last[64];
+        snprintf(last, sizeof last, "%g %% of the recording", profile->tail_percent);
+        add_filter(request, "blocks from before the last ", last);
+        return AG_EXIT_OK;
+    }
+    return AG_EXIT_USAGE;
+}
+
+static int set_states(struct ag_report_request *request, const char *value) {
+    static const struct {
+        const char *name;
+        unsigned state;
+    } names[] = {{"open", AG_BLOCK_OPEN}, {"closed", AG_BLOCK_CLOSED}, {"ghost", AG_BLOCK_GHOST}};
+    unsigned states = 0;
+    for (const char *at = value;;) {
+        const size_t length = strcspn(at, ",");
+        unsigned state = 0;
+        for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
+            if (strlen(names[i].name) == length && strncmp(names[i].name, at, length) == 0) {
+                state = names[i].state;
+            }
+        }
+        if (state == 0) {
+            return wrong_value(request, "state", value, "a list of open, closed, ghost");
+        }
+        states |= state;
+        if (at[length] == '\0') {
+            break;
+        }
+        at += length + 1;
+    }
+    request->report.states = states;
+    return AG_EXIT_OK;
+}
+
+/* Options of the view and of the paper it stands on. */
+static int set_view(struct ag_report_request *request, int id, const char *value) {
+    struct ag_report_options *report = &request->report;
+    switch (id) {
+    case OPTION_SORT:
+        return ag_metric_parse(value, &report->sort) ? AG_EXIT_OK
+                                                     : wrong_value(request, "sort", value, METRICS);
+    case OPTION_LIMIT:
+        return ag_parse_count(value, &report->limit)
+                   ? AG_EXIT_OK
+                   : wrong_value(request, "limit", value, "a number of rows");
+    case OPTION_BY:
+        return ag_report_parse_by(value, &report->by)
+                   ? AG_EXIT_OK
+                   : wrong_value(request, "by", value,
+                                 "one of function line stack image thread heap type");
+    case OPTION_FRAMES:
+        return ag_parse_count(value, &report->frames)
+                   ? AG_EXIT_OK
+                   : wrong_value(request, "frames", value, "a number of frames");
+    case OPTION_MIN:
+        return ag_parse_percent(value, &report->min_share_percent)
+                   ? AG_EXIT_OK
+                   : wrong_value(request, "min", value, "a percentage from 0 to 100");
+    case OPTION_MIN_COUNT:
+        return ag_parse_count(value, &report->min_count)
+                   ? AG_EXIT_OK
+                   : wrong_value(request, "min-count", value, "a number of blocks");
+    case OPTION_COLOR:
+        return ag_colour_parse(value, &request->colour)
+                   ? AG_EXIT_OK
+                   : wrong_value(request, "color", value, "one of auto always never");
+    }
+    return AG_EXIT_USAGE;
+}
+
+static int set_gate(struct ag_report_request *request, int id, const char *value) {
+    struct ag_report_gate_request *gate = &request->gate;
+    switch (id) {
+    case OPTION_FAIL_IF:
+        if (gate->n_expressions == AG_REPORT_GATES) {
+            return ag_fail(AG_EXIT_USAGE, "%s: --fail-if: more than %d of them", request->command,
+                           AG_REPORT_GATES);
+        }
+        gate->expressions[gate->n_expressions++] = value;
+        break;
+    case OPTION_BASE:
+        gate->base = value;
+        break;
+    case OPTION_JUNIT:
+        gate->junit = value;
+        break;
+    case OPTION_SARIF:
+        gate->sarif = value;
+        break;
+    }
+    return AG_EXIT_OK;
+}
+
+int ag_report_request_set(struct ag_report_request *request, int id, const char *value) {
+    struct ag_symbol_options *symbol = &request->profile.symbol;
+    switch (id) {
+    case OPTION_VIEW:
+        request->report.view = value;
+        return AG_EXIT_OK;
+    case OPTION_JSON:
+        request->report.is_json = true;
+        return AG_EXIT_OK;
+    case OPTION_FINDINGS:
+        request->report.has_all_findings = true;
+        return AG_EXIT_OK;
+    case OPTION_BOTTOM_UP:
+        request->report.is_bottom_up = true;
+        return AG_EXIT_OK;
+    case OPTION_SUPPRESSIONS:
+        request->report.suppressions_path = value;
+        return AG_EXIT_OK;
+    case OPTION_SYSROOT:
+        symbol->sysroot = value;
+        return AG_EXIT_OK;
+    case OPTION_DEBUG_DIR:
+        if (symbol->n_debug_dirs == AG_REPORT_DEBUG_DIRS) {
+            return ag_fail(AG_EXIT_USAGE, "%s: --debug-dir=%s: more than %d of them",
+                           request->command, value, AG_REPORT_DEBUG_DIRS);
+        }
+        request->debug_dirs[symbol->n_debug_dirs++] = value;
+        return AG_EXIT_OK;
+    case OPTION_DEBUGINFOD:
+        symbol->allow_debuginfod = true;
+        return AG_EXIT_OK;
+    case OPTION_MERGE:
+        request->is_merged = true;
+        return AG_EXIT_OK;
+    case OPTION_TYPE:
+        request->report.type = value;
+        return AG_EXIT_OK;
+    case OPTION_STATE:
+        return set_states(request, value);
+    case OPTION_FAIL_IF:
+    case OPTION_BASE:
+    case OPTION_JUNIT:
+    case OPTION_SARIF:
+        return set_gate(request, id, value);
+    case OPTION_SORT:
+    case OPTION_LIMIT:
+    case OPTION_BY:
+    case OPTION_FRAMES:
+    case OPTION_MIN:
+    case OPTION_MIN_COUNT:
+    case OPTION_COLOR:
+        return set_view(request, id, value);
+    default:
+        return set_filter(request, id, value);
+    }
+}
+
+const struct ag_option *ag_report_request_options(size_t *ret_count) {
+    *ret_count = AG_ARRAY_SIZE(table);
+    return table;
+}
+
+size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_options) {
+    size_t count = 0;
+    for (; *names; names++) {
+        for (size_t i = 0; i < AG_ARRAY_SIZE(table); i++) {
+            if (strcmp(table[i].name, *names) == 0) {
+                ret_options[count++] = table[i];
+            }
+        }
+    }
+    return count;
+}
+
+void ag_report_request_start(struct ag_report_request *request, const char *command) {
+    *request = (struct ag_report_request){
+        .command = command,
+        .profile = {.size = sizeof request->profile,
+                    .thread = -1,
+                    .symbol = {.size = sizeof request->profile.symbol}},
+        .report = {.size = sizeof request->report,
+                   .limit = AG_REPORT_USUAL_LIMIT,
+                   .min_share_percent = -1},
+    };
+    request->profile.symbol.debug_dirs = request->debug_dirs;
+}
+
+int ag_report_request_finish(struct ag_report_request *request) {
+    const struct ag_profile_options *profile = &request->profile;
+    if (request->report.is_at_a_time && request->has_window) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "%s: --at is one moment, --from and --to are a window: "
+                       "give one or the other",
+                       request->command);
+    }
+    if (profile->counts_older && profile->from_ns == 0) {
+        return ag_fail(AG_EXIT_USAGE, "%s: --older: it is for --from: without, all blocks count",
+                       request->command);
+    }
+    if (profile->to_ns != 0 && profile->to_ns <= profile->from_ns) {
+        return ag_fail(AG_EXIT_USAGE, "%s: --to is not after --from: nothing lies between them",
+                       request->command);
+    }
+    request->report.columns = ag_terminal_columns();
+    request->report.has_colour = ag_terminal_has_colour(request->colour);
+    return AG_EXIT_OK;
+}
+
+int ag_report_request_open(const struct ag_report_request *request, const char *path,
+                           struct ag_profile **ret_profile) {
+    char message[512] = "", open_message[512] = "";
+    /* A trace whose session was killed is completed first. What cannot be completed can often be
+     * read all the same. */
+    const bool was_sealed = ag_collector_seal(path, message) >= 0;
+    const int r = ag_profile_open(path, &request->profile, ret_profile, open_message);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "%s: %s", request->command, open_message);
+    }
+    if (!was_sealed && message[0] != '\0') {
+        ag_say("%s: %s; going on with what is there", request->command, message);
+    }
+    return AG_EXIT_OK;
+}

@@ -1,0 +1,236 @@
+/* view.c: `allogram view`: a trace, or two, as one HTML page, shown in the browser when there is
+ * one.
+ *
+ * The page is written beside its name and moved there when it is whole, so that a reader never sees
+ * half of one. It holds what a trace holds, so nobody else may read it (mode 0600). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "collect/collector.h"
+#include "model/profile.h"
+#include "page/html_page.h"
+
+enum {
+    OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
+    OPTION_DEBUG_DIR,
+    OPTION_DEBUGINFOD,
+    OPTION_NO_OPEN,
+    MAX_DEBUG_DIRS = 64,
+    PATH_BYTES = 4096,
+};
+static const struct ag_option table[] = {
+    {'o', "output", "OUT.html",
+     "where the page goes; an older one there is replaced; - is\n"
+     "standard output (default: the trace's name with .html, here)"},
+    {OPTION_NO_OPEN, "no-open", NULL, "do not show it in a browser"},
+    {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
+    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
+    {OPTION_DEBUGINFOD, "debuginfod", NULL,
+     "fetch debug files from the servers of $DEBUGINFOD_URLS"},
+};
+
+struct wish { /* what the command line asks for */
+    struct ag_profile_options profile;
+    const char *debug_dirs[MAX_DEBUG_DIRS];
+    const char *output;
+    bool opens;
+};
+
+static int set_option(struct wish *wish, int id, const char *value) {
+    struct ag_symbol_options *symbol = &wish->profile.symbol;
+    switch (id) {
+    case 'o':
+        wish->output = value;
+        break;
+    case OPTION_NO_OPEN:
+        wish->opens = false;
+        break;
+    case OPTION_SYSROOT:
+        symbol->sysroot = value;
+        break;
+    case OPTION_DEBUGINFOD:
+        symbol->allow_debuginfod = true;
+        break;
+    case OPTION_DEBUG_DIR:
+        if (symbol->n_debug_dirs == MAX_DEBUG_DIRS) {
+            return ag_fail(AG_EXIT_USAGE, "view: --debug-dir=%s: more than %d of them", value,
+                           MAX_DEBUG_DIRS);
+        }
+        wish->debug_dirs[symbol->n_debug_dirs++] = value;
+        break;
+    }
+    return AG_EXIT_OK;
+}
+
+static int open_profile(const struct wish *wish, const char *path, struct ag_profile **ret) {
+    char message[512] = "", seal_message[512] = "";
+    const int sealed = ag_collector_seal(path, seal_message);
+    const int r = ag_profile_open(path, &wish->profile, ret, message);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "view: %s", message);
+    }
+    if (sealed < 0 && seal_message[0] != '\0') {
+        ag_say("view: %s; going on with what is there", seal_message);
+    }
+    return AG_EXIT_OK;
+}
+
+/* "allogram.jq.4711.html" for "/tmp/allogram.jq.4711.allogram". */
+static void name_output(char *to, size_t capacity, const char *trace) {
+    const char *slash = strrchr(trace, '/');
+    const char *name = slash ? slash + 1 : trace;
+    static const char ending[] = ".allogram";
+    size_t length = strlen(name);
+    if (length > sizeof(ending) && strcmp(name + length - (sizeof(ending) - 1), ending) == 0) {
+        length -= sizeof(ending) - 1;
+    }
+    snprintf(to, capacity, "%.*s.html", (int)length, name);
+}
+
+static int write_page(FILE *out, const char *name, struct ag_profile *profile,
+                      struct ag_profile *before) {
+    const int r = ag_html_page_write(out, profile, before);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s", name, strerror(-r));
+    }
+    if (fflush(out) != 0 || ferror(out)) {
+        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s", name, strerror(errno));
+    }
+    return AG_EXIT_OK;
+}
+
+/* A device, a pipe: nothing that could be replaced. */
+static int write_there(const char *path, struct ag_profile *profile, struct ag_profile *before) {
+    FILE *out = fopen(path, "we");
+    if (!out) {
+        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s", path, strerror(errno));
+    }
+    int status = write_page(out, path, profile, before);
+    if (fclose(out) != 0 && status == AG_EXIT_OK) {
+        status = ag_fail(AG_EXIT_FAILURE, "view: %s: %s", path, strerror(errno));
+    }
+    return status;
+}
+
+static int write_new(const char *path, struct ag_profile *profile, struct ag_profile *before) {
+    char unfinished[PATH_BYTES + 16];
+    snprintf(unfinished, sizeof unfinished, "%s.XXXXXX", path);
+    const int fd = mkostemp(unfinished, O_CLOEXEC); /* 0600, new, follows no link */
+    if (fd < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s; -o names another place", path,
+                       strerror(errno));
+    }
+    close(fd);
+    int status = write_there(unfinished, profile, before);
+    if (status == AG_EXIT_OK && rename(unfinished, path) != 0) {
+        status = ag_fail(AG_EXIT_FAILURE, "view: %s: %s", path, strerror(errno));
+    }
+    if (status != AG_EXIT_OK) {
+        unlink(unfinished);
+    }
+    return status;
+}
+
+static int write_file(const char *path, struct ag_profile *profile, struct ag_profile *before) {
+    struct stat there;
+    const bool is_special = stat(path, &there) == 0 && !S_ISREG(there.st_mode);
+    return is_special ? write_there(path, profile, before) : write_new(path, profile, before);
+}
+
+/* A person at a screen gets to see the page; a script gets the file. */
+static void show(const char *path) {
+    if (!isatty(STDOUT_FILENO) || !(getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"))) {
+        return;
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null >= 0) {
+            dup2(null, STDIN_FILENO);
+            dup2(null, STDOUT_FILENO);
+            dup2(null, STDERR_FILENO);
+        }
+        execlp("xdg-open", "xdg-open", path, (char *)NULL);
+        _exit(127);
+    }
+    if (child > 0) {
+        int status;
+        waitpid(child, &status, 0);
+    }
+}
+
+static int view(const struct wish *wish, char **paths, int n_paths) {
+    char output[PATH_BYTES];
+    if (wish->output) {
+        snprintf(output, sizeof output, "%s", wish->output);
+    } else {
+        name_output(output, sizeof output, paths[0]);
+    }
+    struct ag_profile *profile = NULL, *before = NULL;
+    int status = open_profile(wish, paths[0], &profile);
+    if (status == AG_EXIT_OK && n_paths == 2) {
+        status = open_profile(wish, paths[1], &before);
+    }
+    if (status == AG_EXIT_OK && strcmp(output, "-") == 0) {
+        status = write_page(stdout, "standard output", profile, before);
+    } else if (status == AG_EXIT_OK) {
+        status = write_file(output, profile, before);
+        if (status == AG_EXIT_OK) {
+            printf("%s\n", output);
+            fflush(stdout);
+        }
+        if (status == AG_EXIT_OK && wish->opens) {
+            show(output);
+        }
+    }
+    if (profile) {
+        ag_profile_close(profile);
+    }
+    if (before) {
+        ag_profile_close(before);
+    }
+    return status;
+}
+
+int ag_command_view(int argc, char **argv) {
+    struct wish wish = {.profile = {.size = sizeof wish.profile,
+                                    .thread = -1,
+                                    .symbol = {.size = sizeof wish.profile.symbol}},
+                        .opens = true};
+    wish.profile.symbol.debug_dirs = wish.debug_dirs;
+    struct ag_options options = {
+        .usage = "view TRACE [BEFORE] [OPTIONS]",
+        .about = "Writes a trace as one HTML page that needs nothing else; with BEFORE, also what\n"
+                 "grew and what shrank since then.",
+        .table = table,
+        .n_table = AG_ARRAY_SIZE(table),
+    };
+    ag_options_start(&options, argc, argv);
+    int status = AG_EXIT_OK;
+    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        status = set_option(&wish, id, options.value);
+    }
+    if (status == AG_EXIT_OK && (options.n_operands < 1 || options.n_operands > 2)) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "view: one trace is wanted, or two to compare, not %d; "
+                       "usage: allogram %s",
+                       options.n_operands, options.usage);
+    }
+    if (status == AG_EXIT_OK && ag_html_page_missing()) {
+        return ag_fail(AG_EXIT_FAILURE, "view: %s", ag_html_page_missing());
+    }
+    return status == AG_EXIT_OK ? view(&wish, options.operands, options.n_operands) : status;
+}

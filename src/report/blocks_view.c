@@ -1,0 +1,273 @@
+/* blocks_view.c: single blocks. JSON without a limit is written as the blocks come, so a trace of
+ * any size passes; with a limit, and in text, the largest are kept: a heap of that many, the
+ * smallest on top. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/blocks.h"
+#include "model/types.h"
+#include "report/quantity.h"
+#include "report/view.h"
+
+struct blocks {
+    struct ag_view *view;
+    struct ag_block_row *kept; /* a heap; NULL: each is written as it comes */
+    size_t n_kept, most;
+    uint64_t n_open, n_closed, n_ghosts, open_bytes, closed_bytes;
+};
+
+static const char *state_name(enum ag_block_state state) {
+    switch (state) {
+    case AG_BLOCK_OPEN:
+        return "open";
+    case AG_BLOCK_CLOSED:
+        return "closed";
+    case AG_BLOCK_GHOST:
+        return "ghost";
+    }
+    return "";
+}
+
+/* ---- the largest ---- */
+
+/* Is A to be shown after B? Larger ones come first, among equals the older. */
+static int compare(const void *a, const void *b) {
+    const struct ag_block_row *left = a, *right = b;
+    if (left->size != right->size) {
+        return left->size > right->size ? -1 : 1;
+    }
+    if (left->allocated_ns != right->allocated_ns) {
+        return left->allocated_ns < right->allocated_ns ? -1 : 1;
+    }
+    if (left->freed_ns != right->freed_ns) {
+        return left->freed_ns < right->freed_ns ? -1 : 1;
+    }
+    return (left->address > right->address) - (left->address < right->address);
+}
+
+static void sink(struct blocks *blocks, const struct ag_block_row *row) {
+    size_t at = 0;
+    for (size_t child = 1; child < blocks->n_kept; child = 2 * at + 1) {
+        if (child + 1 < blocks->n_kept &&
+            compare(&blocks->kept[child + 1], &blocks->kept[child]) > 0) {
+            child++;
+        }
+        if (compare(&blocks->kept[child], row) <= 0) {
+            break;
+        }
+        blocks->kept[at] = blocks->kept[child];
+        at = child;
+    }
+    blocks->kept[at] = *row;
+}
+
+static void keep(struct blocks *blocks, const struct ag_block_row *row) {
+    if (blocks->n_kept == blocks->most) {
+        if (blocks->most > 0 && compare(row, &blocks->kept[0]) < 0) {
+            sink(blocks, row);
+        }
+        return;
+    }
+    size_t at = blocks->n_kept++;
+    for (; at > 0 && compare(row, &blocks->kept[(at - 1) / 2]) > 0; at = (at - 1) / 2) {
+        blocks->kept[at] = blocks->kept[(at - 1) / 2];
+    }
+    blocks->kept[at] = *row;
+}
+
+/* ---- JSON ---- */
+
+static void write_number(struct ag_json *json, const char *key, uint64_t number, bool is_known) {
+    if (is_known) {
+        ag_json_integer(json, key, number);
+    } else {
+        ag_json_null(json, key);
+    }
+}
+
+static void write_block_json(struct ag_view *view, const struct ag_block_row *row) {
+    struct ag_json *json = view->json;
+    const bool is_seen = row->state != AG_BLOCK_GHOST;
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "state", state_name(row->state));
+    ag_json_integer(json, "address", row->address);
+    write_number(json, "size", row->size, is_seen);
+    ag_json_string(json, "type", is_seen ? ag_profile_stack_type(view->profile, row->stack) : NULL);
+    ag_json_open(json, "tag", '{');
+    ag_json_string(json, "domain", is_seen ? row->domain : NULL);
+    ag_json_string(json, "allocator", is_seen ? row->allocator : NULL);
+    ag_json_close(json, '}');
+    write_number(json, "allocated_ns", row->allocated_ns, is_seen);
+    write_number(json, "freed_ns", row->freed_ns, row->state != AG_BLOCK_OPEN);
+    if (is_seen) {
+        const uint32_t *frames;
+        size_t n = ag_profile_stack_frames(view->profile, row->stack, &frames);
+        const uint64_t most = view->options->frames;
+        n = most != 0 && most < n ? (size_t)most : n;
+        ag_json_frames(json, "stack", view->profile, frames, n);
+    } else {
+        ag_json_null(json, "stack");
+    }
+    ag_json_null(json, "free_stack"); /* no trace of this version records it */
+    ag_json_close(json, '}');
+}
+
+/* ---- one after the other ---- */
+
+static void visit(void *context, const struct ag_block_row *row) {
+    struct blocks *blocks = context;
+    if (blocks->view->options->type != NULL &&
+        (row->state == AG_BLOCK_GHOST || !ag_types_is_named(blocks->view, row->stack))) {
+        return;
+    }
+    switch (row->state) {
+    case AG_BLOCK_OPEN:
+        blocks->n_open++;
+        blocks->open_bytes += row->size;
+        break;
+    case AG_BLOCK_CLOSED:
+        blocks->n_closed++;
+        blocks->closed_bytes += row->size;
+        break;
+    case AG_BLOCK_GHOST:
+        blocks->n_ghosts++;
+        break;
+    }
+    if (blocks->kept != NULL) {
+        keep(blocks, row);
+    } else {
+        write_block_json(blocks->view, row);
+    }
+}
+
+static int collect(struct ag_view *view, struct blocks *blocks) {
+    const struct ag_summary *summary = ag_profile_summary(view->profile);
+    const uint64_t all = summary->allocated_blocks + summary->ghost_frees;
+    const uint64_t most = view->limit < all ? view->limit : all;
+    const unsigned states = view->options->states != 0 ? view->options->states : AG_BLOCK_STATES;
+    *blocks = (struct blocks){.view = view, .most = (size_t)most};
+    const bool is_streamed = view->options->is_json && view->limit == UINT64_MAX;
+    if (!is_streamed) {
+        blocks->kept = calloc((size_t)most + 1, sizeof *blocks->kept);
+        if (blocks->kept == NULL) {
+            return -ENOMEM;
+        }
+    }
+    const int r = ag_profile_blocks(view->profile, states, visit, blocks);
+    if (r == 0 && blocks->n_kept > 0) {
+        qsort(blocks->kept, blocks->n_kept, sizeof *blocks->kept, compare);
+    }
+    return r;
+}
+
+int ag_blocks_view_json(struct ag_view *view) {
+    struct blocks blocks;
+    ag_json_bool(view->json, "free_stacks_recorded", false);
+    ag_json_open(view->json, "blocks", '[');
+    const int r = collect(view, &blocks);
+    for (size_t i = 0; r == 0 && i < blocks.n_kept; i++) {
+        write_block_json(view, &blocks.kept[i]);
+    }
+    ag_json_close(view->json, ']');
+    free(blocks.kept);
+    return r;
+}
+
+/* ---- text ---- */
+
+static void write_stack(struct ag_view *view, uint32_t stack) {
+    enum { USUAL_FRAMES = 3 };
+    const uint32_t *frames;
+    const size_t n = ag_profile_stack_frames(view->profile, stack, &frames);
+    const uint64_t most = view->options->frames != 0 ? view->options->frames : USUAL_FRAMES;
+    for (size_t i = 0; i < n && i < most; i++) {
+        const struct ag_frame *frame = ag_profile_frame(view->profile, frames[i]);
+        struct ag_frame_text function, where;
+        struct ag_fitted fitted;
+        const size_t room = view->page->columns > 40 ? view->page->columns - 36 : 10;
+        (void)ag_page_fit(&fitted, ag_frame_function(&function, frame), room);
+        ag_page_print(view->page, AG_STYLE_DIM, "      %s", fitted.text);
+        (void)ag_page_fit(&fitted, ag_frame_where(&where, frame), 26);
+        ag_page_print(view->page, AG_STYLE_DIM, "  %s\n", fitted.text);
+    }
+}
+
+static void write_block_text(struct ag_view *view, const struct ag_block_row *row) {
+    struct ag_page *page = view->page;
+    struct ag_quantity size, time, other;
+    if (row->state == AG_BLOCK_GHOST) {
+        ag_page_print(page, AG_STYLE_PLAIN, "  ghost   0x%" PRIx64 "  freed at %s\n", row->address,
+                      ag_quantity_time(&time, row->freed_ns));
+        return;
+    }
+    ag_page_print(page, AG_STYLE_PLAIN, "  %-6s  0x%" PRIx64 "  ", state_name(row->state),
+                  row->address);
+    ag_page_print(page, AG_STYLE_BRIGHT, "%s", ag_quantity_bytes(&size, row->size));
+    ag_page_print(page, AG_STYLE_PLAIN, "  at %s", ag_quantity_time(&time, row->allocated_ns));
+    if (row->state == AG_BLOCK_CLOSED) {
+        const uint64_t lived_ns =
+            row->freed_ns > row->allocated_ns ? row->freed_ns - row->allocated_ns : 0;
+        const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
+        const bool is_short = lived_ns < resolution_ns;
+        ag_page_print(page, AG_STYLE_PLAIN, ", freed at %s",
+                      ag_quantity_time(&time, row->freed_ns));
+        ag_page_print(page, AG_STYLE_PLAIN, " after %s%s", is_short ? "<" : "",
+                      ag_quantity_time(&other, is_short ? resolution_ns : lived_ns));
+    }
+    const char *type = ag_profile_stack_type(view->profile, row->stack);
+    ag_page_print(page, AG_STYLE_DIM, "  %s/%s", row->domain, row->allocator);
+    if (type != NULL) {
+        ag_page_print(page, AG_STYLE_PLAIN, "  %s", type);
+    }
+    ag_page_end_line(page);
+    write_stack(view, row->stack);
+}
+
+static const char *noun(uint64_t count) {
+    return count == 1 ? "block" : "blocks";
+}
+
+static void write_counts(struct ag_view *view, const struct blocks *blocks) {
+    struct ag_page *page = view->page;
+    struct ag_quantity count, bytes;
+    const unsigned states = view->options->states != 0 ? view->options->states : AG_BLOCK_STATES;
+    if (states & AG_BLOCK_OPEN) {
+        ag_page_print(page, AG_STYLE_PLAIN, "open: %s %s, %s; allocated and never freed\n",
+                      ag_quantity_count(&count, blocks->n_open), noun(blocks->n_open),
+                      ag_quantity_bytes(&bytes, blocks->open_bytes));
+    }
+    if (states & AG_BLOCK_CLOSED) {
+        ag_page_print(page, AG_STYLE_PLAIN, "closed: %s %s, %s; allocated and freed\n",
+                      ag_quantity_count(&count, blocks->n_closed), noun(blocks->n_closed),
+                      ag_quantity_bytes(&bytes, blocks->closed_bytes));
+    }
+    if (states & AG_BLOCK_GHOST) {
+        ag_page_print(page, AG_STYLE_PLAIN, "ghosts: %s %s of blocks never seen allocated\n",
+                      ag_quantity_count(&count, blocks->n_ghosts),
+                      blocks->n_ghosts == 1 ? "free" : "frees");
+    }
+    ag_page_text(page, AG_STYLE_DIM, "where blocks are freed is not in the trace\n");
+    ag_page_end_line(page);
+}
+
+int ag_blocks_view_text(struct ag_view *view) {
+    struct blocks blocks = {.kept = NULL};
+    const int r = collect(view, &blocks);
+    if (r == 0) {
+        write_counts(view, &blocks);
+        for (size_t i = 0; i < blocks.n_kept; i++) {
+            write_block_text(view, &blocks.kept[i]);
+        }
+        const uint64_t all = blocks.n_open + blocks.n_closed + blocks.n_ghosts;
+        if (all > blocks.n_kept) {
+            struct ag_quantity count;
+            ag_page_print(
+                view->page, AG_STYLE_DIM, "  %s %s more, none larger; --limit=0 shows all\n",
+                ag_quantity_count(&count, all - blocks.n_kept), noun(all - blocks.n_kept));
+        }
+    }
+    free(blocks.kept);
+    return r;
+}

@@ -1,0 +1,303 @@
+/* difference_view.c: what grew and what shrank. A sign alone is misread (of which from which?), so
+ * every change has a word beside it, and the totals say both numbers. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/difference.h"
+#include "report/quantity.h"
+#include "report/ranking.h"
+#include "report/table.h"
+#include "report/view.h"
+
+struct change { /* of one number */
+    uint64_t before, after;
+};
+
+static struct change change_of(const struct ag_metrics *before, const struct ag_metrics *after,
+                               enum ag_metric metric) {
+    return (struct change){ag_metric_of(before, metric), ag_metric_of(after, metric)};
+}
+
+static uint64_t size_of(struct change change) {
+    return change.after > change.before ? change.after - change.before
+                                        : change.before - change.after;
+}
+
+static const char *sign_of(struct change change) {
+    return change.after > change.before ? "+" : change.after < change.before ? "-" : "";
+}
+
+static const char *word_of(struct change change) {
+    return change.after > change.before ? "grew" : change.after < change.before ? "shrank" : "same";
+}
+
+static const char *word_of_row(const struct ag_difference_row *row, struct change change) {
+    return !row->is_before ? "new" : !row->is_after ? "gone" : word_of(change);
+}
+
+static int rank_rows(const struct ag_view *view, const struct ag_difference *difference,
+                     struct ag_ranking *ranking) {
+    static const struct ag_metrics none;
+    int r = ag_ranking_start(ranking, difference->n_rows);
+    const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    for (size_t i = 0; r == 0 && i < difference->n_rows; i++) {
+        const struct ag_difference_row *row = &difference->rows[i];
+        const struct change change = change_of(&row->before, &row->after, view->sort);
+        const struct change change_blocks = change_of(&row->before, &row->after, blocks);
+        const bool is_same = memcmp(&row->before, &row->after, sizeof none) == 0;
+        const uint64_t count =
+            change_blocks.before > change_blocks.after ? change_blocks.before : change_blocks.after;
+        if (!is_same && count >= view->options->min_count) {
+            ag_ranking_add(ranking, (struct ag_rank){.first = size_of(change),
+                                                     .second = size_of(change_blocks),
+                                                     .row = (uint32_t)i});
+        }
+    }
+    ag_ranking_sort(ranking);
+    return r;
+}
+
+/* ---- JSON ---- */
+
+static void write_changes_json(struct ag_json *json, const struct ag_metrics *before,
+                               const struct ag_metrics *after) {
+    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
+        const struct change change = change_of(before, after, metric);
+        ag_json_signed(json, ag_metric_name(metric), (int64_t)(change.after - change.before));
+    }
+}
+
+static void write_json(struct ag_view *view, const struct ag_difference *difference,
+                       const struct ag_ranking *ranking) {
+    struct ag_json *json = view->json;
+    ag_json_open(json, "sites", '[');
+    for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
+        const struct ag_difference_row *row = &difference->rows[ranking->ranks[i].row];
+        const struct ag_frame frame = {.function = row->function,
+                                       .file = row->file,
+                                       .image = row->image,
+                                       .runtime = "c",
+                                       .line = row->line};
+        ag_json_open(json, NULL, '{');
+        ag_json_frame(json, &frame);
+        if (view->options->by == AG_BY_HEAP || view->options->by == AG_BY_TYPE) {
+            ag_json_string(json, view->options->by == AG_BY_HEAP ? "heap" : "type", row->label);
+        }
+        write_changes_json(json, &row->before, &row->after);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_json_open(json, "total", '{');
+    write_changes_json(json, &difference->before, &difference->after);
+    ag_json_close(json, '}');
+}
+
+/* ---- text ---- */
+
+static void write_process(struct ag_page *page, const char *which,
+                          const struct ag_profile *profile) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    struct ag_fitted fitted;
+    struct ag_quantity duration;
+    (void)ag_page_fit(&fitted, identity->file, page->columns > 60 ? page->columns - 40 : 20);
+    ag_page_print(page, AG_STYLE_DIM, "%-7s ", which);
+    ag_page_print(page, AG_STYLE_BRIGHT, "%s", fitted.text);
+    ag_page_print(page, AG_STYLE_DIM, "  pid %u, %s%s\n", identity->pid,
+                  ag_quantity_time(&duration, ag_profile_summary(profile)->duration_ns),
+                  identity->is_damaged ? ", damaged: what could be read" : "");
+    const uint64_t lost = ag_heading_lost_events(profile);
+    if (lost > 0) {
+        ag_page_print(page, AG_STYLE_WARNING, "        lost: %s events\n",
+                      ag_quantity_count(&duration, lost));
+    }
+}
+
+static void write_total(struct ag_view *view, const struct ag_difference *difference,
+                        const char *name, enum ag_metric metric) {
+    const struct change bytes = change_of(&difference->before, &difference->after, metric);
+    const struct change blocks =
+        change_of(&difference->before, &difference->after, ag_metric_blocks_of(metric));
+    struct ag_page *page = view->page;
+    struct ag_quantity number;
+    ag_page_print(page, AG_STYLE_PLAIN, "  %-18s ", name);
+    if (bytes.before == bytes.after) {
+        ag_page_print(page, AG_STYLE_PLAIN, "same: %s", ag_quantity_bytes(&number, bytes.after));
+    } else {
+        ag_page_print(page, AG_STYLE_BRIGHT, "%s by %s", word_of(bytes),
+                      ag_quantity_bytes(&number, size_of(bytes)));
+        if (bytes.before > 0) {
+            const double percent = (double)size_of(bytes) / (double)bytes.before * 100;
+            ag_page_print(page, AG_STYLE_PLAIN, " (%s%.*f %%)", sign_of(bytes),
+                          percent < 10 ? 1 : 0, percent);
+        }
+        ag_page_print(page, AG_STYLE_PLAIN, ": before %s",
+                      ag_quantity_bytes(&number, bytes.before));
+        ag_page_print(page, AG_STYLE_PLAIN, ", after %s", ag_quantity_bytes(&number, bytes.after));
+    }
+    ag_page_print(page, AG_STYLE_DIM, "; blocks %s%s\n", sign_of(blocks),
+                  ag_quantity_count(&number, size_of(blocks)));
+}
+
+/* "+412.3" */
+static void signed_cell(struct ag_table *table, struct change change, struct ag_unit unit) {
+    struct ag_quantity number;
+    char text[64];
+    snprintf(text, sizeof text, "%s%s", sign_of(change),
+             ag_quantity_in(&number, size_of(change), unit));
+    ag_table_cell(table, text);
+}
+
+static void add_row(struct ag_view *view, struct ag_table *table,
+                    const struct ag_difference_row *row, struct ag_unit unit,
+                    struct ag_unit blocks_unit) {
+    const struct change change = change_of(&row->before, &row->after, view->sort);
+    const struct change blocks =
+        change_of(&row->before, &row->after,
+                  ag_metric_is_bytes(view->sort) ? ag_metric_blocks_of(view->sort)
+                                                 : AG_METRIC_ALLOCATED_BLOCKS);
+    struct ag_quantity number;
+    struct ag_frame_text text;
+    const struct ag_frame frame = {.function = row->function,
+                                   .file = row->file,
+                                   .image = row->image,
+                                   .runtime = "c",
+                                   .line = row->line};
+    signed_cell(table, change, unit);
+    ag_table_cell(table, word_of_row(row, change));
+    ag_table_cell(table, ag_quantity_in(&number, change.before, unit));
+    ag_table_cell(table, ag_quantity_in(&number, change.after, unit));
+    signed_cell(table, blocks, blocks_unit);
+    if (view->options->by == AG_BY_HEAP || view->options->by == AG_BY_TYPE) {
+        ag_table_cell(table, row->label != NULL ? row->label : "untyped");
+        ag_table_cell(table, "");
+    } else if (view->options->by == AG_BY_IMAGE) {
+        ag_table_cell(table, row->image != NULL ? row->image : "?");
+        ag_table_cell(table, "");
+    } else {
+        ag_table_cell(table, ag_frame_function(&text, &frame));
+        ag_table_cell(table, ag_frame_where(&text, &frame));
+    }
+}
+
+static int write_table(struct ag_view *view, const struct ag_difference *difference,
+                       const struct ag_ranking *ranking) {
+    uint64_t largest = 0;
+    for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
+        const struct ag_difference_row *row = &difference->rows[ranking->ranks[i].row];
+        const struct change change = change_of(&row->before, &row->after, view->sort);
+        const uint64_t larger = change.before > change.after ? change.before : change.after;
+        largest = larger > largest ? larger : largest;
+    }
+    const bool is_bytes = ag_metric_is_bytes(view->sort);
+    const struct ag_unit unit = is_bytes ? ag_unit_of_bytes(largest) : ag_unit_of_blocks(largest);
+    const struct ag_unit blocks_unit = ag_unit_of_blocks(difference->after.allocated_blocks);
+    char heads[3][64];
+    snprintf(heads[0], sizeof heads[0], "%s %s", ag_metric_words(view->sort), unit.name);
+    snprintf(heads[1], sizeof heads[1], "%s %s", is_bytes ? "blocks" : "allocated blocks",
+             blocks_unit.name);
+    snprintf(heads[2], sizeof heads[2], "%s",
+             view->options->by == AG_BY_HEAP    ? "heap"
+             : view->options->by == AG_BY_TYPE  ? "type"
+             : view->options->by == AG_BY_IMAGE ? "image"
+                                                : "function");
+    const struct ag_column columns[] = {
+        {.head = heads[0], .style = AG_STYLE_BRIGHT},
+        {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT},
+        {.head = "before"},
+        {.head = "after"},
+        {.head = heads[1]},
+        {.head = heads[2], .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 16},
+        {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 10},
+    };
+    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL) {
+        return -ENOMEM;
+    }
+    size_t i = 0;
+    for (; i < ranking->count && i < view->limit; i++) {
+        add_row(view, table, &difference->rows[ranking->ranks[i].row], unit, blocks_unit);
+    }
+    const int r = ag_table_write(table, view->page);
+    if (r == 0 && i < ranking->count) {
+        struct ag_quantity count;
+        ag_page_print(view->page, AG_STYLE_DIM, "  %s more changed less; --limit=0 shows all\n",
+                      ag_quantity_count(&count, ranking->count - i));
+    }
+    ag_table_free(table);
+    return r;
+}
+
+static int write_text(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
+                      const struct ag_difference *difference, const struct ag_ranking *ranking) {
+    struct ag_page *page = view->page;
+    write_process(page, "before", before);
+    write_process(page, "after", after);
+    if (view->options->filter != NULL) {
+        ag_page_print(page, AG_STYLE_DIM, "only %s\n", view->options->filter);
+    }
+    ag_page_end_line(page);
+    write_total(view, difference, "allocated", AG_METRIC_ALLOCATED_BYTES);
+    write_total(view, difference, "in use at the end", AG_METRIC_IN_USE_BYTES);
+    write_total(view, difference, "at the peak", AG_METRIC_PEAK_BYTES);
+    ag_page_end_line(page);
+    if (ranking->count == 0) {
+        ag_page_text(page, AG_STYLE_PLAIN, "  no site differs\n");
+        return 0;
+    }
+    return write_table(view, difference, ranking);
+}
+
+static void write_object(struct ag_view *view, struct ag_profile *before, struct ag_profile *after,
+                         const struct ag_difference *difference, const struct ag_ranking *ranking) {
+    ag_json_open(view->json, NULL, '{');
+    ag_json_string(view->json, "schema", "allogram-report/1");
+    ag_json_string(view->json, "view", "diff");
+    ag_heading_json(view->json, after);
+    ag_heading_trace_json(view->json, "before", before);
+    write_json(view, difference, ranking);
+    ag_json_close(view->json, '}');
+}
+
+int ag_report_difference(FILE *out, const struct ag_report_options *options,
+                         struct ag_profile *before, struct ag_profile *after,
+                         char ret_message[512]) {
+    struct ag_difference *difference = NULL;
+    int r = ag_difference_new(before, after, options->by, &difference);
+    if (r < 0) {
+        snprintf(ret_message, 512, "%s",
+                 r == -EINVAL ? "--by: two runs compare by function, line, image, heap or type"
+                              : strerror(-r));
+        return r;
+    }
+    unsigned columns = options->columns != 0 ? options->columns : AG_PAGE_USUAL_COLUMNS;
+    columns = columns < AG_PAGE_LEAST_COLUMNS ? AG_PAGE_LEAST_COLUMNS : columns;
+    columns = columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS : columns;
+    struct ag_page page = {.out = out, .columns = columns, .has_colour = options->has_colour};
+    struct ag_json json = {.out = out, .line_depth = 2};
+    const uint64_t usual = options->is_json ? UINT64_MAX : 20;
+    struct ag_view view = {
+        .profile = after,
+        .options = options,
+        .sort = options->sort != AG_METRIC_DEFAULT ? options->sort : AG_METRIC_ALLOCATED_BYTES,
+        .limit = options->limit == AG_REPORT_USUAL_LIMIT ? usual
+                 : options->limit == 0                   ? UINT64_MAX
+                                                         : options->limit,
+        .page = &page,
+        .json = &json,
+        .message = ret_message,
+    };
+    struct ag_ranking ranking = {.ranks = NULL};
+    r = rank_rows(&view, difference, &ranking);
+    if (r == 0 && options->is_json) {
+        write_object(&view, before, after, difference, &ranking);
+    } else if (r == 0) {
+        r = write_text(&view, before, after, difference, &ranking);
+    }
+    if (r < 0) {
+        snprintf(ret_message, 512, "%s", strerror(-r));
+    }
+    ag_ranking_end(&ranking);
+    (void)ag_difference_free(difference);
+    return r;
+}

@@ -1,0 +1,303 @@
+/* findings_text.c: what the summary ends with: the findings of the model in words, each with the
+ * number that makes it so and the command that shows more. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/findings.h"
+#include "report/quantity.h"
+#include "report/view.h"
+
+enum { WORDS_BYTES = 512, INDENT = 12, WHERE_COLUMNS = 40, NAME_COLUMNS = 48 };
+
+static const struct {
+    const char *name, *view;
+    bool has_focus; /* the command shows that function alone */
+} kinds[] = {
+    [AG_FINDING_LEAK] = {"growing_leak", "leaks", true},
+    [AG_FINDING_STEPS] = {"constant_steps", "blocks", true},
+    [AG_FINDING_OUTSIZED] = {"outsized_blocks", "blocks", true},
+    [AG_FINDING_TEMPORARY] = {"temporary_storm", "temporary", true},
+    [AG_FINDING_FOREIGN_FREES] = {"foreign_frees", "threads", false},
+    [AG_FINDING_PEAK] = {"peak_holder", "peak", true},
+};
+
+/* ---- words ---- */
+
+static const char *thread_name(char name[64], const struct ag_thread_row *thread) {
+    if (thread == NULL) {
+        return "?";
+    }
+    snprintf(name, 64, "%" PRIu32 "%s%.40s", thread->thread_id, thread->name != NULL ? " " : "",
+             thread->name != NULL ? thread->name : "");
+    return name;
+}
+
+static void leak_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
+    struct ag_quantity blocks, bytes, earlier;
+    const int used = snprintf(
+        words, WORDS_BYTES, "leaves %s blocks, %s, in use at the end, and grew until then",
+        ag_quantity_short(&blocks, finding->blocks), ag_quantity_bytes(&bytes, finding->bytes));
+    if (finding->knows_half_way) {
+        snprintf(words + used, WORDS_BYTES - (size_t)used, " (half-way: %s of it)",
+                 ag_quantity_bytes(&earlier, finding->half_way_bytes));
+    }
+}
+
+static void outsized_words(const struct ag_finding *finding, const char *share,
+                           char words[WORDS_BYTES]) {
+    struct ag_quantity count, size, others, mean;
+    const bool is_one = finding->blocks == 1;
+    snprintf(words, WORDS_BYTES,
+             "makes %s block%s of %s%s (%s of the peak); its %s others have %s on average",
+             is_one ? "a" : ag_quantity_short(&count, finding->blocks), is_one ? "" : "s",
+             is_one ? "" : "up to ", ag_quantity_bytes(&size, finding->largest_bytes), share,
+             ag_quantity_short(&others, finding->other_blocks),
+             ag_quantity_bytes(&mean, finding->other_bytes / finding->other_blocks));
+}
+
+static void temporary_words(const struct ag_finding *finding, const char *share,
+                            char words[WORDS_BYTES]) {
+    struct ag_quantity blocks;
+    char when[64] = "before the next allocation";
+    if (finding->within > 0) {
+        snprintf(when, sizeof when, "after at most %" PRIu32 " other allocations", finding->within);
+    }
+    snprintf(words, WORDS_BYTES, "makes %s blocks that are freed %s (%s of all)",
+             ag_quantity_short(&blocks, finding->blocks), when, share);
+}
+
+static void foreign_words(const struct ag_finding *finding, const char *share,
+                          char words[WORDS_BYTES]) {
+    struct ag_quantity blocks;
+    char from[64], to[64];
+    snprintf(words, WORDS_BYTES,
+             "%s blocks are freed by another thread than the one that allocated them (%s of all "
+             "frees), most of thread %s by thread %s",
+             ag_quantity_short(&blocks, finding->blocks), share,
+             thread_name(from, finding->allocated_by), thread_name(to, finding->freed_by));
+}
+
+static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES]) {
+    struct ag_quantity first, second, third, largest, of;
+    const char *share = ag_quantity_share(&of, finding->part, finding->whole);
+    switch (finding->kind) {
+    case AG_FINDING_LEAK:
+        leak_words(finding, words);
+        break;
+    case AG_FINDING_STEPS:
+        snprintf(words, WORDS_BYTES,
+                 "reallocates %s times, %s more each time: %s allocated for at most %s",
+                 ag_quantity_short(&first, finding->blocks),
+                 ag_quantity_bytes(&second, finding->step_bytes),
+                 ag_quantity_bytes(&third, finding->bytes),
+                 ag_quantity_bytes(&largest, finding->largest_bytes));
+        break;
+    case AG_FINDING_OUTSIZED:
+        outsized_words(finding, share, words);
+        break;
+    case AG_FINDING_TEMPORARY:
+        temporary_words(finding, share, words);
+        break;
+    case AG_FINDING_FOREIGN_FREES:
+        foreign_words(finding, share, words);
+        break;
+    case AG_FINDING_PEAK:
+        snprintf(words, WORDS_BYTES, "holds %s at the peak, %s of it",
+                 ag_quantity_bytes(&first, finding->bytes), share);
+        break;
+    }
+}
+
+/* ---- the command that shows more ---- */
+
+/* It is copied into a shell, so of a function's name only what neither a shell nor a regular
+ * expression understands stays; the rest is "any character". Of a long name the beginning is
+ * enough. */
+static void write_options(const struct ag_finding *finding, const struct ag_frame *frame,
+                          char options[WORDS_BYTES]) {
+    enum { NAME_MOST = 60 };
+    size_t used = (size_t)snprintf(options, WORDS_BYTES, "--view=%s", kinds[finding->kind].view);
+    if (!kinds[finding->kind].has_focus || frame == NULL || frame->function == NULL ||
+        frame->function[0] == '\0') {
+        return;
+    }
+    used += (size_t)snprintf(options + used, WORDS_BYTES - used, " --focus='^");
+    const size_t length = strlen(frame->function);
+    for (size_t i = 0; i < length && i < NAME_MOST; i++) {
+        const char letter = frame->function[i];
+        const bool is_plain = isalnum((unsigned char)letter) || letter == '_' || letter == ':';
+        options[used++] = is_plain ? letter : '.';
+    }
+    snprintf(options + used, WORDS_BYTES - used, "%s'", length <= NAME_MOST ? "$" : "");
+}
+
+/* A path as a shell takes it: plain, or in quotes. */
+static const char *shell_word(const char *path, char *word, size_t word_bytes) {
+    if (path[0] != '\0' && path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                             "0123456789_-+./%@=:,")] == '\0') {
+        return path;
+    }
+    size_t used = 0;
+    word[used++] = '\'';
+    for (; *path != '\0' && used + 6 < word_bytes; path++) {
+        if (*path == '\'') {
+            memcpy(word + used, "'\\''", 4);
+            used += 4;
+        } else {
+            word[used++] = *path;
+        }
+    }
+    word[used++] = '\'';
+    word[used] = '\0';
+    return word;
+}
+
+/* ---- text ---- */
+
+struct described {
+    const struct ag_frame *frame; /* NULL: no line is known */
+    char words[WORDS_BYTES], options[WORDS_BYTES];
+};
+
+static void describe(struct ag_view *view, const struct ag_finding *finding,
+                     struct described *described) {
+    described->frame =
+        finding->frame != UINT32_MAX ? ag_profile_frame(view->profile, finding->frame) : NULL;
+    write_words(finding, described->words);
+    write_options(finding, described->frame, described->options);
+}
+
+static int find(struct ag_view *view, struct ag_findings *findings) {
+    return ag_profile_findings(
+        view->profile, view->options->has_all_findings ? AG_FINDINGS_ALL : AG_FINDINGS_USUAL,
+        findings);
+}
+
+/* At its indent, broken at spaces where the page ends; a word that is wider than the page is not.
+ */
+static void write_wrapped(struct ag_page *page, const char *text) {
+    size_t taken = INDENT;
+    while (*text != '\0') {
+        char word[WORDS_BYTES];
+        const size_t length = strcspn(text, " ");
+        const size_t kept = length < sizeof word ? length : sizeof word - 1;
+        memcpy(word, text, kept);
+        word[kept] = '\0';
+        const size_t columns = ag_page_columns_of(word);
+        if (taken > INDENT && taken + 1 + columns > page->columns) {
+            ag_page_end_line(page);
+            ag_page_spaces(page, INDENT);
+            taken = INDENT;
+        } else if (taken > INDENT) {
+            ag_page_spaces(page, 1);
+            taken++;
+        }
+        ag_page_text(page, AG_STYLE_PLAIN, word);
+        taken += columns;
+        text += length + (text[length] == ' ');
+    }
+    ag_page_end_line(page);
+}
+
+static void write_finding(struct ag_page *page, const struct ag_finding *finding,
+                          const struct described *described) {
+    struct ag_frame_text name;
+    struct ag_fitted where = {.text = ""}, function = {.text = ""};
+    char line[sizeof where.text + sizeof function.text + WORDS_BYTES + 32];
+    const bool is_of_threads = finding->kind == AG_FINDING_FOREIGN_FREES;
+    if (described->frame != NULL) {
+        (void)ag_page_fit(&where, ag_frame_where(&name, described->frame), WHERE_COLUMNS);
+        (void)ag_page_fit(&function, ag_frame_function(&name, described->frame), NAME_COLUMNS);
+    }
+    snprintf(line, sizeof line, "%s%s%s%s%s", where.text, described->frame != NULL ? " " : "",
+             function.text,
+             described->frame == NULL ? ""
+             : is_of_threads          ? " and others: "
+                                      : " ",
+             described->words);
+    ag_page_end_line(page);
+    ag_page_text(page, AG_STYLE_BRIGHT, "  look at   ");
+    write_wrapped(page, line);
+}
+
+int ag_findings_text(struct ag_view *view) {
+    struct ag_findings findings = {.count = 0};
+    struct ag_page *page = view->page;
+    const int r = find(view, &findings);
+    for (size_t i = 0; i < findings.count && r == 0; i++) {
+        struct described described;
+        char file[1024];
+        describe(view, &findings.rows[i], &described);
+        write_finding(page, &findings.rows[i], &described);
+        ag_page_print(page, AG_STYLE_DIM, "            -> allogram report %s %s\n",
+                      shell_word(ag_profile_identity(view->profile)->file, file, sizeof file),
+                      described.options);
+    }
+    if (r == 0 && findings.is_partial && ag_profile_identity(view->profile)->n_processes <= 1) {
+        ag_page_end_line(page);
+        ag_page_text(
+            page, AG_STYLE_DIM,
+            "  the trace is large: only its sums were looked at; --findings looks at every "
+            "event");
+        ag_page_end_line(page);
+    }
+    return r;
+}
+
+/* ---- JSON ---- */
+
+static void write_numbers_json(struct ag_json *json, const struct ag_finding *finding) {
+    const double share =
+        finding->whole > 0 ? 100.0 * (double)finding->part / (double)finding->whole : 0;
+    ag_json_percent(json, "share_percent", share);
+    ag_json_integer(json, "blocks", finding->blocks);
+    if (finding->kind != AG_FINDING_TEMPORARY) {
+        ag_json_integer(json, "bytes", finding->bytes);
+    }
+    if (finding->kind == AG_FINDING_LEAK && finding->knows_half_way) {
+        ag_json_integer(json, "half_way_bytes", finding->half_way_bytes);
+    } else if (finding->kind == AG_FINDING_LEAK) {
+        ag_json_null(json, "half_way_bytes");
+    }
+    if (finding->kind == AG_FINDING_STEPS) {
+        ag_json_integer(json, "step_bytes", finding->step_bytes);
+    }
+    if (finding->kind == AG_FINDING_STEPS || finding->kind == AG_FINDING_OUTSIZED) {
+        ag_json_integer(json, "largest_bytes", finding->largest_bytes);
+    }
+    if (finding->kind == AG_FINDING_OUTSIZED) {
+        ag_json_integer(json, "other_blocks", finding->other_blocks);
+        ag_json_integer(json, "other_bytes", finding->other_bytes);
+    }
+    if (finding->allocated_by != NULL && finding->freed_by != NULL) {
+        ag_json_integer(json, "allocated_by", finding->allocated_by->thread_id);
+        ag_json_integer(json, "freed_by", finding->freed_by->thread_id);
+    }
+}
+
+int ag_findings_json(struct ag_view *view) {
+    struct ag_findings findings;
+    struct ag_json *json = view->json;
+    const int r = find(view, &findings);
+    if (r < 0) {
+        return r;
+    }
+    ag_json_open(json, "findings", '[');
+    for (size_t i = 0; i < findings.count; i++) {
+        struct described described;
+        describe(view, &findings.rows[i], &described);
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "kind", kinds[findings.rows[i].kind].name);
+        if (described.frame != NULL) {
+            ag_json_frame(json, described.frame);
+        }
+        write_numbers_json(json, &findings.rows[i]);
+        ag_json_string(json, "text", described.words);
+        ag_json_string(json, "options", described.options);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_json_bool(json, "findings_complete", !findings.is_partial);
+    return 0;
+}

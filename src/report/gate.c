@@ -1,0 +1,321 @@
+/* gate.c: what the names of an expression stand for in a trace, and what came of it. */
+#include "report/gate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/view.h"
+
+enum { MESSAGE_BYTES = 1024 };
+
+struct ag_gate {
+    struct ag_gate_expression **expressions;
+    size_t n_expressions;
+    struct ag_gate_result *results;
+    size_t n_results;
+};
+
+bool ag_gate_is_named(const char *function, const char *name) {
+    const size_t length = strlen(name);
+    return function != NULL && strncmp(function, name, length) == 0 &&
+           (function[length] == '\0' || function[length] == '(');
+}
+
+/* ---- values ---- */
+
+static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
+    const struct ag_summary *summary = ag_profile_summary(profile);
+    switch (key) {
+    case AG_GATE_ALLOCATED_BLOCKS:
+        return summary->allocated_blocks;
+    case AG_GATE_ALLOCATED_BYTES:
+        return summary->allocated_bytes;
+    case AG_GATE_FREED_BLOCKS:
+        return summary->freed_blocks;
+    case AG_GATE_FREED_BYTES:
+        return summary->freed_bytes;
+    case AG_GATE_IN_USE_BLOCKS:
+        return summary->in_use_blocks;
+    case AG_GATE_IN_USE_BYTES:
+        return summary->in_use_bytes;
+    case AG_GATE_PEAK_BLOCKS:
+        return summary->peak_blocks;
+    case AG_GATE_PEAK_BYTES:
+        return summary->peak_bytes;
+    case AG_GATE_PEAK_TIME:
+        return summary->peak_time_ns;
+    case AG_GATE_TEMPORARY_BLOCKS:
+        return summary->temporary_blocks;
+    case AG_GATE_GHOST_FREES:
+        return summary->ghost_frees;
+    case AG_GATE_UNIQUE_STACKS:
+        return summary->unique_stacks;
+    case AG_GATE_TRUNCATED_STACKS:
+        return summary->truncated_stacks;
+    case AG_GATE_INCOMPLETE_STACKS:
+        return summary->incomplete_stacks;
+    case AG_GATE_ORDER_REPAIRS:
+        return summary->order_repairs;
+    case AG_GATE_THREADS:
+        return summary->threads;
+    case AG_GATE_RSS_PEAK:
+        return summary->rss_peak_bytes;
+    case AG_GATE_LOST_EVENTS:
+        return ag_heading_lost_events(profile);
+    case AG_GATE_DURATION:
+        return summary->duration_ns;
+    case AG_GATE_SITE:
+    case AG_GATE_KEY_END:
+        break;
+    }
+    return 0;
+}
+
+static int value_in(const struct ag_gate_term *term, struct ag_profile *profile,
+                    uint64_t *ret_value, bool *ret_is_known) {
+    *ret_is_known = true;
+    if (term->key != AG_GATE_SITE) {
+        *ret_value = value_of_key(profile, term->key);
+        return 0;
+    }
+    const struct ag_site_row *rows;
+    size_t n_rows;
+    const int r = ag_profile_sites(profile, AG_BY_FUNCTION, &rows, &n_rows);
+    if (r < 0) {
+        return r;
+    }
+    uint64_t value = 0;
+    *ret_is_known = false;
+    for (size_t i = 0; i < n_rows; i++) {
+        if (ag_gate_is_named(ag_profile_frame(profile, rows[i].frame)->function, term->site)) {
+            value += ag_metric_of(term->is_total ? &rows[i].total : &rows[i].own, term->metric);
+            *ret_is_known = true;
+        }
+    }
+    *ret_value = value;
+    return 0;
+}
+
+/* From nothing to nothing is no growth; from nothing to something is more than any percentage. */
+static long double growth(uint64_t before, uint64_t after) {
+    if (before == 0) {
+        return after == 0 ? 0 : (long double)INFINITY;
+    }
+    return ((long double)after - (long double)before) / (long double)before;
+}
+
+/* The value of a term, and "TERM = VALUE" for people. */
+static int find_value(const struct ag_gate_term *term, struct ag_profile *profile,
+                      struct ag_profile *base, long double *ret_value, bool *ret_is_known,
+                      FILE *words) {
+    uint64_t before = 0, after = 0;
+    bool is_known_before = false, is_known_after = false;
+    int r = term->of != AG_GATE_OF_TRACE ? value_in(term, base, &before, &is_known_before) : 0;
+    if (r == 0 && term->of != AG_GATE_OF_BASE) {
+        r = value_in(term, profile, &after, &is_known_after);
+    }
+    fprintf(words, "%.*s = ", (int)term->text_len, term->text);
+    *ret_is_known = is_known_before || is_known_after;
+    switch (term->of) {
+    case AG_GATE_OF_TRACE:
+        *ret_value = after;
+        fprintf(words, "%" PRIu64, after);
+        break;
+    case AG_GATE_OF_BASE:
+        *ret_value = before;
+        fprintf(words, "%" PRIu64, before);
+        break;
+    case AG_GATE_OF_GROWTH:
+        *ret_value = growth(before, after);
+        if (before != 0) {
+            fprintf(words, "%.4Lg%% (from %" PRIu64 " to %" PRIu64 ")", 100 * *ret_value, before,
+                    after);
+        } else {
+            fprintf(words, "from 0 to %" PRIu64, after);
+        }
+        break;
+    }
+    return r;
+}
+
+/* ---- results ---- */
+
+static struct ag_gate_result *add_result(struct ag_gate *gate, size_t expression,
+                                         const char *trace) {
+    struct ag_gate_result *results =
+        realloc(gate->results, (gate->n_results + 1) * sizeof *gate->results);
+    char *name = strdup(trace);
+    gate->results = results != NULL ? results : gate->results;
+    if (results == NULL || name == NULL) {
+        free(name);
+        return NULL;
+    }
+    struct ag_gate_result *result = &results[gate->n_results++];
+    *result = (struct ag_gate_result){.expression = expression, .trace = name};
+    return result;
+}
+
+static int compute(struct ag_gate_result *result, const struct ag_gate_expression *expression,
+                   struct ag_profile *profile, struct ag_profile *base, long double *values,
+                   FILE *words) {
+    const struct ag_gate_term *terms;
+    const size_t n_terms = ag_gate_expression_terms(expression, &terms);
+    for (size_t i = 0; i < n_terms; i++) {
+        bool is_known;
+        fputs(i > 0 ? ", " : "", words);
+        const int r = find_value(&terms[i], profile, base, &values[i], &is_known, words);
+        if (r < 0) {
+            return r;
+        }
+        if (!is_known && result->unknown_site == NULL) {
+            result->unknown_site = strdup(terms[i].site);
+        }
+    }
+    bool holds = false;
+    char message[MESSAGE_BYTES] = "";
+    const int r = ag_gate_expression_compute(expression, values, &holds, message);
+    if (r == -EDOM) {
+        result->outcome = AG_GATE_FAILED;
+        fprintf(words, "; %s", message);
+        return 0;
+    }
+    result->outcome = holds ? AG_GATE_HOLDS : AG_GATE_PASSED;
+    for (size_t i = 0; r == 0 && holds && i < n_terms; i++) {
+        if (terms[i].metric != AG_METRIC_DEFAULT && terms[i].of != AG_GATE_OF_BASE) {
+            return ag_gate_find_place(&terms[i], profile, base, &result->place);
+        }
+    }
+    return r;
+}
+
+static int check_one(struct ag_gate *gate, size_t at, struct ag_profile *profile,
+                     struct ag_profile *base) {
+    const struct ag_gate_term *terms;
+    const struct ag_gate_expression *expression = gate->expressions[at];
+    const size_t n_terms = ag_gate_expression_terms(expression, &terms);
+    struct ag_gate_result *result = add_result(gate, at, ag_profile_identity(profile)->file);
+    long double *values = calloc(n_terms + 1, sizeof *values);
+    size_t length;
+    FILE *words = result != NULL ? open_memstream(&result->values, &length) : NULL;
+    int r = values != NULL && words != NULL ? 0 : -ENOMEM;
+    r = r < 0 ? r : compute(result, expression, profile, base, values, words);
+    if (words != NULL && fclose(words) != 0) {
+        r = -ENOMEM;
+    }
+    free(values);
+    return r;
+}
+
+int ag_gate_check(struct ag_gate *gate, struct ag_profile *profile, struct ag_profile *base) {
+    int r = 0;
+    for (size_t i = 0; i < gate->n_expressions && r == 0; i++) {
+        r = check_one(gate, i, profile, base);
+    }
+    return r;
+}
+
+int ag_gate_add_unread(struct ag_gate *gate, const char *trace) {
+    for (size_t i = 0; i < gate->n_expressions; i++) {
+        struct ag_gate_result *result = add_result(gate, i, trace);
+        if (result == NULL) {
+            return -ENOMEM;
+        }
+        result->outcome = AG_GATE_FAILED;
+        result->values = strdup("the trace could not be read");
+    }
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static int add_expression(struct ag_gate *gate, const char *text, bool has_base, bool *needs_base,
+                          char message[MESSAGE_BYTES]) {
+    char why[MESSAGE_BYTES] = "";
+    struct ag_gate_expression **expression = &gate->expressions[gate->n_expressions];
+    const int r = ag_gate_expression_new(text, expression, why);
+    if (r < 0) {
+        snprintf(message, MESSAGE_BYTES, "--fail-if: %.1000s", why);
+        return r;
+    }
+    gate->n_expressions++;
+    const struct ag_gate_term *terms;
+    const size_t n_terms = ag_gate_expression_terms(*expression, &terms);
+    for (size_t i = 0; i < n_terms; i++) {
+        if (terms[i].of == AG_GATE_OF_TRACE) {
+            continue;
+        }
+        *needs_base = true;
+        if (!has_base) {
+            snprintf(message, MESSAGE_BYTES,
+                     "--fail-if: %.*s compares with another trace: give it with --base=TRACE",
+                     terms[i].text_len < 200 ? (int)terms[i].text_len : 200, terms[i].text);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+int ag_gate_new(const char *const *expressions, size_t n_expressions, bool has_base,
+                struct ag_gate **ret_gate, char ret_message[1024]) {
+    struct ag_gate *gate = calloc(1, sizeof *gate);
+    bool needs_base = false;
+    int r = gate != NULL ? 0 : -ENOMEM;
+    if (r == 0) {
+        gate->expressions = calloc(n_expressions + 1, sizeof(*gate->expressions));
+        r = gate->expressions != NULL ? 0 : -ENOMEM;
+    }
+    for (size_t i = 0; i < n_expressions && r == 0; i++) {
+        r = add_expression(gate, expressions[i], has_base, &needs_base, ret_message);
+    }
+    if (r == 0 && has_base && !needs_base) {
+        snprintf(ret_message, MESSAGE_BYTES,
+                 "--base: no --fail-if names base.KEY or growth.KEY, so nothing is compared");
+        r = -EINVAL;
+    }
+    if (r < 0) {
+        if (r == -ENOMEM) {
+            snprintf(ret_message, MESSAGE_BYTES, "%s", strerror(ENOMEM));
+        }
+        (void)ag_gate_free(gate);
+        return r;
+    }
+    *ret_gate = gate;
+    return 0;
+}
+
+struct ag_gate *ag_gate_free(struct ag_gate *gate) {
+    if (gate == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < gate->n_results; i++) {
+        struct ag_gate_result *result = &gate->results[i];
+        free(result->trace);
+        free(result->values);
+        free(result->unknown_site);
+        free(result->place.function);
+        free(result->place.file);
+    }
+    for (size_t i = 0; i < gate->n_expressions; i++) {
+        (void)ag_gate_expression_free(gate->expressions[i]);
+    }
+    free(gate->expressions);
+    free(gate->results);
+    free(gate);
+    return NULL;
+}
+
+size_t ag_gate_results(const struct ag_gate *gate, const struct ag_gate_result **ret_results) {
+    *ret_results = gate->results;
+    return gate->n_results;
+}
+
+const char *ag_gate_text(const struct ag_gate *gate, size_t expression) {
+    return ag_gate_expression_text(gate->expressions[expression]);
+}
+
+size_t ag_gate_count(const struct ag_gate *gate) {
+    return gate->n_expressions;
+}

@@ -1,0 +1,120 @@
+/* gate_place.c: which line of the sources a gate points at.
+ *
+ * Of a quantity of the trace: the stack that has most of it; of a growth: the line that grew most.
+ * Within a stack the innermost frame is often a library's (strdup, operator new's caller in a
+ * header), which nobody who reads the result can change. So the first frame counts whose file is no
+ * system header; the first with any file where there is none such. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/difference.h"
+#include "report/gate.h"
+
+/* Files of the compiler and the C library: absolute below /usr, or relative to the folder they were
+ * built in. */
+static bool is_of_system(const char *file) {
+    return strncmp(file, "/usr/", 5) == 0 || strncmp(file, "./", 2) == 0 ||
+           strncmp(file, "../", 3) == 0;
+}
+
+static int set_place(struct ag_gate_place *place, const char *function, const char *file,
+                     uint32_t line) {
+    place->function = function != NULL ? strdup(function) : NULL;
+    place->file = file != NULL ? strdup(file) : NULL;
+    place->line = line;
+    const bool is_whole =
+        (function == NULL || place->function != NULL) && (file == NULL || place->file != NULL);
+    return is_whole ? 0 : -ENOMEM;
+}
+
+/* The first of the frames that somebody can change; NULL without frames. */
+static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32_t *frames,
+                                        size_t n_frames) {
+    const struct ag_frame *best = n_frames > 0 ? ag_profile_frame(profile, frames[0]) : NULL;
+    for (size_t i = 0; i < n_frames; i++) {
+        const struct ag_frame *frame = ag_profile_frame(profile, frames[i]);
+        if (frame->file == NULL) {
+            continue;
+        }
+        if (!is_of_system(frame->file)) {
+            return frame;
+        }
+        best = best->file == NULL ? frame : best;
+    }
+    return best;
+}
+
+/* Where the named site stands in the stack; n_frames: nowhere. No name: at its beginning. */
+static size_t find_site(const struct ag_gate_term *term, struct ag_profile *profile,
+                        const uint32_t *frames, size_t n_frames) {
+    const size_t n_looked_at = term->site != NULL && !term->is_total && n_frames > 0 ? 1 : n_frames;
+    for (size_t i = 0; i < n_looked_at; i++) {
+        if (term->site == NULL ||
+            ag_gate_is_named(ag_profile_frame(profile, frames[i])->function, term->site)) {
+            return i;
+        }
+    }
+    return n_frames;
+}
+
+static int place_in_stacks(const struct ag_gate_term *term, struct ag_profile *profile,
+                           struct ag_gate_place *place) {
+    const struct ag_stack_row *rows;
+    const size_t n_rows = ag_profile_stacks(profile, &rows);
+    const struct ag_frame *best = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        const uint64_t value = ag_metric_of(&rows[i].metrics, term->metric);
+        if (value <= most) {
+            continue;
+        }
+        const uint32_t *frames;
+        const size_t n_frames = ag_profile_stack_frames(profile, rows[i].stack, &frames);
+        const size_t from = find_site(term, profile, frames, n_frames);
+        if (from < n_frames) {
+            most = value;
+            best = own_frame(profile, frames + from, n_frames - from);
+        }
+    }
+    return best != NULL ? set_place(place, best->function, best->file, best->line) : 0;
+}
+
+static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *profile,
+                           struct ag_profile *base, struct ag_gate_place *place) {
+    struct ag_difference *difference;
+    int r = ag_difference_new(base, profile, AG_BY_LINE, &difference);
+    if (r < 0) {
+        return r;
+    }
+    const struct ag_difference_row *best = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < difference->n_rows; i++) {
+        const struct ag_difference_row *row = &difference->rows[i];
+        const uint64_t before = ag_metric_of(&row->before, term->metric);
+        const uint64_t after = ag_metric_of(&row->after, term->metric);
+        if (after > before && after - before > most &&
+            (term->site == NULL || ag_gate_is_named(row->function, term->site))) {
+            most = after - before;
+            best = row;
+        }
+    }
+    r = best != NULL ? set_place(place, best->function, best->file, best->line) : 0;
+    (void)ag_difference_free(difference);
+    return r;
+}
+
+int ag_gate_find_place(const struct ag_gate_term *term, struct ag_profile *profile,
+                       struct ag_profile *base, struct ag_gate_place *ret_place) {
+    int r = term->of == AG_GATE_OF_GROWTH && !term->is_total
+                ? place_of_growth(term, profile, base, ret_place)
+                : 0;
+    /* What grew most may be a library's line: then as for the trace alone. */
+    if (r == 0 && (ret_place->file == NULL || is_of_system(ret_place->file))) {
+        free(ret_place->function);
+        free(ret_place->file);
+        *ret_place = (struct ag_gate_place){.function = NULL};
+        r = place_in_stacks(term, profile, ret_place);
+    }
+    return r;
+}

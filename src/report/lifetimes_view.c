@@ -1,0 +1,252 @@
+/* lifetimes_view.c: how long blocks live: all of them as a histogram, and site by site (or type by
+ * type) in percentiles. Only blocks that died have a lifetime; how many did not is beside it. */
+#include <errno.h>
+#include <string.h>
+
+#include "model/lifetimes.h"
+#include "report/quantity.h"
+#include "report/ranking.h"
+#include "report/table.h"
+#include "report/view.h"
+
+static uint64_t value_of(const struct ag_lifetime *lifetime, enum ag_metric metric) {
+    switch (metric) {
+    case AG_METRIC_ALLOCATED_BLOCKS:
+        return lifetime->blocks;
+    case AG_METRIC_IN_USE_BYTES:
+        return lifetime->bytes - lifetime->ended_bytes;
+    case AG_METRIC_IN_USE_BLOCKS:
+        return lifetime->blocks - lifetime->ended;
+    case AG_METRIC_FREED_BYTES:
+        return lifetime->ended_bytes;
+    case AG_METRIC_FREED_BLOCKS:
+        return lifetime->ended;
+    case AG_METRIC_DEFAULT:
+    case AG_METRIC_ALLOCATED_BYTES:
+    case AG_METRIC_PEAK_BYTES: /* what has no lifetime of its own */
+    case AG_METRIC_PEAK_BLOCKS:
+    case AG_METRIC_TEMPORARY_BLOCKS:
+    case AG_METRIC_END:
+        break;
+    }
+    return lifetime->bytes;
+}
+
+static int rank_lifetimes(struct ag_view *view, const struct ag_lifetimes **ret_lifetimes,
+                          struct ag_ranking *ranking) {
+    int r = ag_profile_lifetimes(view->profile, view->options->by, ret_lifetimes);
+    r = r < 0 ? r : ag_ranking_start(ranking, (*ret_lifetimes)->n_rows);
+    for (size_t i = 0; r == 0 && i < (*ret_lifetimes)->n_rows; i++) {
+        const struct ag_lifetime *lifetime = &(*ret_lifetimes)->rows[i].lifetime;
+        if (lifetime->blocks >= view->options->min_count) {
+            ag_ranking_add(ranking, (struct ag_rank){.first = value_of(lifetime, view->sort),
+                                                     .second = lifetime->blocks,
+                                                     .row = (uint32_t)i});
+        }
+    }
+    ag_ranking_sort(ranking);
+    return r;
+}
+
+/* ---- JSON ---- */
+
+static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *row) {
+    struct ag_json *json = view->json;
+    const struct ag_frame none = {.runtime = "c"};
+    struct ag_frame key = none;
+    if (view->options->by != AG_BY_TYPE) {
+        key = *ag_profile_frame(view->profile, row->frame);
+    }
+    if (view->options->by == AG_BY_IMAGE) {
+        key = (struct ag_frame){.image = key.image, .runtime = key.runtime};
+    }
+    ag_json_open(json, NULL, '{');
+    ag_json_frame(json, &key);
+    ag_json_string(json, "type", row->type);
+    ag_json_integer(json, "blocks", row->lifetime.blocks);
+    ag_json_integer(json, "bytes", row->lifetime.bytes);
+    ag_json_integer(json, "ended", row->lifetime.ended);
+    ag_json_lifetime(json, &row->lifetime, /* has_p90= */ true);
+    ag_json_open(json, "survived_collections", '{'); /* nothing collects native blocks */
+    ag_json_null(json, "mean");
+    ag_json_null(json, "max");
+    ag_json_close(json, '}');
+    ag_json_close(json, '}');
+}
+
+int ag_lifetimes_view_json(struct ag_view *view) {
+    const struct ag_lifetimes *lifetimes;
+    struct ag_ranking ranking = {.ranks = NULL};
+    const int r = rank_lifetimes(view, &lifetimes, &ranking);
+    if (r == 0) {
+        ag_json_open(view->json, "sites", '[');
+        for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
+            write_site_json(view, &lifetimes->rows[ranking.ranks[i].row]);
+        }
+        ag_json_close(view->json, ']');
+        ag_json_open(view->json, "histogram", '[');
+        for (size_t i = 0; i < lifetimes->n_steps; i++) {
+            const struct ag_lifetime_step *step = &lifetimes->steps[i];
+            ag_json_open(view->json, NULL, '{');
+            ag_json_integer(view->json, "from_ns", step->from_ns);
+            ag_json_integer(view->json, "to_ns", step->to_ns);
+            ag_json_integer(view->json, "blocks", step->blocks);
+            ag_json_integer(view->json, "bytes", step->bytes);
+            ag_json_close(view->json, '}');
+        }
+        ag_json_close(view->json, ']');
+    }
+    ag_ranking_end(&ranking);
+    return r;
+}
+
+/* ---- text ---- */
+
+/* A time for people; below the trace's resolution nobody knows more than that. */
+static const char *time_text(struct ag_quantity *buffer, const struct ag_view *view,
+                             uint64_t time_ns, bool is_known) {
+    const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
+    if (!is_known) {
+        return strcpy(buffer->text, "-");
+    }
+    if (time_ns < resolution_ns) {
+        struct ag_quantity resolution;
+        snprintf(buffer->text, sizeof buffer->text, "<%s",
+                 ag_quantity_time(&resolution, resolution_ns));
+        return buffer->text;
+    }
+    return ag_quantity_time(buffer, time_ns);
+}
+
+static void add_step(struct ag_table *table, const struct ag_lifetime_step *step, uint64_t most,
+                     uint64_t all) {
+    enum { BAR_COLUMNS = 40 };
+    struct ag_quantity number, other;
+    char bar[BAR_COLUMNS * 3 + 1] = "", range[96];
+    snprintf(range, sizeof range, "%s to %s", ag_quantity_time(&number, step->from_ns),
+             step->to_ns == UINT64_MAX ? "any" : ag_quantity_time(&other, step->to_ns));
+    const size_t length = (size_t)((double)step->blocks / (double)most * BAR_COLUMNS + 0.999);
+    for (size_t k = 0; k < length && k < BAR_COLUMNS; k++) {
+        memcpy(bar + 3 * k, "\xe2\x96\x88", 4);
+    }
+    ag_table_cell(table, range);
+    ag_table_cell(table, ag_quantity_count(&number, step->blocks));
+    ag_table_cell(table, ag_quantity_share(&number, step->blocks, all));
+    ag_table_cell(table, ag_quantity_bytes(&number, step->bytes));
+    ag_table_cell(table, bar);
+}
+
+/* Steps that end below the trace's resolution are one: nobody knows which of them it was. */
+static int write_histogram(struct ag_view *view, const struct ag_lifetimes *lifetimes) {
+    static const struct ag_column columns[] = {
+        {.head = "lived"},
+        {.head = "blocks", .style = AG_STYLE_BRIGHT},
+        {.head = "share"},
+        {.head = "bytes"},
+        {.head = "", .align = AG_ALIGN_LEFT, .least_columns = 8},
+    };
+    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL) {
+        return -ENOMEM;
+    }
+    const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
+    struct ag_lifetime_step below = {0};
+    uint64_t most = 1;
+    size_t first = 0;
+    for (; first < lifetimes->n_steps && lifetimes->steps[first].to_ns <= resolution_ns; first++) {
+        below.to_ns = lifetimes->steps[first].to_ns;
+        below.blocks += lifetimes->steps[first].blocks;
+        below.bytes += lifetimes->steps[first].bytes;
+    }
+    most = below.blocks > most ? below.blocks : most;
+    for (size_t i = first; i < lifetimes->n_steps; i++) {
+        most = lifetimes->steps[i].blocks > most ? lifetimes->steps[i].blocks : most;
+    }
+    if (first > 0) {
+        add_step(table, &below, most, lifetimes->all.ended);
+    }
+    for (size_t i = first; i < lifetimes->n_steps; i++) {
+        add_step(table, &lifetimes->steps[i], most, lifetimes->all.ended);
+    }
+    const int r = ag_table_write(table, view->page);
+    ag_table_free(table);
+    return r;
+}
+
+static void add_row(struct ag_view *view, struct ag_table *table,
+                    const struct ag_lifetime_row *row) {
+    const struct ag_lifetime *lifetime = &row->lifetime;
+    const bool is_known = lifetime->ended > 0;
+    struct ag_quantity number;
+    struct ag_frame_text text;
+    ag_table_cell(table, ag_quantity_bytes(&number, lifetime->bytes));
+    ag_table_cell(table, ag_quantity_count(&number, lifetime->blocks));
+    ag_table_cell(table, ag_quantity_count(&number, lifetime->ended));
+    ag_table_cell(table, time_text(&number, view, lifetime->p50_ns, is_known));
+    ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
+    ag_table_cell(table, time_text(&number, view, lifetime->p99_ns, is_known));
+    ag_table_cell(table, time_text(&number, view, lifetime->max_ns, is_known));
+    if (view->options->by == AG_BY_TYPE) {
+        ag_table_cell(table, row->label != NULL ? row->label : "untyped");
+        ag_table_cell(table, "");
+        return;
+    }
+    const struct ag_frame *frame = ag_profile_frame(view->profile, row->frame);
+    const bool is_image = view->options->by == AG_BY_IMAGE;
+    ag_table_cell(table, is_image ? (frame->image != NULL ? frame->image : "?")
+                                  : ag_frame_function(&text, frame));
+    ag_table_cell(table, is_image ? "" : ag_frame_where(&text, frame));
+}
+
+static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetimes,
+                       const struct ag_ranking *ranking) {
+    const enum ag_site_key by = view->options->by;
+    const struct ag_column columns[] = {
+        {.head = "allocated", .style = AG_STYLE_BRIGHT},
+        {.head = "blocks"},
+        {.head = "ended"},
+        {.head = "p50"},
+        {.head = "p90"},
+        {.head = "p99"},
+        {.head = "max"},
+        {.head = by == AG_BY_TYPE    ? "type"
+                 : by == AG_BY_IMAGE ? "image"
+                                     : "function",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_BRIGHT,
+         .least_columns = 16},
+        {.head = by == AG_BY_FUNCTION || by == AG_BY_LINE ? "where" : "",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_DIM,
+         .least_columns = 10},
+    };
+    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
+        add_row(view, table, &lifetimes->rows[ranking->ranks[i].row]);
+    }
+    const uint64_t whole = value_of(&lifetimes->all, view->sort);
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "more", whole);
+}
+
+int ag_lifetimes_view_text(struct ag_view *view) {
+    const struct ag_lifetimes *lifetimes;
+    struct ag_ranking ranking = {.ranks = NULL};
+    int r = rank_lifetimes(view, &lifetimes, &ranking);
+    if (r == 0) {
+        struct ag_quantity ended, blocks;
+        ag_page_print(view->page, AG_STYLE_PLAIN, "%s of %s blocks ended\n",
+                      ag_quantity_count(&ended, lifetimes->all.ended),
+                      ag_quantity_count(&blocks, lifetimes->all.blocks));
+        ag_page_end_line(view->page);
+        r = write_histogram(view, lifetimes);
+    }
+    if (r == 0) {
+        ag_page_end_line(view->page);
+        r = write_sites(view, lifetimes, &ranking);
+    }
+    ag_ranking_end(&ranking);
+    return r;
+}

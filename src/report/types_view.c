@@ -1,0 +1,210 @@
+/* types_view.c: objects per type; with --type the most frequent stacks of one. How much has no type
+ * is always said: it is a row like the others. */
+#include <errno.h>
+#include <string.h>
+
+#include "model/lifetimes.h"
+#include "model/types.h"
+#include "report/quantity.h"
+#include "report/ranking.h"
+#include "report/table.h"
+#include "report/view.h"
+
+static const char untyped[] = "untyped"; /* in text, and as --type=untyped */
+enum { USUAL_FRAMES = 12 }; /* of --type in text: the library's own, and some of whom they serve */
+
+static const char *name_of(const struct ag_type_row *row) {
+    return row->type != NULL ? row->type : untyped;
+}
+
+/* ---- --type ---- */
+
+bool ag_types_is_named(const struct ag_view *view, uint32_t stack) {
+    if (view->options->type == NULL) {
+        return true;
+    }
+    const char *type = ag_profile_stack_type(view->profile, stack);
+    return strcmp(type != NULL ? type : untyped, view->options->type) == 0;
+}
+
+static bool is_wanted(void *context, const struct ag_stack_row *row, const uint32_t *frames,
+                      size_t n_frames) {
+    (void)frames;
+    (void)n_frames;
+    return ag_types_is_named(context, row->stack);
+}
+
+static int rank_types(struct ag_view *view, const struct ag_type_row **ret_rows,
+                      struct ag_ranking *ranking) {
+    size_t n_rows;
+    int r = ag_profile_types(view->profile, ret_rows, &n_rows);
+    r = r < 0 ? r : ag_ranking_start(ranking, n_rows);
+    const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    for (size_t i = 0; r == 0 && i < n_rows; i++) {
+        const struct ag_metrics *metrics = &(*ret_rows)[i].metrics;
+        if (ag_metric_of(metrics, blocks) >= view->options->min_count) {
+            ag_ranking_add(ranking, (struct ag_rank){.first = ag_metric_of(metrics, view->sort),
+                                                     .second = ag_metric_of(metrics, blocks),
+                                                     .row = (uint32_t)i});
+        }
+    }
+    ag_ranking_sort(ranking);
+    return r;
+}
+
+/* Finds the row of --type; tells the largest types where there is none. */
+static int find_type(struct ag_view *view, const struct ag_type_row **ret_row) {
+    enum { NAMED = 5 };
+    const struct ag_type_row *rows;
+    struct ag_ranking ranking = {.ranks = NULL};
+    int r = rank_types(view, &rows, &ranking);
+    if (r < 0) {
+        return r;
+    }
+    size_t used = (size_t)snprintf(view->message, 512, "--type=%.100s: no such type here; %s",
+                                   view->options->type,
+                                   ranking.count > 0 ? "the largest are" : "there are none");
+    r = -EINVAL;
+    for (size_t i = 0; i < ranking.count; i++) {
+        const struct ag_type_row *row = &rows[ranking.ranks[i].row];
+        if (strcmp(name_of(row), view->options->type) == 0) {
+            *ret_row = row;
+            view->message[0] = '\0';
+            r = 0;
+            break;
+        }
+        if (i < NAMED && used < 512) {
+            used += (size_t)snprintf(view->message + used, 512 - used, "%s %.60s", i > 0 ? "," : "",
+                                     name_of(row));
+        }
+    }
+    ag_ranking_end(&ranking);
+    return r;
+}
+
+int ag_types_check(struct ag_view *view) {
+    const struct ag_type_row *row;
+    return view->options->type != NULL ? find_type(view, &row) : 0;
+}
+
+/* The types that a metric and --min-count leave out exist all the same. */
+static int find_any_type(struct ag_view *view, const struct ag_type_row **ret_row) {
+    struct ag_report_options options = *view->options;
+    struct ag_view any = *view;
+    options.min_count = 0;
+    any.options = &options;
+    return find_type(&any, ret_row);
+}
+
+static int write_stacks_text(struct ag_view *view) {
+    const struct ag_type_row *row = NULL;
+    const int r = find_any_type(view, &row);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_quantity blocks, bytes, in_use;
+    struct ag_page *page = view->page;
+    ag_page_text(page, AG_STYLE_BRIGHT, name_of(row));
+    ag_page_print(page, AG_STYLE_PLAIN, ": %s %s, %s, %s in use at the end\n",
+                  ag_quantity_count(&blocks, row->metrics.allocated_blocks),
+                  row->metrics.allocated_blocks == 1 ? "object" : "objects",
+                  ag_quantity_bytes(&bytes, row->metrics.allocated_bytes),
+                  ag_quantity_count(&in_use, row->metrics.in_use_blocks));
+    struct ag_report_options options = *view->options;
+    options.frames = options.frames == 0 ? USUAL_FRAMES : options.frames;
+    struct ag_view stacks = *view;
+    stacks.options = &options;
+    stacks.sort =
+        view->options->sort == AG_METRIC_DEFAULT ? AG_METRIC_ALLOCATED_BLOCKS : view->sort;
+    return ag_stacks_write_text(&stacks, is_wanted, view);
+}
+
+/* ---- all types ---- */
+
+/* Lifetimes by type, in the order of nothing: looked up by name. */
+static const struct ag_lifetime *lifetime_of(const struct ag_lifetimes *lifetimes,
+                                             const char *type) {
+    static const struct ag_lifetime none;
+    for (size_t i = 0; i < lifetimes->n_rows; i++) {
+        const char *label = lifetimes->rows[i].label;
+        if (label == type || (label != NULL && type != NULL && strcmp(label, type) == 0)) {
+            return &lifetimes->rows[i].lifetime;
+        }
+    }
+    return &none;
+}
+
+int ag_types_view_json(struct ag_view *view) {
+    const struct ag_type_row *rows;
+    if (view->options->type != NULL) {
+        const int r = find_any_type(view, &rows);
+        return r < 0 ? r : ag_stacks_write_json(view, is_wanted, view);
+    }
+    struct ag_ranking ranking = {.ranks = NULL};
+    const struct ag_lifetimes *lifetimes;
+    int r = rank_types(view, &rows, &ranking);
+    r = r < 0 ? r : ag_profile_lifetimes(view->profile, AG_BY_TYPE, &lifetimes);
+    if (r == 0) {
+        ag_json_open(view->json, "types", '[');
+        for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
+            const struct ag_type_row *row = &rows[ranking.ranks[i].row];
+            ag_json_open(view->json, NULL, '{');
+            ag_json_string(view->json, "type", row->type);
+            ag_json_string(view->json, "runtime", row->runtime);
+            ag_json_metrics(view->json, &row->metrics);
+            ag_json_lifetime(view->json, lifetime_of(lifetimes, row->type), /* has_p90= */ false);
+            ag_json_close(view->json, '}');
+        }
+        ag_json_close(view->json, ']');
+    }
+    ag_ranking_end(&ranking);
+    return r;
+}
+
+static int write_table(struct ag_view *view, const struct ag_type_row *rows,
+                       const struct ag_ranking *ranking) {
+    const struct ag_metrics total = ag_view_total(view);
+    const bool is_bytes = ag_metric_is_bytes(view->sort);
+    const uint64_t whole = ag_metric_of(&total, view->sort);
+    const struct ag_unit unit = is_bytes ? ag_unit_of_bytes(whole) : ag_unit_of_blocks(whole);
+    const struct ag_unit blocks_unit = ag_unit_of_blocks(total.allocated_blocks);
+    const struct ag_unit in_use_unit = ag_unit_of_blocks(total.in_use_blocks);
+    char heads[3][64];
+    snprintf(heads[0], sizeof heads[0], "%s %s", ag_metric_words(view->sort), unit.name);
+    snprintf(heads[1], sizeof heads[1], "objects %s", blocks_unit.name);
+    snprintf(heads[2], sizeof heads[2], "in use %s", in_use_unit.name);
+    const struct ag_column columns[] = {
+        {.head = heads[0], .style = AG_STYLE_BRIGHT},
+        {.head = "share"},
+        {.head = heads[1]},
+        {.head = heads[2]},
+        {.head = "type", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 20},
+    };
+    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
+        const struct ag_type_row *row = &rows[ranking->ranks[i].row];
+        const uint64_t value = ag_metric_of(&row->metrics, view->sort);
+        struct ag_quantity number;
+        ag_table_cell(table, ag_quantity_in(&number, value, unit));
+        ag_table_cell(table, ag_quantity_share(&number, value, whole));
+        ag_table_cell(table, ag_quantity_in(&number, row->metrics.allocated_blocks, blocks_unit));
+        ag_table_cell(table, ag_quantity_in(&number, row->metrics.in_use_blocks, in_use_unit));
+        ag_table_cell(table, name_of(row));
+    }
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "types more", whole);
+}
+
+int ag_types_view_text(struct ag_view *view) {
+    if (view->options->type != NULL) {
+        return write_stacks_text(view);
+    }
+    const struct ag_type_row *rows;
+    struct ag_ranking ranking = {.ranks = NULL};
+    int r = rank_types(view, &rows, &ranking);
+    r = r < 0 ? r : write_table(view, rows, &ranking);
+    ag_ranking_end(&ranking);
+    return r;
+}

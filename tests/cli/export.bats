@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# Options, messages and files of `export`. What is in the files is tests/export's affair.
+
+setup_file() {
+    export TRACE="$BATS_FILE_TMPDIR/t.allogram"
+    cp "$SOURCE/tests/golden/trace/trace-v1-sealed.allogram" "$TRACE"
+}
+
+one_line() {
+    [ "$(printf '%s\n' "$output" | wc -l)" -eq 1 ]
+}
+
+@test "no format, an unknown one, an unknown metric: one line that names the valid ones" {
+    for words in "" "--to=svg" "--to=" "--to=folded --metric=weight"; do
+        # shellcheck disable=SC2086 # words, split on purpose
+        run "$ALLOGRAM" export "$TRACE" $words
+        [ "$status" -eq 2 ]
+        one_line
+        [[ $output == "allogram: export: "*"there are "* ]]
+        [[ $output == *" dhat "*" heaptrack "* || $output == *" allocated_bytes "*" freed_blocks"* ]]
+    done
+}
+
+@test "a format of the contract that is not written yet says so and fails" {
+    run "$ALLOGRAM" export "$TRACE" --to=perf-map
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"does not write this yet"* ]]
+}
+
+@test "one trace is wanted" {
+    run "$ALLOGRAM" export --to=csv
+    [ "$status" -eq 2 ]
+    one_line
+    run "$ALLOGRAM" export "$TRACE" "$TRACE" --to=csv
+    [ "$status" -eq 2 ]
+    one_line
+}
+
+@test "a trace that is not there, and a file that is none, are one line and leave no file" {
+    printf 'no trace' >"$BATS_TEST_TMPDIR/none"
+    for trace in nowhere.allogram "$BATS_TEST_TMPDIR/none" "$BATS_TEST_TMPDIR"; do
+        run "$ALLOGRAM" export "$trace" --to=csv -o "$BATS_TEST_TMPDIR/out"
+        [ "$status" -eq 1 ]
+        one_line
+        [ ! -e "$BATS_TEST_TMPDIR/out" ]
+    done
+}
+
+@test "the new file is its owner's alone" {
+    umask 0
+    "$ALLOGRAM" export "$TRACE" --to=csv -o "$BATS_TEST_TMPDIR/out"
+    [ "$(stat -c %a "$BATS_TEST_TMPDIR/out")" = 600 ]
+}
+
+@test "nothing is overwritten, and no link followed" {
+    echo mine >"$BATS_TEST_TMPDIR/mine"
+    ln -s nowhere "$BATS_TEST_TMPDIR/link"
+    for file in mine link; do
+        run "$ALLOGRAM" export "$TRACE" --to=csv --output="$BATS_TEST_TMPDIR/$file"
+        [ "$status" -eq 1 ]
+        one_line
+        [[ $output == *"$file: File exists"* ]]
+    done
+    [ "$(cat "$BATS_TEST_TMPDIR/mine")" = mine ]
+    [ ! -e "$BATS_TEST_TMPDIR/nowhere" ]
+}
+
+@test "without -o, and with -o -, it goes to standard output" {
+    for format in pprof dhat massif folded speedscope callgrind heapprofile firefox heaptrack csv json; do
+        "$ALLOGRAM" export "$TRACE" --to="$format" -o "$BATS_TEST_TMPDIR/$format"
+        "$ALLOGRAM" export --to "$format" "$TRACE" | cmp - "$BATS_TEST_TMPDIR/$format"
+        "$ALLOGRAM" export "$TRACE" --to="$format" -o - | cmp - "$BATS_TEST_TMPDIR/$format"
+        [ -s "$BATS_TEST_TMPDIR/$format" ]
+    done
+}
+
+@test "what is no text is not written to a terminal" {
+    command -v script >/dev/null || skip "no script(1) to make a terminal with"
+    run script -qec "'$ALLOGRAM' export '$TRACE' --to=pprof" /dev/null
+    [ "$status" -eq 2 ]
+    one_line
+    [[ $output == *"say -o FILE"* ]]
+    run script -qec "'$ALLOGRAM' export '$TRACE' --to=csv" /dev/null
+    [ "$status" -eq 0 ]
+}
+
+@test "a full disk is a failure in one line" {
+    [ -e /dev/full ] || skip "no /dev/full"
+    for format in csv pprof heaptrack; do
+        run bash -c "'$ALLOGRAM' export '$TRACE' --to=$format 2>&1 >/dev/full"
+        [ "$status" -eq 1 ]
+        one_line
+        [[ $output == *"No space left"* ]]
+    done
+}
+
+@test "what could not be written whole is removed" {
+    trace="$BATS_TEST_TMPDIR/t.allogram"
+    "$ALLOGRAM" run -q -o "$trace" -- "$PROGRAM" >/dev/null
+    run bash -c "ulimit -f 16; trap '' XFSZ; exec '$ALLOGRAM' export '$trace' --to=heaptrack -o '$BATS_TEST_TMPDIR/out'"
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"File too large"* ]]
+    [ ! -e "$BATS_TEST_TMPDIR/out" ]
+}
+
+@test "a filter that is no regular expression is a usage error" {
+    for option in "--focus=(" "--ignore=[" --thread=main; do
+        run "$ALLOGRAM" export "$TRACE" --to=csv "$option"
+        [ "$status" -eq 2 ]
+        one_line
+        [[ $output == *"${option%%=*}"* ]]
+    done
+}
+
+@test "of a trace without its end, what is readable is exported, and that is said" {
+    "$ALLOGRAM" run -q -o "$BATS_TEST_TMPDIR/whole.allogram" -- "$PROGRAM" >/dev/null
+    head -c "$(($(stat -c %s "$BATS_TEST_TMPDIR/whole.allogram") - 10))" "$BATS_TEST_TMPDIR/whole.allogram" \
+        >"$BATS_TEST_TMPDIR/cut.allogram"
+    for format in pprof dhat massif heaptrack firefox json; do
+        run "$ALLOGRAM" export "$BATS_TEST_TMPDIR/cut.allogram" --to="$format" -o "$BATS_TEST_TMPDIR/cut.$format"
+        [ "$status" -eq 0 ]
+        one_line
+        [[ $output == *"damaged at byte "* ]]
+    done
+    [ "$(jq '[.stacks[].allocated_blocks] | add' "$BATS_TEST_TMPDIR/cut.json")" -eq 6010 ]
+}
+
+@test "a trace with nothing in it is exported as nothing" {
+    cp "$SOURCE/tests/golden/trace/trace-v1-unsealed.allogram" "$BATS_TEST_TMPDIR/u.allogram"
+    for format in pprof dhat massif folded speedscope callgrind heapprofile firefox heaptrack csv json; do
+        run "$ALLOGRAM" export "$BATS_TEST_TMPDIR/u.allogram" --to="$format" -o "$BATS_TEST_TMPDIR/u.$format"
+        [ "$status" -eq 0 ]
+    done
+    [ "$(jq -c .stacks "$BATS_TEST_TMPDIR/u.json")" = "[]" ]
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bats
+# A gate over a real recording: the program's own line is where the SARIF file points.
+
+@test "the leaking line of a program is the place of the gate, and its counts are the same each time" {
+    cd "$BATS_TEST_TMPDIR"
+    for i in 1 2; do
+        run "$ALLOGRAM" run -q -o "$i.allogram" -- "$PROGRAM"
+        [ -e "$i.allogram" ]
+    done
+    run "$ALLOGRAM" report 2.allogram --base=1.allogram --json \
+        --fail-if='growth.allocated_blocks != 0 or growth.temporary_blocks != 0 or base.in_use_bytes_at_end != in_use_bytes_at_end'
+    [ "$status" -eq 0 ]
+    run "$ALLOGRAM" report 2.allogram --json --fail-if='allocated_bytes > 0' --sarif=gate.sarif
+    [ "$status" -eq 3 ]
+    cd "$SOURCE"
+    run "$ALLOGRAM" report "$BATS_TEST_TMPDIR/2.allogram" --json --fail-if='allocated_bytes > 0' --sarif="$BATS_TEST_TMPDIR/below.sarif"
+    cd "$BATS_TEST_TMPDIR"
+    python3 - "$SOURCE" <<'PYTHON'
+import json, sys
+def place(name):
+    return json.load(open(name))["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+source = sys.argv[1] + "/tests/programs/temporary.c"
+lines = open(source).read().splitlines()
+assert "alloc" in lines[place("gate.sarif")["region"]["startLine"] - 1]
+assert place("below.sarif")["artifactLocation"] == {"uri": "tests/programs/temporary.c", "uriBaseId": "%SRCROOT%"}, place("below.sarif")
+PYTHON
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bats
+# As a new user would: from a leaking program to the leaking line in three commands. The second one is what `run` says, the third
+# what the first lines of a report suggest to somebody who sees that something is in use at the end.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+    command -v "${CC:-cc}" >/dev/null || skip "no compiler here"
+    "${CC:-cc}" -g -O1 -fno-builtin -o forgetful "$SOURCE/tests/programs/forgetful.c"
+    line=$(grep -n 'the leaking line' "$SOURCE/tests/programs/forgetful.c" | cut -d: -f1)
+}
+
+@test "from a leaking program to the leaking line in three commands" {
+    run "$ALLOGRAM" run -- ./forgetful
+    [ "$status" -eq 0 ]
+    [[ $output == *"1,000 blocks, 31.2 KiB in use at the end"* ]]
+    next=$(printf '%s\n' "$output" | sed -n 's/.*-> *allogram //p')
+    [[ $next == "report allogram.forgetful."*.allogram ]]
+    trace=${next#report }
+
+    run "$ALLOGRAM" report "$trace"
+    [ "$status" -eq 0 ]
+    [[ $output == *"in use at the end"*"1,000 blocks"*"31.2 KiB"* ]]
+    [[ $output == *"--view=leaks"* ]]
+
+    run "$ALLOGRAM" report "$trace" --view=leaks
+    echo "$output"
+    [ "$status" -eq 0 ]
+    first=$(printf '%s\n' "$output" | grep -m1 'forgetful\.c:')
+    [[ $first == *"copy_name"*"forgetful.c:$line"* ]]
+    [[ $output == *"read_record"*"main"* ]]
+}
+
+@test "and a program that forgets nothing shows nothing" {
+    sed 's/if (record->seen == 0)/if (record != NULL)/' "$SOURCE/tests/programs/forgetful.c" >mended.c
+    "${CC:-cc}" -g -O1 -fno-builtin -I "$SOURCE/tests/programs" -o mended mended.c
+    "$ALLOGRAM" run -q -o mended.allogram -- ./mended
+    run "$ALLOGRAM" report mended.allogram --view=leaks
+    [ "$status" -eq 0 ]
+    [[ $output != *"mended.c:"* ]]
+    [ "$("$ALLOGRAM" report mended.allogram --view=leaks --json | jq .total.in_use_blocks)" -eq 0 ]
+}
