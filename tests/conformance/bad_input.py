@@ -127,6 +127,23 @@ def folder_does_not_exist(case, folder):
     case.one_line(outcome, "none")
 
 
+def output_that_is_no_file(case, folder):
+    """A folder, a FIFO or a device is not numbered like a file that exists: /dev gets no null-2."""
+    fifo = os.path.join(folder, "fifo")
+    os.mkfifo(fifo)
+    for path, word in ((folder, "folder"), (fifo, "regular"), ("/dev/null", "regular")):
+        outcome = case.run("run", "-o", path, "--", case.tools.program("temporary"))
+        case.expect("status", outcome.status, 125)
+        case.expect("the program ran", outcome.stdout, b"")
+        case.one_line(outcome, path, word)
+
+
+def empty_command(case, folder):
+    outcome = case.run("run", "--", "", cwd=folder)
+    case.expect("status", outcome.status, 127)
+    case.one_line(outcome, "empty")
+
+
 def folder_is_not_writable(case, folder):
     if not os.path.isdir("/proc/self"):
         return
@@ -196,6 +213,22 @@ def disk_full(case, folder):
             case.require("nothing readable", summary["allocated_blocks"] > 0)
             case.require("nothing counted as lost", summary["lost_events"]["total"] > 0)
             case.expect("end", summary["trace"]["end"], "cut")
+
+
+def disk_full_of_several(case, folder):
+    """Three processes on a small disk: what one of them meets is said by `run`, and none takes room that it does not need."""
+    with SmallDisk(folder, 512 << 10) as disk:
+        program = case.tools.program("million_blocks")
+        outcome = case.run("run", "-o", os.path.join(disk, "t.%p.allogram"), "--", "sh", "-c", '"$0" & "$0" & wait; exit 7', program)
+        case.expect("status", outcome.status, 7)
+        case.expect("standard output", outcome.stdout, b"a million\n" * 2)
+        recorded_events = 0
+        for trace in recorded.traces_in(disk):
+            summary = recorded.report(case.tools, trace)
+            recorded_events += summary["allocated_blocks"] + summary["freed_blocks"]
+            if summary["lost_events"]["total"] > 1000:
+                case.require("not said: %r" % outcome.stderr, b"recording stopped" in outcome.stderr)
+        case.require("only %d events on 512 KiB" % recorded_events, recorded_events > 100000)
 
 
 def disk_of_the_live_file_full(case, folder):
@@ -391,11 +424,12 @@ def closed_pipe(case, folder):
 
 
 CASES = [command_not_found, command_not_executable, script_without_interpreter, static_program, setuid_program, no_command,
-         exit_status_of_program, closing_summary, folder_does_not_exist, folder_is_not_writable, never_overwrites, link_in_the_way,
-         folder_vanishes, disk_full, disk_of_the_live_file_full, file_size_limit, max_size, closed_descriptors,
-         descriptors_of_the_program, signals_of_the_program, interrupted, empty_trace, missing_trace, foreign_trace, folder_as_trace,
-         newer_trace, cut_trace, flipped_trace, trace_still_growing, closed_pipe]
-NEED_ROOT = {setuid_program, disk_full, disk_of_the_live_file_full}
+         exit_status_of_program, closing_summary, folder_does_not_exist, folder_is_not_writable, output_that_is_no_file,
+         empty_command, never_overwrites, link_in_the_way, folder_vanishes, disk_full, disk_full_of_several,
+         disk_of_the_live_file_full, file_size_limit, max_size, closed_descriptors, descriptors_of_the_program,
+         signals_of_the_program, interrupted, empty_trace, missing_trace, foreign_trace, folder_as_trace, newer_trace,
+         cut_trace, flipped_trace, trace_still_growing, closed_pipe]
+NEED_ROOT = {setuid_program, disk_full, disk_full_of_several, disk_of_the_live_file_full}
 
 
 def main():

@@ -4,20 +4,22 @@ import os
 import re
 import struct
 
+import pid_order
+
 FIELDS = ("magic", "pid", "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees", "in_use_blocks",
           "in_use_bytes", "peak_blocks", "peak_bytes", "temporary_blocks", "threads", "overflow")
 MAGIC = 0x54434F55
 
 
 def read(folder):
-    """The counters of every process image below `folder`, in order of pid, then of exec."""
+    """The counters of every process image below `folder`, in order of pid (pid_order.py), then of exec."""
     found = []
     for name in os.listdir(folder):
         match = re.fullmatch(r"(\d+)\.(\d+)\.count", name)
         if match:
             found.append((int(match[1]), int(match[2]), name))
     images = []
-    for _, _, name in sorted(found):
+    for _, _, name in pid_order.sort(found, lambda item: item[:2]):
         with open(os.path.join(folder, name), "rb") as file:
             data = file.read()
         values = dict(zip(FIELDS, struct.unpack_from("<%dQ" % len(FIELDS), data)))

@@ -46,15 +46,28 @@ def stamp_at_every_event(tools, truth):
     return failures
 
 
+def dead_threads(tools):
+    """What a thread did before it ended lies between its stamps, not anywhere until the process' end."""
+    failures = tap.Failures()
+    for _ in range(RUNS):
+        with recorded.Folder() as folder:
+            _, traces = recorded.record(tools, [tools.program("short_threads")], folder)
+            summary = recorded.report(tools, traces[0])
+            low, high = summary["peak_bytes_range"]
+            failures.require("range %d..%d around %d" % (low, high, summary["peak_bytes"]), high <= 3 * summary["peak_bytes"])
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     truth = true_peak(tools)
-    results = tap.Plan(2)
+    results = tap.Plan(3)
     results.run("usual stamps: the range holds the truth", lambda: usual_stamps(tools, truth))
     results.run("a stamp at every event: the peak is the truth", lambda: stamp_at_every_event(tools, truth))
+    results.run("300 short threads: the range is that of those that lived at once", lambda: dead_threads(tools))
     return results.status()
 
 

@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 
+import pid_order
+
 
 class Tools:
     def __init__(self, build):
@@ -70,12 +72,12 @@ def check(tools, trace):
 
 
 def traces_in(folder):
-    """Traces in order of pid, then of exec: t.PID.allogram, t.PID-2.allogram, ..."""
+    """Traces in order of pid (pid_order.py), then of exec: t.PID.allogram, t.PID-2.allogram, ..."""
     found = []
     for path in glob.glob(os.path.join(folder, "t.*.allogram")):
         match = re.fullmatch(r"t\.(\d+)(?:-(\d+))?\.allogram", os.path.basename(path))
         found.append((int(match[1]), int(match[2] or 1), path))
-    return [path for _, _, path in sorted(found)]
+    return [path for _, _, path in pid_order.sort(found, lambda item: item[:2])]
 
 
 def record(tools, command, folder, options=(), **how):

@@ -1,14 +1,16 @@
-/* mutate_traces.c: reads mutated traces by the thousand, without libFuzzer: in process, or each
- * with a command.
+/* mutate_traces.c: reads mutated traces by the thousand, without libFuzzer: with the decoders, with
+ * commands of allogram in the same process, or each with a program.
  *
  *     mutate_traces [--count=N] [--seed=N] [--memory-mib=N] [--seconds=N] [--keep=FOLDER]
- * [--command=WORDS] TRACE...
+ *                   [--inside=WORDS]... [--command=WORDS] TRACE...
  *
  * Mutation i of a seed is always the same, so a failure is repeated with --seed=SEED --count=i+1.
  * Children do the reading, some hundred each: one that dies or hangs costs its trace, which is
- * kept, and the next child goes on behind it. With --command the words are run with the mutation's
- * path behind them; an exit status is its own affair, a signal or a hang is a failure. Without
- * --count AG_TEST_SCALE decides: 5,000 scaled, 100,000 full (commands: a tenth). */
+ * kept, and the next child goes on behind it. With --inside="report --view=sites" that command's
+ * code reads the trace, all given ones one after the other. With --command the words are run with
+ * the mutation's path behind them. In both cases an exit status is its own affair, a signal or a
+ * hang is a failure. Without --count AG_TEST_SCALE decides: 100,000 full; scaled 5,000, with
+ * --inside 1,000, with --command 500. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -24,15 +26,17 @@
 
 #include "trace_mutation.h"
 
-enum { SEEDS_MAX = 64, WORDS_MAX = 32, CHILD_TRACES = 500, FAILURES_MAX = 10 };
+enum { SEEDS_MAX = 64, WORDS_MAX = 32, INSIDE_MAX = 64, CHILD_TRACES = 200, FAILURES_MAX = 10 };
 
 struct driver {
     uint64_t count, seed, memory_mib, seconds;
     const char *keep;
-    char *words[WORDS_MAX + 2]; /* of --command; NULL first: read in process */
+    char *words[WORDS_MAX + 2];     /* of --command; NULL first: read in process */
+    const char *inside[INSIDE_MAX]; /* none: read by the decoders */
+    size_t n_inside;
     struct ag_trace_bytes seeds[SEEDS_MAX];
     size_t n_seeds;
-    volatile uint64_t *current; /* shared: what the child is at */
+    volatile uint64_t *current; /* shared: what the child is at, and with which of `inside` */
 };
 
 /* ---- one mutation ---- */
@@ -73,14 +77,36 @@ static void set_limits(const struct driver *driver) {
     }
 }
 
+static void send_output_nowhere(void) {
+    const int nowhere = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; fd++) {
+        dup2(nowhere, fd);
+    }
+    close(nowhere);
+}
+
+static void read_inside(const struct driver *driver, const struct ag_trace_bytes *trace) {
+    for (size_t i = 0; i < driver->n_inside; i++) {
+        driver->current[1] = i;
+        ag_trace_read_by_command(driver->inside[i], trace->data, trace->n_bytes);
+    }
+}
+
 static void read_some(const struct driver *driver, uint64_t first, uint64_t end) {
     set_limits(driver);
+    if (driver->n_inside > 0) {
+        send_output_nowhere();
+    }
     for (uint64_t number = first; number < end; number++) {
         *driver->current = number;
         struct ag_trace_bytes trace = mutation(driver, number);
         (void)alarm((unsigned)driver->seconds); /* SIGALRM is the death of a child that hangs */
-        (void)ag_trace_read_everything(trace.data,
-                                       trace.n_bytes); /* that it comes back is the test */
+        if (driver->n_inside == 0) {
+            (void)ag_trace_read_everything(trace.data,
+                                           trace.n_bytes); /* that it comes back is the test */
+        } else {
+            read_inside(driver, &trace);
+        }
         free(trace.data);
     }
     *driver->current = end;
@@ -98,10 +124,7 @@ static void run_command(struct driver *driver, uint64_t number) {
         n_words++;
     }
     driver->words[n_words] = path;
-    const int nowhere = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < 3; fd++) {
-        dup2(nowhere, fd);
-    }
+    send_output_nowhere();
     (void)alarm((unsigned)driver->seconds); /* it stays armed over the exec */
     execvp(driver->words[0], driver->words);
     _exit(127);
@@ -130,8 +153,9 @@ static void tell_failure(const struct driver *driver, uint64_t number, int statu
     struct ag_trace_bytes trace = mutation(driver, number);
     write_trace(path, &trace);
     free(trace.data);
-    printf("# mutation %llu of seed %llu: %s; kept as %s\n", (unsigned long long)number,
+    printf("# mutation %llu of seed %llu: %s: %s; kept as %s\n", (unsigned long long)number,
            (unsigned long long)driver->seed,
+           driver->n_inside > 0 ? driver->inside[driver->current[1]] : "read",
            WIFEXITED(status)             ? "the reader gave up"
            : WTERMSIG(status) == SIGALRM ? "took too long"
                                          : strsignal(WTERMSIG(status)),
@@ -187,13 +211,11 @@ static void add_seed(struct driver *driver, const char *path) {
 }
 
 static void parse(struct driver *driver, int argc, char **argv) {
-    static const struct option options[] = {{"count", required_argument, NULL, 'c'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"memory-mib", required_argument, NULL, 'm'},
-                                            {"seconds", required_argument, NULL, 't'},
-                                            {"keep", required_argument, NULL, 'k'},
-                                            {"command", required_argument, NULL, 'x'},
-                                            {0}};
+    static const struct option options[] = {
+        {"count", required_argument, NULL, 'c'},      {"seed", required_argument, NULL, 's'},
+        {"memory-mib", required_argument, NULL, 'm'}, {"seconds", required_argument, NULL, 't'},
+        {"keep", required_argument, NULL, 'k'},       {"inside", required_argument, NULL, 'i'},
+        {"command", required_argument, NULL, 'x'},    {0}};
     for (int id; (id = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         size_t n_words = 0;
         switch (id) {
@@ -211,6 +233,11 @@ static void parse(struct driver *driver, int argc, char **argv) {
             break;
         case 'k':
             driver->keep = optarg;
+            break;
+        case 'i':
+            if (driver->n_inside < INSIDE_MAX) {
+                driver->inside[driver->n_inside++] = optarg;
+            }
             break;
         case 'x':
             for (char *word = strtok(optarg, " "); word != NULL && n_words < WORDS_MAX;
@@ -240,8 +267,10 @@ int main(int argc, char **argv) {
     }
     if (driver.count == 0) {
         const char *scale = getenv("AG_TEST_SCALE");
-        driver.count = scale != NULL && strcmp(scale, "full") == 0 ? 100000 : 5000;
-        driver.count /= driver.words[0] == NULL ? 1 : 10;
+        driver.count = scale != NULL && strcmp(scale, "full") == 0 ? 100000
+                       : driver.words[0] != NULL                   ? 500
+                       : driver.n_inside > 0                       ? 1000
+                                                                   : 5000;
     }
     driver.current = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (driver.current == MAP_FAILED || driver.keep == NULL) {
@@ -249,8 +278,12 @@ int main(int argc, char **argv) {
         return 2;
     }
     const unsigned n_failed = run_all(&driver);
-    printf("1..1\n%s 1 - %llu mutated traces%s%s\n", n_failed == 0 ? "ok" : "not ok",
-           (unsigned long long)driver.count, driver.words[0] == NULL ? "" : " through ",
+    printf("1..1\n%s 1 - %llu mutated traces", n_failed == 0 ? "ok" : "not ok",
+           (unsigned long long)driver.count);
+    for (size_t i = 0; i < driver.n_inside; i++) {
+        printf("%s%s", i == 0 ? " through " : ", ", driver.inside[i]);
+    }
+    printf("%s%s\n", driver.words[0] == NULL ? "" : " through ",
            driver.words[0] == NULL ? "" : driver.words[0]);
 
     for (size_t i = 0; i < driver.n_seeds; i++) {

@@ -27,4 +27,9 @@ void ag_trace_mutate(struct ag_trace_bytes *trace, const struct ag_trace_bytes *
  * The result depends on all that was read, so that nothing is left out. */
 uint64_t ag_trace_read_everything(const uint8_t *bytes, size_t n_bytes);
 
+/* Lets a command of allogram read it: WORDS are what a user types behind `allogram`, without the
+ * trace. What it prints and its status are its own affair. A name that is no reading command ends
+ * the process with status 2. */
+void ag_trace_read_by_command(const char *words, const uint8_t *bytes, size_t n_bytes);
+
 #endif

@@ -398,9 +398,9 @@ int main(int argc, char **argv) {
     const struct judged_counts &c = judged_counts;
     printf(
         "%lu captures, %lu differ from the plain walk, %lu from libunwind, %lu incomplete, %lu cut, %lu lost, "
-        "%lu not judged; %d signals, %d steps, %d reloads at the same address\n",
+        "%lu in the last steps of a throw, %lu not judged; %d signals, %d steps, %d reloads at the same address\n",
         c.captures, c.differ_from_plain, c.differ_from_judge, c.incomplete, c.cut, c.lost,
-        c.not_judged, n_signals, n_steps, same_address);
+        c.in_a_throw, c.not_judged, n_signals, n_steps, same_address);
     return c.differ_from_plain + c.differ_from_judge + c.incomplete + c.lost > 0 || c.cut == 0 ||
            same_address == 0;
 }

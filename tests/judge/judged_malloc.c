@@ -155,6 +155,32 @@ static void show_difference(const struct judged_thread *thread, int n_ours, int 
     }
 }
 
+/* The last steps of a throw cannot be unwound, by nobody: libgcc has put the registers of the
+ * handler's frame where its own frame saved those of its caller (in a function that it calls), and
+ * jumps out by eh_return, which no CFI describes. */
+static bool is_of_a_throw(uintptr_t pc) {
+    static const char *const throwers[] = {"_Unwind_RaiseException", "_Unwind_Resume",
+                                           "_Unwind_ForcedUnwind", "_Unwind_Resume_or_Rethrow"};
+    Dl_info info = {0};
+    const bool is_named = dladdr((const void *)(pc - 1), &info) != 0 && info.dli_sname != NULL;
+    bool is = false;
+    for (size_t i = 0; is_named && i < sizeof throwers / sizeof throwers[0]; i++) {
+        is |= strcmp(info.dli_sname, throwers[i]) == 0;
+    }
+    return is;
+}
+static bool was_interrupted_in_a_throw(const uint64_t *pcs, int n_pcs) {
+    static const unsigned char restore_rt[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    for (int i = 0; i + 1 < n_pcs; i++) {
+        Dl_info info = {0}; /* what is of no image may not be mapped */
+        if (dladdr((const void *)pcs[i], &info) != 0 &&
+            memcmp((const void *)pcs[i], restore_rt, sizeof restore_rt) == 0) {
+            return is_of_a_throw(pcs[i + 1]) || (i + 2 < n_pcs && is_of_a_throw(pcs[i + 2]));
+        }
+    }
+    return false;
+}
+
 static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t rbp, uint32_t node) {
     if (!ag_walker_self_check(space, sp, rbp, node)) {
         count(&judged_counts.differ_from_plain);
@@ -165,12 +191,6 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
         count(&judged_counts.lost);
         return;
     }
-    if (root == AG_ROOT_INCOMPLETE) {
-        count(&judged_counts.incomplete);
-        show_difference(thread, n_ours, /* n_theirs= */ 0, root);
-    } else if (root == AG_ROOT_CUT) {
-        count(&judged_counts.cut);
-    }
     /* with the trap flag on, it would die: it blocks all signals while it works */
     const unsigned long flags = __builtin_ia32_readeflags_u64();
     __builtin_ia32_writeeflags_u64(flags & ~TRAP_FLAG);
@@ -178,15 +198,27 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
     __builtin_ia32_writeeflags_u64(flags);
     if (n_theirs < 0) { // before this program's constructors
         count(&judged_counts.not_judged);
-        return;
-    }
-    if (root == AG_ROOT_CUT && n_theirs > DEPTH) {
+    } else if (root == AG_ROOT_CUT && n_theirs > DEPTH) {
         n_theirs = DEPTH;
     }
-    if (n_ours != n_theirs ||
-        memcmp(thread->ours, thread->theirs, (size_t)n_ours * sizeof(uintptr_t)) != 0) {
+    const bool differs =
+        n_theirs >= 0 && (n_ours != n_theirs || memcmp(thread->ours, thread->theirs,
+                                                       (size_t)n_ours * sizeof(uintptr_t)) != 0);
+    if ((differs || root == AG_ROOT_INCOMPLETE) &&
+        was_interrupted_in_a_throw(thread->ours, n_ours)) {
+        count(&judged_counts.in_a_throw);
+        return;
+    }
+    if (root == AG_ROOT_INCOMPLETE) {
+        count(&judged_counts.incomplete);
+    } else if (root == AG_ROOT_CUT) {
+        count(&judged_counts.cut);
+    }
+    if (differs) {
         count(&judged_counts.differ_from_judge);
-        show_difference(thread, n_ours, n_theirs, root);
+    }
+    if (differs || root == AG_ROOT_INCOMPLETE) {
+        show_difference(thread, n_ours, n_theirs > 0 ? n_theirs : 0, root);
     }
 }
 

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""A program with one planted fault has exactly that finding, at its line and with its numbers; a clean one has none. What a filter or a
+merge takes away is no evidence any more."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+
+import recorded
+import tap
+
+# fault: kind, function, numbers by hand
+FAULTS = {
+    "none": None,
+    "cache": None,
+    "newest": None,
+    "leak": ("growing_leak", "leak", {"blocks": 20000, "bytes": 960000}),
+    "sometimes": ("growing_leak", "sometimes", {"blocks": 2000, "bytes": 96000}),
+    "storm": ("temporary_storm", "storm", {"blocks": 60000}),
+    "peak": ("peak_holder", "peak", {"blocks": 64, "bytes": 64 * 65536}),
+    "foreign": ("foreign_frees", "foreign", {"blocks": 40000, "bytes": 1920000}),
+    "steps": ("constant_steps", "steps", {"blocks": 4999, "step_bytes": 64, "largest_bytes": 320000,
+                                          "bytes": 64 * sum(range(2, 5001))}),
+    "outsized": ("outsized_blocks", "make", {"blocks": 1, "bytes": 4 << 20, "largest_bytes": 4 << 20, "other_blocks": 500,
+                                             "other_bytes": 500 * 32}),
+}
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "faults.c")
+
+
+def planted_line(fault):
+    lines = open(SOURCE, encoding="utf-8").read().splitlines()
+    return next(i + 1 for i, line in enumerate(lines) if "FAULT " + fault in line)
+
+
+def told(tools, fault, wanted):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("faults"), fault], folder)
+        failures.expect("exit status", outcome.status, 0)
+        findings = recorded.report(tools, traces[0])["findings"]
+        failures.expect("kinds", [finding["kind"] for finding in findings], [wanted[0]] if wanted else [])
+        text = subprocess.run([tools.allogram, "report", traces[0]], capture_output=True, text=True, check=True).stdout
+        failures.expect("findings in the text", text.count("look at"), len(findings))
+        if failures or not wanted:
+            return failures
+        kind, function, numbers = wanted
+        finding = findings[0]
+        failures.expect("numbers", {key: finding[key] for key in numbers}, numbers)
+        failures.expect("function", finding["function"], function)
+        failures.expect("line", finding["line"], planted_line(fault))
+        command = re.search(r"-> allogram report (.*)", text)[1]
+        failures.require("the command is not that of the JSON", command.endswith(finding["options"]))
+        more = subprocess.run('"%s" report %s' % (tools.allogram, command), shell=True, capture_output=True, text=True,
+                              check=False)
+        failures.expect("status of the command that shows more", more.returncode, 0)
+        failures.require("it does not show the place", function in more.stdout or kind == "foreign_frees")
+    return failures
+
+
+# fault: options that leave the evidence, and options that take it away
+NARROWED = {
+    "leak": (["--focus=^leak$"], ["--ignore=^leak$", "--to=HALF", "--focus=^work$"]),
+    "peak": (["--focus=^peak$"], ["--ignore=^peak$", "--from=HALF"]),
+    "foreign": ([], ["--thread=TID", "--ignore=^work$"]),
+}
+
+
+def narrowed(tools, fault, kept, taken):
+    failures = tap.Failures()
+    kind = FAULTS[fault][0]
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("faults"), fault], folder)
+        failures.expect("exit status", outcome.status, 0)
+        whole = recorded.report(tools, traces[0])
+        for options, wanted in [([], [kind])] + [([option], [kind]) for option in kept] + [([option], []) for option in taken]:
+            given = [option.replace("HALF", "%dns" % (whole["trace"]["duration_ns"] // 2)).replace("TID", str(whole["trace"]["pid"]))
+                     for option in options]
+            found = recorded.report(tools, traces[0], *given)
+            failures.expect("kinds with " + " ".join(given), [finding["kind"] for finding in found["findings"]], wanted)
+            failures.expect("findings_complete with " + " ".join(given), found["findings_complete"], True)
+        merged = recorded.run([tools.allogram, "report", "--merge", "--json", traces[0], traces[0]])
+        sums_tell = {"leak": [], "peak": ["peak_holder"], "foreign": ["foreign_frees"]}[fault]
+        found = json.loads(merged.stdout)
+        failures.expect("kinds when merged", [finding["kind"] for finding in found["findings"]], sums_tell)
+        failures.expect("findings_complete when merged", found["findings_complete"], False)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    results = tap.Plan(len(FAULTS) + len(NARROWED))
+    for fault, wanted in FAULTS.items():
+        results.run(fault, lambda fault=fault, wanted=wanted: told(tools, fault, wanted))
+    for fault, (kept, taken) in NARROWED.items():
+        results.run(fault + " narrowed", lambda fault=fault, kept=kept, taken=taken: narrowed(tools, fault, kept, taken))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

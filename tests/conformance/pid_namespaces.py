@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Processes in pid namespaces of their own, as containers have them: the number that they know themselves by means nothing to
+the collector, or somebody else. Each has to be recorded to its end, and its trace sealed no earlier."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+TRUTH = {"allocated_blocks": 1100001, "freed_blocks": 600000}  # million_blocks
+
+
+def can_unshare():
+    return subprocess.run(["unshare", "-p", "-f", "--mount-proc", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def expect_whole(failures, tools, trace, truth):
+    status, verdict = recorded.check(tools, trace)
+    summary = recorded.report(tools, trace)
+    name = os.path.basename(trace)
+    failures.expect(name + ": check", (status, verdict.get("whole")), (0, True))
+    failures.expect(name + ": end", summary["trace"]["end"], "exit")
+    failures.expect(name + ": lost", summary["lost_events"]["total"], 0)
+    for key, value in truth.items():
+        failures.expect("%s: %s" % (name, key), summary[key], value)
+
+
+def of_program(tools, traces, program):
+    return [trace for trace in traces
+            if os.path.basename(recorded.report(tools, trace)["trace"]["command"][0]) == os.path.basename(program)]
+
+
+def one(tools, *options):
+    """A program that is number 1, with the old /proc or one of its own; whole as soon as `run` returns."""
+    failures = tap.Failures()
+    program = tools.program("million_blocks")
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, ["unshare", "-p", "-f", *options, program], folder)
+        failures.expect("status", outcome.status, 0)
+        failures.expect("standard output", outcome.stdout, b"a million\n")
+        found = of_program(tools, traces, program)
+        failures.expect("traces of it", len(found), 1)
+        for trace in found:
+            expect_whole(failures, tools, trace, TRUTH)
+    return failures
+
+
+def twins(tools):
+    """Two of them at once, both number 1."""
+    failures = tap.Failures()
+    program = tools.program("million_blocks")
+    script = 'unshare -p -f "$0" & unshare -p -f --mount-proc "$0" & wait'
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, ["sh", "-c", script, program], folder)
+        failures.expect("status", outcome.status, 0)
+        found = of_program(tools, traces, program)
+        failures.expect("traces of them", len(found), 2)
+        for trace in found:
+            expect_whole(failures, tools, trace, TRUTH)
+    return failures
+
+
+def same_number(tools):
+    """A child in a namespace whose number there is that of a process outside: neither ends the other's recording."""
+    failures = tap.Failures()
+    program = tools.program("million_blocks")
+    script = ('export P=$$; unshare -p -f --mount-proc sh -c \'echo $((P-1)) >/proc/sys/kernel/ns_last_pid; "$0"; true\' "$0" & '
+              'exec "$0"')
+    with recorded.Folder() as folder:
+        outcome, _ = recorded.record(tools, ["sh", "-c", script, program], folder)
+        failures.expect("status", outcome.status, 0)
+        found = of_program(tools, recorded.wait_until_ended(tools, folder), program)
+        failures.expect("numbers of them", len({recorded.report(tools, trace)["trace"]["pid"] for trace in found}), 1)
+        failures.expect("traces of them", len(found), 2)
+        for trace in found:
+            expect_whole(failures, tools, trace, TRUTH)
+    return failures
+
+
+def living(tools):
+    """With `run` and collector killed, `check` leaves a process in a namespace alone as long as it lives."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        process = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "unshare",
+                                    "-p", "-f", "--mount-proc", "sh", "-c", "read line; exec \"$0\"", tools.program("temporary")],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        deadline = time.monotonic() + 20
+        while len(recorded.traces_in(folder)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        for pid in children_of(process.pid):
+            if command_of(pid).startswith("allogram-collec"):
+                os.kill(process.pid, signal.SIGKILL)  # first, or it starts another
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        early = {trace: recorded.check(tools, trace)[0] for trace in recorded.traces_in(folder)}
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+        output = process.stdout.read()  # until the program's end closes it
+        process.stdout.close()
+        failures.expect("standard output", output, b"temporary\n")
+        failures.require("there were traces: %s" % early, len(early) >= 2)
+        time.sleep(0.2)
+        for trace in recorded.traces_in(folder):
+            recorded.check(tools, trace)
+        found = of_program(tools, recorded.traces_in(folder), "temporary")
+        failures.expect("traces of it", len(found), 1)
+        for trace in found:
+            expect_whole(failures, tools, trace, {"allocated_blocks": 6010})
+    return failures
+
+
+def children_of(parent):
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == parent:
+                        found.append(int(name))
+            except OSError:
+                pass
+    return found
+
+
+def command_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    cases = {"number 1 under the old /proc": lambda: one(tools),
+             "number 1 under a /proc of its own": lambda: one(tools, "--mount-proc"),
+             "two with number 1": lambda: twins(tools),
+             "a number that another has outside": lambda: same_number(tools),
+             "alive when everybody else was killed": lambda: living(tools)}
+    results = tap.Plan(len(cases))
+    allowed = can_unshare()
+    for name, case in cases.items():
+        if allowed:
+            results.run(name, case)
+        else:
+            results.skip(name, "this machine lets nobody make pid namespaces")
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Hand-counted programs of C++ and Rust show their types with the right counts, and how much stayed untyped: optimized, where
+all that tells a type is inlined, and not."""
+
+import argparse
+import os
+import re
+import sys
+
+import recorded
+import tap
+
+CASES = [(name + suffix, name + ending, main) for name, ending, main in (
+    ("cxx_types", ".cc", "^main$"), ("cxx_rarer_types", ".cc", "^main$"), ("rust_types", ".rs", "::main$"),
+    ("rust_rarer_types", ".rs", "::main$")) for suffix in ("", "_plain")]
+
+
+def truth(source):
+    """{type: blocks} of the comment at the top of a program."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", source)
+    lines = (re.match(r" \* @type (.*) (\d+)$", line.rstrip("\n")) for line in open(path, encoding="utf-8"))
+    return {match[1]: int(match[2]) for match in lines if match}
+
+
+def counts(types):
+    return {row["type"] or "untyped": row["allocated_blocks"] for row in types}
+
+
+def told(tools, program, source, main):
+    failures = tap.Failures()
+    wanted = truth(source)
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program(program)], folder)
+        failures.expect("exit status", outcome.status, 0)
+        types = recorded.report(tools, traces[0], "--view=types", "--focus=" + main)["types"]
+        failures.expect("blocks by type", counts(types), wanted)
+        for row in types:
+            failures.require("%s: lifetime_ns without blocks that ended" % row["type"], row["lifetime_ns"]["max"] is not None)
+        for name, blocks in sorted(wanted.items())[-4:]: # each takes two reports
+            stacks = recorded.report(tools, traces[0], "--view=types", "--type=" + name, "--focus=" + main)["stacks"]
+            failures.expect("blocks of the stacks of " + name, sum(stack["allocated_blocks"] for stack in stacks), blocks)
+        sites = recorded.report(tools, traces[0], "--view=sites", "--by=type", "--focus=" + main)["sites"]
+        failures.expect("sites by type", {row["type"] or "untyped": row["own"]["allocated_blocks"] for row in sites}, wanted)
+        whole = recorded.report(tools, traces[0], "--view=types")["types"]
+        summary = recorded.report(tools, traces[0])
+        failures.expect("all types together", sum(row["allocated_blocks"] for row in whole), summary["allocated_blocks"])
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    results = tap.Plan(len(CASES))
+    for program, source, entry in CASES:
+        if os.path.exists(tools.program(program)):
+            results.run(program, lambda program=program, source=source, entry=entry: told(tools, program, source, entry))
+        else:
+            results.skip(program, "no compiler for it here")
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""The keys that scripts rely on: of every view's JSON, of diff, check and doctor, with the kind of value that each has.
+
+The tables below are the contract. A key may be added to them when the output gets one; one that is taken away, renamed or of another
+kind breaks somebody's script."""
+
+import argparse
+import json
+import sys
+
+import recorded
+import tap
+
+NUMBER, TEXT, FLAG, NOTHING = "number", "text", "flag", "null"
+TEXT_OR_NULL, NUMBER_OR_NULL = (TEXT, NOTHING), (NUMBER, NOTHING)
+METRICS = {name: NUMBER for name in ("allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks "
+                                     "temporary_blocks freed_bytes freed_blocks").split()}
+SIGNED = METRICS
+FRAME = {"function": TEXT_OR_NULL, "file": TEXT_OR_NULL, "line": NUMBER_OR_NULL, "image": TEXT_OR_NULL, "runtime": TEXT_OR_NULL}
+STACKS = {"stacks": [{**METRICS, "frames": [FRAME]}]}
+TRACE = {"file": TEXT, "format_version": NUMBER, "pid": NUMBER, "command": [TEXT], "exe": TEXT, "mode": TEXT,
+         "interval_bytes": NUMBER_OR_NULL, "time_resolution_ns": NUMBER, "duration_ns": NUMBER, "end": TEXT}
+TIMES = {"min": NUMBER_OR_NULL, "mean": NUMBER_OR_NULL, "p50": NUMBER_OR_NULL, "p99": NUMBER_OR_NULL, "max": NUMBER_OR_NULL}
+TREE = {**FRAME, **METRICS, "own": METRICS}
+
+# Options of `report`, and what the object has beside schema, view and trace. A list holds its elements' form, and must not be empty;
+# ANY_LIST may be.
+ANY_LIST = "any list"
+VIEWS = {
+    ("summary",): {
+        **{name: NUMBER for name in ("allocated_blocks allocated_bytes freed_blocks freed_bytes in_use_blocks_at_end "
+                                     "in_use_bytes_at_end peak_bytes peak_blocks peak_time_ns temporary_blocks ghost_frees "
+                                     "unique_stacks truncated_stacks threads rss_peak_bytes").split()},
+        "lost_events": {"total": NUMBER},
+        "runtimes": [{"name": TEXT, "version": TEXT, "hooked": FLAG, "coverage": NUMBER_OR_NULL, "note": TEXT}],
+        "gc": ANY_LIST,
+        "profiler": {"rss_bytes": NUMBER, "cpu_ns": NUMBER, "target_cpu_ns": NUMBER}},
+    ("sites",): {"sites": [{**FRAME, "own": METRICS, "total": METRICS}]},
+    ("tree",): {"root": {**TREE, "children": [TREE]}},
+    ("tree", "--bottom-up"): {"root": {**TREE, "children": [TREE]}},
+    ("types",): {"types": [{"type": TEXT_OR_NULL, "runtime": TEXT, **METRICS, "lifetime_ns": TIMES}]},
+    ("types", "--type=untyped"): STACKS,
+    ("blocks", "--state=open,closed,ghost"): {"blocks": [{
+        "state": TEXT, "address": NUMBER, "size": NUMBER_OR_NULL, "type": TEXT_OR_NULL,
+        "tag": {"domain": TEXT_OR_NULL, "allocator": TEXT_OR_NULL}, "allocated_ns": NUMBER_OR_NULL,
+        "freed_ns": NUMBER_OR_NULL, "stack": [FRAME], "free_stack": (NOTHING, "list")}]},
+    ("leaks",): STACKS,
+    ("peak",): STACKS,
+    ("temporary", "--within=100000"): STACKS,
+    ("lifetimes",): {"sites": [{"function": TEXT_OR_NULL, "file": TEXT_OR_NULL, "line": NUMBER_OR_NULL, "type": TEXT_OR_NULL,
+                                "blocks": NUMBER, "ended": NUMBER, "lifetime_ns": {**TIMES, "p90": NUMBER_OR_NULL},
+                                "survived_collections": {"mean": NUMBER_OR_NULL, "max": NUMBER_OR_NULL}}],
+                     "histogram": [{"from_ns": NUMBER, "to_ns": NUMBER, "blocks": NUMBER, "bytes": NUMBER}]},
+    ("timeline",): {"points": [{"time_ns": NUMBER, "in_use_bytes": NUMBER, "in_use_blocks": NUMBER, "allocated_bytes": NUMBER,
+                                "rss_bytes": NUMBER}]},
+    ("heaps",): {"heaps": [{"name": TEXT, "domain": TEXT, "allocator": TEXT, "runtime": TEXT, "allocated_bytes": NUMBER,
+                            "in_use_bytes": NUMBER, "peak_bytes": NUMBER, "mapped_bytes": NUMBER,
+                            "resident_bytes": NUMBER_OR_NULL}]},
+    ("threads",): {"threads": [{"id": NUMBER, "name": TEXT, "allocated_bytes": NUMBER, "allocated_blocks": NUMBER,
+                                "freed_blocks": NUMBER}],
+                   "pairs": [{"allocated_by": NUMBER, "freed_by": NUMBER, "blocks": NUMBER, "bytes": NUMBER}]},
+}
+DIFF = {"sites": [{"function": TEXT, "file": TEXT_OR_NULL, "line": NUMBER_OR_NULL, **SIGNED}], "total": SIGNED}
+CHECK = {"whole": FLAG, "events": NUMBER, "lost_events": {"total": NUMBER}, "damage": (NOTHING, "object")}
+DOCTOR = {"checks": [{"name": TEXT, "ok": FLAG, "why": TEXT_OR_NULL, "fix": TEXT_OR_NULL}]}
+
+
+def kind_of(value):
+    kinds = {bool: FLAG, int: NUMBER, str: TEXT, type(None): NOTHING, list: "list", dict: "object"}
+    return kinds.get(type(value), type(value).__name__)  # a fraction is no number of ours: counts are whole
+
+
+def compare(failures, what, value, form):
+    if form is ANY_LIST:
+        failures.require("%s: %s, not a list" % (what, kind_of(value)), isinstance(value, list))
+    elif isinstance(form, dict):
+        if not isinstance(value, dict):
+            failures.append("%s: %s, not an object" % (what, kind_of(value)))
+            return
+        for key, inner in form.items():
+            if key in value:
+                compare(failures, what + "." + key, value[key], inner)
+            else:
+                failures.append("%s: no key %s" % (what, key))
+    elif isinstance(form, list):
+        failures.require("%s: %s, not a list of something" % (what, kind_of(value)), isinstance(value, list) and len(value) > 0)
+        for element in value if isinstance(value, list) else []:
+            compare(failures, what + "[]", element, form[0])
+            if failures:
+                return  # one is enough
+    else:
+        allowed = form if isinstance(form, tuple) else (form,)
+        failures.require("%s: %s, should be %s" % (what, kind_of(value), " or ".join(allowed)), kind_of(value) in allowed)
+
+
+def envelope(failures, report, view):
+    failures.expect("schema", report.get("schema"), "allogram-report/1")
+    failures.expect("view", report.get("view"), view)
+    compare(failures, "trace", report.get("trace"), TRACE)
+    failures.require("end: %s" % report["trace"]["end"], report["trace"]["end"] in ("exit", "signal", "detached", "running", "cut"))
+
+
+def one_view(tools, trace, view, *options):
+    failures = tap.Failures()
+    report = recorded.report(tools, trace, "--view=" + view, *options)
+    envelope(failures, report, view)
+    compare(failures, view, report, VIEWS[(view, *options)])
+    return failures
+
+
+def printed(tools, *words):
+    return json.loads(recorded.run([tools.allogram, *words, "--json"]).stdout)
+
+
+def several(tools, *traces):
+    failures = tap.Failures()
+    reports = recorded.report(tools, traces[0], *traces[1:])
+    failures.expect("keys", sorted(reports), ["reports", "schema"])
+    failures.expect("reports", len(reports["reports"]), len(traces))
+    for report in reports["reports"]:
+        envelope(failures, report, "summary")
+        compare(failures, "summary", report, VIEWS[("summary",)])
+    return failures
+
+
+def others(tools, before, after):
+    failures = tap.Failures()
+    diff = printed(tools, "diff", before, after)
+    envelope(failures, diff, "diff")
+    compare(failures, "diff", diff, DIFF)
+    compare(failures, "check", printed(tools, "check", after), CHECK)
+    compare(failures, "doctor", printed(tools, "doctor"), DOCTOR)
+    return failures
+
+
+def hostile_forms():
+    """That this test can fail: each of these differs from its form."""
+    failures = tap.Failures()
+    for value, form in (({}, {"a": NUMBER}), ({"a": "1"}, {"a": NUMBER}), ({"a": 1.5}, {"a": NUMBER}), ({"a": True}, {"a": NUMBER}),
+                        ({"a": []}, {"a": [NUMBER]}), ({"a": [{"b": 1}, {}]}, {"a": [{"b": NUMBER}]}), ({"a": None}, {"a": TEXT})):
+        found = tap.Failures()
+        compare(found, "", value, form)
+        failures.require("%s passes for %s" % (value, form), bool(found))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    results = tap.Plan(len(VIEWS) + 3)
+    results.run("a missing key or another kind is seen", hostile_forms)
+    with recorded.Folder() as folder:
+        for program in ("phases", "forgetful"):
+            recorded.record(tools, [tools.program(program)], folder)
+        both = recorded.traces_in(folder)
+        both.sort(key=lambda path: recorded.report(tools, path)["threads"])
+        forgetful, phases = both
+        for options in VIEWS:
+            results.run(" ".join(options), lambda options=options: one_view(tools, phases, *options))
+        results.run("several traces", lambda: several(tools, *both))
+        results.run("diff, check, doctor", lambda: others(tools, forgetful, phases))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

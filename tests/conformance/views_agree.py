@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""The views of one trace agree: over ten traces, whole and narrowed, the sums of any two of them are equal."""
+
+import argparse
+import json
+import os
+import sys
+
+import recorded
+import tap
+
+PROGRAMS = ("family", "cross_free", "recursion", "temporary", "plugins", "short_threads", "longjmp_deep", "cxx_containers",
+            "cxx_types", "rust_types")
+METRICS = ("allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes", "peak_blocks",
+           "temporary_blocks", "freed_bytes", "freed_blocks")
+KEYS = ("function", "thread", "type", "line", "stack", "image", "heap")
+OF_HEAPS = ("allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes")
+
+
+def of_summary(summary):
+    names = {"in_use_bytes": "in_use_bytes_at_end", "in_use_blocks": "in_use_blocks_at_end"}
+    return {metric: summary[names.get(metric, metric)] for metric in METRICS}
+
+
+def added(rows):
+    rows = list(rows)
+    return {metric: sum(row[metric] for row in rows) for metric in METRICS}
+
+
+def only(sums, *metrics):
+    return {metric: sums[metric] for metric in metrics}
+
+
+def blocks_agree(failures, view, sums):
+    blocks = view("blocks", "--state=open,closed", "--frames=1")["blocks"]
+    closed = [block for block in blocks if block["state"] == "closed"]
+    opened = [block for block in blocks if block["state"] == "open"]
+    failures.expect("blocks", {"freed_blocks": len(closed), "freed_bytes": sum(block["size"] for block in closed),
+                               "in_use_blocks": len(opened), "in_use_bytes": sum(block["size"] for block in opened)},
+                    only(sums, "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes"))
+    lifetimes = view("lifetimes")
+    failures.expect("lifetimes", [sum(row[key] for row in lifetimes["sites"]) for key in ("blocks", "bytes", "ended")],
+                    [len(blocks), sum(block["size"] for block in blocks), sums["freed_blocks"]])
+    failures.expect("histogram", [sum(step[key] for step in lifetimes["histogram"]) for key in ("blocks", "bytes")],
+                    [sums["freed_blocks"], sums["freed_bytes"]])
+    longest = max((block["freed_ns"] - block["allocated_ns"] for block in closed), default=None)
+    failures.expect("longest life", max((row["lifetime_ns"]["max"] for row in lifetimes["sites"] if row["ended"]), default=None),
+                    longest)
+
+
+def agree(tools, trace, *options):
+    """Every view against the summary, hence against every other."""
+    failures = tap.Failures()
+
+    def view(name, *more):
+        return recorded.report(tools, trace, "--view=" + name, *options, *more)
+
+    sums = of_summary(view("summary"))
+    if "--older" not in options:
+        failures.expect("allocated", sums["allocated_blocks"], sums["freed_blocks"] + sums["in_use_blocks"])
+    for key in KEYS if not options else KEYS[:3]:
+        failures.expect("sites by " + key, added(row["own"] for row in view("sites", "--by=" + key)["sites"]), sums)
+    failures.expect("tree", only(view("tree")["root"], *METRICS), sums)
+    if not options:
+        failures.expect("tree, bottom up", only(view("tree", "--bottom-up")["root"], *METRICS), sums)
+    failures.expect("types", added(view("types")["types"]), sums)
+    for name, metrics in (("leaks", METRICS[2:4]), ("peak", METRICS[4:6]), ("temporary", METRICS[6:7])):
+        stacks = view(name)
+        failures.expect(name, only(stacks["total"], *metrics), only(sums, *metrics))
+        failures.expect(name + ", stack by stack", only(added(stacks["stacks"]), *metrics), only(sums, *metrics))
+    blocks_agree(failures, view, sums)
+    if not any(option.startswith(("--focus", "--ignore", "--thread", "--tail")) for option in options):
+        heaps = [heap for heap in view("heaps")["heaps"] if not heap["backing"]]
+        failures.expect("heaps", {metric: sum(heap[metric] for heap in heaps) for metric in OF_HEAPS}, only(sums, *OF_HEAPS))
+        threads = view("threads")["threads"]
+        failures.expect("threads", [sum(thread[key] for thread in threads) for key in ("allocated_bytes", "allocated_blocks")],
+                        [sums["allocated_bytes"], sums["allocated_blocks"]])
+    return ["%s %s" % (" ".join(options) or "whole", failure) for failure in failures]
+
+
+def same_as_itself(tools, trace):
+    outcome = recorded.run([tools.allogram, "diff", trace, trace, "--json"])
+    difference = json.loads(outcome.stdout)
+    failures = tap.Failures()
+    failures.expect("diff of a trace with itself", difference["sites"], [])
+    failures.expect("total of it", set(difference["total"].values()), {0})
+    return failures
+
+
+def case(tools, program, number):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = recorded.record(tools, [tools.program(program)], folder)
+        trace = max(traces, key=lambda path: recorded.report(tools, path)["allocated_blocks"])
+        duration = recorded.report(tools, trace)["trace"]["duration_ns"]
+        window = ("--from=%dns" % (duration // 3), "--to=%dns" % (duration * 9 // 10))
+        narrowed = (window, window + ("--older",), ("--focus=main",), ("--tail=40",), window[1:])
+        for options in ((), narrowed[number % len(narrowed)]): # each way of narrowing for two programs: it takes long enough
+            failures.extend(agree(tools, trace, *options))
+        failures.extend(same_as_itself(tools, trace))
+    return failures
+
+
+def several_as_one(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for program in ("family", "cross_free", "recursion"):
+            recorded.record(tools, [tools.program(program)], folder)
+        traces = recorded.traces_in(folder)
+        failures.require("%d traces" % len(traces), len(traces) >= 3)
+        whole = of_summary(recorded.report(tools, traces[0], *traces[1:], "--merge"))
+        failures.expect("sum of the processes", whole, added(of_summary(recorded.report(tools, trace)) for trace in traces))
+        failures.extend(agree(tools, traces[0], *traces[1:], "--merge"))
+        failures.extend(agree(tools, traces[0], *traces[1:], "--merge", "--focus=main"))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    results = tap.Plan(len(PROGRAMS) + 1)
+    for number, program in enumerate(PROGRAMS):
+        if os.path.exists(tools.program(program)):
+            results.run(program, lambda program=program, number=number: case(tools, program, number))
+        else:
+            results.skip(program, "no compiler for it here")
+    results.run("several processes as one", lambda: several_as_one(tools))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Families of processes fork short children faster than places in the session are free again, so that a place is taken anew
+while a child that is just beginning still knows it as its parent's. Every process has to have a trace of its own, whole, with
+all it did under its own function."""
+
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance"))
+import recorded
+import tap
+
+FAMILIES = 4
+CHILDREN = 600 if os.environ.get("AG_TEST_SCALE") == "full" else 40
+BLOCKS, BYTES = 3, 72
+
+
+def storm(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("fork_storm"), str(FAMILIES), str(CHILDREN)], folder)
+        failures.expect("status", outcome.status, 0)
+        failures.expect("standard error", outcome.stderr, b"")
+        failures.expect("traces", len(traces), 1 + FAMILIES + FAMILIES * CHILDREN)
+        n_children = 0
+        for trace in traces:
+            status, verdict = recorded.check(tools, trace)
+            if status != 0 or verdict["lost_events"]["total"] != 0:
+                failures.append("%s: check says %d, %s" % (os.path.basename(trace), status, verdict))
+            own = {site["function"]: (site["own"]["allocated_blocks"], site["own"]["allocated_bytes"])
+                   for site in recorded.report(tools, trace, "--view=sites")["sites"]}
+            if not own:
+                continue  # the families and their parent make nothing
+            n_children += 1
+            own = {function: counts for function, counts in own.items() if counts[0]}
+            failures.expect(os.path.basename(trace), own, {"short_life": (BLOCKS, BYTES)})
+        failures.expect("children", n_children, FAMILIES * CHILDREN)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    results = tap.Plan(1)
+    results.run("%d x %d short children" % (FAMILIES, CHILDREN), lambda: storm(recorded.Tools(options.build)))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
