@@ -25,10 +25,10 @@ $(PACKAGES): packages-%:
 	@tools/install_packages.sh $(subst -, ,$*)
 
 test: | packages-build-test-fuzz-roots
-	@tools/run_tests.sh $(BUILD) scaled
+	@tools/run_tests.sh $(BUILD)
 
-soak: | packages-build-test-fuzz-roots
-	@tools/run_tests.sh $(BUILD) full
+soak: | packages-build-test-fuzz
+	@tools/run_soak.sh $(BUILD)
 
 demo: | packages-build-demo
 	@tools/configure.sh $(BUILD)

@@ -8,6 +8,7 @@ end of its interval meets it."""
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import random
@@ -36,6 +37,9 @@ class Bench:
 
     def workload(self, name):
         return os.path.join(self.build, "bench/workload_" + name)
+
+    def program(self, name):
+        return os.path.join(self.build, "tests/programs", name)
 
     def say(self, line=""):
         self.lines.append(line)
@@ -353,8 +357,8 @@ def report_json(bench, trace, *options):
 
 def bench_reading(bench, scale):
     bench.say()
-    bench.say("| reading | events, M | pass over all events, M events a second and core | peak memory, MiB |")
-    bench.say("|---|---:|---:|---:|")
+    bench.say("| reading | events, M | pass over all events, M events a second and core | peak memory, MiB | summary from the index, CPU s |")
+    bench.say("|---|---:|---:|---:|---:|")
     for name, argument in (("factor", 45000), ("cover", 6000)):
         _, trace = bench.record([bench.workload(name), str(int(argument * scale))])
         events = json.loads(subprocess.run([bench.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=True).stdout)["events"]
@@ -363,19 +367,63 @@ def bench_reading(bench, scale):
             result = measure([bench.allogram, "report", "--json", "--limit=1", "--view=temporary", "--within=1", trace], cwd=bench.folder)
             rates.append(events / result.cpu / 1e6)
             memory = max(memory, result.max_rss_kib / 1024)
-        bench.say("| %s | %.1f | %s | %.0f |" % (name, events / 1e6, Spread(rates).text("%.1f"), memory))
+        index = [measure([bench.allogram, "report", "--json", trace], cwd=bench.folder).cpu for _ in range(min(bench.rounds, 5))]
+        bench.say("| %s | %.1f | %s | %.0f | %s |" % (
+            name, events / 1e6, Spread(rates).text("%.1f"), memory, Spread(index).text()))
         bench.bar_at_least("reading %s" % name, Spread(rates), 40, "%.0f", " M events/s")
         bench.bar("reading %s: peak memory" % name, Spread([memory]), 512, "%.0f", " MiB")
 
 
 def bench_first_screen(bench):
-    """A trace of 1 GB; its summary comes from the index."""
+    """A trace of 1 GB; its summary comes from the index, a hundredth of its time from the chunks it touches."""
     _, trace = bench.record([bench.workload("cover"), "36000"], "big.allogram")
     size = os.path.getsize(trace)
     times = [measure([bench.allogram, "report", trace], cwd=bench.folder).wall for _ in range(3)]
     bench.say()
     bench.say("First screen of a trace of %.2f GB: %s s." % (size / 1e9, Spread(times).text()))
     bench.bar("first screen of %.2f GB" % (size / 1e9), Spread(times), 3, unit=" s")
+    duration = report_json(bench, trace)["trace"]["duration_ns"]
+    window = ["--from=%dns" % (duration * 50 // 100), "--to=%dns" % (duration * 51 // 100)]
+    runs = [measure([bench.allogram, "report", "--view=sites", trace, *window], cwd=bench.folder) for _ in range(5)]
+    bench.say("A window of 1 %% of its time, by site: %s s, CPU %s s." % (Spread([run.wall for run in runs]).text(),
+                                                                          Spread([run.cpu for run in runs]).text()))
+    bench.bar("window of 1 %% of %.2f GB" % (size / 1e9), Spread([run.wall for run in runs]), 0.5, unit=" s")
+    os.unlink(trace)
+
+
+def bench_page(bench, scale):
+    """`view` on 100 million events and some hundred thousand stacks, and on a million stacks; their pages in a browser."""
+    if b"built without its page" in subprocess.run([bench.allogram, "view", "/nonexistent"], stderr=subprocess.PIPE, check=False).stderr:
+        bench.say("The page: this allogram was built without it.")
+        return
+    bench_one_page(bench, [bench.workload("cover"), str(int(7600 * scale))], lambda events, _: "%.0f M events" % (events / 1e6))
+    levels = max(10, 20 + round(math.log2(scale)))
+    bench_one_page(bench, [bench.program("many_stacks"), str(levels)], lambda _, stacks: "%d stacks" % stacks)
+
+
+def bench_one_page(bench, command, name):
+    _, trace = bench.record(command)
+    events = json.loads(subprocess.run([bench.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=True).stdout)["events"]
+    stacks = report_json(bench, trace)["unique_stacks"]
+    path = bench.path("page.html")
+    runs = [measure([bench.allogram, "view", "--no-open", "-o", path, trace], cwd=bench.folder) for _ in range(min(bench.rounds, 5))]
+    walls, memory, size = Spread([run.wall for run in runs]), max(run.max_rss_kib for run in runs) / 1024, os.path.getsize(path) / 1e6
+    bench.say()
+    bench.say("The page of %.1f M events, %d stacks: written in %s s (CPU %s s) with %.0f MiB; %.1f MB." % (
+        events / 1e6, stacks, walls.text(), Spread([run.cpu for run in runs]).text(), memory, size))
+    what = "page of " + name(events, stacks)
+    bench.bar(what + ", wall", walls, 15, unit=" s")
+    bench.bar(what + ": peak memory", Spread([memory]), 512, "%.0f", " MiB")
+    bench.bar(what + ": size", Spread([size]), 20, "%.1f", " MB")
+    packages = os.path.join(os.path.dirname(bench.allogram), "../../viewer/npm")
+    opening = os.path.join(HERE, "page_opening.mjs")
+    opened = [json.loads(subprocess.run(["node", opening, os.path.abspath(packages), path], stdout=subprocess.PIPE, check=True).stdout)
+              for _ in range(min(bench.rounds, 5))]
+    if all(opened):
+        bench.bar(what + ": opens in Chromium", Spread([each["open"] / 1000 for each in opened]), 2, unit=" s")
+        bench.bar(what + ": slowest move of the range", Spread([each["slowest_move"] for each in opened]), 100, "%.0f", " ms")
+    else:
+        bench.say("Opening it was not measured: no Chromium here.")
     os.unlink(trace)
 
 
@@ -411,14 +459,14 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--scale", type=float, default=1.0, help="of the workloads' length")
-    parser.add_argument("--only", help="one of: programs redis pairs memory reading first_screen, joined by commas")
+    parser.add_argument("--only", help="one of: programs redis pairs memory reading first_screen page, joined by commas")
     parser.add_argument("--peers", default="heaptrack,gperftools,dhat,massif")
     parser.add_argument("--write", metavar="FILE", help="puts the tables into FILE between its two marks")
     options = parser.parse_args()
     folder = os.path.join(os.path.abspath(options.build), "bench-data")
     os.makedirs(folder, exist_ok=True)
     bench = Bench(options.build, options.rounds, folder, options.peers.split(","))
-    parts = {"programs", "redis", "pairs", "memory", "reading", "first_screen"}
+    parts = {"programs", "redis", "pairs", "memory", "reading", "first_screen", "page"}
     chosen = set(options.only.split(",")) if options.only else parts
     describe_machine(bench)
     if chosen & {"programs", "redis"}:
@@ -438,6 +486,8 @@ def main():
         bench_reading(bench, options.scale)
     if "first_screen" in chosen:
         bench_first_screen(bench)
+    if "page" in chosen:
+        bench_page(bench, options.scale)
     bench.say()
     bench.say("| bar | measured | wanted | |")
     bench.say("|---|---:|---:|---|")

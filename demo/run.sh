@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BUILD: profiles jq over 60,000 readings of weather stations, and shows the report.
+# run.sh BUILD: profiles jq over 60,000 readings of weather stations, shows the report and writes its page.
 #
 # jq is compiled from Debian's source package, for its debug symbols; where that cannot be had, Debian's own jq has to do:
 # then functions are those that its libraries export, and lines are missing.
@@ -16,7 +16,7 @@ program=./jq
     program=$(command -v jq)
 }
 [ -s readings.json ] || python3 "$here/make_input.py" >readings.json
-rm -f -- *.allogram
+rm -f -- *.allogram *.html
 
 PATH=$build/src/cli:$PATH
 say() {
@@ -32,4 +32,9 @@ say allogram report "$trace" --view=tree --limit=4 --min=5
 allogram report "$trace" --view=tree --limit=4 --min=5
 say allogram report "$trace" --view=peak --limit=1
 allogram report "$trace" --view=peak --limit=1
+say allogram view "$trace"
+page=${trace%.allogram}.html
+if allogram view --no-open -o "$page" "$trace" >/dev/null; then # else it has said what is missing
+    printf '\nThe page is %s\n' "$folder/$page"
+fi
 printf '\nThe trace is %s\n' "$folder/$trace"

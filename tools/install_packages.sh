@@ -5,20 +5,28 @@
 #     demo    make demo                    bench   the peers            roots   Debian roots to load the agent in
 #
 # It installs only what is missing, with apt-get, as root or through sudo. What a purpose cannot do without ends the
-# script with 1; a package marked with ? only takes some tests along, which then say that they skip.
+# script with 1; a package marked with ? only takes some tests along, which then say that they skip (nodejs and npm: the page
+# of `allogram view`, which then says that it is missing).
 set -eu
+
+node_packages() { # for the page of `allogram view` and tests of exports; Node may have come from elsewhere, with an npm of its own
+    command -v npm >/dev/null || echo nodejs? npm?
+}
 
 packages_of() {
     case $1 in
-    build) echo gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev \
-        libxxhash-dev libiberty-dev ;;
+    build)
+        echo gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev \
+            libxxhash-dev libiberty-dev zlib1g-dev
+        node_packages
+        ;;
     test) echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? \
         procps? sqlite3? libxml2-utils? graphviz? lua5.4? redis-server? redis-tools? rustc? gdb? \
-        libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev? ;;
+        chromium? libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev? golang-go? heaptrack? ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;
     bench) echo heaptrack? google-perftools? libgoogle-perftools-dev? valgrind? jq python3 redis-server? \
-        redis-tools? z3? ;;
+        redis-tools? z3? chromium? ;;
     roots) echo debootstrap? ;;
     *)
         echo "install_packages: no purpose is called $1" >&2
@@ -74,7 +82,7 @@ fi
         apt_get install --no-install-recommends "$package" 2>/dev/null || true
     done
     for package in $(missing_of $wished); do
-        echo "install_packages: $package is not to be had: the tests that need it will skip" >&2
+        echo "install_packages: $package is not to be had: what needs it is left out or skips" >&2
     done
     absent=$(missing_of $needed)
     if [ -n "$absent" ]; then

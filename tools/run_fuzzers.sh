@@ -15,7 +15,7 @@ if ! command -v clang >/dev/null; then
     exit 0
 fi
 [ -f "$build/fuzz/build.ninja" ] || export CC=clang
-tools/configure.sh "$build/fuzz" -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false
+tools/configure.sh "$build/fuzz" -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false -Dviewer=disabled
 
 targets=$(ninja -C "$build/fuzz" -t targets all | sed -n 's|^\(tests/fuzz/fuzz_[a-z_0-9]*\): .*|\1|p')
 # shellcheck disable=SC2086 # a list of names

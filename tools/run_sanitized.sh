@@ -17,7 +17,7 @@ tsan) sanitizer=thread ;;
     ;;
 esac
 mkdir -p "$build"
-tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false
+tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false -Dviewer=disabled
 # shellcheck disable=SC2046 # a list of files
 ninja -C "$build/$which" --quiet $(python3 tools/suite_targets.py "$build/$which" unit)
 export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1

@@ -1,0 +1,26 @@
+#!/bin/sh
+# run_soak.sh BUILD: the tests whose counts are scaled down in `make test`, in their full numbers: 1,000 kills, 100,000
+# mutations of traces through every command that reads them, storms of forks, orders of threads, and the fuzz targets.
+#
+# Its output is what docs/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
+# Nothing stops at the first failure; the exit status says whether there was one.
+set -u
+build=$1
+seconds_of_fuzzing=120
+export AG_TEST_SCALE=full
+cd "$(dirname "$0")/.." || exit 1
+rm -f "$build"/meson-logs/*.junit.xml "$build"/*/meson-logs/*.junit.xml "$build/fuzz/results"
+
+failed=0
+tools/configure.sh "$build" -Dtests=enabled >/dev/null && ninja -C "$build" --quiet || {
+    echo "make soak: the build failed"
+    exit 1
+}
+echo "make soak, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD), $(nproc) cores," \
+    "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(uname -sr)"
+meson test -C "$build" --no-rebuild --timeout-multiplier 8 --suite stress --suite fuzz --suite conformance --print-errorlogs \
+    >"$build/soak.out" 2>&1 || failed=1
+grep -E '^ *[0-9]+/[0-9]+ |^not ok|^# ' "$build/soak.out"
+tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing" || failed=1
+python3 tools/count_tests.py "$build" || failed=1
+exit $failed
