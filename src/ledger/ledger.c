@@ -381,7 +381,7 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
                                               .freed_blocks = stream->freed_blocks,
                                               .freed_bytes = stream->freed_bytes};
     }
-    ag_ledger_leave_waiting_out(ledger);
+    ag_ledger_take_waiting_along(ledger);
     for (size_t i = 0; i < ledger->n_pairs; i++) {
         ledger->pairs[i].blocks = ledger->pairs[i].bytes = 0;
     }

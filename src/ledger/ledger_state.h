@@ -211,8 +211,9 @@ bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* its window ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
-/* A reader's time window begins: the totals will count the waiting allocs inside of it, so the
- * threads have to, which counted them as they came. */
-void ag_ledger_leave_waiting_out(struct ag_ledger *ledger);
+/* A reader's time window begins: the totals will count what waits inside of it, when it is applied.
+ * So the threads have to, which counted allocs as they came, and so has who sees single blocks:
+ * the time of what waits is the window's beginning. */
+void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
 #endif

@@ -618,14 +618,15 @@ int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns) {
     return 0;
 }
 
-void ag_ledger_leave_waiting_out(struct ag_ledger *ledger) {
+void ag_ledger_take_waiting_along(struct ag_ledger *ledger) {
     const struct ag_repair *repair = &ledger->repair;
     for (uint32_t at = 1; at < repair->n_pool; at++) {
-        const struct ag_waiting *waiting = &repair->pool[at];
+        struct ag_waiting *waiting = &repair->pool[at];
         if (waiting->kind == AG_RECORD_ALLOC) {
             struct ag_thread_sum *base = &ledger->streams[waiting->stream].base;
             base->allocated_blocks--;
             base->allocated_bytes -= waiting->size;
         }
+        waiting->time_ns = ledger->now_ns;
     }
 }

@@ -372,6 +372,36 @@ static void a_waiting_alloc_counts_in_the_window_for_thread_and_total(void **sta
     ag_ledger_free(ledger);
 }
 
+static void note_freed(void *context, const struct ag_block *block) {
+    *(uint64_t *)context = block->freed_ns;
+}
+
+/* Its block is allocated by another thread, which is late: the free waits when the window begins. */
+static void a_waiting_free_is_of_the_window_for_total_and_block(void **state) {
+    (void)state;
+    const struct ag_event early[] = {
+        {.kind = AG_RECORD_STAMP, .size = 10},
+        {.kind = AG_RECORD_FREE, .address = 16},
+    };
+    const struct ag_event late[] = {
+        {.kind = AG_RECORD_STAMP, .size = 5},
+        {.kind = AG_RECORD_ALLOC, .address = 16, .size = 70, .stack = 1},
+    };
+    uint64_t freed_ns = 0;
+    struct ag_ledger *ledger = ag_ledger_new();
+    ag_ledger_expect_streams(ledger);
+    assert_int_equal(ag_ledger_on_block(ledger, note_freed, &freed_ns), 0);
+    assert_int_equal(ag_ledger_apply(ledger, 0, early, 2), 0);
+    ag_ledger_reach(ledger, 15);
+    assert_int_equal(ag_ledger_restart(ledger), 0);
+    assert_int_equal(ag_ledger_apply(ledger, 1, late, 2), 0);
+    assert_int_equal(ag_ledger_close(ledger), 0);
+    assert_int_equal(ag_ledger_summary(ledger)->freed_blocks, 1);
+    assert_int_equal(ag_ledger_summary(ledger)->freed_bytes, 70);
+    assert_int_equal(freed_ns, 15);
+    ag_ledger_free(ledger);
+}
+
 static void heaps_are_sums_of_their_vias_and_ranges(void **state) {
     (void)state;
     const struct ag_event events[] = {
@@ -535,6 +565,7 @@ int main(void) {
         cmocka_unit_test(an_alloc_of_a_live_address_buries_the_block_whose_free_was_lost),
         cmocka_unit_test(a_time_window_counts_what_happens_inside),
         cmocka_unit_test(a_waiting_alloc_counts_in_the_window_for_thread_and_total),
+        cmocka_unit_test(a_waiting_free_is_of_the_window_for_total_and_block),
         cmocka_unit_test(heaps_are_sums_of_their_vias_and_ranges),
         cmocka_unit_test(mapped_bytes_equal_a_page_by_page_reference),
         cmocka_unit_test(the_timeline_stays_small_and_keeps_the_peak),
