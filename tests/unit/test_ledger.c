@@ -376,7 +376,8 @@ static void note_freed(void *context, const struct ag_block *block) {
     *(uint64_t *)context = block->freed_ns;
 }
 
-/* Its block is allocated by another thread, which is late: the free waits when the window begins. */
+/* Its block is allocated by another thread, which is late: the free waits when the window begins.
+ */
 static void a_waiting_free_is_of_the_window_for_total_and_block(void **state) {
     (void)state;
     const struct ag_event early[] = {
