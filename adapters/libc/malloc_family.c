@@ -43,12 +43,12 @@ AG_FAST void *reallocate(void *block, size_t bytes, enum ag_libc_via via, const 
     if (block == NULL) {
         return tell_alloc(ag_next.realloc(NULL, bytes), bytes, via, sp, rbp);
     }
-    ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)block, via);
+    ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)block, via, sp, rbp);
     void *moved = ag_next.realloc(block, bytes);
     if (AG_LIKELY(moved != NULL)) {
         ag_record_alloc_fast(sp, rbp, (uintptr_t)moved, bytes, via);
     } else if (bytes != 0) { /* realloc(block, 0) that answers NULL has freed the block */
-        ag_record_free_fast(AG_WORD_UNDO_FREE, (uintptr_t)block, via);
+        ag_record_free_fast(AG_WORD_UNDO_FREE, (uintptr_t)block, via, sp, rbp);
     }
     return moved;
 }
@@ -102,15 +102,18 @@ AG_EXPORT void cfree(void *block);
 AG_EXPORT void free_sized(void *block, size_t bytes);
 AG_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
-AG_FAST void tell_free(void *block) {
+/* The frame is that of the function this becomes part of: its caller's rbp lies there, and the
+ * return address behind it. */
+AG_FAST void tell_free(void *block, enum ag_libc_via via) {
+    const uintptr_t *frame = __builtin_frame_address(0);
     if (AG_LIKELY(block != NULL)) {
-        ag_record_free_fast(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC);
+        ag_record_free_fast(AG_WORD_FREE, (uintptr_t)block, via, frame + 1, frame[0]);
     }
 }
 
 /* Also the first of all calls: ag_next.free starts. */
-AG_NOINLINE static void free_slowly(void *block) {
-    tell_free(block);
+AG_NOINLINE void ag_free_slowly(void *block, enum ag_libc_via via) {
+    tell_free(block, via);
     ag_next.free(block);
 }
 
@@ -119,7 +122,7 @@ AG_NOINLINE static void free_slowly(void *block) {
 void free(void *block) {
     if (AG_LIKELY(!ag_recorder_is_off()) && AG_LIKELY(block != NULL) &&
         AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {
-        free_slowly(block);
+        ag_free_slowly(block, VIA_MALLOC);
         return;
     }
     ag_next.free(block);
@@ -127,14 +130,14 @@ void free(void *block) {
 
 /* Gone from glibc 2.26 on, but old binaries still import it. */
 void cfree(void *block) {
-    tell_free(block);
+    tell_free(block, VIA_MALLOC);
     ag_next.free(block);
 }
 
 /* C23. Where the libc does not have them yet, free does the same. */
 void free_sized(void *block, size_t bytes) {
     ag_libc_start();
-    tell_free(block);
+    tell_free(block, VIA_MALLOC);
     if (ag_next.free_sized) {
         ag_next.free_sized(block, bytes);
     } else {
@@ -144,7 +147,7 @@ void free_sized(void *block, size_t bytes) {
 
 void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
     ag_libc_start();
-    tell_free(block);
+    tell_free(block, VIA_MALLOC);
     if (ag_next.free_aligned_sized) {
         ag_next.free_aligned_sized(block, alignment, bytes);
     } else {

@@ -207,24 +207,28 @@ void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *t
 /* ---- delete: the same function under many names; what differs is only which operator stands
  * behind ------------------ */
 
-AG_FAST bool delete_block(struct operator_behind *behind, void *block, enum ag_libc_via via) {
-    if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
-        return false;
+/* As free does it: every call is the last, nothing of ours is on the stack while the host frees. */
+AG_FAST void delete_block(void *block, enum ag_libc_via via) {
+    if (AG_UNLIKELY(block == NULL)) {
+        return;
     }
-    if (AG_LIKELY(block != NULL)) {
-        ag_record_free_fast(AG_WORD_FREE, (uintptr_t)block, via);
-        ag_next.free(block);
+    if (AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, via)) &&
+        ag_recorder_is_active()) {
+        ag_free_slowly(block, via);
+        return;
     }
-    return true;
+    ag_next.free(block);
 }
 
 /* The names are the C++ ABI's. PARAMETERS and ARGUMENTS come in parentheses. */
 #define DELETE(symbol, behind, via, parameters, arguments)         \
     AG_EXPORT void symbol parameters;                              \
     void symbol parameters {                                       \
-        if (AG_UNLIKELY(!delete_block(&(behind), block, via))) {   \
+        if (AG_UNLIKELY(kind_of(&(behind)) != OPERATOR_IS_MALLOC)) {   \
             ((void(*) parameters)address_of(&(behind))) arguments; \
+            return; \
         }                                                          \
+        delete_block(block, via); \
     }
 
 DELETE(_ZdlPv, behind_delete, VIA_NEW, (void *block), (block))

@@ -97,13 +97,13 @@ static uintptr_t reallocate(uint32_t row, uintptr_t block, uintptr_t second, uin
                             size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     const enum ag_libc_via via = functions[row].via;
     if (block) {
-        ag_record_free_fast(AG_WORD_REALLOC_FREE, block, via);
+        ag_record_free_fast(AG_WORD_REALLOC_FREE, block, via, sp, rbp);
     }
     const uintptr_t moved = call_original(row, block, second, third);
     if (moved) {
         ag_record_alloc_fast(sp, rbp, moved, bytes, via);
     } else if (block && bytes != 0) {
-        ag_record_free_fast(AG_WORD_UNDO_FREE, block, via);
+        ag_record_free_fast(AG_WORD_UNDO_FREE, block, via, sp, rbp);
     }
     return moved;
 }
@@ -136,7 +136,7 @@ uintptr_t ag_static_hook(uintptr_t first, uintptr_t second, uintptr_t third, con
     }
     case SHAPE_FREE:
         if (first) {
-            ag_record_free_fast(AG_WORD_FREE, first, via);
+            ag_record_free_fast(AG_WORD_FREE, first, via, sp, rbp);
         }
         return call_original(row, first, second, third);
     }

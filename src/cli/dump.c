@@ -114,6 +114,9 @@ static void print_event(const struct cursor *cursor, const struct ag_event *even
                event->size, event->stack, event->via);
     } else if (event->kind != AG_RECORD_STAMP) {
         printf(" address=0x%" PRIx64, event->address);
+        if (event->stack != 0) { /* who freed */
+            printf(" stack=%" PRIu32, event->stack);
+        }
     }
     putchar('\n');
 }

@@ -38,6 +38,7 @@ enum {
     OPTION_FOLLOW,
     OPTION_MAX_SIZE,
     OPTION_STAMP_EVERY,
+    OPTION_FREE_STACKS,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
@@ -51,6 +52,8 @@ static const struct ag_option option_table[] = {
     {OPTION_STAMP_EVERY, "stamp-every", "N",
      "events of a thread between two times (default: 64; 1 orders\nthreads as exactly as can be, "
      "and costs)"},
+    {OPTION_FREE_STACKS, "free-stacks", NULL,
+     "the stack of every free too, for report --view=blocks (costs\nabout as much again)"},
     {'q', "quiet", NULL, "no closing summary"},
     {OPTION_PROMISED, "interval", "BYTES", "not built in this version, as all below"},
     {OPTION_PROMISED + 1, "budget", "PERCENT", ""},
@@ -79,6 +82,9 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         return 0;
     case 'q':
         wishes->is_quiet = true;
+        return 0;
+    case OPTION_FREE_STACKS:
+        wishes->session.has_free_stacks = true;
         return 0;
     case OPTION_MODE:
         if (strcmp(value, "exact") == 0) {
@@ -135,7 +141,7 @@ static int read_environment(struct wishes *wishes) {
         char name[64];
         twin_name(option_table[i].name, name);
         const char *value = getenv(name);
-        const bool is_off = option_table[i].id == 'q' && value && strcmp(value, "0") == 0;
+        const bool is_off = !option_table[i].argument && value && strcmp(value, "0") == 0;
         const int status =
             value && *value && !is_off ? set_option(wishes, option_table[i].id, name, value) : 0;
         if (status != 0) {

@@ -41,6 +41,7 @@ static const uint8_t record_kinds[16] = {
     [AG_WORD_ALLOC] = AG_RECORD_ALLOC,         [AG_WORD_ALLOC_BIG] = AG_RECORD_ALLOC,
     [AG_WORD_FREE] = AG_RECORD_FREE,           [AG_WORD_REALLOC_FREE] = AG_RECORD_REALLOC_FREE,
     [AG_WORD_UNDO_FREE] = AG_RECORD_UNDO_FREE, [AG_WORD_STAMP] = AG_RECORD_STAMP,
+    [AG_WORD_FREE_FROM] = AG_RECORD_FREE,      [AG_WORD_REALLOC_FREE_FROM] = AG_RECORD_REALLOC_FREE,
 };
 
 /* Allocations and frees, up to anything else or the last two words: how many. Which of them comes
@@ -75,6 +76,7 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
     static const uint8_t word_counts[16] = {
         [AG_WORD_ALLOC] = 2, [AG_WORD_ALLOC_BIG] = 3,    [AG_WORD_FREE] = 1,
         [AG_WORD_STAMP] = 1, [AG_WORD_REALLOC_FREE] = 1, [AG_WORD_UNDO_FREE] = 1,
+        [AG_WORD_FREE_FROM] = 2, [AG_WORD_REALLOC_FREE_FROM] = 2,
     };
     size_t count = 0;
     ret_wide->kind = 0;
@@ -107,8 +109,10 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
         if (n_words >= 2) {
             const uint64_t second = ag_chunk_word(reader, reader->at + 1);
             event->stack = ag_stack_checked((uint32_t)(second >> 32));
-            event->size =
+            const bool is_alloc = event->kind == AG_RECORD_ALLOC;
+            const uint64_t size =
                 AG_LIKELY(n_words == 2) ? (uint32_t)second : ag_chunk_word(reader, reader->at + 2);
+            event->size = is_alloc ? size : 0;
         } else if (kind == AG_WORD_STAMP) {
             *event = (struct ag_event){.size = ag_chunk_words_stamp_ns(reader, word),
                                        .kind = AG_RECORD_STAMP};

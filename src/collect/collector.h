@@ -19,6 +19,7 @@ struct ag_session_options { /* what `run` sets up; size first, zero means defaul
     uint32_t stamp_every;       /* 0: 64 */
     uint64_t max_bytes;         /* of each trace, 0: none */
     bool no_children;
+    bool has_free_stacks; /* a free carries the stack of who freed */
 };
 
 struct ag_session; /* a mapped segment, as its maker sees it */

@@ -319,6 +319,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
         for (size_t i = 0; i < count; i++) {
             if (events[i].kind == AG_RECORD_ALLOC) {
                 ag_stack_harvest_name(&recording->stacks, events[i].stack);
+            } else if (events[i].stack != 0) { /* of a free: it is no stack that allocates */
+                ag_stack_harvest_learn(&recording->stacks, events[i].stack);
             }
         }
         (void)ag_event_encoder_add(stream->encoder, events,
@@ -333,7 +335,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
  */
 static bool take_one_pass(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                           struct ag_chunk_words *words, unsigned destinations) {
-    if (destinations != (TO_TRACE | TO_BOOKS) || !recording->ledger || recording->has_threads) {
+    if (destinations != (TO_TRACE | TO_BOOKS) || !recording->ledger || recording->has_threads ||
+        recording->session->has_free_stacks) {
         return false;
     }
     if (ag_one_pass_take(&recording->one_pass, words, stream->encoder, recording->ledger,

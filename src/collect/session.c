@@ -170,6 +170,7 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->mode = session->mode;
     header->depth = session->depth;
     header->follow_children = !options->no_children;
+    header->free_stacks = options->has_free_stacks;
     header->stamp_every = options->stamp_every ? options->stamp_every : DEFAULT_STAMP_EVERY;
     const uint64_t room_chunks =
         room_bytes(session->path) / 4 / AG_CHUNK_BYTES; /* a quarter of the room */
@@ -233,6 +234,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         return fail(ret_message, -ENOMEM, "start", "a session");
     }
     session->depth = options->depth ? options->depth : DEFAULT_DEPTH;
+    session->has_free_stacks = options->has_free_stacks;
     session->max_trace_bytes = options->max_bytes;
     session->pid_namespace = ag_process_own_namespace();
     session->clock_kind = ag_session_clock_choose();
@@ -338,6 +340,7 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
     session->id = header.session;
     session->mode = header.mode;
     session->depth = header.depth;
+    session->has_free_stacks = header.free_stacks != 0;
     session->clock_kind = header.clock_kind;
     session->clock_origin = header.clock_origin;
     session->clock_origin_realtime_ns = header.clock_origin_realtime_ns;

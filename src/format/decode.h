@@ -61,7 +61,7 @@ struct ag_bytes { /* a string that is not terminated */
 struct ag_event { /* 24 bytes; what a chunk of events is decoded to in bulk */
     uint64_t address;
     uint64_t size;  /* ALLOC: bytes asked for; STAMP: ns since the session began */
-    uint32_t stack; /* ALLOC: node id */
+    uint32_t stack; /* node id; of a FREE or REALLOC_FREE: who freed, 0 where it is not known */
     uint8_t kind;   /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP */
     uint8_t via;
     uint16_t reserved;
@@ -116,6 +116,9 @@ struct ag_record { /* one record of the other kinds, decoded */
     uint64_t time_ns; /* of the stamp before it; outside EVENTS chunks the chunk's first time */
     uint32_t stream;
     union {
+        struct {
+            uint32_t stack; /* of the frees that follow in the chunk; their events have it */
+        } free_stack;
         struct {
             uint32_t pid, parent_pid, mode, depth, n_arguments;
             uint64_t start_realtime_ns, session, start_ns; /* start_ns: since the session began */

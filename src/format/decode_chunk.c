@@ -187,6 +187,9 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
             return fail_inside(decoder, code, kind, ret_error);
         }
         if (r > 0) {
+            if (ret_record->kind == AG_RECORD_FREE_STACK) {
+                decoder->events.free_stack = ret_record->u.free_stack.stack;
+            }
             return 0;
         }
     }

@@ -36,6 +36,7 @@ struct ag_event_state {
     bool is_damaged; /* what was seen of an event that is none has left its traces here: no further
                       */
     uint64_t time_ns;
+    uint32_t free_stack;             /* of the frees that come, 0: not known */
     struct ag_decoder_tuple loose;   /* the one that is not remembered: the table is full */
     struct ag_decoder_tuple *tuples; /* grows up to AG_TUPLES_MAX */
     uint64_t

@@ -14,6 +14,7 @@ void ag_events_start(struct ag_event_state *state, uint64_t first_time_ns) {
     state->n_tuples = 0;
     state->last_tuple = AG_NO_DECODER_TUPLE;
     state->is_damaged = false;
+    state->free_stack = 0;
     state->time_ns = first_time_ns;
 }
 
@@ -92,14 +93,16 @@ AG_FAST void get_alloc(struct ag_event_state *state, struct ag_decoder_run *run,
 AG_FAST void get_free(struct ag_event_state *state, struct ag_decoder_run *run, uint64_t form,
                       uint64_t argument, struct ag_event *ret_event) {
     const uint64_t address = ag_decode_free_fast(state, run, form, argument);
-    *ret_event = (struct ag_event){.address = address, .kind = AG_RECORD_FREE};
+    *ret_event = (struct ag_event){
+        .address = address, .stack = state->free_stack, .kind = AG_RECORD_FREE};
 }
 
 AG_FAST void get_special_free(struct ag_event_state *state, struct ag_decoder_run *run,
                               uint64_t argument, struct ag_event *ret_event) {
     uint8_t kind;
     const uint64_t address = ag_decode_special_fast(state, run, argument, &kind);
-    *ret_event = (struct ag_event){.address = address, .kind = kind};
+    const uint32_t stack = kind == AG_RECORD_REALLOC_FREE ? state->free_stack : 0;
+    *ret_event = (struct ag_event){.address = address, .stack = stack, .kind = kind};
 }
 
 AG_FAST void get_stamp(struct ag_event_state *state, struct ag_decoder_run *run,

@@ -65,6 +65,7 @@ void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_tim
     track_start(&encoder->allocs);
     track_start(&encoder->frees);
     encoder->last_time_ns = first_time_ns;
+    encoder->free_stack = 0;
     encoder->n_tuples = 0;
     encoder->last_tuple = AG_NO_TUPLE;
     encoder->n_events = 0;
@@ -128,7 +129,12 @@ uint32_t ag_encoder_tuple_add(struct ag_event_encoder *encoder, const struct ag_
 
 /* ---- events ---- */
 
-/* Encodes events that there is room for; fewer than count when one of them is no event. */
+AG_FAST bool is_free(const struct ag_event *event) {
+    return event->kind == AG_RECORD_FREE || event->kind == AG_RECORD_REALLOC_FREE;
+}
+
+/* Encodes events that there is room for; fewer than count when one of them is no event, or a free
+ * from another stack than the one before it. */
 static size_t add_batch(struct ag_event_encoder *encoder, const struct ag_event *events,
                         size_t count) {
     struct ag_encoder_run run;
@@ -140,6 +146,8 @@ static size_t add_batch(struct ag_event_encoder *encoder, const struct ag_event 
         const struct ag_event *event = &events[done];
         if (event->kind == AG_RECORD_ALLOC) {
             ag_encode_alloc_fast(encoder, &run, event);
+        } else if (is_free(event) && event->stack != encoder->free_stack) {
+            break;
         } else if (event->kind == AG_RECORD_FREE) {
             ag_encode_free_fast(encoder, &run, event);
         } else if (event->kind == AG_RECORD_STAMP) {
@@ -164,18 +172,29 @@ int ag_encode_reserve(struct ag_event_encoder *encoder, size_t n_events) {
     return ag_blob_reserve(&encoder->body, n_events * AG_EVENT_MAX_BYTES) ? 0 : encoder->body.error;
 }
 
+/* The frees from here on were called by this stack. */
+static int add_free_stack(struct ag_event_encoder *encoder, uint32_t stack) {
+    const struct ag_record record = {.kind = AG_RECORD_FREE_STACK, .u.free_stack.stack = stack};
+    encoder->free_stack = stack;
+    return ag_event_encoder_add_record(encoder, &record);
+}
+
 int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
                          size_t count) {
     for (size_t done = 0; done < count;) {
         const size_t batch = count - done < BATCH_EVENTS ? count - done : BATCH_EVENTS;
-        const int r = ag_encode_reserve(encoder, batch);
+        int r = ag_encode_reserve(encoder, batch);
         if (r < 0) {
             return r;
         }
-        if (add_batch(encoder, events + done, batch) != batch) {
-            return -EINVAL;
+        const size_t added = add_batch(encoder, events + done, batch);
+        done += added;
+        if (added < batch) {
+            r = is_free(&events[done]) ? add_free_stack(encoder, events[done].stack) : -EINVAL;
+            if (r < 0) {
+                return r;
+            }
         }
-        done += batch;
     }
     return encoder->body.error;
 }

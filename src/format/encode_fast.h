@@ -65,6 +65,7 @@ struct ag_event_encoder {
     struct ag_blob body;
     struct ag_encoder_track allocs, frees;
     uint64_t last_time_ns;
+    uint32_t free_stack; /* that the chunk's frees have from here on, 0: not known */
     struct ag_encoder_tuple *tuples;
     uint64_t *slots; /* open addressing: chunk number << 32 | tuple index; another chunk number is
                         an empty slot */

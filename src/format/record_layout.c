@@ -52,6 +52,7 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_REALLOC_FREE:
     case AG_RECORD_UNDO_FREE:
     case AG_RECORD_STAMP:
+    case AG_RECORD_FREE_STACK:
     case AG_RECORD_PROCESS:
     case AG_RECORD_IMAGE_LOAD:
     case AG_RECORD_IMAGE_UNLOAD:

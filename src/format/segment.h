@@ -54,7 +54,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 2,
+    AG_SEGMENT_VERSION = 3,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -90,7 +90,9 @@ struct ag_segment_header {
     char trace_pattern[1024]; /* absolute path of the trace files, %p and the like unexpanded */
     uint64_t max_trace_bytes; /* for the collector: a trace never grows past it; 0: none */
     uint64_t pid_namespace;   /* of `run`, see the slot's */
-    char reserved1[1008];
+    uint32_t free_stacks;     /* 1: a free carries the stack of who freed */
+    uint32_t reserved2;
+    char reserved1[1000];
 
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
@@ -196,6 +198,7 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *     BIG      word 1 = stack : 32 | 0 : 32, word 2 = size         (sizes of 4 GiB and more)
  *     FREE     -
  *     REALLOC_FREE   the first half of a realloc: its ALLOC follows in the same stream
+ *     FREE_FROM, REALLOC_FREE_FROM   the same with a word 1 = stack of who freed : 32 | 0 : 32
  *     UNDO     the realloc that freed this address failed: the block lives on as it was
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8
  *     WIDE     word 0 = bytes of payload : 32 | wide kind : 16 | 0 : 12 | kind : 4,
@@ -211,6 +214,8 @@ enum ag_word_kind {
     AG_WORD_UNDO_FREE = 5,
     AG_WORD_STAMP = 6,
     AG_WORD_WIDE = 7,
+    AG_WORD_FREE_FROM = 8,
+    AG_WORD_REALLOC_FREE_FROM = 9,
 };
 #define AG_WORD_KIND(word) ((uint32_t)(15 & (word)))
 #define AG_WORD_VIA(word) ((uint32_t)((word) >> 8 & 255))

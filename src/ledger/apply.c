@@ -50,15 +50,19 @@ int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *blo
                               block, time_ns);
 }
 
-int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint64_t serial,
-                    uint64_t time_ns, struct ag_death *ret_death) {
+int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freeing *freeing,
+                    struct ag_death *ret_death) {
     const struct ag_live_block block = ledger->live.blocks[at];
-    const bool is_temporary = block.stream == stream && serial - block.serial <= ledger->within;
+    const uint32_t stream = freeing->stream;
+    const uint64_t time_ns = freeing->time_ns;
+    const bool is_temporary =
+        block.stream == stream && freeing->serial - block.serial <= ledger->within;
     *ret_death =
         (struct ag_death){.block = block,
                           .allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
                           .freed_ns = time_ns,
                           .number = ledger->n_deaths,
+                          .free_stack = freeing->free_stack,
                           .is_temporary = is_temporary};
     ag_live_table_remove(&ledger->live, at);
     ag_ledger_count_death_fast(ledger, &ledger->sums[block.sum], &ledger->tally, block.size,
@@ -153,13 +157,17 @@ static int bury(struct ag_ledger *ledger, uint64_t at) {
     ledger->tally.net -= (int64_t)ledger->live.blocks[at].size;
     ledger->tally.dip =
         ledger->tally.net < ledger->tally.dip ? ledger->tally.net : ledger->tally.dip;
-    return ag_ledger_death(ledger, at, AG_INDEX_NONE, 0, ledger->tally.now_ns, &death);
+    const struct ag_freeing unseen = {.stream = AG_INDEX_NONE, .time_ns = ledger->tally.now_ns};
+    return ag_ledger_death(ledger, at, &unseen, &death);
 }
 
 static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
                         const struct ag_event *event) {
-    ag_ledger_count_ghost(ledger, event->address, (uint32_t)(stream - ledger->streams),
-                          ledger->tally.now_ns);
+    const struct ag_ghost ghost = {.address = event->address,
+                                   .time_ns = ledger->tally.now_ns,
+                                   .stream = stream->number,
+                                   .free_stack = event->stack};
+    ag_ledger_count_ghost(ledger, &ghost);
     if (event->kind == AG_RECORD_REALLOC_FREE) {
         stream->undo_kind = AG_UNDO_GHOST;
         stream->undo.block.address = event->address;

@@ -142,8 +142,8 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
 /* What an undo or a repair may ask for. Several streams come here at each free: the fields are
  * written where they will stay. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_tally *tally,
-                                      struct ag_stream *stream, uint64_t at, uint8_t kind,
-                                      bool is_temporary) {
+                                      struct ag_stream *stream, uint64_t at,
+                                      const struct ag_event *event, bool is_temporary) {
     struct ag_death *death = &stream->undo;
     if (ledger->deaths_are_kept) {
         if (AG_UNLIKELY(stream->n_deaths == stream->death_capacity)) {
@@ -158,8 +158,9 @@ AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_
     death->allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
     death->freed_ns = tally->now_ns;
     death->number = ledger->n_deaths++;
+    death->free_stack = event->stack;
     death->is_temporary = is_temporary;
-    if (kind == AG_RECORD_REALLOC_FREE) {
+    if (event->kind == AG_RECORD_REALLOC_FREE) {
         stream->undo = *death;
         stream->undo_kind = AG_UNDO_DEATH;
         stream->realloc_waits_at = 0;
@@ -181,7 +182,7 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
     tally->dip = tally->net < tally->dip ? tally->net : tally->dip;
     int r = 0;
     if (AG_UNLIKELY(ledger->deaths_are_kept || event->kind == AG_RECORD_REALLOC_FREE)) {
-        r = ag_ledger_keep_death_fast(ledger, tally, &ledger->streams[index], at, event->kind,
+        r = ag_ledger_keep_death_fast(ledger, tally, &ledger->streams[index], at, event,
                                       is_temporary);
     }
     if (is_told && r == 0) {

@@ -138,19 +138,18 @@ void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit, void *c
     ledger->ghost_context = context;
 }
 
-void ag_ledger_count_ghost(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
-                           uint64_t time_ns) {
+void ag_ledger_count_ghost(struct ag_ledger *ledger, const struct ag_ghost *ghost) {
     ledger->ghost_frees++;
     if (ledger->visit_ghost) {
-        ledger->visit_ghost(ledger->ghost_context, address, ledger->streams[stream].number, time_ns,
-                            /* is_taken_back= */ false);
+        ledger->visit_ghost(ledger->ghost_context, ghost, /* is_taken_back= */ false);
     }
 }
 
 void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address) {
     ledger->ghost_frees--;
     if (ledger->visit_ghost) {
-        ledger->visit_ghost(ledger->ghost_context, address, 0, 0, /* is_taken_back= */ true);
+        const struct ag_ghost ghost = {.address = address};
+        ledger->visit_ghost(ledger->ghost_context, &ghost, /* is_taken_back= */ true);
     }
 }
 
@@ -175,7 +174,8 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
                                    .stack = sum->stack,
                                    .via = (uint8_t)sum->via,
                                    .allocated_by = ledger->streams[death->block.stream].number,
-                                   .freed_by = freed_by};
+                                   .freed_by = freed_by,
+                                   .free_stack = death->free_stack};
     ledger->visit(ledger->visit_context, &block);
 }
 

@@ -85,15 +85,19 @@ size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_
 struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: open */
     uint32_t stack, allocated_by, freed_by;
+    uint32_t free_stack; /* 0: open, or not known */
     uint8_t via;
 };
 typedef void ag_block_visit(void *context, const struct ag_block *block);
 int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit,
                        void *context); /* before the first event */
 /* Each ghost free when it is counted; IS_TAKEN_BACK: the last one of that address was none after
- * all. */
-typedef void ag_ghost_visit(void *context, uint64_t address, uint32_t stream, uint64_t time_ns,
-                            bool is_taken_back);
+ * all (the rest of GHOST is empty). */
+struct ag_ghost {
+    uint64_t address, time_ns;
+    uint32_t stream, free_stack; /* who freed; 0: not known */
+};
+typedef void ag_ghost_visit(void *context, const struct ag_ghost *ghost, bool is_taken_back);
 void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit,
                         void *context); /* before the first event */
 

@@ -34,6 +34,7 @@ struct ag_death { /* enough to take a free back */
     struct ag_live_block block;
     uint64_t allocated_ns, freed_ns;
     uint64_t number; /* deaths are numbered in the order in which they were applied */
+    uint32_t free_stack; /* 0: not known */
     bool is_temporary;
 };
 
@@ -60,6 +61,7 @@ struct ag_waiting { /* order_repair.c */
     uint64_t address, size, time_ns, serial, deadline_ns;
     uint32_t stream, sum;
     uint32_t next_of_address, next_of_expiry; /* index + 1; 0: none */
+    uint32_t free_stack; /* of a free; 0: not known */
     uint8_t kind; /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, waits to be recycled */
 };
 struct ag_repair {
@@ -170,8 +172,7 @@ void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uin
                             uint64_t bytes);
 
 /* One ghost free more; or one less, where the last one at ADDRESS was none after all. */
-void ag_ledger_count_ghost(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
-                           uint64_t time_ns);
+void ag_ledger_count_ghost(struct ag_ledger *ledger, const struct ag_ghost *ghost);
 void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address);
 
 /* ---- steps.c ---- */
@@ -182,10 +183,15 @@ int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,
 /* ---- single steps, the way the slow paths take them (apply.c) ---- */
 /* Puts a block into the books and the live table; its address must be dead. */
 int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns);
-/* The live block in slot AT dies by STREAM, which had allocated SERIAL blocks by then;
- * AG_INDEX_NONE: by nobody we saw. */
-int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, uint32_t stream, uint64_t serial,
-                    uint64_t time_ns, struct ag_death *ret_death);
+struct ag_freeing {          /* who frees, when and where */
+    uint64_t serial;         /* how many blocks the stream had allocated by then */
+    uint64_t time_ns;
+    uint32_t stream;         /* its index; AG_INDEX_NONE: nobody we saw */
+    uint32_t free_stack;     /* 0: not known */
+};
+/* The live block in slot AT dies. */
+int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freeing *freeing,
+                    struct ag_death *ret_death);
 /* Takes a death back: the block lives on. Its address must be dead. */
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by);
 

@@ -207,7 +207,11 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     }
     tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
     struct ag_death death;
-    const int r = ag_ledger_death(ledger, slot, event.stream, event.serial, event.time_ns, &death);
+    const struct ag_freeing freeing = {.stream = event.stream,
+                                       .serial = event.serial,
+                                       .time_ns = event.time_ns,
+                                       .free_stack = event.free_stack};
+    const int r = ag_ledger_death(ledger, slot, &freeing, &death);
     struct ag_stream *stream = &ledger->streams[event.stream];
     if (event.kind == AG_RECORD_REALLOC_FREE && stream->realloc_waits_at == event.address) {
         stream->undo = death;
@@ -342,7 +346,11 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
     struct ag_death again;
     tell_bounds(ledger, freed_by, ledger->live.blocks[at].size, /* is_alloc= */ false);
     tell_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
-    return ag_ledger_death(ledger, at, freed_by, serial, death.freed_ns, &again);
+    const struct ag_freeing freeing = {.stream = freed_by,
+                                       .serial = serial,
+                                       .time_ns = death.freed_ns,
+                                       .free_stack = death.free_stack};
+    return ag_ledger_death(ledger, at, &freeing, &again);
 }
 
 /* Waiting at a live address: FIRST, an alloc, and SECOND, the free behind it. */
@@ -428,6 +436,7 @@ int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_ev
                                        .serial = stream->allocated_blocks,
                                        .stream = index,
                                        .sum = sum,
+                                       .free_stack = event->kind == AG_RECORD_ALLOC ? 0 : event->stack,
                                        .kind = event->kind};
     if (sum == AG_INDEX_NONE || enlist(ledger, &waiting, /* in_front= */ false, &at) < 0) {
         return -ENOMEM;
@@ -508,7 +517,11 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
         settle(&ledger->repair, at);
         const int r = meet_odd(&ledger->repair, event.address, +1, &is_known);
         if (!is_known) {
-            ag_ledger_count_ghost(ledger, event.address, event.stream, event.time_ns);
+            const struct ag_ghost ghost = {.address = event.address,
+                                           .time_ns = event.time_ns,
+                                           .stream = ledger->streams[event.stream].number,
+                                           .free_stack = event.free_stack};
+            ag_ledger_count_ghost(ledger, &ghost);
         }
         ledger->repair.repairs -= !is_known; /* it waited in vain: nothing was put right */
         struct ag_stream *stream = &ledger->streams[event.stream];
@@ -531,6 +544,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
                                      .time_ns = death.freed_ns,
                                      .serial = stream->allocated_blocks,
                                      .stream = freed_by,
+                                     .free_stack = death.free_stack,
                                      .kind =
                                          can_be_undone ? AG_RECORD_REALLOC_FREE : AG_RECORD_FREE};
     int r = ag_ledger_restore(ledger, &death, freed_by);
@@ -579,7 +593,8 @@ static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
         }
         struct ag_death death;
         tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
-        r = ag_ledger_death(ledger, slot, AG_INDEX_NONE, 0, event.time_ns, &death);
+        const struct ag_freeing unseen = {.stream = AG_INDEX_NONE, .time_ns = event.time_ns};
+        r = ag_ledger_death(ledger, slot, &unseen, &death);
     }
     return r < 0 ? r : apply_waiting(ledger, at);
 }

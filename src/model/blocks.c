@@ -12,8 +12,7 @@
 enum { GHOSTS_MOST = 1 << 26 }; /* 2 GiB: what a report may hold of a hostile trace */
 
 struct ghost {
-    uint64_t address, time_ns;
-    uint32_t stream;
+    struct ag_ghost ghost;
     uint32_t before; /* ghost + 1 of the same address, 0: none */
     bool is_taken_back;
 };
@@ -58,6 +57,8 @@ static void visit_block(void *context, const struct ag_block *block) {
         .via = block->via,
         .allocated_by = block->allocated_by,
         .freed_by = state == AG_BLOCK_OPEN ? UINT32_MAX : block->freed_by,
+        .free_stack = block->free_stack,
+        .free_profile = pass->profile,
         .domain = heap ? heap->domain : "",
         .allocator = heap ? heap->allocator : "",
     };
@@ -87,10 +88,10 @@ static int add_ghost(struct block_pass *pass, const struct ghost *ghost) {
     if (r < 0) {
         return r;
     }
-    uint32_t at = ag_index_map_find(&pass->newest, ghost->address);
+    uint32_t at = ag_index_map_find(&pass->newest, ghost->ghost.address);
     if (at == AG_INDEX_NONE) {
         at = (uint32_t)pass->n_places;
-        r = ag_index_map_insert(&pass->newest, ghost->address, at);
+        r = ag_index_map_insert(&pass->newest, ghost->ghost.address, at);
         if (r < 0) {
             return r;
         }
@@ -102,15 +103,14 @@ static int add_ghost(struct block_pass *pass, const struct ghost *ghost) {
     return 0;
 }
 
-static void visit_ghost(void *context, uint64_t address, uint32_t stream, uint64_t time_ns,
-                        bool is_taken_back) {
+static void visit_ghost(void *context, const struct ag_ghost *told, bool is_taken_back) {
     struct block_pass *pass = context;
     if (!is_taken_back) {
-        const struct ghost ghost = {.address = address, .time_ns = time_ns, .stream = stream};
+        const struct ghost ghost = {.ghost = *told};
         pass->error = pass->error < 0 ? pass->error : add_ghost(pass, &ghost);
         return;
     }
-    const uint32_t at = ag_index_map_find(&pass->newest, address);
+    const uint32_t at = ag_index_map_find(&pass->newest, told->address);
     if (at != AG_INDEX_NONE && pass->places[at] > 0) {
         struct ghost *last = &pass->ghosts[pass->places[at] - 1];
         last->is_taken_back = true;
@@ -119,7 +119,8 @@ static void visit_ghost(void *context, uint64_t address, uint32_t stream, uint64
 }
 
 static int by_time(const void *a, const void *b) {
-    const struct ghost *left = a, *right = b;
+    const struct ag_ghost *left = &((const struct ghost *)a)->ghost,
+                          *right = &((const struct ghost *)b)->ghost;
     if (left->time_ns != right->time_ns) {
         return left->time_ns < right->time_ns ? -1 : 1;
     }
@@ -132,8 +133,8 @@ static void tell_ghosts(struct block_pass *pass) {
         qsort(pass->ghosts, pass->n_ghosts, sizeof(*pass->ghosts), by_time);
     }
     for (size_t i = 0; i < pass->n_ghosts; i++) {
-        const struct ghost *ghost = &pass->ghosts[i];
-        if (!ghost->is_taken_back && ghost->time_ns >= options->from_ns) {
+        const struct ag_ghost *ghost = &pass->ghosts[i].ghost;
+        if (!pass->ghosts[i].is_taken_back && ghost->time_ns >= options->from_ns) {
             const struct ag_block_row row = {.state = AG_BLOCK_GHOST,
                                              .address = ghost->address,
                                              .allocated_ns = UINT64_MAX,
@@ -141,6 +142,8 @@ static void tell_ghosts(struct block_pass *pass) {
                                              .via = UINT32_MAX,
                                              .allocated_by = UINT32_MAX,
                                              .freed_by = ghost->stream,
+                                             .free_stack = ghost->free_stack,
+                                             .free_profile = pass->profile,
                                              .domain = "",
                                              .allocator = ""};
             pass->visit(pass->context, &row);

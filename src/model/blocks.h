@@ -20,13 +20,14 @@ struct ag_block_row { /* times since the start of the recording */
     uint32_t stack, via;            /* of the allocation; of a ghost nothing is known */
     uint32_t allocated_by;          /* stream; UINT32_MAX: never seen */
     uint32_t freed_by;              /* stream; UINT32_MAX: not freed, or its free was lost */
+    uint32_t free_stack;            /* who freed it; 0: nobody, or the trace does not tell */
+    struct ag_profile *free_profile; /* whose stack that is: of a merged one the part's own */
     const char *domain, *allocator; /* of its heap, "" where the trace does not tell */
 };
 typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);
 
 /* Visits the blocks in the states STATES that the profile's filters let through: closed ones as
- * they die, then open ones, then ghosts by time. The trace does not record where blocks are freed.
- * 0 or negative errno. */
+ * they die, then open ones, then ghosts by time. 0 or negative errno. */
 int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_visit *visit,
                       void *context);
 

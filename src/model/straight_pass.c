@@ -74,7 +74,8 @@ AG_FAST int apply_alloc(struct at_hand *hand, uint64_t address,
 
 AG_FAST int apply_free(struct at_hand *hand, uint64_t address, uint8_t kind) {
     struct ag_ledger *ledger = hand->ledger;
-    const struct ag_event event = {.address = address, .kind = kind};
+    const struct ag_event event = {
+        .address = address, .stack = hand->state->free_stack, .kind = kind};
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     if (ag_ledger_can_be_fast(ledger, at, address, /* is_alloc= */ false)) {
         return ag_ledger_free_fast(ledger, &hand->hot, hand->index, at, &event,

@@ -18,7 +18,8 @@
  * interrupted a hook. */
 void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                           uint32_t via);
-void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via);
+void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
+                         const uintptr_t *sp, uintptr_t rbp);
 
 /* The compiler must not move stores of the gate across the work it guards; signals need no more
  * than that. */
@@ -90,12 +91,13 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
 }
 
 /* A block is about to be freed: call it before the block goes. kind: FREE, REALLOC_FREE or
- * UNDO_FREE. */
-AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
+ * UNDO_FREE; sp and rbp as of an allocation. */
+AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via,
+                                 const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
         if (ag_recorder_is_active()) {
-            ag_record_free_slow(kind, address, via);
+            ag_record_free_slow(kind, address, via, sp, rbp);
         }
         return;
     }

@@ -445,6 +445,7 @@ int ag_recorder_start(const char *session_path) {
         return r;
     }
     ag_recorder.stamp_words = words_between_stamps(ag_recorder.header->stamp_every);
+    ag_recorder.has_free_stacks = ag_recorder.header->free_stacks == 1;
     replace_earlier_image();
     clear_slot(ag_recorder.slot);
     fill_slot(ag_recorder.slot, NULL);

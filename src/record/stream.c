@@ -159,7 +159,7 @@ static void begin_stream(struct ag_thread *state) {
 }
 
 static uintptr_t open_gate(void) {
-    return ag_self_check_is_on() ? AG_GATE_JUDGED : AG_GATE_OPEN;
+    return ag_self_check_is_on() || ag_recorder.has_free_stacks ? AG_GATE_THOROUGH : AG_GATE_OPEN;
 }
 
 static void announce_thread(struct ag_thread *state) {
@@ -368,6 +368,17 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     return thread;
 }
 
+static uint32_t walk(struct ag_thread *thread, bool can_walk, const uintptr_t *sp, uintptr_t rbp) {
+    if (!can_walk) {
+        return ag_walk_plain(ag_recorder.space, sp, rbp);
+    }
+    const uint32_t stack = ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
+    if (ag_self_check_is_on()) {
+        ag_self_check_stack(stack, sp);
+    }
+    return stack;
+}
+
 AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via) {
     bool can_walk = false;
@@ -378,11 +389,7 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    const uint32_t stack = can_walk ? ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp)
-                                    : ag_walk_plain(ag_recorder.space, sp, rbp);
-    if (can_walk && ag_self_check_is_on()) {
-        ag_self_check_stack(stack, sp);
-    }
+    const uint32_t stack = walk(thread, can_walk, sp, rbp);
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
@@ -391,17 +398,41 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     thread->gate = gate;
 }
 
-AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
+static void append_free_from(struct ag_thread *thread, enum ag_word_kind kind, uint32_t stack,
+                             uintptr_t address, uint32_t via) {
+    uint64_t *cursor = ag_stream_reserve_fast(thread);
+    if (cursor != NULL) {
+        const enum ag_word_kind told =
+            kind == AG_WORD_FREE ? AG_WORD_FREE_FROM : AG_WORD_REALLOC_FREE_FROM;
+        cursor[1] = (uint64_t)stack << 32;
+        cursor[0] = (uint64_t)address << 16 | via << 8 | told;
+        ag_stream_commit_fast(thread, cursor + 2);
+    }
+}
+
+AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
+                                 const uintptr_t *sp, uintptr_t rbp) {
     bool can_walk = false;
-    const uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
-    struct ag_thread *thread = usable_state(sp, &can_walk);
+    struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
     if (!thread) {
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = sp | AG_GATE_APPENDING;
+    const bool has_stack = ag_recorder.has_free_stacks && kind != AG_WORD_UNDO_FREE;
+    uint32_t stack = 0;
+    if (has_stack) {
+        thread->gate = (uintptr_t)sp;
+        AG_SIGNAL_FENCE();
+        stack = walk(thread, can_walk, sp, rbp);
+        AG_SIGNAL_FENCE();
+    }
+    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
-    ag_stream_append_free_fast(thread, kind, address, via);
+    if (has_stack) {
+        append_free_from(thread, kind, stack, address, via);
+    } else {
+        ag_stream_append_free_fast(thread, kind, address, via);
+    }
     AG_SIGNAL_FENCE();
     thread->gate = gate;
 }

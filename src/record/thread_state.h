@@ -8,7 +8,8 @@
 enum {
     AG_GATE_ABSENT = 0,    /* no state yet, or wiped by a fork: the slow path sorts it out */
     AG_GATE_OPEN = 1,      /* nobody of this thread is inside the recorder */
-    AG_GATE_JUDGED = 4,    /* open, but every event takes the slow path: self-check mode */
+    AG_GATE_THOROUGH = 4,  /* open, but every event takes the slow path: it does more there (a
+                              self-check, the stack of a free) */
     AG_GATE_SUSPENDED = 8, /* what happens now is told by somebody else (ag_record_suspend) */
     /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
        cursor are written */
@@ -44,7 +45,7 @@ struct ag_thread {
 
 /* No hook of this thread is inside. */
 AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
-    return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_JUDGED;
+    return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_THOROUGH;
 }
 
 /* Never NULL: threads without a state point at one whose gate is ABSENT. */

@@ -16,6 +16,7 @@ struct blocks {
     struct ag_block_row *kept; /* a heap; NULL: each is written as it comes */
     size_t n_kept, most;
     uint64_t n_open, n_closed, n_ghosts, open_bytes, closed_bytes;
+    bool has_free_stacks; /* of at least one */
 };
 
 static const char *state_name(enum ag_block_state state) {
@@ -87,6 +88,19 @@ static void write_number(struct ag_json *json, const char *key, uint64_t number,
     }
 }
 
+static void write_stack_json(struct ag_view *view, const char *key, struct ag_profile *profile,
+                             uint32_t stack, bool is_known) {
+    if (!is_known) {
+        ag_json_null(view->json, key);
+        return;
+    }
+    const uint32_t *frames;
+    size_t n = ag_profile_stack_frames(profile, stack, &frames);
+    const uint64_t most = view->options->frames;
+    n = most != 0 && most < n ? (size_t)most : n;
+    ag_json_frames(view->json, key, profile, frames, n);
+}
+
 static void write_block_json(struct ag_view *view, const struct ag_block_row *row) {
     struct ag_json *json = view->json;
     const bool is_seen = row->state != AG_BLOCK_GHOST;
@@ -101,16 +115,8 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
     ag_json_close(json, '}');
     write_number(json, "allocated_ns", row->allocated_ns, is_seen);
     write_number(json, "freed_ns", row->freed_ns, row->state != AG_BLOCK_OPEN);
-    if (is_seen) {
-        const uint32_t *frames;
-        size_t n = ag_profile_stack_frames(view->profile, row->stack, &frames);
-        const uint64_t most = view->options->frames;
-        n = most != 0 && most < n ? (size_t)most : n;
-        ag_json_frames(json, "stack", view->profile, frames, n);
-    } else {
-        ag_json_null(json, "stack");
-    }
-    ag_json_null(json, "free_stack"); /* no trace of this version records it */
+    write_stack_json(view, "stack", view->profile, row->stack, is_seen);
+    write_stack_json(view, "free_stack", row->free_profile, row->free_stack, row->free_stack != 0);
     ag_json_close(json, '}');
 }
 
@@ -122,6 +128,7 @@ static void visit(void *context, const struct ag_block_row *row) {
         (row->state == AG_BLOCK_GHOST || !ag_types_is_named(blocks->view, row->stack))) {
         return;
     }
+    blocks->has_free_stacks |= row->free_stack != 0;
     switch (row->state) {
     case AG_BLOCK_OPEN:
         blocks->n_open++;
@@ -164,26 +171,26 @@ static int collect(struct ag_view *view, struct blocks *blocks) {
 
 int ag_blocks_view_json(struct ag_view *view) {
     struct blocks blocks;
-    ag_json_bool(view->json, "free_stacks_recorded", false);
     ag_json_open(view->json, "blocks", '[');
     const int r = collect(view, &blocks);
     for (size_t i = 0; r == 0 && i < blocks.n_kept; i++) {
         write_block_json(view, &blocks.kept[i]);
     }
     ag_json_close(view->json, ']');
+    ag_json_bool(view->json, "free_stacks_recorded", blocks.has_free_stacks);
     free(blocks.kept);
     return r;
 }
 
 /* ---- text ---- */
 
-static void write_stack(struct ag_view *view, uint32_t stack) {
+static void write_stack(struct ag_view *view, struct ag_profile *profile, uint32_t stack) {
     enum { USUAL_FRAMES = 3 };
     const uint32_t *frames;
-    const size_t n = ag_profile_stack_frames(view->profile, stack, &frames);
+    const size_t n = ag_profile_stack_frames(profile, stack, &frames);
     const uint64_t most = view->options->frames != 0 ? view->options->frames : USUAL_FRAMES;
     for (size_t i = 0; i < n && i < most; i++) {
-        const struct ag_frame *frame = ag_profile_frame(view->profile, frames[i]);
+        const struct ag_frame *frame = ag_profile_frame(profile, frames[i]);
         struct ag_frame_text function, where;
         struct ag_fitted fitted;
         const size_t room = view->page->columns > 40 ? view->page->columns - 36 : 10;
@@ -194,12 +201,20 @@ static void write_stack(struct ag_view *view, uint32_t stack) {
     }
 }
 
+static void write_free_stack(struct ag_view *view, const struct ag_block_row *row) {
+    if (row->free_stack != 0) {
+        ag_page_text(view->page, AG_STYLE_DIM, "    freed by\n");
+        write_stack(view, row->free_profile, row->free_stack);
+    }
+}
+
 static void write_block_text(struct ag_view *view, const struct ag_block_row *row) {
     struct ag_page *page = view->page;
     struct ag_quantity size, time, other;
     if (row->state == AG_BLOCK_GHOST) {
         ag_page_print(page, AG_STYLE_PLAIN, "  ghost   0x%" PRIx64 "  freed at %s\n", row->address,
                       ag_quantity_time(&time, row->freed_ns));
+        write_free_stack(view, row);
         return;
     }
     ag_page_print(page, AG_STYLE_PLAIN, "  %-6s  0x%" PRIx64 "  ", state_name(row->state),
@@ -222,7 +237,8 @@ static void write_block_text(struct ag_view *view, const struct ag_block_row *ro
         ag_page_print(page, AG_STYLE_PLAIN, "  %s", type);
     }
     ag_page_end_line(page);
-    write_stack(view, row->stack);
+    write_stack(view, view->profile, row->stack);
+    write_free_stack(view, row);
 }
 
 static const char *noun(uint64_t count) {
@@ -248,7 +264,10 @@ static void write_counts(struct ag_view *view, const struct blocks *blocks) {
                       ag_quantity_count(&count, blocks->n_ghosts),
                       blocks->n_ghosts == 1 ? "free" : "frees");
     }
-    ag_page_text(page, AG_STYLE_DIM, "where blocks are freed is not in the trace\n");
+    if (!blocks->has_free_stacks && blocks->n_closed + blocks->n_ghosts > 0) {
+        ag_page_text(page, AG_STYLE_DIM,
+                     "where blocks were freed is not in the trace; run --free-stacks records it\n");
+    }
     ag_page_end_line(page);
 }
 
