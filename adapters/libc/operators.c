@@ -221,14 +221,14 @@ AG_FAST void delete_block(void *block, enum ag_libc_via via) {
 }
 
 /* The names are the C++ ABI's. PARAMETERS and ARGUMENTS come in parentheses. */
-#define DELETE(symbol, behind, via, parameters, arguments)         \
-    AG_EXPORT void symbol parameters;                              \
-    void symbol parameters {                                       \
-        if (AG_UNLIKELY(kind_of(&(behind)) != OPERATOR_IS_MALLOC)) {   \
-            ((void(*) parameters)address_of(&(behind))) arguments; \
-            return; \
-        }                                                          \
-        delete_block(block, via); \
+#define DELETE(symbol, behind, via, parameters, arguments)           \
+    AG_EXPORT void symbol parameters;                                \
+    void symbol parameters {                                         \
+        if (AG_UNLIKELY(kind_of(&(behind)) != OPERATOR_IS_MALLOC)) { \
+            ((void(*) parameters)address_of(&(behind))) arguments;   \
+            return;                                                  \
+        }                                                            \
+        delete_block(block, via);                                    \
     }
 
 DELETE(_ZdlPv, behind_delete, VIA_NEW, (void *block), (block))

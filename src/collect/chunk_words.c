@@ -74,8 +74,8 @@ static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_ev
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_wide *ret_wide) {
     static const uint8_t word_counts[16] = {
-        [AG_WORD_ALLOC] = 2, [AG_WORD_ALLOC_BIG] = 3,    [AG_WORD_FREE] = 1,
-        [AG_WORD_STAMP] = 1, [AG_WORD_REALLOC_FREE] = 1, [AG_WORD_UNDO_FREE] = 1,
+        [AG_WORD_ALLOC] = 2,     [AG_WORD_ALLOC_BIG] = 3,         [AG_WORD_FREE] = 1,
+        [AG_WORD_STAMP] = 1,     [AG_WORD_REALLOC_FREE] = 1,      [AG_WORD_UNDO_FREE] = 1,
         [AG_WORD_FREE_FROM] = 2, [AG_WORD_REALLOC_FREE_FROM] = 2,
     };
     size_t count = 0;

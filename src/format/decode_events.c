@@ -93,8 +93,8 @@ AG_FAST void get_alloc(struct ag_event_state *state, struct ag_decoder_run *run,
 AG_FAST void get_free(struct ag_event_state *state, struct ag_decoder_run *run, uint64_t form,
                       uint64_t argument, struct ag_event *ret_event) {
     const uint64_t address = ag_decode_free_fast(state, run, form, argument);
-    *ret_event = (struct ag_event){
-        .address = address, .stack = state->free_stack, .kind = AG_RECORD_FREE};
+    *ret_event =
+        (struct ag_event){.address = address, .stack = state->free_stack, .kind = AG_RECORD_FREE};
 }
 
 AG_FAST void get_special_free(struct ag_event_state *state, struct ag_decoder_run *run,

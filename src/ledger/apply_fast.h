@@ -141,7 +141,7 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
 
 /* What an undo or a repair may ask for. Several streams come here at each free: the fields are
  * written where they will stay. */
-AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_tally *tally,
+AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {
     struct ag_death *death = &stream->undo;
@@ -156,13 +156,14 @@ AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_
     }
     death->block = ledger->live.blocks[at];
     death->allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
-    death->freed_ns = tally->now_ns;
+    death->freed_ns = hot->tally.now_ns;
     death->number = ledger->n_deaths++;
     death->free_stack = event->stack;
     death->is_temporary = is_temporary;
     if (event->kind == AG_RECORD_REALLOC_FREE) {
         stream->undo = *death;
         stream->undo_kind = AG_UNDO_DEATH;
+        stream->undo_serial = hot->allocated_blocks;
         stream->realloc_waits_at = 0;
     }
     return 0;
@@ -182,7 +183,7 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
     tally->dip = tally->net < tally->dip ? tally->net : tally->dip;
     int r = 0;
     if (AG_UNLIKELY(ledger->deaths_are_kept || event->kind == AG_RECORD_REALLOC_FREE)) {
-        r = ag_ledger_keep_death_fast(ledger, tally, &ledger->streams[index], at, event,
+        r = ag_ledger_keep_death_fast(ledger, hot, &ledger->streams[index], at, event,
                                       is_temporary);
     }
     if (is_told && r == 0) {

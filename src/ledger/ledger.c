@@ -164,6 +164,8 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread
 }
 
 /* ---- deaths of the open windows ---- */
+#define NO_DEATH UINT64_MAX
+
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by) {
     const struct ag_stack_sum *sum = &ledger->results[death->block.sum];
@@ -179,11 +181,25 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
     ledger->visit(ledger->visit_context, &block);
 }
 
-void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
-    for (uint32_t i = 0; ledger->visit && i < stream->n_deaths; i++) {
-        ag_ledger_visit_death(ledger, &stream->deaths[i], stream->number);
+/* Tells of all of them; but not of number `kept`, which stays. */
+static void tell_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < stream->n_deaths; i++) {
+        if (stream->deaths[i].number == kept) {
+            stream->deaths[n_kept++] = stream->deaths[i];
+        } else if (ledger->visit) {
+            ag_ledger_visit_death(ledger, &stream->deaths[i], stream->number);
+        }
     }
-    stream->n_deaths = 0;
+    stream->n_deaths = n_kept;
+}
+
+/* A window may end between the two halves of a realloc: whether its first half was a death is known
+ * with the next event. */
+void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
+    const bool can_be_undone =
+        stream->undo_kind == AG_UNDO_DEATH && stream->undo_serial == stream->allocated_blocks;
+    tell_deaths(ledger, stream, can_be_undone ? stream->undo.number : NO_DEATH);
 }
 
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
@@ -675,7 +691,7 @@ int ag_ledger_close(struct ag_ledger *ledger) {
     }
     int r = ledger->error ? ledger->error : ag_ledger_expire(ledger, UINT64_MAX);
     for (size_t i = 0; i < ledger->n_streams; i++) {
-        ag_ledger_flush_deaths(ledger, &ledger->streams[i]);
+        tell_deaths(ledger, &ledger->streams[i], NO_DEATH);
     }
     if (r < 0) {
         return ledger->error = r;

@@ -33,7 +33,7 @@ struct ag_sum_base { /* what a sum held when the reader's time window began */
 struct ag_death { /* enough to take a free back */
     struct ag_live_block block;
     uint64_t allocated_ns, freed_ns;
-    uint64_t number; /* deaths are numbered in the order in which they were applied */
+    uint64_t number;     /* deaths are numbered in the order in which they were applied */
     uint32_t free_stack; /* 0: not known */
     bool is_temporary;
 };
@@ -52,6 +52,7 @@ struct ag_stream {
     uint32_t pair_with, pair;             /* the last pair used, a cache of the look-up */
     struct ag_thread_sum base;            /* what the reader's time window counts from */
     struct ag_death undo;                 /* the last realloc_free, for undo_free */
+    uint64_t undo_serial;                 /* allocated_blocks at that time */
     enum { AG_UNDO_NONE, AG_UNDO_DEATH, AG_UNDO_GHOST } undo_kind;
     uint64_t
         realloc_waits_at; /* where its last realloc_free waits, or has waited; 0: it did not wait */
@@ -61,7 +62,7 @@ struct ag_waiting { /* order_repair.c */
     uint64_t address, size, time_ns, serial, deadline_ns;
     uint32_t stream, sum;
     uint32_t next_of_address, next_of_expiry; /* index + 1; 0: none */
-    uint32_t free_stack; /* of a free; 0: not known */
+    uint32_t free_stack;                      /* of a free; 0: not known */
     uint8_t kind; /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, waits to be recycled */
 };
 struct ag_repair {
@@ -183,11 +184,11 @@ int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,
 /* ---- single steps, the way the slow paths take them (apply.c) ---- */
 /* Puts a block into the books and the live table; its address must be dead. */
 int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns);
-struct ag_freeing {          /* who frees, when and where */
-    uint64_t serial;         /* how many blocks the stream had allocated by then */
+struct ag_freeing {  /* who frees, when and where */
+    uint64_t serial; /* how many blocks the stream had allocated by then */
     uint64_t time_ns;
-    uint32_t stream;         /* its index; AG_INDEX_NONE: nobody we saw */
-    uint32_t free_stack;     /* 0: not known */
+    uint32_t stream;     /* its index; AG_INDEX_NONE: nobody we saw */
+    uint32_t free_stack; /* 0: not known */
 };
 /* The live block in slot AT dies. */
 int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freeing *freeing,

@@ -216,6 +216,7 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     if (event.kind == AG_RECORD_REALLOC_FREE && stream->realloc_waits_at == event.address) {
         stream->undo = death;
         stream->undo_kind = AG_UNDO_DEATH;
+        stream->undo_serial = event.serial;
     }
     return r;
 }
@@ -350,7 +351,12 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
                                        .serial = serial,
                                        .time_ns = death.freed_ns,
                                        .free_stack = death.free_stack};
-    return ag_ledger_death(ledger, at, &freeing, &again);
+    r = ag_ledger_death(ledger, at, &freeing, &again);
+    struct ag_stream *stream = &ledger->streams[freed_by];
+    if (stream->undo_kind == AG_UNDO_DEATH && stream->undo.number == death.number) {
+        stream->undo = again; /* if that realloc fails, this is what lives on */
+    }
+    return r;
 }
 
 /* Waiting at a live address: FIRST, an alloc, and SECOND, the free behind it. */
@@ -436,7 +442,8 @@ int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_ev
                                        .serial = stream->allocated_blocks,
                                        .stream = index,
                                        .sum = sum,
-                                       .free_stack = event->kind == AG_RECORD_ALLOC ? 0 : event->stack,
+                                       .free_stack =
+                                           event->kind == AG_RECORD_ALLOC ? 0 : event->stack,
                                        .kind = event->kind};
     if (sum == AG_INDEX_NONE || enlist(ledger, &waiting, /* in_front= */ false, &at) < 0) {
         return -ENOMEM;

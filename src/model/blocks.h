@@ -15,14 +15,14 @@ enum { AG_BLOCK_STATES = AG_BLOCK_OPEN | AG_BLOCK_CLOSED | AG_BLOCK_GHOST };
 struct ag_block_row { /* times since the start of the recording */
     enum ag_block_state state;
     uint64_t address, size;
-    uint64_t allocated_ns;          /* UINT64_MAX: never seen (a ghost) */
-    uint64_t freed_ns;              /* UINT64_MAX: not freed */
-    uint32_t stack, via;            /* of the allocation; of a ghost nothing is known */
-    uint32_t allocated_by;          /* stream; UINT32_MAX: never seen */
-    uint32_t freed_by;              /* stream; UINT32_MAX: not freed, or its free was lost */
-    uint32_t free_stack;            /* who freed it; 0: nobody, or the trace does not tell */
+    uint64_t allocated_ns;           /* UINT64_MAX: never seen (a ghost) */
+    uint64_t freed_ns;               /* UINT64_MAX: not freed */
+    uint32_t stack, via;             /* of the allocation; of a ghost nothing is known */
+    uint32_t allocated_by;           /* stream; UINT32_MAX: never seen */
+    uint32_t freed_by;               /* stream; UINT32_MAX: not freed, or its free was lost */
+    uint32_t free_stack;             /* who freed it; 0: nobody, or the trace does not tell */
     struct ag_profile *free_profile; /* whose stack that is: of a merged one the part's own */
-    const char *domain, *allocator; /* of its heap, "" where the trace does not tell */
+    const char *domain, *allocator;  /* of its heap, "" where the trace does not tell */
 };
 typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);
 

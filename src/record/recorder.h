@@ -71,7 +71,7 @@ struct ag_recorder {
     struct ag_unwind_space *space;
     size_t walker_bytes;
     uint32_t depth, stamp_words;
-    bool has_free_stacks; /* a free carries the stack of who freed */
+    bool has_free_stacks;                /* a free carries the stack of who freed */
     _Atomic(struct ag_thread *) threads; /* every thread state of this process, newest first */
     struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
     _Atomic uint32_t n_announcements;

@@ -27,6 +27,7 @@ void ag_sample_wild_events(struct ag_sample_random *random, struct ag_event *ret
                            size_t count) {
     uint64_t addresses[64] = {0};
     uint64_t time_ns = 0;
+    uint32_t free_stack = 0; /* of frees, until it changes */
 
     for (size_t i = 0; i < count; i++) {
         uint64_t *address = &addresses[ag_sample_below(random, 64)];
@@ -39,6 +40,11 @@ void ag_sample_wild_events(struct ag_sample_random *random, struct ag_event *ret
             event.size = any_number(random, 64);
             event.stack = (uint32_t)any_number(random, 32);
             event.via = (uint8_t)any_number(random, 8);
+        }
+        if (event.kind == AG_RECORD_FREE || event.kind == AG_RECORD_REALLOC_FREE) {
+            const bool is_other = ag_sample_below(random, 16) == 0;
+            free_stack = is_other ? (uint32_t)any_number(random, 32) : free_stack;
+            event.stack = free_stack;
         }
         if (event.kind == AG_RECORD_STAMP) {
             time_ns += any_number(random, 40);

@@ -52,6 +52,28 @@ static void events_keep_their_fields(void **state) {
     assert_false(reader.is_damaged);
 }
 
+static void a_free_says_who_freed(void **state) {
+    (void)state;
+    const uint64_t words[] = {
+        UINT64_C(0x1000) << 16 | AG_WORD_FREE_FROM,
+        UINT64_C(77) << 32 | 99, /* what stands where a size would is not looked at */
+        UINT64_C(0x2000) << 16 | AG_WORD_REALLOC_FREE_FROM,
+        UINT64_C(0xffffffff) << 32,
+        UINT64_C(0x3000) << 16 | AG_WORD_FREE,
+        UINT64_C(0x4000) << 16 | AG_WORD_FREE_FROM, /* its second word is not there */
+    };
+    struct ag_chunk_words reader = reader_of(words, 6);
+    struct ag_event events[8];
+    assert_int_equal(ag_chunk_words_next(&reader, events, 8, &wide), 3);
+    assert_int_equal(events[0].kind, AG_RECORD_FREE);
+    assert_int_equal(events[0].stack, 77);
+    assert_int_equal(events[0].size, 0);
+    assert_int_equal(events[1].kind, AG_RECORD_REALLOC_FREE);
+    assert_int_equal(events[1].stack, AG_ROOT_INCOMPLETE);
+    assert_int_equal(events[2].stack, 0);
+    assert_true(reader.is_damaged);
+}
+
 static void times_never_go_back_nor_ahead_of_now(void **state) {
     (void)state;
     const uint64_t words[] = {5000 << 8 | AG_WORD_STAMP, 4000 << 8 | AG_WORD_STAMP,
@@ -173,6 +195,7 @@ static void noise_ends_in_bounds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_keep_their_fields),
+        cmocka_unit_test(a_free_says_who_freed),
         cmocka_unit_test(times_never_go_back_nor_ahead_of_now),
         cmocka_unit_test(an_impossible_stack_is_an_incomplete_one),
         cmocka_unit_test(an_unknown_word_ends_the_chunk),

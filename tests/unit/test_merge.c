@@ -57,6 +57,8 @@ struct truth {
         freed_bytes_of_stack[STACKS];
     uint64_t temporary, pair_blocks[THREADS][THREADS];
     uint64_t in_use_blocks, in_use_bytes, peak_bytes;
+    uint32_t n_frees; /* each has a stack of its own, numbered from 1 */
+    uint32_t free_address[2 * EVENTS], free_thread[2 * EVENTS];
 };
 
 static void record(struct stream *stream, const struct race *race, uint64_t now_ns,
@@ -85,6 +87,9 @@ static void happen(struct truth *truth, struct stream *streams, const struct rac
     struct ag_event event = {.address = 0x1000 + address * 16u};
     if (block->is_live) {
         event.kind = is_realloc ? AG_RECORD_REALLOC_FREE : AG_RECORD_FREE;
+        event.stack = ++truth->n_frees;
+        truth->free_address[event.stack] = address;
+        truth->free_thread[event.stack] = thread;
         block->is_live = false;
         truth->freed_of_stack[block->stack]++;
         truth->freed_bytes_of_stack[block->stack] += block->size;
@@ -218,7 +223,25 @@ struct outcome {
     struct truth truth;
     struct ag_ledger *ledger;
     const struct ag_summary *summary;
+    bool free_was_seen[2 * EVENTS];
+    uint64_t n_seen, n_wrong; /* deaths; and those that say another free than one of their address
+                                 by their thread, or one that another death says too */
 };
+
+static void see_death(void *context, const struct ag_block *block) {
+    struct outcome *outcome = context;
+    const struct truth *truth = &outcome->truth;
+    const uint32_t stack = block->free_stack;
+    if (block->freed_ns == UINT64_MAX) {
+        return;
+    }
+    outcome->n_seen++;
+    outcome->n_wrong += stack == 0 || stack > truth->n_frees ||
+                        block->address != 0x1000 + truth->free_address[stack] * 16u ||
+                        block->freed_by != truth->free_thread[stack] ||
+                        outcome->free_was_seen[stack];
+    outcome->free_was_seen[stack % (2 * EVENTS)] = true;
+}
 
 static struct outcome *play(const struct race *race, uint64_t seed) {
     random_state = seed;
@@ -226,6 +249,7 @@ static struct outcome *play(const struct race *race, uint64_t seed) {
     struct stream *streams = calloc(THREADS, sizeof(*streams));
     run(race, &outcome->truth, streams);
     outcome->ledger = ag_ledger_new();
+    assert_int_equal(ag_ledger_on_block(outcome->ledger, see_death, outcome), 0);
     struct ag_merge *merge = ag_merge_new(outcome->ledger);
     deliver(merge, race, streams);
     assert_int_equal(ag_ledger_close(outcome->ledger), 0);
@@ -277,6 +301,8 @@ static void counts_are_exact_when_threads_free_what_others_allocated(void **stat
                                   .has_caches = true};
         struct outcome *outcome = play(&race, seed);
         check_counts(outcome);
+        assert_int_equal(outcome->n_seen, outcome->summary->freed_blocks);
+        assert_int_equal(outcome->n_wrong, 0);
         assert_int_equal(outcome->summary->in_use_bytes, 0);
         const struct ag_stack_sum *sums;
         const size_t n = ag_ledger_stack_sums(outcome->ledger, &sums);

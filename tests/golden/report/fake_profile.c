@@ -603,6 +603,7 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
          .allocated_ns = 6 * MS,
          .freed_ns = 900 * MS,
          .stack = 1,
+         .free_stack = 1,
          .domain = "cpu",
          .allocator = "malloc"},
         {.state = AG_BLOCK_OPEN,
@@ -619,12 +620,15 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
          .freed_ns = 8 * MS,
          .via = UINT32_MAX,
          .allocated_by = UINT32_MAX,
+         .free_stack = 1,
          .domain = "",
          .allocator = ""},
     };
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         if (states & blocks[i].state && blocks[i].stack < profile->n_stacks) {
-            visit(context, &blocks[i]);
+            struct ag_block_row row = blocks[i];
+            row.free_profile = profile;
+            visit(context, &row);
         }
     }
     return 0;

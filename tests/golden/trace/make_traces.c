@@ -21,28 +21,17 @@ static int create(const char *name) {
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 }
 
-/* The worked example of docs/trace-format.md. */
-static int make_example(void) {
+static int write_one_chunk(const char *name, const struct ag_event *events, size_t count) {
     const struct ag_trace_header header = {
         .session = 0x0123456789abcdef, .pid = 4711, .start_realtime_ns = 1700000000000000000};
-    const struct ag_event events[] = {
-        {.kind = AG_RECORD_STAMP, .size = 1500},
-        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012a0, .size = 24, .stack = 77},
-        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012c0, .size = 24, .stack = 77},
-        {.kind = AG_RECORD_FREE, .address = 0x55d0c0a012c0},
-        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012c0, .size = 24, .stack = 77},
-        {.kind = AG_RECORD_REALLOC_FREE, .address = 0x55d0c0a012a0},
-        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012e0, .size = 1000, .stack = 78, .via = 2},
-    };
     struct ag_trace_writer *writer;
     struct ag_event_encoder *encoder = ag_event_encoder_new();
-    int r = ag_trace_writer_new(create("trace-v1-example"), &header, &writer);
+    int r = ag_trace_writer_new(create(name), &header, &writer);
     if (r < 0 || encoder == NULL) {
         return r;
     }
     ag_event_encoder_start(encoder, 1000);
-    (void)ag_event_encoder_add(encoder, events,
-                               AG_ARRAY_SIZE(events)); /* the writer would refuse */
+    (void)ag_event_encoder_add(encoder, events, count); /* the writer would refuse */
     const struct ag_blob *body = ag_event_encoder_body(encoder);
     const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_EVENTS,
                                        .thread_id = 4711,
@@ -54,6 +43,36 @@ static int make_example(void) {
     (void)ag_trace_writer_free(writer);   /* NULL always */
     (void)ag_event_encoder_free(encoder); /* NULL always */
     return r;
+}
+
+/* The worked example of docs/trace-format.md. */
+static int make_example(void) {
+    const struct ag_event events[] = {
+        {.kind = AG_RECORD_STAMP, .size = 1500},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012a0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012c0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_FREE, .address = 0x55d0c0a012c0},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012c0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_REALLOC_FREE, .address = 0x55d0c0a012a0},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012e0, .size = 1000, .stack = 78, .via = 2},
+    };
+    return write_one_chunk("trace-v1-example", events, AG_ARRAY_SIZE(events));
+}
+
+/* Frees that say who freed: the same stack twice, none (a free that is not known), another. */
+static int make_free_stacks(void) {
+    const struct ag_event events[] = {
+        {.kind = AG_RECORD_STAMP, .size = 1500},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012a0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_FREE, .address = 0x55d0c0a012a0, .stack = 80},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012a0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_FREE, .address = 0x55d0c0a012a0, .stack = 80},
+        {.kind = AG_RECORD_ALLOC, .address = 0x55d0c0a012a0, .size = 24, .stack = 77},
+        {.kind = AG_RECORD_REALLOC_FREE, .address = 0x55d0c0a012a0, .stack = 81},
+        {.kind = AG_RECORD_UNDO_FREE, .address = 0x55d0c0a012a0},
+        {.kind = AG_RECORD_FREE, .address = 0x55d0c0a012a0},
+    };
+    return write_one_chunk("trace-v1-free-stacks", events, AG_ARRAY_SIZE(events));
 }
 
 /* What a later writer of the same version may add: kinds, fields and columns that this one does not
@@ -92,7 +111,8 @@ static int make_torn(void) {
 
 int main(int argc, char **argv) {
     folder = argc == 2 ? argv[1] : ".";
-    const int failed = make_example() < 0 || make_later() < 0 || make_torn() < 0 ||
+    const int failed = make_example() < 0 || make_free_stacks() < 0 || make_later() < 0 ||
+                       make_torn() < 0 ||
                        ag_sample_trace(create("trace-v1-sealed"), /* seed= */ 1, /* n_chunks= */ 8,
                                        AG_SAMPLE_SEALED) < 0 ||
                        ag_sample_trace(create("trace-v1-unsealed"), /* seed= */ 2,

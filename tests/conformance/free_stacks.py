@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""With run --free-stacks every block that died says who freed it: by free, either half of realloc, delete in its forms, another thread, a
+child; merged traces too. Without the option no byte of a trace is of it."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+import recorded
+import tap
+
+# size: where blocks of it die, and how many
+DEATHS = {101: ("frees", 100), 102: ("grows", 100), 5000: ("frees", 100), 103: ("empties", 100), 104: ("frees", 100),
+          203: ("deletes", 100), 406: ("deletes_array", 100), 192: ("deletes_aligned", 100), 106: ("frees_for_another", 100)}
+
+
+def plain_name(function):
+    return function.split("(")[0]
+
+
+def deaths_of(blocks):
+    """{(size, function that freed): count} of the sizes that are ours."""
+    found = {}
+    for block in blocks:
+        if block["state"] == "closed" and block["size"] in DEATHS:
+            frames = block["free_stack"]
+            key = (block["size"], plain_name(frames[0]["function"]) if frames else None)
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+WANTED = {(size, function): count for size, (function, count) in DEATHS.items()}
+
+
+def every_death_has_its_stack(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("free_stacks")], folder, options=["--free-stacks"])
+        failures.expect("exit status", outcome.status, 0)
+        view = recorded.report(tools, traces[0], "--view=blocks")
+        failures.expect("deaths", deaths_of(view["blocks"]), WANTED)
+        failures.expect("free_stacks_recorded", view["free_stacks_recorded"], True)
+        failures.require("an open block has a free_stack", all(block["free_stack"] is None for block in view["blocks"]
+                                                               if block["state"] == "open"))
+        main_thread = [block for block in view["blocks"] if block["size"] == 101]
+        failures.require("the stack does not reach main", all("main" in [plain_name(frame["function"]) for frame in block["free_stack"]]
+                                                              for block in main_thread))
+        failures.expect("check", recorded.check(tools, traces[0])[0], 0)
+        text = subprocess.run([tools.allogram, "report", traces[0], "--view=blocks", "--state=closed"], capture_output=True, text=True,
+                              check=True).stdout
+        failures.require("the text does not say who freed", "freed by\n      frees " in text)
+        failures.expect("stacks that allocate", recorded.report(tools, traces[0])["unique_stacks"] > 0, True)
+    return failures
+
+
+def a_child_frees_what_it_inherited(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        environment = {"ALLOGRAM_FREE_STACKS": "1"}
+        _, traces = recorded.record(tools, [tools.program("free_stacks"), "fork"], folder, env=environment)
+        failures.expect("traces", len(traces), 2)
+        ghosts = [block for trace in traces for block in recorded.report(tools, trace, "--view=blocks", "--state=ghost")["blocks"]]
+        failures.expect("who freed the ghost", [plain_name(block["free_stack"][0]["function"]) for block in ghosts], ["frees_inherited"])
+        merged = recorded.run([tools.allogram, "report", "--merge", "--json", "--view=blocks", *traces])
+        blocks = json.loads(merged.stdout)["blocks"]
+        failures.expect("deaths of both", deaths_of(blocks), WANTED)
+        failures.expect("ghosts of both", [plain_name(block["free_stack"][0]["function"]) for block in blocks
+                                           if block["state"] == "ghost"], ["frees_inherited"])
+    return failures
+
+
+def without_the_option_nothing_is_there(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = recorded.record(tools, [tools.program("free_stacks")], folder, env={"ALLOGRAM_FREE_STACKS": "0"})
+        view = recorded.report(tools, traces[0], "--view=blocks")
+        failures.expect("free_stacks_recorded", view["free_stacks_recorded"], False)
+        failures.expect("free stacks", [block for block in view["blocks"] if block["free_stack"] is not None], [])
+        dump = subprocess.run([tools.allogram, "dump", traces[0]], capture_output=True, text=True, check=True).stdout
+        failures.expect("lines of free_stack", [line for line in dump.splitlines() if " free_stack " in line], [])
+        failures.require("no event at all", " free address=" in dump)
+    return failures
+
+
+def sums_are_the_same(tools):
+    """The stacks of frees change no number of any other view."""
+    failures = tap.Failures()
+    numbers = []
+    with recorded.Folder() as folder:
+        for options in ([], ["--free-stacks"]):
+            os.mkdir(os.path.join(folder, str(len(options))))
+            _, traces = recorded.record(tools, [tools.program("free_stacks")], os.path.join(folder, str(len(options))), options=options)
+            summary = recorded.report(tools, traces[0])
+            numbers.append({key: summary[key] for key in ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes",
+                                                          "in_use_bytes_at_end", "ghost_frees", "unique_stacks", "threads",
+                                                          "truncated_stacks", "lost_events")})
+        failures.expect("numbers", numbers[1], numbers[0])
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = (every_death_has_its_stack, a_child_frees_what_it_inherited, without_the_option_nothing_is_there, sums_are_the_same)
+    results = tap.Plan(len(cases))
+    for case in cases:
+        results.run(case.__name__, lambda case=case: case(tools))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
