@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <regex.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,11 +18,15 @@
 #include "cli/options.h"
 #include "collect/collector.h"
 #include "export/export.h"
+#include "model/process_merge.h"
 #include "model/profile.h"
 
 enum {
     OPTION_TO = AG_OPTION_LONG_ONLY,
     OPTION_METRIC,
+    OPTION_FROM,
+    OPTION_UNTIL,
+    OPTION_MERGE,
     OPTION_FOCUS,
     OPTION_IGNORE,
     OPTION_THREAD,
@@ -40,6 +45,10 @@ static const struct ag_option table[] = {
      "allocated_bytes (default), allocated_blocks, in_use_bytes,\n"
      "in_use_blocks, peak_bytes, peak_blocks, temporary_blocks,\n"
      "freed_bytes, freed_blocks"},
+    {OPTION_FROM, "from", "TIME", "begin here: seconds, or a number with ns, us, ms, s, m, h"},
+    {OPTION_UNTIL, "until", "TIME",
+     "end here: what --to is to report (here that names the format)"},
+    {OPTION_MERGE, "merge", NULL, "several traces as one, as report --merge has them"},
     {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
     {OPTION_THREAD, "thread", "ID", "only what this thread did"},
@@ -56,6 +65,7 @@ struct request { /* what the command line asks for */
     struct ag_export_options export;
     const char *debug_dirs[MAX_DEBUG_DIRS];
     const char *output; /* NULL: standard output */
+    bool is_merged;
 };
 
 static int wrong_metric(const char *value) {
@@ -82,13 +92,37 @@ static int check_regex(const char *option, const char *value) {
         option, value, why);
 }
 
+/* A time where the format is expected: --to of `report`. */
+static bool is_a_time(const char *value) {
+    uint64_t time_ns;
+    return ag_parse_time(value, &time_ns);
+}
+
 static int set_format(struct request *request, const char *value) {
     char message[512];
+    if (is_a_time(value)) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "export: --to=%s: here --to names the format; a window ends with --until=%s",
+                       value, value);
+    }
     const int r = ag_export_check(value, message);
     request->export.format = value;
     return r == 0 ? AG_EXIT_OK
                   : ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "export: --to=%s",
                             message);
+}
+
+static int set_window(struct request *request, int id, const char *value) {
+    const bool is_from = id == OPTION_FROM;
+    uint64_t *time_ns = is_from ? &request->profile.from_ns : &request->profile.to_ns;
+    if (!ag_parse_time(value, time_ns) || (!is_from && *time_ns == 0)) {
+        return ag_fail(
+            AG_EXIT_USAGE,
+            "export: --%s=%s: not a time%s: seconds such as 1.5, or a number with ns, us, "
+            "ms, s, m or h",
+            is_from ? "from" : "until", value, is_from ? "" : " after the start");
+    }
+    return AG_EXIT_OK;
 }
 
 static int set_option(struct request *request, int id, const char *value) {
@@ -102,6 +136,12 @@ static int set_option(struct request *request, int id, const char *value) {
         return AG_EXIT_OK;
     case OPTION_METRIC:
         return ag_metric_parse(value, &request->export.metric) ? AG_EXIT_OK : wrong_metric(value);
+    case OPTION_FROM:
+    case OPTION_UNTIL:
+        return set_window(request, id, value);
+    case OPTION_MERGE:
+        request->is_merged = true;
+        return AG_EXIT_OK;
     case OPTION_FOCUS:
         request->profile.focus = value;
         return check_regex("focus", value);
@@ -155,6 +195,29 @@ static int open_trace(const struct request *request, const char *path,
     return AG_EXIT_OK;
 }
 
+/* All traces as one profile. One that cannot be read ends it: what is left out of a file cannot be
+ * seen there. */
+static int open_merged(const struct request *request, char **paths, int n_paths,
+                       struct ag_profile **ret_profile) {
+    struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);
+    int status = parts ? AG_EXIT_OK : ag_fail(AG_EXIT_FAILURE, "export: %s", strerror(ENOMEM));
+    int n_parts = 0;
+    while (status == AG_EXIT_OK && n_parts < n_paths) {
+        status = open_trace(request, paths[n_parts], &parts[n_parts]);
+        n_parts += status == AG_EXIT_OK;
+    }
+    if (status == AG_EXIT_OK) { /* the parts are the merged one's from here on */
+        const int r = ag_profile_merge(parts, (size_t)n_parts, ret_profile);
+        status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "export: --merge: %s", strerror(-r)) : status;
+    } else {
+        for (int i = 0; i < n_parts; i++) {
+            (void)ag_profile_close(parts[i]); /* NULL always */
+        }
+    }
+    free(parts);
+    return status;
+}
+
 static int write_new_file(const struct request *request, struct ag_profile *profile) {
     const char *path = request->output;
     char message[512] = "";
@@ -184,9 +247,10 @@ static int write_new_file(const struct request *request, struct ag_profile *prof
     return AG_EXIT_OK;
 }
 
-static int export_trace(const struct request *request, const char *path) {
+static int export_traces(const struct request *request, char **paths, int n_paths) {
     struct ag_profile *profile;
-    int status = open_trace(request, path, &profile);
+    int status = n_paths == 1 ? open_trace(request, paths[0], &profile)
+                              : open_merged(request, paths, n_paths, &profile);
     if (status != AG_EXIT_OK) {
         return status;
     }
@@ -200,6 +264,37 @@ static int export_trace(const struct request *request, const char *path) {
     return status;
 }
 
+/* What no single option can tell. */
+static int check_request(const struct request *request, const struct ag_options *options) {
+    if (options->n_operands == 0 || (options->n_operands > 1 && !request->is_merged)) {
+        return ag_fail(AG_EXIT_USAGE, "export: one trace is wanted, not %d%s; usage: allogram %s",
+                       options->n_operands,
+                       options->n_operands > 1 ? " (--merge makes one of several)" : "",
+                       options->usage);
+    }
+    if (!request->export.format) {
+        char message[512];
+        (void)ag_export_check("", message);
+        return ag_fail(AG_EXIT_USAGE, "export: no format given; --to=FORMAT%s",
+                       strstr(message, "; there are") ? strstr(message, "; there are") : "");
+    }
+    if (options->n_operands > 1 && !ag_export_takes_several(request->export.format)) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "export: --to=%s --merge: this format is the history of one process; export "
+                       "each trace on its own",
+                       request->export.format);
+    }
+    if (request->profile.to_ns != 0 && request->profile.to_ns <= request->profile.from_ns) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "export: --until is not after --from: nothing lies between them");
+    }
+    if (!request->output && ag_export_is_binary(request->export.format) && isatty(STDOUT_FILENO)) {
+        return ag_fail(AG_EXIT_USAGE, "export: %s is nothing for a terminal; say -o FILE",
+                       request->export.format);
+    }
+    return AG_EXIT_OK;
+}
+
 int ag_command_export(int argc, char **argv) {
     struct request request = {
         .profile = {.size = sizeof request.profile,
@@ -209,7 +304,7 @@ int ag_command_export(int argc, char **argv) {
     };
     request.profile.symbol.debug_dirs = request.debug_dirs;
     struct ag_options options = {
-        .usage = "export TRACE --to=FORMAT [-o FILE] [OPTIONS]",
+        .usage = "export TRACE... --to=FORMAT [-o FILE] [OPTIONS]",
         .about = "A trace in the format of another tool, its sums equal to the byte.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
@@ -224,19 +319,7 @@ int ag_command_export(int argc, char **argv) {
             return status;
         }
     }
-    if (options.n_operands != 1) {
-        return ag_fail(AG_EXIT_USAGE, "export: one trace is wanted, not %d; usage: allogram %s",
-                       options.n_operands, options.usage);
-    }
-    if (!request.export.format) {
-        char message[512];
-        (void)ag_export_check("", message);
-        return ag_fail(AG_EXIT_USAGE, "export: no format given; --to=FORMAT%s",
-                       strstr(message, "; there are") ? strstr(message, "; there are") : "");
-    }
-    if (!request.output && ag_export_is_binary(request.export.format) && isatty(STDOUT_FILENO)) {
-        return ag_fail(AG_EXIT_USAGE, "export: %s is nothing for a terminal; say -o FILE",
-                       request.export.format);
-    }
-    return export_trace(&request, options.operands[0]);
+    const int status = check_request(&request, &options);
+    return status == AG_EXIT_OK ? export_traces(&request, options.operands, options.n_operands)
+                                : status;
 }

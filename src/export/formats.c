@@ -10,20 +10,20 @@
 static const struct format {
     const char *name;
     ag_export_writer *write; /* NULL: promised */
-    bool is_binary;
+    bool is_binary, is_of_one_process;
 } formats[] = {
-    {"pprof", ag_pprof_format, true},
-    {"dhat", ag_dhat_format, false},
-    {"massif", ag_massif_format, false},
-    {"folded", ag_folded_format, false},
-    {"speedscope", ag_speedscope_format, false},
-    {"callgrind", ag_callgrind_format, false},
-    {"heapprofile", ag_heapprofile_format, false},
-    {"firefox", ag_firefox_format, false},
-    {"heaptrack", ag_heaptrack_format, false},
-    {"csv", ag_csv_format, false},
-    {"json", ag_json_format, false},
-    {"perf-map", NULL, false},
+    {"pprof", ag_pprof_format, true, false},
+    {"dhat", ag_dhat_format, false, false},
+    {"massif", ag_massif_format, false, false},
+    {"folded", ag_folded_format, false, false},
+    {"speedscope", ag_speedscope_format, false, false},
+    {"callgrind", ag_callgrind_format, false, false},
+    {"heapprofile", ag_heapprofile_format, false, false},
+    {"firefox", ag_firefox_format, false, false},
+    {"heaptrack", ag_heaptrack_format, false, true},
+    {"csv", ag_csv_format, false, false},
+    {"json", ag_json_format, false, false},
+    {"perf-map", NULL, false, false},
 };
 
 static const struct format *find(const char *name) {
@@ -56,6 +56,11 @@ int ag_export_check(const char *name, char ret_message[512]) {
 bool ag_export_is_binary(const char *name) {
     const struct format *format = find(name);
     return format && format->is_binary;
+}
+
+bool ag_export_takes_several(const char *name) {
+    const struct format *format = find(name);
+    return format && !format->is_of_one_process;
 }
 
 int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_export_options *options,

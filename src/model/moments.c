@@ -36,6 +36,9 @@ static int count_step(void *context, const struct ag_replay_step *step) {
 }
 
 int ag_profile_moments(struct ag_profile *profile, struct ag_moment *moments, size_t n) {
+    if (profile->n_parts > 0) {
+        return ag_profile_moments_of_parts(profile, moments, n);
+    }
     struct moments all = {.moments = moments,
                           .n = n,
                           .row_bytes = calloc(profile->n_rows + 1, sizeof(*all.row_bytes)),

@@ -17,7 +17,7 @@
 #include "model/blocks.h"
 #include "model/profile_state.h"
 
-enum { SITE_BITS = 40, POINTS_MOST = 4096 };
+enum { POINTS_MOST = 4096 };
 
 /* ---- nodes and rows ---- */
 
@@ -36,7 +36,7 @@ static int add_nodes(struct ag_profile *merged, size_t number) {
         const struct ag_node node = {
             .id = AG_NODE_FIRST + (uint32_t)nodes->count,
             .parent = AG_IS_ROOT(parent) ? UINT32_MAX - parent : part->ids[parent],
-            .pc = (uint64_t)number << SITE_BITS | (uint64_t)own->nodes[i].site << 1 |
+            .pc = (uint64_t)number << AG_MERGED_SITE_BITS | (uint64_t)own->nodes[i].site << 1 |
                   part->profile->node_is_exact[i]};
         part->ids[i] = node.id;
         r = ag_stack_nodes_add(nodes, &node);
@@ -55,6 +55,7 @@ static const char *keep(struct ag_profile *merged, const char *text) {
 }
 
 static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
+    part->row_base = merged->n_rows;
     for (size_t i = 0; i < part->profile->n_rows; i++) {
         struct ag_stack_row *row = &merged->rows[merged->n_rows];
         *row = part->profile->rows[i];
@@ -74,8 +75,10 @@ static int tell_frames(struct ag_profile *merged) {
     int r = ag_frame_table_init(&merged->frames, definitions, &merged->options.symbol);
     for (size_t site = 0; site < definitions->nodes.n_sites && r == 0; site++) {
         const uint64_t pc = definitions->nodes.sites[site].pc;
-        const struct ag_frame_table *own = &merged->parts[pc >> SITE_BITS].profile->frames;
-        const struct ag_frame_answer *answer = &own->answers[pc & ((UINT64_C(1) << SITE_BITS) - 1)];
+        const struct ag_frame_table *own =
+            &merged->parts[pc >> AG_MERGED_SITE_BITS].profile->frames;
+        const struct ag_frame_answer *answer =
+            &own->answers[pc & ((UINT64_C(1) << AG_MERGED_SITE_BITS) - 1)];
         for (uint32_t i = 0; i < answer->count && r == 0; i++) {
             const uint32_t frame = own->list[answer->first + i];
             r = ag_frame_table_tell(&merged->frames, (uint32_t)site,
@@ -361,6 +364,9 @@ static int add_part(struct ag_profile *merged, size_t number, uint32_t *stream_b
     for (size_t i = 0; i < own->sums.n_heaps; i++) {
         (void)merged_heap(merged, &own->heaps[i]);
     }
+    part->image_base = number == 0 ? 0
+                                   : merged->parts[number - 1].image_base +
+                                         merged->parts[number - 1].profile->definitions.n_images;
     part->stream_base = *stream_base;
     add_threads(merged, part, *stream_base);
     for (size_t i = 0; i < own->sums.n_threads; i++) {
@@ -481,6 +487,59 @@ int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
         struct translation translation = {
             .part = &merged->parts[p], .visit = visit, .context = context};
         r = ag_profile_blocks(merged->parts[p].profile, states, translate, &translation);
+    }
+    return r;
+}
+
+struct replayed_part {
+    const struct ag_merged_part *part;
+    ag_replay_visit *visit;
+    void *context;
+};
+
+static int pass_step(void *context, const struct ag_replay_step *step) {
+    const struct replayed_part *replayed = context;
+    struct ag_replay_step merged = *step;
+    merged.time_ns += replayed->part->offset_ns;
+    merged.born_ns += replayed->part->offset_ns;
+    merged.row += (uint32_t)replayed->part->row_base;
+    return replayed->visit(replayed->context, &merged);
+}
+
+int ag_profile_replay_of_parts(struct ag_profile *merged, ag_replay_visit *visit, void *context) {
+    int r = 0;
+    for (size_t p = 0; p < merged->n_parts && r == 0; p++) {
+        struct replayed_part replayed = {
+            .part = &merged->parts[p], .visit = visit, .context = context};
+        r = ag_profile_replay(merged->parts[p].profile, pass_step, &replayed);
+    }
+    return r;
+}
+
+/* Adds what one part had in use; its rows are its own, so they are written where they belong. */
+static int add_moments(struct ag_merged_part *part, struct ag_moment *moments, size_t n) {
+    struct ag_moment *own = calloc(n + 1, sizeof(*own));
+    for (size_t i = 0; own && i < n; i++) {
+        const uint64_t time_ns = moments[i].time_ns;
+        own[i].time_ns = time_ns > part->offset_ns ? time_ns - part->offset_ns : 0;
+        own[i].row_bytes = moments[i].row_bytes ? moments[i].row_bytes + part->row_base : NULL;
+    }
+    const int r = own ? ag_profile_moments(part->profile, own, n) : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        moments[i].in_use_bytes += own[i].in_use_bytes;
+        moments[i].in_use_blocks += own[i].in_use_blocks;
+    }
+    free(own);
+    return r;
+}
+
+int ag_profile_moments_of_parts(struct ag_profile *merged, struct ag_moment *moments, size_t n) {
+    int r = 0;
+    for (size_t i = 0; i < n; i++) {
+        moments[i].in_use_bytes = moments[i].in_use_blocks = 0;
+    }
+    for (size_t p = 0; p < merged->n_parts && r == 0; p++) {
+        r = add_moments(&merged->parts[p], moments, n);
     }
     return r;
 }

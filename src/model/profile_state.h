@@ -19,6 +19,7 @@
 #include "model/frame_table.h"
 #include "model/lifetimes.h"
 #include "model/profile.h"
+#include "model/replay.h"
 #include "model/types.h"
 
 struct ag_merged_part { /* process_merge.c: one process of a merged profile */
@@ -27,7 +28,11 @@ struct ag_merged_part { /* process_merge.c: one process of a merged profile */
     uint32_t vias[AG_MODEL_VIAS]; /* by via: the merged profile's */
     uint64_t offset_ns;           /* from the start of the earliest process to its own */
     uint32_t stream_base;         /* what its streams are counted from */
+    size_t row_base;              /* what its rows are counted from */
+    size_t image_base;            /* what its images are counted from */
 };
+/* The pc of a site of a merged profile: part << this | the part's site << 1 | is it exact. */
+enum { AG_MERGED_SITE_BITS = 40 };
 
 struct ag_profile {
     struct ag_trace_file *file;
@@ -105,6 +110,8 @@ void ag_profile_close_parts(struct ag_profile *merged);
 int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
                                ag_block_row_visit *visit, void *context);
 int ag_profile_threads_of_parts(struct ag_profile *merged); /* sites by thread */
+int ag_profile_replay_of_parts(struct ag_profile *merged, ag_replay_visit *visit, void *context);
+int ag_profile_moments_of_parts(struct ag_profile *merged, struct ag_moment *moments, size_t n);
 size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const **ret_lines);
 
 /* ---- lifetimes.c ---- */

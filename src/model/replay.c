@@ -98,6 +98,9 @@ static int hold(void *context, const struct ag_step *step) {
 }
 
 int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *context) {
+    if (profile->n_parts > 0) {
+        return ag_profile_replay_of_parts(profile, visit, context);
+    }
     struct replay replay = {.profile = profile, .visit = visit, .context = context};
     replay.ledger = ag_ledger_new();
     replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring)); /* pages come as they are used */

@@ -5,7 +5,8 @@
  * What the ledger took back again (a failed realloc, two threads that raced) is not in it: steps
  * are held until they are settled. A death follows the birth of its block; where threads raced for
  * an address, the lives of two blocks there may overlap by what the clock cannot tell. One pass
- * over the events; memory is bounded by what was in use in the program. */
+ * over the events; memory is bounded by what was in use in the program. Of several processes merged
+ * each is told to its end before the next one: times never fall within one. */
 #ifndef AG_REPLAY_H
 #define AG_REPLAY_H
 

@@ -35,6 +35,36 @@ one_line() {
     run "$ALLOGRAM" export "$TRACE" "$TRACE" --to=csv
     [ "$status" -eq 2 ]
     one_line
+    [[ $output == *"--merge"* ]]
+}
+
+@test "several are merged where the format can hold them, and not where one of them cannot be read" {
+    for format in pprof dhat massif folded speedscope callgrind heapprofile firefox csv json; do
+        "$ALLOGRAM" export --merge "$TRACE" "$TRACE" --to="$format" -o "$BATS_TEST_TMPDIR/$format"
+        [ -s "$BATS_TEST_TMPDIR/$format" ]
+        run "$ALLOGRAM" export --merge "$TRACE" nowhere.allogram --to="$format" -o "$BATS_TEST_TMPDIR/not.$format"
+        [ "$status" -eq 1 ]
+        one_line
+        [ ! -e "$BATS_TEST_TMPDIR/not.$format" ]
+    done
+    run "$ALLOGRAM" export --merge "$TRACE" "$TRACE" --to=heaptrack
+    [ "$status" -eq 2 ]
+    one_line
+    [[ $output == *"--merge"*"one process"* ]]
+    "$ALLOGRAM" export --merge "$TRACE" --to=heaptrack | cmp - <("$ALLOGRAM" export "$TRACE" --to=heaptrack)
+}
+
+@test "a window that is none is a usage error, and a time for --to says how a window ends" {
+    for words in "--from=soon" "--until=later" "--until=0" "--from=2 --until=1" "--from=-1"; do
+        # shellcheck disable=SC2086 # words, split on purpose
+        run "$ALLOGRAM" export "$TRACE" --to=csv $words
+        [ "$status" -eq 2 ]
+        one_line
+    done
+    run "$ALLOGRAM" export "$TRACE" --from=1 --to=2.5
+    [ "$status" -eq 2 ]
+    one_line
+    [[ $output == *"--until=2.5"* ]]
 }
 
 @test "a trace that is not there, and a file that is none, are one line and leave no file" {

@@ -210,6 +210,10 @@ def firefox(exports, failures):
             for strategy in ("native-deallocations-memory", "native-deallocations-sites"):
                 failures.expect("%s: %s" % (name, strategy), profiler.total(strategy), trace.summary["freed_bytes"])
             failures.require("%s: the counter is there" % name, "malloc" in profiler.ask("counter", "info", "c-0"))
+    both = [exports.traces["temporary"], exports.traces["cxx_containers"]]
+    with exports.readers.firefox(exports.export(both[0], "firefox", "--merge", both[1].path), exports.folder) as profiler:
+        for strategy, metric in {"native-allocations": "allocated_bytes", "native-retained-allocations": "in_use_bytes"}.items():
+            failures.expect("merged: " + metric, profiler.total(strategy), sum(trace.summary[metric] for trace in both))
 
 
 def tables(exports, failures):
@@ -253,6 +257,82 @@ def filters(exports, failures):
         failures.expect(form, seen, wanted)
 
 
+def totals_of(exports, form, path):
+    """{metric: total} of what the file says, for those metrics that the format has."""
+    if form == "pprof":
+        return {metric: consumers.go_pprof(path, sample_type, exports.folder) for sample_type, metric in PPROF.items()}
+    if form == "dhat":
+        with open(path) as file:
+            points = json.load(file)["pps"]
+        return {metric: sum(point[field] for point in points) for field, metric in
+                {"tb": "allocated_bytes", "tbk": "allocated_blocks", "gb": "peak_bytes", "eb": "in_use_bytes"}.items()}
+    if form == "massif":
+        rows, peak = consumers.ms_print(path)
+        return {"peak_bytes": dict(rows).get(peak), "in_use_bytes": rows[-1][1]}
+    if form == "callgrind":
+        return consumers.callgrind_annotate(path)
+    if form == "csv":
+        rows = consumers.read_csv(path)
+        return {metric: sum(int(row[metric]) for row in rows) for metric in METRICS}
+    with open(path) as file:
+        text = file.read()
+    if form == "folded":
+        return {"allocated_bytes": sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines())}
+    if form == "json":
+        return {metric: sum(stack[metric] for stack in json.loads(text)["stacks"]) for metric in METRICS}
+    if form == "speedscope":
+        return {"allocated_bytes": sum(json.loads(text)["profiles"][0]["weights"])}
+    if form == "heapprofile":
+        def held(node):
+            return node["selfSize"] + sum(held(child) for child in node["children"])
+        return {"allocated_bytes": held(json.loads(text)["head"])}
+    assert form == "heaptrack"
+    sizes = [int(line.split()[1], 16) for line in text.splitlines() if line.startswith("a ")]
+    born = sum(sizes[int(line[2:], 16)] for line in text.splitlines() if line.startswith("+ "))
+    died = sum(sizes[int(line[2:], 16)] for line in text.splitlines() if line.startswith("- "))
+    return {"allocated_bytes": born, "in_use_bytes": born - died}
+
+
+def readable(form):
+    """Is the tool of the format here?"""
+    tool = {"pprof": "go", "massif": "ms_print", "callgrind": "callgrind_annotate"}.get(form)
+    try:
+        if tool:
+            consumers.need(tool, tool)
+    except consumers.Missing:
+        return False
+    return True
+
+
+def windows(exports, failures):
+    """--from and --until say in every format what they say in the report."""
+    trace = exports.traces["cxx_containers"]
+    duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
+    middle = "%dns" % (duration_ns // 2)
+    for export_options, report_options in ((["--until=" + middle], ["--to=" + middle]), (["--from=" + middle], ["--from=" + middle])):
+        report = recorded.report(exports.tools, trace.path, *report_options)
+        wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
+        for form in FORMATS:
+            if form == "firefox" or not readable(form):
+                continue  # what it adds up is a matter of its own page, see above
+            for metric, total in totals_of(exports, form, exports.export(trace, form, *export_options)).items():
+                failures.expect("%s %s: %s" % (form, export_options[0], metric), total, wanted[metric])
+
+
+def merged(exports, failures):
+    """Two processes in one file: the sums of both, as report --merge says."""
+    traces = [exports.traces["temporary"], exports.traces["cxx_containers"]]
+    outcome = recorded.run([exports.tools.allogram, "report", "--merge", "--json", *[trace.path for trace in traces]])
+    report = json.loads(outcome.stdout)
+    wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
+    failures.expect("the report adds up", wanted["allocated_bytes"], sum(trace.summary["allocated_bytes"] for trace in traces))
+    for form in FORMATS:
+        if form in ("firefox", "heaptrack") or not readable(form):
+            continue
+        for metric, total in totals_of(exports, form, exports.export(traces[0], form, "--merge", traces[1].path)).items():
+            failures.expect("%s: %s" % (form, metric), total, wanted[metric])
+
+
 def hostile_names(exports, failures):
     """No control character of a name reaches the file as one, and none makes a line or a field of its own."""
     trace = exports.traces["hostile"]
@@ -278,7 +358,7 @@ CASES = [
     ("dhat, by the Firefox Profiler", dhat_by_firefox), ("massif, by ms_print", massif), ("callgrind, by callgrind_annotate", callgrind),
     ("speedscope, heapprofile and folded, by speedscope", speedscope), ("heaptrack, by heaptrack_print", heaptrack),
     ("firefox, by the Firefox Profiler", firefox), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
-    ("filters narrow every format alike", filters), ("hostile names", hostile_names),
+    ("filters narrow every format alike", filters), ("time windows", windows), ("processes merged", merged), ("hostile names", hostile_names),
 ]
 
 
