@@ -200,21 +200,39 @@ static bool tell(struct ag_type_reading *reading, unsigned rank, const char *for
  * more than once: its nodes are the same. */
 enum { RANK_ELEMENT = 1, RANK_RAW = 2, RANK_CONTAINER = 3, RANK_NODE = 4, RANK_FINAL = 5 };
 
-/* A map's or a set's, told by the type of its values. */
+/* Takes the const off a type that is constant itself: `int const` as linkers name it, `const int`
+ * as debug information does (where `const char*` is a pointer that may change). */
+static bool strip_const(struct ag_type_text *type) {
+    static const char before[] = "const ", behind[] = " const";
+    const size_t n = sizeof(before) - 1;
+    if (type->len <= n) {
+        return false;
+    }
+    const char last = type->text[type->len - 1];
+    if (memcmp(type->text + type->len - n, behind, n) == 0) {
+        type->len -= n;
+        return true;
+    }
+    if (begins(*type, before) && last != '*' && last != '&') {
+        type->text += n;
+        type->len -= n;
+        return true;
+    }
+    return false;
+}
+
+/* A map's or a set's, told by the type of its values: a pair is a map's where its first half cannot
+ * change; else it is a set of pairs. */
 static bool tell_associative(struct ag_type_reading *reading, unsigned rank, const char *map,
                              const char *set, struct ag_type_text value) {
     const struct path path = path_of(value);
     const struct part *last = last_of(&path);
-    const bool is_pair = is(last->name, "pair") || is(last->name, "__value_type") ||
-                         is(last->name, "__hash_value_type");
     struct ag_type_text key = argument(last->arguments, 0);
-    if (!is_pair || key.len == 0) {
+    const bool is_constant = strip_const(&key);
+    const bool is_map = (is(last->name, "pair") && is_constant) || is(last->name, "__value_type") ||
+                        is(last->name, "__hash_value_type");
+    if (!is_map || key.len == 0) {
         return tell(reading, rank, set, value, (struct ag_type_text){NULL, 0});
-    }
-    static const char constant[] = " const";
-    const size_t n = sizeof(constant) - 1;
-    if (key.len > n && memcmp(key.text + key.len - n, constant, n) == 0) {
-        key.len -= n;
     }
     return tell(reading, rank, map, key, argument(last->arguments, 1));
 }

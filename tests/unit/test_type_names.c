@@ -42,6 +42,18 @@ static void cxx_containers_are_told_by_allocator_and_class(void **state) {
         "std::set<long>",
         "__gnu_cxx::new_allocator<std::_Rb_tree_node<long> >::allocate(unsigned long, void const*)");
     EXPECT(
+        "std::set<std::pair<int, int>>",
+        "std::__new_allocator<std::_Rb_tree_node<std::pair<int, int> > >::allocate(unsigned long, void const*)",
+        "std::_Rb_tree<std::pair<int, int>, std::pair<int, int>, I, L, A>::_M_get_node()");
+    EXPECT(
+        "std::unordered_set<std::pair<const char*, int>>",
+        "std::__new_allocator<std::__detail::_Hash_node<std::pair<const char*, int>, false> >::allocate");
+    EXPECT(
+        "std::map<const char*, int>",
+        "std::__new_allocator<std::_Rb_tree_node<std::pair<const char* const, int> > >::allocate");
+    EXPECT("std::map<int, Point>",
+           "std::__new_allocator<std::_Rb_tree_node<std::pair<const int, Point> > >::allocate");
+    EXPECT(
         "std::unordered_map<int, Point>",
         "std::__new_allocator<std::__detail::_Hash_node_base*>::allocate(unsigned long, void const*)",
         "std::__detail::_Hashtable_alloc<std::allocator<std::__detail::_Hash_node<std::pair<int const, "
