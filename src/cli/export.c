@@ -52,7 +52,7 @@ static const struct ag_option table[] = {
     {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
     {OPTION_THREAD, "thread", "ID", "only what this thread did"},
-    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime"},
+    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: of none)"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
     {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
     {OPTION_DEBUGINFOD, "debuginfod", NULL,

@@ -66,7 +66,7 @@ static const struct ag_option table[] = {
      "--from: count blocks from before it as well: in use, at the\n"
      "peak, freed (reads the trace from its beginning)"},
     {OPTION_THREAD, "thread", "ID", "only what this thread did"},
-    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime"},
+    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: of none)"},
     {OPTION_BY, "by", "KEY",
      "sites: by function (default), line, stack, image, thread,\n"
      "heap, type; lifetimes: by function, line, image, type"},

@@ -8,7 +8,7 @@
 /* Functions as the profile's sites tell them apart: by name and image; texts are interned, so their
  * addresses are enough. */
 static uint32_t function_of(struct ag_call_tree *tree, const struct ag_frame *frame) {
-    return ag_numbering_of(&tree->functions, ag_numbering_pointer(frame->function),
+    return ag_numbering_of(&tree->functions, ag_numbering_pointer(frame->label),
                            ag_numbering_pointer(frame->image), NULL);
 }
 

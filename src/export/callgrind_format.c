@@ -39,7 +39,7 @@ struct callgrind {
 
 static uint32_t function_of(struct callgrind *all, int64_t frame) {
     const struct ag_frame *known = ag_export_frame(all->export, frame);
-    return ag_numbering_of(&all->functions, ag_numbering_pointer(known->function),
+    return ag_numbering_of(&all->functions, ag_numbering_pointer(known->label),
                            ag_numbering_pointer(known->image), NULL);
 }
 
@@ -115,7 +115,7 @@ static void put_name(struct callgrind *all, const char *key, enum name_kind kind
                      const struct ag_frame *frame) {
     const char *name = kind == NAME_OBJECT ? frame->image
                        : kind == NAME_FILE ? frame->file
-                                           : frame->function;
+                                           : frame->label;
     const char *known = name && *name ? name : "???"; /* callgrind's word for it */
     bool is_new;
     /* equal names of two images are two functions */

@@ -41,7 +41,7 @@ static void put_field(FILE *out, const char *text) {
 
 static void put_stack(struct ag_export *export, const struct ag_stack_frame *frames, size_t n) {
     fputs_unlocked(",\"", export->out);
-    if (n > 0 && is_formula(ag_export_frame(export, frames[0].frame)->function)) {
+    if (n > 0 && is_formula(ag_export_frame(export, frames[0].frame)->label)) {
         putc_unlocked('\'', export->out);
     }
     for (size_t i = 0; i < n; i++) {

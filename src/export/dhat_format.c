@@ -101,12 +101,12 @@ static void write_frame(struct dhat *all, const struct ag_numbered *number) {
     }
     const struct ag_frame *frame = ag_export_frame(all->export, (int64_t)number->a);
     if (number->b == AG_NO_PLACE) {
-        ag_json_string(&all->json, NULL, frame->function);
+        ag_json_string(&all->json, NULL, frame->label);
         return;
     }
     const struct ag_place place = ag_profile_place(all->export->profile, (uint32_t)number->b);
     int length =
-        snprintf(text, sizeof text, "0x%" PRIX64 ": %.2000s (", place.address, frame->function);
+        snprintf(text, sizeof text, "0x%" PRIX64 ": %.2000s (", place.address, frame->label);
     if (frame->file && frame->line > 0) {
         snprintf(text + length, sizeof text - (size_t)length, "%.1500s:%" PRIu32 ")", frame->file,
                  frame->line);

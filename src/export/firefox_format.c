@@ -189,7 +189,7 @@ static const struct ag_frame *frame_at(const struct firefox *all, const struct f
 }
 
 static uint32_t function_of(struct frames *frames, const struct ag_frame *frame) {
-    return ag_numbering_of(&frames->functions, ag_numbering_pointer(frame->function),
+    return ag_numbering_of(&frames->functions, ag_numbering_pointer(frame->label),
                            ag_numbering_pointer(frame->image), NULL);
 }
 

@@ -45,7 +45,7 @@ static void open_node(struct heapprofile *all, const char *key, const struct ag_
     struct ag_json *json = &all->json;
     ag_json_open(json, key, '{');
     ag_json_open(json, "callFrame", '{');
-    ag_json_string(json, "functionName", frame->function);
+    ag_json_string(json, "functionName", frame->label);
     ag_json_string(json, "scriptId", "0");
     ag_json_string(json, "url", frame->file ? frame->file : frame->image);
     ag_json_signed(json, "lineNumber", frame->line > 0 ? (int64_t)frame->line - 1 : -1);
@@ -79,7 +79,7 @@ static void write_nodes(struct heapprofile *all) {
 }
 
 static void write_file(struct heapprofile *all) {
-    static const struct ag_frame head = {.function = "(root)", .image = ""};
+    static const struct ag_frame head = {.function = "(root)", .label = "(root)", .image = ""};
     struct ag_json *json = &all->json;
     ag_json_open(json, NULL, '{');
     open_node(all, "head", &head, 0, 1);

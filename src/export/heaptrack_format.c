@@ -90,7 +90,7 @@ static void put_place(struct heaptrack *all, const struct ag_stack_frame *at) {
     for (size_t i = 0; i < place.n_frames && n + 3 <= sizeof ids / sizeof ids[0]; i++) {
         const int64_t number = at->place != AG_NO_PLACE ? (int64_t)place.frames[i] : at->frame;
         const struct ag_frame *frame = ag_export_frame(all->export, number);
-        ids[n++] = string(all, frame->function, frame);
+        ids[n++] = string(all, frame->label, frame);
         ids[n++] = string(all, frame->file, NULL);
         ids[n++] = frame->line;
     }

@@ -22,12 +22,7 @@ void ag_put_plain(FILE *out, const char *text, char from, char to) {
 }
 
 void ag_put_function(FILE *out, const struct ag_frame *frame, char from, char to) {
-    if (frame->runtime != NULL && strcmp(frame->runtime, "c") != 0) {
-        putc_unlocked('[', out);
-        ag_put_plain(out, frame->runtime, from, to);
-        fputs_unlocked("] ", out);
-    }
-    ag_put_plain(out, frame->function, from, to);
+    ag_put_plain(out, frame->label, from, to);
 }
 
 void ag_put_command(struct ag_export *export) {

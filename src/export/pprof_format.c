@@ -192,9 +192,8 @@ static void put_sample(struct pprof *all, uint32_t row) {
 
 static void add_line(struct pprof *all, int64_t number, struct facts *facts) {
     const struct ag_frame *frame = ag_export_frame(all->export, number);
-    const uint32_t function =
-        ag_numbering_of(&all->functions, ag_numbering_pointer(frame->function),
-                        ag_numbering_pointer(frame->file), NULL);
+    const uint32_t function = ag_numbering_of(&all->functions, ag_numbering_pointer(frame->label),
+                                              ag_numbering_pointer(frame->file), NULL);
     ag_message_reset(&all->part);
     ag_message_integer(&all->part, LINE_FUNCTION_ID, (uint64_t)function + 1);
     ag_message_integer(&all->part, LINE_LINE, frame->line);

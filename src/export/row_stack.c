@@ -6,9 +6,9 @@
 #include "export/writer.h"
 
 static const struct ag_frame marks[] = {
-    {.function = "[no stack]", .image = "", .runtime = "c"},
-    {.function = "[cut]", .image = "", .runtime = "c"},
-    {.function = "[incomplete]", .image = "", .runtime = "c"},
+    {.function = "[no stack]", .label = "[no stack]", .image = "", .runtime = "c"},
+    {.function = "[cut]", .label = "[cut]", .image = "", .runtime = "c"},
+    {.function = "[incomplete]", .label = "[incomplete]", .image = "", .runtime = "c"},
 };
 
 const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t frame) {

@@ -31,7 +31,7 @@ static void write_frames(struct speedscope *all) {
         const struct ag_frame *frame =
             ag_export_frame(all->export, all->tree.nodes[all->node_of_function[i]].frame.frame);
         ag_json_open(json, NULL, '{');
-        ag_json_string(json, "name", frame->function);
+        ag_json_string(json, "name", frame->label);
         if (frame->file) {
             ag_json_string(json, "file", frame->file);
         } else if (frame->image && frame->image[0] != '\0') {

@@ -71,8 +71,37 @@ struct ag_node { /* one node of the stack tree; id is arbitrary, parents come be
     uint32_t id;
     uint32_t parent; /* a node, or an enum ag_root below AG_NODE_FIRST */
     uint64_t pc;     /* return address, or exact where the caller was interrupted */
-    uint32_t image;  /* 0: none known */
+    uint32_t image;  /* 0: none known; AG_IMAGE_MANAGED: pc is ag_managed_pc of a frame */
 };
+
+/* A managed frame in a stack: no code of an image, but a function that a FRAME record defines and
+ * the line that was executed there. The bits fit the 48 that the recorder keeps of a pc. */
+#define AG_IMAGE_MANAGED UINT32_MAX
+enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
+/* FRAME 1 to AG_FRAME_MOST; line 0: that of the FRAME record; a line above 2^24 - 1 counts as 0. */
+static inline uint64_t ag_managed_pc(uint32_t frame, uint32_t line) {
+    return (frame & AG_FRAME_MOST) |
+           (line <= AG_FRAME_MOST ? (uint64_t)line << AG_FRAME_BITS : UINT64_C(0));
+}
+static inline uint32_t ag_managed_frame(uint64_t pc) {
+    return (uint32_t)pc & AG_FRAME_MOST;
+}
+static inline uint32_t ag_managed_line(uint64_t pc) {
+    return (uint32_t)(pc >> AG_FRAME_BITS) & AG_FRAME_MOST;
+}
+
+struct ag_call_path { /* function counters of one path through the calls of a thread or process */
+    uint32_t tree, snapshot; /* that it belongs to */
+    uint32_t node, parent;   /* numbers of the tree's own, from 1; parent 0: the outermost call */
+    uint32_t frame;          /* of a FRAME record */
+    uint32_t reserved;
+    uint64_t calls, own_words, own_ns; /* of this path alone, without what it called */
+};
+enum ag_gc_known {                       /* which numbers of a collection count */
+                   AG_GC_KNOWN_END = 1,  /* it ended, after pause_ns */
+                   AG_GC_KNOWN_HEAP = 2, /* the sizes before and after */
+                   AG_GC_KNOWN_NEED = 4
+}; /* what was asked for when it began */
 
 struct ag_stack_sum { /* what the index keeps per stack (and via): enough for every unfiltered view
                        */
@@ -162,6 +191,25 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint64_t time_ns, bytes;
         } resident;
         struct {
+            uint32_t frame; /* 1 to AG_FRAME_MOST */
+            uint32_t line;
+            struct ag_bytes runtime, function, file;
+        } frame;
+        struct {
+            uint32_t tree, snapshot, epoch;
+            uint32_t n_calls; /* rows of CALLS that make this snapshot whole */
+            uint32_t word_bytes, thread_id;
+            uint64_t time_ns;
+            uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
+            struct ag_bytes runtime, process, initial_call;
+        } functions;
+        struct {
+            uint32_t known; /* flags of enum ag_gc_known */
+            uint32_t stack, thread_id;
+            uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
+            struct ag_bytes runtime, kind, process;
+        } gc;
+        struct {
             uint32_t cause; /* enum ag_lost_cause of segment.h */
             uint64_t events;
         } lost;
@@ -177,7 +225,7 @@ struct ag_record { /* one record of the other kinds, decoded */
         struct {
             uint32_t count; /* iterate with the ag_sums_next_* of the kind */
             struct ag_bytes data;
-        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS */
+        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS */
     } u;
 };
 
@@ -227,6 +275,7 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
 /* Iterators over batches; *cursor starts at 0. 1: one more, 0: end, -EINVAL: the record is of
  * another kind. */
 int ag_nodes_next(const struct ag_record *record, size_t *cursor, struct ag_node *ret_node);
+int ag_calls_next(const struct ag_record *record, size_t *cursor, struct ag_call_path *ret_path);
 int ag_sums_next_stack(const struct ag_record *record, size_t *cursor,
                        struct ag_stack_sum *ret_sum);
 int ag_sums_next_timeline(const struct ag_record *record, size_t *cursor,

@@ -144,6 +144,10 @@ int ag_nodes_next(const struct ag_record *record, size_t *cursor, struct ag_node
     return rows_next(record, AG_RECORD_NODES, cursor, ret_node, sizeof(*ret_node));
 }
 
+int ag_calls_next(const struct ag_record *record, size_t *cursor, struct ag_call_path *ret_path) {
+    return rows_next(record, AG_RECORD_CALLS, cursor, ret_path, sizeof(*ret_path));
+}
+
 int ag_sums_next_stack(const struct ag_record *record, size_t *cursor,
                        struct ag_stack_sum *ret_sum) {
     return rows_next(record, AG_RECORD_STACK_SUMS, cursor, ret_sum, sizeof(*ret_sum));

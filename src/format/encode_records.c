@@ -131,6 +131,10 @@ int ag_record_append_nodes(struct ag_blob *blob, const struct ag_node *nodes, si
     return append_batch(blob, AG_RECORD_NODES, nodes, count);
 }
 
+int ag_record_append_calls(struct ag_blob *blob, const struct ag_call_path *paths, size_t count) {
+    return append_batch(blob, AG_RECORD_CALLS, paths, count);
+}
+
 int ag_record_append_stack_sums(struct ag_blob *blob, const struct ag_stack_sum *sums,
                                 size_t count) {
     return append_batch(blob, AG_RECORD_STACK_SUMS, sums, count);

@@ -28,13 +28,16 @@ static const uint8_t field_kinds[] = {
 
 _Static_assert(sizeof(struct ag_stack_sum) <= AG_ROW_MAX_BYTES &&
                    sizeof(struct ag_chunk_entry) <= AG_ROW_MAX_BYTES &&
-                   sizeof(struct ag_heap_sum) <= AG_ROW_MAX_BYTES,
+                   sizeof(struct ag_heap_sum) <= AG_ROW_MAX_BYTES &&
+                   sizeof(struct ag_call_path) <= AG_ROW_MAX_BYTES,
                "the longest rows fit a decoder's buffer");
 
 static uint32_t row_bytes_of(enum ag_record_kind kind) {
     switch (kind) {
     case AG_RECORD_NODES:
         return sizeof(struct ag_node);
+    case AG_RECORD_CALLS:
+        return sizeof(struct ag_call_path);
     case AG_RECORD_STACK_SUMS:
         return sizeof(struct ag_stack_sum);
     case AG_RECORD_TIMELINE:
@@ -63,6 +66,9 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_MAP:
     case AG_RECORD_UNMAP:
     case AG_RECORD_RESIDENT:
+    case AG_RECORD_FRAME:
+    case AG_RECORD_FUNCTIONS:
+    case AG_RECORD_GC:
     case AG_RECORD_LOST:
     case AG_RECORD_END:
     case AG_RECORD_PROFILER:

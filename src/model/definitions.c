@@ -79,6 +79,25 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
     return ag_index_map_insert(&definitions->image_index, image.image, at);
 }
 
+static int take_function(struct ag_definitions *definitions, const struct ag_record *record) {
+    const uint32_t id = record->u.frame.frame;
+    if (id == 0 || id > AG_FRAME_MOST ||
+        ag_index_map_find(&definitions->function_index, id) != AG_INDEX_NONE) {
+        return 0; /* nothing can name it, or known already */
+    }
+    struct ag_text_store *texts = &definitions->texts;
+    const struct ag_bytes runtime = record->u.frame.runtime, function = record->u.frame.function,
+                          file = record->u.frame.file;
+    const struct ag_model_function made = {
+        .runtime = ag_text_id(texts, runtime.data, runtime.length),
+        .function = ag_text_id(texts, function.data, function.length),
+        .file = ag_text_id(texts, file.data, file.length),
+        .line = record->u.frame.line};
+    const uint32_t at = (uint32_t)definitions->n_functions;
+    APPEND(definitions->functions, definitions->n_functions, made);
+    return ag_index_map_insert(&definitions->function_index, id, at);
+}
+
 static int take_thread(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_model_thread thread = {.stream = record->u.thread.stream,
                                            .thread_id = record->u.thread.thread_id,
@@ -206,6 +225,8 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_process(definitions, record);
     case AG_RECORD_IMAGE_LOAD:
         return take_image(definitions, record);
+    case AG_RECORD_FRAME:
+        return take_function(definitions, record);
     case AG_RECORD_THREAD:
         return take_thread(definitions, record);
     case AG_RECORD_HEAP:
@@ -290,6 +311,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
     r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     definitions->exe = "";
     if (ag_trace_file_damage(file)) {
         ag_definitions_note_damage(definitions, ag_trace_file_damage(file));
@@ -320,6 +342,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     ag_stack_nodes_done(&definitions->nodes);
     ag_index_map_done(&definitions->image_index);
     ag_index_map_done(&definitions->stream_index);
+    ag_index_map_done(&definitions->function_index);
     ag_model_sums_done(&definitions->index);
     free(definitions->arguments);
     free(definitions->images);
@@ -327,6 +350,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->threads);
     free(definitions->runtimes);
     free(definitions->samples);
+    free(definitions->functions);
 }
 
 const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,

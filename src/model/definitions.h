@@ -20,6 +20,10 @@ struct ag_model_image {
     uint8_t build_id[64];
     uint32_t build_id_bytes;
 };
+struct ag_model_function {            /* of a runtime: a FRAME record */
+    uint32_t runtime, function, file; /* texts */
+    uint32_t line;
+};
 struct ag_model_heap {
     uint32_t heap;
     const char *name, *domain, *allocator, *runtime;
@@ -62,8 +66,10 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
     struct ag_model_thread *threads;
     struct ag_profile_runtime *runtimes;
     struct ag_model_sample *samples; /* rising times */
-    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples;
-    struct ag_index_map image_index, stream_index; /* id -> the newest of images, of threads */
+    struct ag_model_function *functions;
+    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions;
+    /* id -> the newest of images, of threads; the first of functions */
+    struct ag_index_map image_index, stream_index, function_index;
     struct {
         const char *name; /* NULL: not defined */
         uint32_t heap;

@@ -73,6 +73,7 @@ static struct ag_difference_row *row_of(struct difference *difference, struct ag
     row->function = by == AG_BY_IMAGE ? NULL : keep(difference, frame->function);
     row->file = by == AG_BY_IMAGE ? NULL : keep(difference, frame->file);
     row->image = keep(difference, frame->image);
+    row->runtime = keep(difference, frame->runtime ? frame->runtime : "c");
     row->line = by == AG_BY_IMAGE ? 0 : frame->line;
     row->label = keep(difference, site->label);
     return row;

@@ -7,6 +7,7 @@
 
 struct ag_difference_row {
     const char *function, *file, *image; /* NULL where the key has none */
+    const char *runtime;                 /* of the function; "c" where the key has none */
     const char *label;                   /* by heap and type; a type's is NULL where untold */
     uint32_t line;
     bool is_before, is_after;        /* it exists there */

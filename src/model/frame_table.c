@@ -7,6 +7,7 @@
 #include "model/frame_table.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +19,13 @@ static uint32_t text_of(struct ag_frame_table *table, const char *text) {
 
 static bool is_same(const struct ag_model_frame *a, const struct ag_model_frame *b) {
     return a->function == b->function && a->file == b->file && a->image == b->image &&
-           a->frame.line == b->frame.line && a->frame.is_inlined == b->frame.is_inlined;
+           a->runtime == b->runtime && a->frame.line == b->frame.line &&
+           a->frame.is_inlined == b->frame.is_inlined;
 }
 
 static uint64_t hash_of(const struct ag_model_frame *frame) {
     uint64_t hash = frame->function | (uint64_t)frame->file << 32;
+    hash ^= (uint64_t)frame->runtime << 20;
     hash = hash * UINT64_C(0xff51afd7ed558ccd) + frame->image;
     hash = (hash ^ hash >> 31) * UINT64_C(0xc4ceb9fe1a85ec53) + frame->frame.line * 2u +
            frame->frame.is_inlined;
@@ -38,6 +41,20 @@ static int add_page(struct ag_frame_table *table) {
     table->pages = pages;
     pages[n_pages] = malloc(AG_FRAME_PAGE * sizeof(**pages));
     return pages[n_pages] ? 0 : -ENOMEM;
+}
+
+/* "[vm] f"; what is native needs no mark. */
+static const char *label_of(struct ag_frame_table *table, const struct ag_model_frame *frame) {
+    struct ag_text_store *texts = &table->definitions->texts;
+    const char *runtime = ag_text(texts, frame->runtime),
+               *function = ag_text(texts, frame->function);
+    char *label = NULL;
+    if (frame->runtime == table->native || asprintf(&label, "[%s] %s", runtime, function) < 0) {
+        return function;
+    }
+    const char *kept = ag_text_keep(texts, label, strlen(label));
+    free(label);
+    return kept;
 }
 
 /* The number of an equal frame, new or known. AG_INDEX_NONE: no memory. */
@@ -64,7 +81,8 @@ static uint32_t intern(struct ag_frame_table *table, struct ag_model_frame *fram
     frame->frame.function = ag_text(texts, frame->function);
     frame->frame.file = frame->file ? ag_text(texts, frame->file) : NULL;
     frame->frame.image = ag_text(texts, frame->image);
-    frame->frame.runtime = "c";
+    frame->frame.runtime = ag_text(texts, frame->runtime);
+    frame->frame.label = label_of(table, frame);
     table->n_frames++;
     *ag_frame_table_get(table, made) = *frame;
     return made;
@@ -87,7 +105,9 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
             return r;
         }
     }
-    struct ag_model_frame none = {.function = text_of(table, "[no stack]")};
+    table->native = text_of(table, "c");
+    struct ag_model_frame none = {.function = text_of(table, "[no stack]"),
+                                  .runtime = table->native};
     table->no_stack = intern(table, &none);
     return table->no_stack != AG_INDEX_NONE ? 0 : -ENOMEM;
 }
@@ -127,6 +147,45 @@ static uint32_t image_name(const struct ag_frame_table *table, uint32_t image) {
     return at != AG_INDEX_NONE ? table->definitions->images[at].base_name : 0;
 }
 
+/* "[vm]": it stands where native frames have the file that their code is in. */
+static uint32_t managed_image(struct ag_frame_table *table, uint32_t runtime) {
+    char name[64];
+    snprintf(name, sizeof(name), "[%.60s]", ag_text(&table->definitions->texts, runtime));
+    return text_of(table, name);
+}
+
+uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint32_t line) {
+    const struct ag_definitions *definitions = table->definitions;
+    const uint32_t at = ag_index_map_find(&definitions->function_index, id);
+    struct ag_model_frame frame = {.frame = {.line = line, .is_known = at != AG_INDEX_NONE}};
+    if (at != AG_INDEX_NONE) {
+        const struct ag_model_function *function = &definitions->functions[at];
+        frame.runtime = function->runtime;
+        frame.function = function->function;
+        frame.file = function->file;
+        frame.frame.line = line != 0 ? line : function->line;
+    } else {
+        char name[32];
+        snprintf(name, sizeof(name), "frame %u", id);
+        frame.function = text_of(table, name);
+    }
+    if (*ag_text(&definitions->texts, frame.runtime) == '\0') {
+        frame.runtime = text_of(table, "managed");
+    }
+    frame.image = frame.runtime == table->native ? 0 : managed_image(table, frame.runtime);
+    return intern(table, &frame);
+}
+
+static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table, uint64_t pc,
+                                                    struct ag_frame_answer *answer) {
+    const uint32_t frame = ag_frame_table_managed(table, ag_managed_frame(pc), ag_managed_line(pc));
+    if (frame == AG_INDEX_NONE || add_to_list(table, frame) < 0) {
+        return NULL;
+    }
+    *answer = (struct ag_frame_answer){.first = (uint32_t)table->n_list - 1, .count = 1};
+    return answer;
+}
+
 const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,
                                                   bool is_exact) {
     struct ag_frame_answer *answer = &table->answers[2 * (size_t)site + is_exact];
@@ -134,6 +193,9 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
         return answer;
     }
     const struct ag_stack_site *where = &table->definitions->nodes.sites[site];
+    if (where->image == AG_IMAGE_MANAGED) {
+        return answer_managed(table, where->pc, answer);
+    }
     const struct ag_symbol_frame *found;
     size_t n = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,
                                     /* return_address= */ !is_exact, &found);
@@ -151,6 +213,7 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
         struct ag_model_frame frame = {.function = text_of(table, found[i].function),
                                        .file = text_of(table, found[i].file),
                                        .image = image_name(table, where->image),
+                                       .runtime = table->native,
                                        .frame = {.line = found[i].line,
                                                  .is_inlined = found[i].is_inlined,
                                                  .is_known = found[i].is_known}};
@@ -170,6 +233,7 @@ int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struc
     struct ag_model_frame copy = {.function = text_of(table, frame->function),
                                   .file = text_of(table, frame->file),
                                   .image = text_of(table, frame->image),
+                                  .runtime = text_of(table, frame->runtime),
                                   .frame = {.line = frame->line,
                                             .is_inlined = frame->is_inlined,
                                             .is_known = frame->is_known}};

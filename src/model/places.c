@@ -65,8 +65,9 @@ struct ag_place ag_profile_place(struct ag_profile *profile, uint32_t place) {
         return found;
     }
     const uint32_t image = ag_index_map_find(&definitions->image_index, site->image);
-    const bool is_exact = place & 1;
-    return (struct ag_place){.address = site->pc - (is_exact || site->pc == 0 ? 0 : 1),
+    const bool has_no_step = place & 1 || site->pc == 0;
+    const uint64_t address = site->image == AG_IMAGE_MANAGED ? 0 : site->pc - !has_no_step;
+    return (struct ag_place){.address = address,
                              .image = image == AG_INDEX_NONE ? AG_NO_IMAGE : image,
                              .frames = profile->frames.list + answer->first,
                              .n_frames = answer->count};

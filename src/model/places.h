@@ -21,7 +21,8 @@ size_t ag_profile_images(const struct ag_profile *profile, struct ag_image_row *
                          size_t capacity);
 
 struct ag_place {
-    uint64_t address;       /* in the call, or of the instruction that a signal interrupted */
+    uint64_t address;       /* in the call, or of the instruction that a signal interrupted; 0: of
+                               a managed frame */
     uint32_t image;         /* of ag_profile_images, or AG_NO_IMAGE */
     const uint32_t *frames; /* innermost first */
     size_t n_frames;

@@ -397,6 +397,7 @@ static int merge(struct ag_profile *merged) {
     r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
     r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
     r = r < 0 ? r : make_room(merged);
     find_offsets(merged);

@@ -14,6 +14,7 @@
 
 #include "model/metric.h"
 #include "model/profile_state.h"
+#include "model/runtime_filter.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
 
@@ -353,6 +354,9 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
         return fail_open(path, &error, r, message);
     }
     r = ag_definitions_load(&profile->definitions, profile->file);
+    r = r < 0 ? r
+              : ag_runtime_filter_check(&profile->definitions, profile->options.runtime, path,
+                                        message);
     if (r == 0) {
         plan_pass(profile);
         r = make_sums(profile);

@@ -83,14 +83,19 @@ struct ag_profile_cost {
 };
 const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
 
-/* A frame as a person sees it; frames are interned: equal (function, file, line, image) has one
- * id. */
+/* A frame as a person sees it; frames are interned: equal (function, file, line, image, runtime)
+ * has one id. */
 struct ag_frame {
-    const char *function, *file, *image; /* file may be NULL; image is a base name */
+    const char *function, *file, *image; /* file may be NULL; image is a base name, or of a managed
+                                            frame "[runtime]" */
     const char *runtime;                 /* "c" for native */
     uint32_t line;
     bool is_inlined, is_known;
+    const char *label; /* the function with its runtime's mark, "[vm] f"; native: the function */
 };
+static inline bool ag_frame_is_managed(const struct ag_frame *frame) {
+    return frame->runtime && (frame->runtime[0] != 'c' || frame->runtime[1] != '\0');
+}
 const struct ag_frame *ag_profile_frame(const struct ag_profile *profile, uint32_t frame);
 
 struct ag_stack_row { /* one stack with what it did; several vias of one stack are several rows */

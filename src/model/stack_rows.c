@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/profile_state.h"
+#include "model/runtime_filter.h"
 
 enum { LISTED_FRAMES_MOST = 1 << 28 }; /* 1 GiB: what a report may hold of a hostile trace */
 
@@ -68,8 +69,12 @@ const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node
 static bool frame_matches(struct ag_profile *profile, const regex_t *regex, uint8_t *known,
                           uint32_t frame) {
     if (known[frame] == 0) {
-        const char *function = ag_frame_table_get(&profile->frames, frame)->frame.function;
-        known[frame] = regexec(regex, function, 0, NULL, 0) == 0 ? 2 : 1;
+        const struct ag_frame *asked = &ag_frame_table_get(&profile->frames, frame)->frame;
+        bool is_match = regexec(regex, asked->function, 0, NULL, 0) == 0;
+        if (!is_match && asked->label != asked->function) { /* as the views write it: "[vm] f" */
+            is_match = regexec(regex, asked->label, 0, NULL, 0) == 0;
+        }
+        known[frame] = is_match ? 2 : 1;
     }
     return known[frame] == 2;
 }
@@ -118,11 +123,6 @@ static int filter_rows(struct ag_profile *profile, const regex_t *regex, bool ke
 
 /* ---- rows ---- */
 
-static bool is_runtime_wanted(const struct ag_profile *profile, const struct ag_model_heap *heap) {
-    const char *wanted = profile->options.runtime;
-    return !wanted || strcmp(wanted, "c") == 0 || (heap && strcmp(wanted, heap->runtime) == 0);
-}
-
 static struct ag_metrics metrics_of(const struct ag_stack_sum *sum,
                                     const struct ag_live_sum *live) {
     return (struct ag_metrics){
@@ -153,8 +153,8 @@ static bool is_nothing(const struct ag_metrics *metrics) {
     return memcmp(metrics, &nothing, sizeof(nothing)) == 0;
 }
 
-static void add_row(struct ag_profile *profile, const struct ag_stack_sum *sum,
-                    const struct ag_live_sum *live) {
+static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *filter,
+                    const struct ag_stack_sum *sum, const struct ag_live_sum *live) {
     const struct ag_definitions *definitions = &profile->definitions;
     const uint32_t via = sum->via % AG_MODEL_VIAS;
     const struct ag_model_heap *heap =
@@ -162,10 +162,11 @@ static void add_row(struct ag_profile *profile, const struct ag_stack_sum *sum,
                                     : NULL;
     struct ag_metrics metrics = metrics_of(sum, live);
     check(&metrics);
-    if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) || !is_runtime_wanted(profile, heap)) {
+    const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
+    if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) ||
+        !ag_runtime_filter_keeps(filter, node, heap)) {
         return;
     }
-    const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     struct ag_stack_row *row = &profile->rows[profile->n_rows];
     *row = (struct ag_stack_row){.stack = sum->stack,
                                  .via = sum->via,
@@ -197,10 +198,13 @@ int ag_profile_make_rows(struct ag_profile *profile) {
         !profile->node_is_exact || ag_index_map_init(&profile->frame_lists) < 0) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < sums->n_stacks; i++) {
-        add_row(profile, &sums->stacks[i], profile->live ? &profile->live[i] : NULL);
+    struct ag_runtime_filter filter;
+    int r = ag_runtime_filter_start(&filter, &profile->definitions, profile->options.runtime);
+    for (size_t i = 0; i < sums->n_stacks && r == 0; i++) {
+        add_row(profile, &filter, &sums->stacks[i], profile->live ? &profile->live[i] : NULL);
     }
-    int r = mark_used(profile);
+    ag_runtime_filter_end(&filter);
+    r = r < 0 ? r : mark_used(profile);
     if (r == 0 && profile->has_focus) {
         r = filter_rows(profile, &profile->focus, /* keep_matching= */ true);
     }

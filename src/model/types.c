@@ -23,7 +23,8 @@ static bool read_node(struct ag_profile *profile, uint32_t node, struct ag_type_
     const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
     for (size_t i = 0; i < n; i++) {
         const struct ag_frame *frame = &ag_frame_table_get(&profile->frames, frames[i])->frame;
-        const bool is_readable = frame->file || ag_type_runs_no_other_code(frame->function);
+        const bool is_readable = (frame->file && !ag_frame_is_managed(frame)) ||
+                                 ag_type_runs_no_other_code(frame->function);
         if (!is_readable || !ag_type_read(reading, frame->function)) {
             return false;
         }

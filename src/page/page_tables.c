@@ -115,7 +115,7 @@ static int write_frames(const struct numbering *numbering, FILE *out) {
     struct ag_byte_list columns[5] = {{0}}, all = {0};
     for (size_t i = 0; i < numbering->n_frames; i++) {
         const struct ag_frame *frame = ag_profile_frame(trace->profile, numbering->frames[i]);
-        ag_byte_list_number(&columns[0], ag_name_table_number(&trace->names, frame->function));
+        ag_byte_list_number(&columns[0], ag_name_table_number(&trace->names, frame->label));
         ag_byte_list_number(&columns[1], ag_name_table_number(&trace->names, frame->file));
         ag_byte_list_number(&columns[2], frame->line);
         ag_byte_list_number(&columns[3], ag_name_table_number(&trace->names, frame->image));

@@ -77,7 +77,7 @@ static void write_json(struct ag_view *view, const struct ag_difference *differe
         const struct ag_frame frame = {.function = row->function,
                                        .file = row->file,
                                        .image = row->image,
-                                       .runtime = "c",
+                                       .runtime = row->runtime,
                                        .line = row->line};
         ag_json_open(json, NULL, '{');
         ag_json_frame(json, &frame);
@@ -161,7 +161,7 @@ static void add_row(struct ag_view *view, struct ag_table *table,
     const struct ag_frame frame = {.function = row->function,
                                    .file = row->file,
                                    .image = row->image,
-                                   .runtime = "c",
+                                   .runtime = row->runtime,
                                    .line = row->line};
     signed_cell(table, change, unit);
     ag_table_cell(table, word_of_row(row, change));

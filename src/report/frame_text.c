@@ -78,15 +78,16 @@ void ag_json_lifetime(struct ag_json *json, const struct ag_lifetime *lifetime, 
 }
 
 const char *ag_frame_function(struct ag_frame_text *buffer, const struct ag_frame *frame) {
-    bool is_native = frame->runtime == NULL || strcmp(frame->runtime, "c") == 0;
+    bool is_native = !ag_frame_is_managed(frame);
     snprintf(buffer->text, sizeof buffer->text, "%s%s%s%s", is_native ? "" : "[",
              is_native ? "" : frame->runtime, is_native ? "" : "] ", frame->function);
     return buffer->text;
 }
 
 const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *frame) {
-    if (frame->file == NULL) {
-        snprintf(buffer->text, sizeof buffer->text, "%s", frame->image != NULL ? frame->image : "");
+    if (frame->file == NULL) { /* of a managed one the mark says as much as its image */
+        const bool has_image = frame->image != NULL && !ag_frame_is_managed(frame);
+        snprintf(buffer->text, sizeof buffer->text, "%s", has_image ? frame->image : "");
         return buffer->text;
     }
     const char *slash = strrchr(frame->file, '/');

@@ -165,3 +165,27 @@ one_line() {
     done
     [ "$(jq -c .stacks "$BATS_TEST_TMPDIR/u.json")" = "[]" ]
 }
+
+@test "every format names managed frames with the mark of their runtime" {
+    managed="$SOURCE/tests/golden/trace/trace-v1-managed.allogram"
+    for format in dhat massif folded speedscope callgrind heapprofile firefox heaptrack csv pprof; do
+        "$ALLOGRAM" export "$managed" --to="$format" -o "$BATS_TEST_TMPDIR/$format"
+        [ "$format" != pprof ] || gzip -dc <"$BATS_TEST_TMPDIR/pprof" >"$BATS_TEST_TMPDIR/plain"
+        [ "$format" = pprof ] || cp "$BATS_TEST_TMPDIR/$format" "$BATS_TEST_TMPDIR/plain"
+        grep -a -q -F '[lua] build' "$BATS_TEST_TMPDIR/plain"
+        grep -a -q -F '[beam] lists:map/2' "$BATS_TEST_TMPDIR/plain"
+    done
+    "$ALLOGRAM" export "$managed" --to=json -o "$BATS_TEST_TMPDIR/json"
+    grep -q -F '"function": "build", "file": "script.lua", "line": 12, "image": "[lua]", "runtime": "lua"' "$BATS_TEST_TMPDIR/json"
+}
+
+@test "a runtime that the trace does not have is one line that names those it has" {
+    run "$ALLOGRAM" export "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --to=folded --runtime=lau
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"--runtime=lau: no such runtime; it has c libc lua beam" ]]
+    run "$ALLOGRAM" report "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --runtime=lau
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"--runtime=lau: no such runtime; it has c libc lua beam" ]]
+}

@@ -147,6 +147,7 @@ void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
         (void)ag_sample_next(&random);
     }
     struct ag_node *nodes = calloc(n_rows, sizeof(*nodes));
+    struct ag_call_path *paths = calloc(n_rows, sizeof(*paths));
     struct ag_stack_sum *stacks = calloc(n_rows, sizeof(*stacks));
     struct ag_timeline_point *points = calloc(n_rows, sizeof(*points));
     struct ag_thread_sum *threads = calloc(n_rows, sizeof(*threads));
@@ -154,7 +155,7 @@ void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
     struct ag_heap_sum *heaps = calloc(n_rows, sizeof(*heaps));
 
     if (nodes == NULL || stacks == NULL || points == NULL || threads == NULL || pairs == NULL ||
-        heaps == NULL) {
+        heaps == NULL || paths == NULL) {
         abort();
     }
     for (size_t i = 0; i < n_rows; i++) {
@@ -169,6 +170,14 @@ void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
                                           .allocated_bytes = any_number(&random, 64),
                                           .peak_bytes = i,
                                           .temporary_blocks = UINT64_MAX};
+        paths[i] = (struct ag_call_path){.tree = 1 + n / 100,
+                                         .snapshot = 2,
+                                         .node = 1 + n,
+                                         .parent = n / 2,
+                                         .frame = 1 + n % 7,
+                                         .calls = 1 + i,
+                                         .own_words = any_number(&random, 50),
+                                         .own_ns = any_number(&random, 64)};
         points[i] = (struct ag_timeline_point){
             .time_ns = i * 1000000, .in_use_bytes = any_number(&random, 30), .rss_bytes = 4096 * i};
         threads[i] = (struct ag_thread_sum){.stream = n, .thread_id = 4711 + n, .freed_bytes = i};
@@ -182,12 +191,14 @@ void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
     (void)ag_record_append_thread_sums(blob, threads, n_rows);
     (void)ag_record_append_thread_pairs(blob, pairs, n_rows);
     (void)ag_record_append_heap_sums(blob, heaps, n_rows);
+    (void)ag_record_append_calls(blob, paths, n_rows);
     free(nodes);
     free(stacks);
     free(points);
     free(threads);
     free(pairs);
     free(heaps);
+    free(paths);
 }
 
 /* ---- a whole trace ---- */

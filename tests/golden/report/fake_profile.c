@@ -19,25 +19,29 @@
 enum { MOST_FRAMES = 600, MOST_STACKS = 8, MOST_NODES = 4096, KIB = 1024, MIB = 1024 * KIB };
 #define MS UINT64_C(1000000)
 
+/* Without the mark of a runtime in its label, which only exports and the page print. */
+#define FRAME(function, ...) \
+    { function, __VA_ARGS__, function }
 static const struct ag_frame frames[] = {
-    {"jv_mem_alloc", "/build/jq-1.6/src/jv_alloc.c", "jq", "c", 144, false, true},
-    {"jv_string_new", "/build/jq-1.6/src/jv.c", "jq", "c", 412, false, true},
-    {"stream_token", "/build/jq-1.6/src/jv_parse.c", "jq", "c", 118, true, true},
-    {"jv_parser_next", "/build/jq-1.6/src/jv_parse.c", "jq", "c", 700, false, true},
-    {"process", "/build/jq-1.6/src/main.c", "jq", "c", 170, false, true},
-    {"main", "/build/jq-1.6/src/main.c", "jq", "c", 400, false, true},
-    {"__libc_start_call_main", NULL, "libc.so.6", "c", 0, false, true},
-    {"std::vector<std::pair<std::__cxx11::basic_string<char>, int>, std::allocator<std::pair<std::__cxx11::"
-     "basic_string<char>, int> > >::_M_realloc_insert(std::pair<std::__cxx11::basic_string<char>, int>&&)",
-     "/usr/include/c++/12/bits/vector.tcc", "jq", "c", 459, false, true},
-    {"evil\x1b[31m\nname\xff\xe2\x80\xae\"", "/tmp/\x1b]0;owned\x07.c",
-     "\xc2\x9b"
-     "31m.so",
-     "c", 7, false, true},
-    {"lists:map/2", "lists.erl", "lists.beam", "erl", 1594, false, true},
-    {"0x1234 [libunknown.so]", NULL, "libunknown.so", "c", 0, false, false},
-    {"recurse", "/src/recursion.c", "recursion", "c", 12, false, true},
-    {"start_thread", "./nptl/pthread_create.c", "libc.so.6", "c", 442, false, true},
+    FRAME("jv_mem_alloc", "/build/jq-1.6/src/jv_alloc.c", "jq", "c", 144, false, true),
+    FRAME("jv_string_new", "/build/jq-1.6/src/jv.c", "jq", "c", 412, false, true),
+    FRAME("stream_token", "/build/jq-1.6/src/jv_parse.c", "jq", "c", 118, true, true),
+    FRAME("jv_parser_next", "/build/jq-1.6/src/jv_parse.c", "jq", "c", 700, false, true),
+    FRAME("process", "/build/jq-1.6/src/main.c", "jq", "c", 170, false, true),
+    FRAME("main", "/build/jq-1.6/src/main.c", "jq", "c", 400, false, true),
+    FRAME("__libc_start_call_main", NULL, "libc.so.6", "c", 0, false, true),
+    FRAME(
+        "std::vector<std::pair<std::__cxx11::basic_string<char>, int>, std::allocator<std::pair<std::__cxx11::"
+        "basic_string<char>, int> > >::_M_realloc_insert(std::pair<std::__cxx11::basic_string<char>, int>&&)",
+        "/usr/include/c++/12/bits/vector.tcc", "jq", "c", 459, false, true),
+    FRAME("evil\x1b[31m\nname\xff\xe2\x80\xae\"", "/tmp/\x1b]0;owned\x07.c",
+          "\xc2\x9b"
+          "31m.so",
+          "c", 7, false, true),
+    FRAME("lists:map/2", "lists.erl", "lists.beam", "erl", 1594, false, true),
+    FRAME("0x1234 [libunknown.so]", NULL, "libunknown.so", "c", 0, false, false),
+    FRAME("recurse", "/src/recursion.c", "recursion", "c", 12, false, true),
+    FRAME("start_thread", "./nptl/pthread_create.c", "libc.so.6", "c", 442, false, true),
 };
 enum { FUNCTION_RECURSE = 11 };
 

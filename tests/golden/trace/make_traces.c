@@ -1,17 +1,19 @@
-/* make_traces.c: makes the golden traces of this version: make_traces FOLDER.
+/* make_traces.c: makes the golden traces of this version: make_traces FOLDER [NAME].
  *
- * Run once per version of the format, by hand; what it made is committed and never made again, for
- * the tests show that old traces stay readable. (A new zstd may compress differently: that is no
- * reason to make them anew.) */
+ * Run once per version of the format, by hand, or with a NAME for one that is new; what it made is
+ * committed and never made again, for the tests show that old traces stay readable. (A new zstd may
+ * compress differently: that is no reason to make them anew.) */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "format/encode.h"
 #include "format/trace_layout.h"
 #include "format_samples.h"
+#include "managed_trace.h"
 
 static const char *folder;
 
@@ -109,17 +111,36 @@ static int make_torn(void) {
     return r;
 }
 
+static int make_sealed(void) {
+    return ag_sample_trace(create("trace-v1-sealed"), /* seed= */ 1, /* n_chunks= */ 8,
+                           AG_SAMPLE_SEALED);
+}
+
+static int make_unsealed(void) {
+    return ag_sample_trace(create("trace-v1-unsealed"), /* seed= */ 2, /* n_chunks= */ 4,
+                           AG_SAMPLE_UNSEALED);
+}
+
+static int make_managed(void) {
+    return ag_managed_trace_write(create("trace-v1-managed"));
+}
+
 int main(int argc, char **argv) {
-    folder = argc == 2 ? argv[1] : ".";
-    const int failed = make_example() < 0 || make_free_stacks() < 0 || make_later() < 0 ||
-                       make_torn() < 0 ||
-                       ag_sample_trace(create("trace-v1-sealed"), /* seed= */ 1, /* n_chunks= */ 8,
-                                       AG_SAMPLE_SEALED) < 0 ||
-                       ag_sample_trace(create("trace-v1-unsealed"), /* seed= */ 2,
-                                       /* n_chunks= */ 4, AG_SAMPLE_UNSEALED) < 0;
-    if (failed) {
-        fprintf(stderr, "make_traces: could not make them all in %s: are there some already?\n",
-                folder);
+    static const struct {
+        const char *name;
+        int (*make)(void);
+    } traces[] = {{"example", make_example}, {"free-stacks", make_free_stacks},
+                  {"later", make_later},     {"torn", make_torn},
+                  {"sealed", make_sealed},   {"unsealed", make_unsealed},
+                  {"managed", make_managed}};
+    folder = argc > 1 ? argv[1] : ".";
+    int status = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(traces); i++) {
+        if ((argc < 3 || strcmp(argv[2], traces[i].name) == 0) && traces[i].make() < 0) {
+            fprintf(stderr, "make_traces: could not make %s in %s: is there one already?\n",
+                    traces[i].name, folder);
+            status = 1;
+        }
     }
-    return failed;
+    return status;
 }

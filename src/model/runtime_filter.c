@@ -1,0 +1,120 @@
+/* runtime_filter.c: which stacks are of a runtime.
+ *
+ * Those whose blocks are from a heap of it, and those that one of its frames is in, however deep: a
+ * runtime allocates through native functions of its own. `c` are the stacks without any managed
+ * frame. A frame is told by its node alone, so nothing has to be looked up in a file. */
+#include "model/runtime_filter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char native_name[] = "c";
+
+/* ---- the names ---- */
+
+enum { NAMES_MOST = 32 }; /* told in a message; a trace that names more was not made by a runtime */
+
+struct names {
+    const char *wanted, *list[NAMES_MOST];
+    size_t count;
+    bool has_wanted;
+};
+
+static void add_name(struct names *names, const char *name) {
+    names->has_wanted |= strcmp(name, names->wanted) == 0;
+    bool is_listed = *name == '\0' || names->count == NAMES_MOST;
+    for (size_t i = 0; i < names->count && !is_listed; i++) {
+        is_listed = strcmp(names->list[i], name) == 0;
+    }
+    if (!is_listed) {
+        names->list[names->count++] = name;
+    }
+}
+
+/* Functions come by the hundred thousand and are of a few runtimes: most have that of the one
+ * before. */
+static void find_names(const struct ag_definitions *definitions, struct names *names) {
+    add_name(names, native_name);
+    for (size_t i = 0; i < definitions->n_runtimes; i++) {
+        add_name(names, definitions->runtimes[i].name);
+    }
+    for (size_t i = 0; i < definitions->n_heaps; i++) {
+        add_name(names, definitions->heaps[i].runtime);
+    }
+    uint32_t last = 0;
+    for (size_t i = 0; i < definitions->n_functions; i++) {
+        if (definitions->functions[i].runtime != last) {
+            last = definitions->functions[i].runtime;
+            add_name(names, ag_text(&definitions->texts, last));
+        }
+    }
+}
+
+int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,
+                            const char *path, char ret_message[512]) {
+    if (!name) {
+        return 0;
+    }
+    struct names names = {.wanted = name};
+    find_names(definitions, &names);
+    if (names.has_wanted && *name != '\0') {
+        return 0;
+    }
+    size_t used = (size_t)snprintf(ret_message, 512,
+                                   "%.200s: --runtime=%.60s: no such runtime; it has", path, name);
+    for (size_t i = 0; i < names.count && used < 440; i++) {
+        used += (size_t)snprintf(ret_message + used, 512 - used, " %.60s", names.list[i]);
+    }
+    return -EINVAL;
+}
+
+/* ---- stacks ---- */
+
+int ag_runtime_filter_start(struct ag_runtime_filter *filter,
+                            const struct ag_definitions *definitions, const char *name) {
+    *filter = (struct ag_runtime_filter){.wanted = name};
+    if (!name) {
+        return 0;
+    }
+    const struct ag_stack_nodes *nodes = &definitions->nodes;
+    filter->wants_native = strcmp(name, native_name) == 0;
+    filter->has_frame = calloc(nodes->count + 1, sizeof(*filter->has_frame));
+    if (!filter->has_frame) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < nodes->count; i++) {
+        const struct ag_stack_node *node = &nodes->nodes[i];
+        const struct ag_stack_site *site = &nodes->sites[node->site];
+        bool has_frame = !AG_IS_ROOT(node->parent) && filter->has_frame[node->parent];
+        if (!has_frame && site->image == AG_IMAGE_MANAGED) {
+            const uint32_t at =
+                ag_index_map_find(&definitions->function_index, ag_managed_frame(site->pc));
+            const char *runtime = at != AG_INDEX_NONE ? ag_text(&definitions->texts,
+                                                                definitions->functions[at].runtime)
+                                                      : "";
+            has_frame = filter->wants_native ? strcmp(runtime, native_name) != 0
+                                             : strcmp(runtime, name) == 0;
+        }
+        filter->has_frame[i] = has_frame;
+    }
+    return 0;
+}
+
+void ag_runtime_filter_end(struct ag_runtime_filter *filter) {
+    free(filter->has_frame);
+    *filter = (struct ag_runtime_filter){0};
+}
+
+bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t node,
+                             const struct ag_model_heap *heap) {
+    if (!filter->wanted) {
+        return true;
+    }
+    const bool has_frame = !AG_IS_ROOT(node) && filter->has_frame[node];
+    if (filter->wants_native) {
+        return !has_frame;
+    }
+    return has_frame || (heap && strcmp(heap->runtime, filter->wanted) == 0);
+}

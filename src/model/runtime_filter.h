@@ -1,0 +1,26 @@
+/* runtime_filter.h: --runtime=NAME: which stacks are of a runtime, and which names there are. */
+#ifndef AG_RUNTIME_FILTER_H
+#define AG_RUNTIME_FILTER_H
+
+#include "model/definitions.h"
+
+struct ag_runtime_filter {
+    const char *wanted; /* NULL: all stacks are kept */
+    bool wants_native;
+    bool *has_frame; /* by node: from it outward a frame of the runtime; wants_native: a managed one
+                      */
+};
+
+/* 0, or -EINVAL when NAME (NULL: nothing asked for) is no runtime of this trace: the message names
+ * those that are. */
+int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,
+                            const char *path, char ret_message[512]);
+/* 0 or -ENOMEM; end it in any case. */
+int ag_runtime_filter_start(struct ag_runtime_filter *filter,
+                            const struct ag_definitions *definitions, const char *name);
+void ag_runtime_filter_end(struct ag_runtime_filter *filter);
+/* NODE: the innermost of a stack, or AG_NODE_ROOT; HEAP: that its blocks are from, or NULL. */
+bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t node,
+                             const struct ag_model_heap *heap);
+
+#endif
