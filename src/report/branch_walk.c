@@ -1,0 +1,124 @@
+/* branch_walk.c: a walk through a tree for a view, see branch_walk.h. */
+#include "report/branch_walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "report/quantity.h"
+#include "report/ranking.h"
+
+enum { BRANCH_COLUMNS = 3 };
+
+struct ag_branch_level { /* start < next <= end, in ranks: the node that the walk is at on this
+                            level is next - 1 */
+    uint32_t start, next, end;
+};
+
+int ag_branch_walk_start(struct ag_branch_walk *walk, ag_branch_get *get, const void *context,
+                         size_t n_nodes, const struct ag_view *view) {
+    *walk = (struct ag_branch_walk){.get = get,
+                                    .context = context,
+                                    .view = view,
+                                    .n_nodes = n_nodes,
+                                    .ranks = calloc(n_nodes + 1, sizeof *walk->ranks)};
+    return walk->ranks != NULL ? 0 : -ENOMEM;
+}
+
+void ag_branch_walk_end(struct ag_branch_walk *walk) {
+    free(walk->ranks);
+    free(walk->levels);
+}
+
+static void hide(struct ag_branch_walk *walk, uint64_t value) {
+    walk->n_hidden += value != 0;
+    walk->hidden += value;
+}
+
+int ag_branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
+    if (walk->n_levels == walk->capacity) {
+        size_t capacity = walk->capacity * 2 + 64;
+        struct ag_branch_level *levels = realloc(walk->levels, capacity * sizeof *levels);
+        if (levels == NULL) {
+            return -ENOMEM;
+        }
+        walk->levels = levels;
+        walk->capacity = capacity;
+    }
+    const struct ag_report_options *options = walk->view->options;
+    bool is_deepest = options->frames != 0 && walk->n_levels >= options->frames;
+    uint32_t start = walk->n_ranks;
+    uint32_t child = walk->get(walk->context, node).first_child;
+    while (child < walk->n_nodes) {
+        const struct ag_branch branch = walk->get(walk->context, child);
+        if (!is_deepest && branch.is_shown) {
+            walk->ranks[walk->n_ranks++] = (struct ag_rank){.first = branch.value, .row = child};
+        } else {
+            hide(walk, branch.value);
+        }
+        child = branch.next_sibling;
+    }
+    ag_ranking_sort_part(walk->ranks + start, walk->n_ranks - start);
+    while (walk->n_ranks - start > walk->view->limit) {
+        hide(walk, walk->ranks[--walk->n_ranks].first);
+    }
+    walk->levels[walk->n_levels++] =
+        (struct ag_branch_level){.start = start, .next = start, .end = walk->n_ranks};
+    return 0;
+}
+
+bool ag_branch_walk_next(struct ag_branch_walk *walk, uint32_t *ret_node) {
+    struct ag_branch_level *level = &walk->levels[walk->n_levels - 1];
+    if (level->next == level->end) {
+        return false;
+    }
+    *ret_node = walk->ranks[level->next++].row;
+    return true;
+}
+
+void ag_branch_walk_leave(struct ag_branch_walk *walk) {
+    walk->n_ranks = walk->levels[--walk->n_levels].start;
+}
+
+/* ---- text ---- */
+
+static bool is_branching(const struct ag_branch_level *level) {
+    return level->end - level->start > 1;
+}
+
+size_t ag_branch_walk_lines(const struct ag_branch_walk *walk, struct ag_page *page, size_t room) {
+    size_t n_branches = 0;
+    for (size_t i = 0; i < walk->n_levels; i++) {
+        n_branches += is_branching(&walk->levels[i]);
+    }
+    size_t most = room / BRANCH_COLUMNS;
+    size_t n_skipped = n_branches > most ? n_branches - most : 0;
+    size_t n_passed = 0;
+    if (n_skipped > 0) {
+        ag_page_text(page, AG_STYLE_DIM, "… ");
+    }
+    for (size_t i = 0; i < walk->n_levels; i++) {
+        const struct ag_branch_level *level = &walk->levels[i];
+        if (!is_branching(level) || n_passed++ < n_skipped) {
+            continue;
+        }
+        bool is_last = level->next == level->end;
+        bool is_own = i + 1 == walk->n_levels;
+        ag_page_text(page, AG_STYLE_DIM,
+                     is_own ? (is_last ? "└─ " : "├─ ") : (is_last ? "   " : "│  "));
+    }
+    return (n_branches - n_skipped) * BRANCH_COLUMNS + (n_skipped > 0 ? 2 : 0);
+}
+
+void ag_branch_walk_write_hidden(const struct ag_branch_walk *walk, struct ag_page *page,
+                                 uint64_t whole) {
+    struct ag_quantity count, share;
+    if (walk->n_hidden == 0) {
+        return;
+    }
+    ag_page_end_line(page);
+    ag_page_print(
+        page, AG_STYLE_DIM, "  hidden: %s %s with %s of it; --min=0 --limit=0%s shows all\n",
+        ag_quantity_count(&count, walk->n_hidden), walk->n_hidden == 1 ? "branch" : "branches",
+        ag_quantity_share(&share, walk->hidden, whole),
+        walk->view->options->frames != 0 ? " --frames=0" : "");
+}
