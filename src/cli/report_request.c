@@ -45,16 +45,20 @@ enum {
     OPTION_BASE,
     OPTION_JUNIT,
     OPTION_SARIF,
+    OPTION_TREE,
+    OPTION_CALLERS,
+    OPTION_BLAME,
 };
 static const struct ag_option table[] = {
     {OPTION_VIEW, "view", "VIEW",
      "summary (default), sites, tree, types, blocks, leaks, peak,\n"
-     "temporary, lifetimes, timeline, threads, heaps"},
+     "temporary, lifetimes, timeline, functions, threads, heaps"},
     {OPTION_JSON, "json", NULL, "one JSON object instead of text"},
     {OPTION_SORT, "sort", "METRIC",
      "allocated_bytes, allocated_blocks, in_use_bytes, in_use_blocks,\n"
      "peak_bytes, peak_blocks, temporary_blocks, freed_bytes,\n"
-     "freed_blocks; each view has its own default"},
+     "freed_blocks; each view has its own default. functions: calls,\n"
+     "own_words, own_bytes, own_ns, acc_words, acc_bytes, acc_ns"},
     {OPTION_LIMIT, "limit", "N", "rows, or children of a node: 20 in text, all in JSON; 0: all"},
     {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
@@ -71,6 +75,8 @@ static const struct ag_option table[] = {
      "sites: by function (default), line, stack, image, thread,\n"
      "heap, type; lifetimes: by function, line, image, type"},
     {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
+    {OPTION_TREE, "tree", NULL, "functions: by call path, callers downward"},
+    {OPTION_CALLERS, "callers", "FUNCTION", "functions: who called this one, and made it allocate"},
     {OPTION_FRAMES, "frames", "N", "frames kept of each stack, or levels of the tree; 0: all"},
     {OPTION_MIN, "min", "PERCENT", "tree: leave out what has less (1 in text, 0 in JSON)"},
     {OPTION_MIN_COUNT, "min-count", "N", "leave out rows with fewer blocks"},
@@ -98,9 +104,10 @@ static const struct ag_option table[] = {
     {OPTION_JUNIT, "junit", "FILE", "--fail-if: write what came of it as JUnit's XML"},
     {OPTION_SARIF, "sarif", "FILE", "--fail-if: the same as SARIF 2.1.0, with file and line"},
 };
-#define METRICS                                                                                  \
-    "one of allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks " \
-    "temporary_blocks freed_bytes freed_blocks"
+static const char metrics[] =
+    "one of calls own_words own_bytes own_ns acc_words acc_bytes acc_ns for functions, nor for the "
+    "others of allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks "
+    "temporary_blocks freed_bytes freed_blocks";
 
 static int wrong_value(const struct ag_report_request *request, const char *option,
                        const char *value, const char *wanted) {
@@ -251,8 +258,12 @@ static int set_view(struct ag_report_request *request, int id, const char *value
     struct ag_report_options *report = &request->report;
     switch (id) {
     case OPTION_SORT:
-        return ag_metric_parse(value, &report->sort) ? AG_EXIT_OK
-                                                     : wrong_value(request, "sort", value, METRICS);
+        report->sort = AG_METRIC_DEFAULT; /* the last one given counts */
+        report->call_sort = AG_CALL_METRIC_DEFAULT;
+        return ag_metric_parse(value, &report->sort) ||
+                       ag_call_metric_parse(value, &report->call_sort)
+                   ? AG_EXIT_OK
+                   : wrong_value(request, "sort", value, metrics);
     case OPTION_LIMIT:
         return ag_parse_count(value, &report->limit)
                    ? AG_EXIT_OK
@@ -305,6 +316,26 @@ static int set_gate(struct ag_report_request *request, int id, const char *value
     return AG_EXIT_OK;
 }
 
+/* Options that show a view from another side. */
+static int set_side(struct ag_report_request *request, int id, const char *value) {
+    struct ag_report_options *report = &request->report;
+    switch (id) {
+    case OPTION_BOTTOM_UP:
+        report->is_bottom_up = true;
+        break;
+    case OPTION_TREE:
+        report->is_tree = true;
+        break;
+    case OPTION_CALLERS:
+        report->callers = value;
+        break;
+    case OPTION_BLAME:
+        report->has_blame = true;
+        break;
+    }
+    return AG_EXIT_OK;
+}
+
 int ag_report_request_set(struct ag_report_request *request, int id, const char *value) {
     struct ag_symbol_options *symbol = &request->profile.symbol;
     switch (id) {
@@ -318,8 +349,10 @@ int ag_report_request_set(struct ag_report_request *request, int id, const char 
         request->report.has_all_findings = true;
         return AG_EXIT_OK;
     case OPTION_BOTTOM_UP:
-        request->report.is_bottom_up = true;
-        return AG_EXIT_OK;
+    case OPTION_TREE:
+    case OPTION_CALLERS:
+    case OPTION_BLAME:
+        return set_side(request, id, value);
     case OPTION_SUPPRESSIONS:
         request->report.suppressions_path = value;
         return AG_EXIT_OK;
@@ -408,6 +441,7 @@ int ag_report_request_finish(struct ag_report_request *request) {
         return ag_fail(AG_EXIT_USAGE, "%s: --to is not after --from: nothing lies between them",
                        request->command);
     }
+    request->report.has_window = request->has_window;
     request->report.columns = ag_terminal_columns();
     request->report.has_colour = ag_terminal_has_colour(request->colour);
     return AG_EXIT_OK;

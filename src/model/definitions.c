@@ -227,6 +227,9 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_image(definitions, record);
     case AG_RECORD_FRAME:
         return take_function(definitions, record);
+    case AG_RECORD_FUNCTIONS:
+    case AG_RECORD_CALLS:
+        return ag_call_trees_take(&definitions->call_trees, &definitions->texts, record);
     case AG_RECORD_THREAD:
         return take_thread(definitions, record);
     case AG_RECORD_HEAP:
@@ -312,6 +315,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
+    r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
     definitions->exe = "";
     if (ag_trace_file_damage(file)) {
         ag_definitions_note_damage(definitions, ag_trace_file_damage(file));
@@ -343,6 +347,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     ag_index_map_done(&definitions->image_index);
     ag_index_map_done(&definitions->stream_index);
     ag_index_map_done(&definitions->function_index);
+    ag_call_trees_done(&definitions->call_trees);
     ag_model_sums_done(&definitions->index);
     free(definitions->arguments);
     free(definitions->images);

@@ -7,6 +7,7 @@
 
 #include "format/decode.h"
 #include "format/segment.h"
+#include "model/call_trees.h"
 #include "model/profile.h"
 #include "model/stack_nodes.h"
 #include "model/text_store.h"
@@ -75,6 +76,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
         uint32_t heap;
     } vias[AG_MODEL_VIAS];
 
+    struct ag_call_trees call_trees;
     struct ag_model_sums index;
     struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
 };

@@ -228,8 +228,7 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
     return answer;
 }
 
-int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame) {
-    struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
+uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame *frame) {
     struct ag_model_frame copy = {.function = text_of(table, frame->function),
                                   .file = text_of(table, frame->file),
                                   .image = text_of(table, frame->image),
@@ -237,7 +236,12 @@ int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struc
                                   .frame = {.line = frame->line,
                                             .is_inlined = frame->is_inlined,
                                             .is_known = frame->is_known}};
-    const uint32_t number = intern(table, &copy);
+    return intern(table, &copy);
+}
+
+int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame) {
+    struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
+    const uint32_t number = ag_frame_table_copy(table, frame);
     if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
         return -ENOMEM;
     }

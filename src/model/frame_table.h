@@ -41,6 +41,9 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
 /* Adds a frame to a site's answer, exact or not, instead of asking the symbolizer; its texts are
  * copied. All frames of a site in one go. 0 or -ENOMEM. */
 int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame);
+/* The number of a frame of another table in this one; its texts are copied. AG_INDEX_NONE: no
+ * memory. */
+uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame *frame);
 /* The number of a frame that the trace defines, at LINE of it (0: its own). An id that it does not
  * define is a frame, too, with that id for a name. AG_INDEX_NONE: no memory. */
 uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint32_t line);

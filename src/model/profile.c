@@ -434,6 +434,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     ag_frame_table_done(&profile->frames);
     ag_definitions_done(&profile->definitions);
     (void)ag_trace_file_close(profile->file);
+    ag_functions_end(profile);
     ag_profile_close_parts(profile);
     free(profile->path);
     free(profile);

@@ -7,6 +7,7 @@
  *     blocks.c        single blocks
  *     types.c         what kinds of things they are
  *     lifetimes.c     how long they live
+ *     functions.c     function counters, from the trees of call_trees.c
  *     findings.c      what is most worth a look */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
@@ -17,6 +18,7 @@
 #include "model/definitions.h"
 #include "model/event_pass.h"
 #include "model/frame_table.h"
+#include "model/functions.h"
 #include "model/lifetimes.h"
 #include "model/profile.h"
 #include "model/replay.h"
@@ -78,6 +80,10 @@ struct ag_profile {
     size_t n_threads;
     struct ag_heap_row *heaps;
 
+    struct ag_functions functions; /* functions.c, once asked for */
+    uint32_t *outer_callers;       /* by node of functions */
+    bool has_functions;
+
     struct ag_merged_part *parts; /* of a merged profile, which has no file */
     size_t n_parts;
     const char **part_problems;
@@ -113,6 +119,9 @@ int ag_profile_threads_of_parts(struct ag_profile *merged); /* sites by thread *
 int ag_profile_replay_of_parts(struct ag_profile *merged, ag_replay_visit *visit, void *context);
 int ag_profile_moments_of_parts(struct ag_profile *merged, struct ag_moment *moments, size_t n);
 size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const **ret_lines);
+
+/* ---- functions.c ---- */
+void ag_functions_end(struct ag_profile *profile);
 
 /* ---- lifetimes.c ---- */
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes);

@@ -50,6 +50,13 @@ static void find_names(const struct ag_definitions *definitions, struct names *n
             add_name(names, ag_text(&definitions->texts, last));
         }
     }
+    for (size_t i = 0; i < definitions->call_trees.count; i++) {
+        const struct ag_call_tree *tree = &definitions->call_trees.trees[i];
+        if (tree->newest.runtime != last) {
+            last = tree->newest.runtime;
+            add_name(names, ag_text(&definitions->texts, last));
+        }
+    }
 }
 
 int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,

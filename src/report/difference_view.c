@@ -263,6 +263,10 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
                          struct ag_profile *before, struct ag_profile *after,
                          char ret_message[512]) {
     struct ag_difference *difference = NULL;
+    if (options->call_sort != AG_CALL_METRIC_DEFAULT) {
+        snprintf(ret_message, 512, "--sort: calls, own_* and acc_* are for the view functions");
+        return -EINVAL;
+    }
     int r = ag_difference_new(before, after, options->by, &difference);
     if (r < 0) {
         snprintf(ret_message, 512, "%s",

@@ -223,3 +223,16 @@ void ag_heading_whole_process(struct ag_view *view) {
         ag_page_end_line(view->page);
     }
 }
+
+void ag_heading_whole_recording(struct ag_view *view) {
+    if (!view->options->has_window) {
+        return;
+    }
+    if (view->options->is_json) {
+        ag_json_bool(view->json, "whole_recording", true);
+    } else {
+        ag_page_text(view->page, AG_STYLE_WARNING,
+                     "of the whole recording: --from and --to do not narrow this view\n");
+        ag_page_end_line(view->page);
+    }
+}

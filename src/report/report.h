@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "model/call_metric.h"
 #include "model/metric.h"
 #include "model/profile.h"
 
@@ -25,16 +26,21 @@ struct ag_report_options {
     const char *view; /* NULL: summary */
     bool is_json;
     enum ag_metric sort;
-    uint64_t limit; /* rows, or children of a tree node; 0: no limit */
+    enum ag_call_metric call_sort; /* functions: instead of sort */
+    uint64_t limit;                /* rows, or children of a tree node; 0: no limit */
     enum ag_site_key by;
     bool is_bottom_up;
-    uint64_t frames;    /* kept of a stack, or levels of a tree; 0: all */
-    uint64_t min_count; /* rows with fewer blocks are left out */
+    bool is_tree;        /* functions: by call path */
+    const char *callers; /* functions: who called this one; NULL: the table of all */
+    bool has_blame;      /* gc: who caused the collections */
+    uint64_t frames;     /* kept of a stack, or levels of a tree; 0: all */
+    uint64_t min_count;  /* rows with fewer blocks are left out */
     double
         min_share_percent; /* tree: nodes below it are left out; negative: 1 in text, 0 in JSON */
     const char *suppressions_path; /* leaks: a file as in suppression.h; NULL: none */
     const char
-        *filter; /* what the profile was narrowed to, in words, for the reader; NULL: nothing */
+        *filter;     /* what the profile was narrowed to, in words, for the reader; NULL: nothing */
+    bool has_window; /* by --from, --to or --at */
     bool has_stack_filter; /* by --focus, --ignore or --runtime: some views cannot obey that, and
                               say so */
     const char *type;      /* types, blocks: only blocks of this type; NULL: all */

@@ -12,7 +12,8 @@ struct ag_table {
     struct ag_column columns[MAX_COLUMNS];
     size_t widths[MAX_COLUMNS]; /* of the widest cell or the head */
     size_t n_cells;
-    char *text; /* all cells, one after the other, each terminated */
+    size_t rule_before; /* cell, of n_cells; 0: none */
+    char *text;         /* all cells, one after the other, each terminated */
     size_t used_bytes, capacity_bytes;
     int error;
 };
@@ -64,6 +65,23 @@ void ag_table_cell(struct ag_table *table, const char *text) {
     size_t columns = ag_page_columns_of(text);
     *width = columns > *width ? columns : *width;
     table->n_cells++;
+}
+
+void ag_table_rule(struct ag_table *table) {
+    table->rule_before = table->n_cells;
+}
+
+/* As wide as the rows. */
+static void write_rule(const struct ag_table *table, struct ag_page *page, const size_t *widths) {
+    size_t columns = (table->n_columns - 1) * GAP_COLUMNS;
+    for (size_t i = 0; i < table->n_columns; i++) {
+        columns += widths[i];
+    }
+    ag_page_spaces(page, INDENT_COLUMNS);
+    for (size_t i = 0; i < columns; i++) {
+        ag_page_text(page, AG_STYLE_DIM, "─");
+    }
+    ag_page_end_line(page);
 }
 
 /* Takes columns away from the widest that may shrink until the rows fit, or nothing gives way any
@@ -120,6 +138,9 @@ int ag_table_write(const struct ag_table *table, struct ag_page *page) {
     const char *text = table->text;
     for (size_t i = 0; i < table->n_cells; i++) {
         size_t column = i % table->n_columns;
+        if (i > 0 && i == table->rule_before) {
+            write_rule(table, page, widths);
+        }
         spaces = column == 0 ? 0 : spaces;
         write_cell(table, page, widths, column, table->columns[column].style, text, &spaces);
         if (column + 1 == table->n_columns) {

@@ -21,6 +21,8 @@ struct ag_table *ag_table_new(const struct ag_column *columns,
                               size_t n_columns); /* NULL: no memory */
 struct ag_table *ag_table_free(struct ag_table *table);
 void ag_table_cell(struct ag_table *table, const char *text);
+/* The rows from here on (the sums, as a rule) stand under a line. Once for a table. */
+void ag_table_rule(struct ag_table *table);
 int ag_table_write(const struct ag_table *table,
                    struct ag_page *page); /* 0 or -ENOMEM of any step before */
 

@@ -44,6 +44,13 @@ ag_view_write ag_lifetimes_view_text, ag_lifetimes_view_json;
 ag_view_write ag_timeline_view_text, ag_timeline_view_json;
 ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
+ag_view_write ag_functions_view_text, ag_functions_view_json;
+/* Does --callers name a function of this trace? 0, or -EINVAL with a message. */
+int ag_functions_check(struct ag_view *view);
+struct ag_functions;
+/* functions --tree, where there are function counters. */
+int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions);
+int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions);
 
 /* The heading of a section: what is missing first, then which process this was. */
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter);
@@ -54,6 +61,10 @@ uint64_t ag_heading_lost_events(const struct ag_profile *profile); /* of all cau
 /* For views that count the process, not stacks: says that --focus and its like do not narrow them.
  */
 void ag_heading_whole_process(struct ag_view *view);
+
+/* For views of counters that only the whole recording has: says that a time window does not narrow
+ * them. */
+void ag_heading_whole_recording(struct ag_view *view);
 
 const char *ag_metric_words(enum ag_metric metric); /* "allocated": for the head of a column */
 

@@ -22,7 +22,7 @@ static const struct view_row {
     {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS},
     {"lifetimes", ag_lifetimes_view_text, ag_lifetimes_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES},
-    {"functions", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
+    {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"gc", NULL, NULL, AG_METRIC_ALLOCATED_BYTES},
     {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES},
@@ -89,7 +89,8 @@ static void write_schema(struct ag_json *json) {
 /* Options that a view cannot follow are told before any trace is opened. */
 static int check_options(const struct ag_report_options *options, const char *view,
                          char ret_message[512]) {
-    const bool is_of_blocks = strcmp(view, "blocks") == 0;
+    const bool is_of_blocks = strcmp(view, "blocks") == 0,
+               is_of_functions = strcmp(view, "functions") == 0;
     const char *wrong = NULL;
     if (strcmp(view, "lifetimes") == 0 &&
         (options->by == AG_BY_STACK || options->by == AG_BY_THREAD || options->by == AG_BY_HEAP)) {
@@ -100,6 +101,21 @@ static int check_options(const struct ag_report_options *options, const char *vi
         wrong = "--state: it is for the view blocks";
     } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
         wrong = "--at: it is for the view peak; --from and --to are for all";
+    } else if (options->is_tree && !is_of_functions) {
+        wrong = "--tree: it is for the view functions; of blocks there is --view=tree";
+    } else if (options->callers != NULL && !is_of_functions) {
+        wrong = "--callers: it is for the view functions";
+    } else if (options->callers != NULL && options->is_tree) {
+        wrong = "--callers and --tree: give one or the other";
+    } else if (options->has_blame && strcmp(view, "gc") != 0) {
+        wrong = "--blame: it is for the view gc";
+    } else if (is_of_functions && options->sort != AG_METRIC_DEFAULT) {
+        wrong = "--sort: functions are sorted by one of calls own_words own_bytes own_ns acc_words "
+                "acc_bytes acc_ns";
+    } else if (!is_of_functions && options->call_sort != AG_CALL_METRIC_DEFAULT) {
+        wrong = "--sort: calls, own_* and acc_* are for the view functions; the others sort by one "
+                "of allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes "
+                "peak_blocks temporary_blocks freed_bytes freed_blocks";
     }
     if (wrong != NULL) {
         snprintf(ret_message, 512, "%s", wrong);
@@ -182,7 +198,9 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         .page = &report->page,
         .json = &report->json,
     };
-    int r = options->type != NULL ? ag_types_check(&view) : 0;
+    int r = options->type != NULL      ? ag_types_check(&view)
+            : options->callers != NULL ? ag_functions_check(&view)
+                                       : 0;
     if (r < 0) {
         snprintf(ret_message, 512, "%s", message);
         return r;

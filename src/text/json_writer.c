@@ -111,6 +111,11 @@ void ag_json_percent(struct ag_json *json, const char *key, double percent) {
     fprintf(json->out, "%.2f", percent);
 }
 
+void ag_json_decimal(struct ag_json *json, const char *key, double number, int decimals) {
+    start_value(json, key);
+    fprintf(json->out, "%.*f", decimals, number);
+}
+
 void ag_json_bool(struct ag_json *json, const char *key, bool is_true) {
     start_value(json, key);
     fputs(is_true ? "true" : "false", json->out);

@@ -33,6 +33,7 @@ void ag_json_integer(struct ag_json *json, const char *key, uint64_t number);
 void ag_json_signed(struct ag_json *json, const char *key, int64_t number);
 void ag_json_milliseconds(struct ag_json *json, const char *key, uint64_t time_ns); /* 12.000345 */
 void ag_json_percent(struct ag_json *json, const char *key, double percent);
+void ag_json_decimal(struct ag_json *json, const char *key, double number, int decimals);
 void ag_json_bool(struct ag_json *json, const char *key, bool is_true);
 void ag_json_null(struct ag_json *json, const char *key);
 void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number); /* 0: null */

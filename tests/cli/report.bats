@@ -26,12 +26,10 @@ one_line() {
 }
 
 @test "views of the contract that are not filled yet say so and fail" {
-    for view in functions gc; do
-        run "$FAKE_REPORT" jq.allogram --view="$view"
-        [ "$status" -eq 1 ]
-        one_line
-        [[ $output == *"$view: this version does not fill this view yet"* ]]
-    done
+    run "$FAKE_REPORT" jq.allogram --view=gc
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"gc: this version does not fill this view yet"* ]]
 }
 
 @test "values that make no sense are one line with the option in it" {

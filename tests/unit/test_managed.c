@@ -13,10 +13,13 @@
 #include <cmocka.h>
 
 #include "managed_trace.h"
+#include "model/functions.h"
 #include "model/places.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "trace_builder.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static char managed_path[64];
 
@@ -212,6 +215,269 @@ static void an_unknown_runtime_is_refused_with_those_there_are(void **state) {
     }
 }
 
+/* ---- function counters ---- */
+
+static const struct ag_functions *functions_of(struct ag_profile *profile) {
+    const struct ag_functions *functions;
+    assert_int_equal(ag_profile_functions(profile, &functions), 0);
+    return functions;
+}
+
+static const struct ag_function_row *function(struct ag_profile *profile, const char *name) {
+    const struct ag_functions *functions = functions_of(profile);
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        if (strcmp(ag_profile_frame(profile, functions->rows[i].frame)->function, name) == 0) {
+            return &functions->rows[i];
+        }
+    }
+    return NULL;
+}
+
+static void assert_counts(const struct ag_call_counts *counts, uint64_t calls, uint64_t own_words,
+                          uint64_t own_ns, uint64_t acc_words, uint64_t acc_ns) {
+    assert_int_equal(counts->calls, calls);
+    assert_int_equal(counts->own_words, own_words);
+    assert_int_equal(counts->own_bytes, 8 * own_words);
+    assert_int_equal(counts->own_ns, own_ns);
+    assert_int_equal(counts->acc_words, acc_words);
+    assert_int_equal(counts->acc_bytes, 8 * acc_words);
+    assert_int_equal(counts->acc_ns, acc_ns);
+}
+
+static void assert_apart(const struct ag_apart *apart, uint64_t count, uint64_t words) {
+    assert_int_equal(apart->count, count);
+    assert_int_equal(apart->words, words);
+    assert_int_equal(apart->bytes, 8 * words);
+}
+
+static void functions_of_all_trees_are_added_up(void **state) {
+    (void)state;
+    struct ag_profile *profile = open_managed();
+    const struct ag_functions *functions = functions_of(profile);
+    assert_int_equal(functions->n_rows, 6);
+    assert_counts(&function(profile, "erlang:setelement/3")->counts, 125, 1500, 1250, 1500, 1250);
+    assert_counts(&function(profile, "build")->counts, 7, 430, 2300, 430, 2300);
+    assert_counts(&function(profile, "fib")->counts, 8, 80, 2000, 110, 2300); /* recursion folded */
+    assert_counts(&function(profile, "app:loop/1")->counts, 5, 50, 5000, 1258, 6100);
+    assert_counts(&function(profile, "lists:map/2")->counts, 3, 10, 150, 310, 400);
+    assert_counts(&function(profile, "main chunk")->counts, 1, 10, 1000, 520, 5300);
+    assert_counts(&functions->total, 149, 2080, 11700, 2080, 11700);
+    assert_apart(&functions->messages, 4, 38);
+    assert_apart(&functions->spawn_arguments, 1, 12);
+    assert_apart(&functions->profiler, 9, 90);
+    assert_int_equal(functions->n_trees, 3);
+    assert_int_equal(functions->n_partial_trees, 0);
+    assert_null(ag_profile_close(profile));
+}
+
+static void assert_caller(struct ag_profile *profile, const char *name, const char *caller,
+                          uint64_t calls, uint64_t words) {
+    struct ag_caller_row *rows;
+    size_t n, found = 0;
+    assert_int_equal(ag_profile_callers(profile, name, &rows, &n), 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct ag_functions *functions = functions_of(profile);
+        const char *other =
+            rows[i].row == UINT32_MAX
+                ? "nothing"
+                : ag_profile_frame(profile, functions->rows[rows[i].row].frame)->label;
+        if (strcmp(other, caller) == 0) {
+            assert_int_equal(rows[i].calls, calls);
+            assert_int_equal(rows[i].words, words);
+            assert_int_equal(rows[i].bytes, 8 * words);
+            found++;
+        }
+    }
+    assert_int_equal(found, 1);
+    free(rows);
+}
+
+static void callers_have_the_shares_of_what_they_made_it_allocate(void **state) {
+    (void)state;
+    struct ag_profile *profile = open_managed();
+    assert_caller(profile, "erlang:setelement/3", "[beam] app:loop/1", 100, 1200);
+    assert_caller(profile, "[beam] erlang:setelement/3", "[beam] lists:map/2", 25, 300);
+    assert_caller(profile, "build", "[lua] main chunk", 4, 400);
+    assert_caller(profile, "build", "[lua] fib", 3, 30);
+    assert_caller(profile, "fib", "[lua] main chunk", 8, 80); /* not fib itself */
+    assert_caller(profile, "lists:map/2", "nothing", 1, 2);
+    assert_caller(profile, "lists:map/2", "[beam] app:loop/1", 2, 8);
+    struct ag_caller_row *rows;
+    size_t n;
+    assert_int_equal(ag_profile_callers(profile, "lists:map", &rows, &n), -ENOENT);
+    assert_null(ag_profile_close(profile));
+}
+
+static uint64_t words_with(const struct ag_profile_options *options) {
+    struct ag_profile *profile = open_with(managed_path, options);
+    const uint64_t words = functions_of(profile)->total.own_words;
+    assert_null(ag_profile_close(profile));
+    return words;
+}
+
+static void functions_are_narrowed_by_thread_runtime_and_path(void **state) {
+    (void)state;
+    struct ag_profile_options options = all();
+    options.thread = 100;
+    assert_int_equal(words_with(&options), 520);
+    options = all();
+    options.runtime = "beam";
+    assert_int_equal(words_with(&options), 1560);
+    options = all();
+    options.focus = "^lists:map/2$"; /* the paths that go through it, not those to it */
+    assert_int_equal(words_with(&options), 8 + 2 + 300);
+    options.ignore = "setelement";
+    assert_int_equal(words_with(&options), 8 + 2);
+    options = all();
+    options.ignore = "^\\[lua\\] fib$";
+    assert_int_equal(words_with(&options), 2080 - 110);
+}
+
+static void processes_are_added_up_in_a_merged_profile(void **state) {
+    (void)state;
+    struct ag_profile *parts[] = {open_managed(), open_managed()};
+    struct ag_profile *merged;
+    assert_int_equal(ag_profile_merge(parts, 2, &merged), 0);
+    assert_int_equal(functions_of(merged)->n_rows, 6);
+    assert_int_equal(functions_of(merged)->n_trees, 6);
+    assert_counts(&function(merged, "fib")->counts, 16, 160, 4000, 220, 4600);
+    assert_caller(merged, "build", "[lua] fib", 6, 60);
+    assert_null(ag_profile_close(merged));
+}
+
+static void trace_functions(struct trace_builder *trace, uint32_t tree, uint32_t snapshot,
+                            uint32_t epoch, uint32_t n_calls) {
+    const struct ag_record record = {.kind = AG_RECORD_FUNCTIONS,
+                                     .u.functions = {.tree = tree,
+                                                     .snapshot = snapshot,
+                                                     .epoch = epoch,
+                                                     .n_calls = n_calls,
+                                                     .word_bytes = 4,
+                                                     .messages = 1}};
+    trace_record(trace, &record);
+}
+
+static struct ag_profile *finish(struct trace_builder *trace) {
+    const struct ag_profile_options options = all();
+    trace_finish(trace, 10, NULL);
+    struct ag_profile *profile = open_with(trace->path, &options);
+    trace_end(trace);
+    return profile;
+}
+
+static void of_a_tree_never_written_whole_what_there_is_counts(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_functions(&trace, 7, 1, 0, 3);
+    trace_calls(&trace, &(struct ag_call_path){7, 1, 1, 0, 1, 0, 10, 100, 0}, 1);
+    trace_functions(&trace, 7, 2, 0, 3);
+    trace_calls(&trace, &(struct ag_call_path){7, 2, 1, 0, 1, 0, 20, 200, 0}, 1);
+    struct ag_profile *profile = finish(&trace);
+    const struct ag_functions *functions = functions_of(profile);
+    assert_int_equal(functions->total.own_words, 200);
+    assert_int_equal(functions->total.own_bytes, 800); /* 4 bytes a word */
+    assert_int_equal(functions->n_partial_trees, 1);
+    assert_int_equal(functions->messages.count, 1);
+    assert_string_equal(ag_profile_frame(profile, functions->rows[0].frame)->function, "frame 1");
+    assert_null(ag_profile_close(profile));
+}
+
+static void after_a_reset_only_what_was_counted_since_counts(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_functions(&trace, 1, 1, 0, 1);
+    trace_calls(&trace, &(struct ag_call_path){1, 1, 1, 0, 1, 0, 10, 100, 0}, 1);
+    trace_functions(&trace, 2, 1, 0, 1); /* ends before the reset */
+    trace_calls(&trace, &(struct ag_call_path){2, 1, 1, 0, 1, 0, 10, 1000, 0}, 1);
+    trace_functions(&trace, 1, 2, 1, 2); /* killed before it was written to its end */
+    trace_calls(&trace, &(struct ag_call_path){1, 2, 1, 0, 1, 0, 3, 30, 0}, 1);
+    struct ag_profile *profile = finish(&trace);
+    assert_int_equal(functions_of(profile)->total.own_words, 30);
+    assert_int_equal(functions_of(profile)->n_trees, 1);
+    assert_int_equal(functions_of(profile)->n_partial_trees, 1);
+    assert_null(ag_profile_close(profile));
+}
+
+/* A parent that comes later, that is no node, or the node itself: nothing of it is believed. */
+static void hostile_parents_are_the_root(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    const struct ag_call_path paths[] = {
+        {1, 1, 5, 5, 1, 0, 1, 1, 0},     {1, 1, 6, 7, 2, 0, 1, 10, 0},
+        {1, 1, 7, 6, 3, 0, 1, 100, 0},   {1, 1, 7, 99, 4, 0, 1, 1000, 0},
+        {1, 1, 8, 7, 4, 0, 1, 10000, 0}, {1, 1, 9, 8, 4, 0, 1, 77, 0}}; /* one more than said */
+    trace_functions(&trace, 1, 1, 0, 5);
+    trace_calls(&trace, paths, COUNT(paths));
+    struct ag_profile *profile = finish(&trace);
+    assert_int_equal(functions_of(profile)->total.own_words, 11111);
+    assert_int_equal(function(profile, "frame 1")->counts.acc_words, 1);
+    assert_int_equal(function(profile, "frame 2")->counts.acc_words, 10110);
+    assert_int_equal(function(profile, "frame 3")->counts.acc_words, 10100);
+    assert_int_equal(function(profile, "frame 4")->counts.acc_words, 11000);
+    assert_null(ag_profile_close(profile));
+}
+
+static void a_trace_without_counters_has_no_tree(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    struct ag_profile *profile = finish(&trace);
+    assert_int_equal(functions_of(profile)->n_trees, 0);
+    assert_int_equal(functions_of(profile)->n_rows, 0);
+    assert_null(ag_profile_close(profile));
+}
+
+/* Random trees against the definition: the words of a path count for each function on it, once. */
+static void accumulated_counts_follow_their_definition(void **state) {
+    (void)state;
+    enum { TREES = 4, PATHS = 700, FUNCTIONS = 9 };
+    struct trace_builder trace;
+    uint64_t random = 20261121, own[FUNCTIONS + 1] = {0}, acc[FUNCTIONS + 1] = {0};
+    static struct ag_call_path paths[PATHS];
+    trace_begin(&trace, 0);
+    for (uint32_t tree = 1; tree <= TREES; tree++) {
+        for (uint32_t i = 0; i < PATHS; i++) {
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            const uint32_t parent = i > 0 ? (uint32_t)(random >> 33) % (i + 1) : 0;
+            paths[i] = (struct ag_call_path){
+                .tree = tree,
+                .snapshot = 1,
+                .node = tree % 2 == 0 ? i + 1 : 90000 - i, /* falling numbers, too */
+                .parent = parent == 0 ? 0 : paths[parent - 1].node,
+                .frame = 1 + (uint32_t)(random >> 20) % FUNCTIONS,
+                .calls = 1,
+                .own_words = (random >> 40) % 1000};
+            bool is_on_path[FUNCTIONS + 1] = {false};
+            own[paths[i].frame] += paths[i].own_words;
+            for (uint32_t at = i + 1; at != 0;) {
+                is_on_path[paths[at - 1].frame] = true;
+                const uint32_t up = paths[at - 1].parent;
+                at = up == 0 ? 0 : tree % 2 == 0 ? up : 90001 - up;
+            }
+            for (uint32_t f = 1; f <= FUNCTIONS; f++) {
+                acc[f] += is_on_path[f] ? paths[i].own_words : 0;
+            }
+        }
+        trace_functions(&trace, tree, 1, 0, PATHS);
+        trace_calls(&trace, paths, PATHS);
+    }
+    struct ag_profile *profile = finish(&trace);
+    for (uint32_t f = 1; f <= FUNCTIONS; f++) {
+        char name[16];
+        snprintf(name, sizeof(name), "frame %u", f);
+        const struct ag_function_row *row = function(profile, name);
+        assert_non_null(row);
+        assert_int_equal(row->counts.own_words, own[f]);
+        assert_int_equal(row->counts.acc_words, acc[f]);
+        assert_int_equal(row->counts.acc_bytes, 4 * acc[f]);
+    }
+    assert_int_equal(functions_of(profile)->total.calls, TREES * PATHS);
+    assert_null(ag_profile_close(profile));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(managed_frames_stand_between_native_ones),
@@ -221,6 +487,15 @@ int main(void) {
         cmocka_unit_test(frames_keep_their_runtime_in_a_merged_profile),
         cmocka_unit_test(a_runtime_has_the_stacks_with_its_frames_and_its_heaps),
         cmocka_unit_test(an_unknown_runtime_is_refused_with_those_there_are),
+        cmocka_unit_test(functions_of_all_trees_are_added_up),
+        cmocka_unit_test(callers_have_the_shares_of_what_they_made_it_allocate),
+        cmocka_unit_test(functions_are_narrowed_by_thread_runtime_and_path),
+        cmocka_unit_test(processes_are_added_up_in_a_merged_profile),
+        cmocka_unit_test(of_a_tree_never_written_whole_what_there_is_counts),
+        cmocka_unit_test(after_a_reset_only_what_was_counted_since_counts),
+        cmocka_unit_test(hostile_parents_are_the_root),
+        cmocka_unit_test(a_trace_without_counters_has_no_tree),
+        cmocka_unit_test(accumulated_counts_follow_their_definition),
     };
     return cmocka_run_group_tests(tests, make_trace, NULL);
 }

@@ -68,6 +68,12 @@ void trace_nodes(struct trace_builder *builder, const struct ag_node *nodes, siz
     write_records(builder, &blob);
 }
 
+void trace_calls(struct trace_builder *builder, const struct ag_call_path *paths, size_t count) {
+    struct ag_blob blob = {0};
+    assert_int_equal(ag_record_append_calls(&blob, paths, count), 0);
+    write_records(builder, &blob);
+}
+
 void trace_thread(struct trace_builder *builder, uint32_t stream, const char *name) {
     const struct ag_record thread = {
         .kind = AG_RECORD_THREAD,

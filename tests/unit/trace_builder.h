@@ -27,6 +27,7 @@ struct trace_builder {
 void trace_begin(struct trace_builder *builder, uint64_t start_ns);
 void trace_record(struct trace_builder *builder, const struct ag_record *record);
 void trace_nodes(struct trace_builder *builder, const struct ag_node *nodes, size_t count);
+void trace_calls(struct trace_builder *builder, const struct ag_call_path *paths, size_t count);
 void trace_thread(struct trace_builder *builder, uint32_t stream,
                   const char *name); /* thread id 100 + stream */
 /* One chunk of a stream; the first event is a stamp. */

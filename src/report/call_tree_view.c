@@ -1,0 +1,212 @@
+/* call_tree_view.c: function counters by call path, callers downward: functions --tree. A node has
+ * what its function did on this path itself (own) and with all that it called (acc).
+ *
+ * Text has the words of acc unless --sort wants something else. Branches are hidden by what they
+ * have with all below them, also where they are ordered by what they have alone. */
+#include <string.h>
+
+#include "model/functions.h"
+#include "report/branch_walk.h"
+#include "report/quantity.h"
+#include "report/view.h"
+
+enum { LEAST_NAME_COLUMNS = 24 };
+
+struct call_walk {
+    struct ag_view *view;
+    const struct ag_functions *functions;
+    enum ag_call_metric sort;
+    enum ag_call_metric hidden_by; /* acc_*: what is below a node is never more than it has */
+    uint64_t least;                /* nodes with less of hidden_by are hidden */
+    struct ag_branch_walk branches;
+};
+
+static struct ag_branch branch_of(const void *context, uint32_t number) {
+    const struct call_walk *walk = context;
+    const struct ag_function_node *node = &walk->functions->nodes[number];
+    return (struct ag_branch){
+        .first_child = node->first_child,
+        .next_sibling = node->next_sibling,
+        .value = ag_call_metric_of(&node->counts, walk->sort),
+        .is_shown = ag_call_metric_of(&node->counts, walk->hidden_by) >= walk->least,
+    };
+}
+
+static enum ag_call_metric accumulated(enum ag_call_metric metric) {
+    switch (metric) {
+    case AG_CALL_METRIC_OWN_BYTES:
+    case AG_CALL_METRIC_ACC_BYTES:
+        return AG_CALL_METRIC_ACC_BYTES;
+    case AG_CALL_METRIC_OWN_NS:
+    case AG_CALL_METRIC_ACC_NS:
+        return AG_CALL_METRIC_ACC_NS;
+    case AG_CALL_METRIC_DEFAULT:
+    case AG_CALL_METRIC_CALLS:
+    case AG_CALL_METRIC_OWN_WORDS:
+    case AG_CALL_METRIC_ACC_WORDS:
+    case AG_CALL_METRIC_END:
+        break;
+    }
+    return AG_CALL_METRIC_ACC_WORDS;
+}
+
+static int start_walk(struct call_walk *walk, struct ag_view *view,
+                      const struct ag_functions *functions, double usual_min_percent) {
+    const struct ag_report_options *options = view->options;
+    *walk = (struct call_walk){.view = view,
+                               .functions = functions,
+                               .sort = options->call_sort != AG_CALL_METRIC_DEFAULT
+                                           ? options->call_sort
+                                           : AG_CALL_METRIC_ACC_WORDS};
+    walk->hidden_by = accumulated(walk->sort);
+    const double percent =
+        options->min_share_percent >= 0 ? options->min_share_percent : usual_min_percent;
+    const uint64_t whole = ag_call_metric_of(&functions->total, walk->hidden_by);
+    walk->least = (uint64_t)((double)whole * percent / 100);
+    int r = ag_branch_walk_start(&walk->branches, branch_of, walk, functions->n_nodes, view);
+    return r < 0 ? r : ag_branch_walk_enter(&walk->branches, /* node= */ 0);
+}
+
+/* ---- JSON ---- */
+
+static void open_node(struct ag_view *view, const struct ag_functions *functions,
+                      const struct ag_function_node *node) {
+    static const struct ag_frame root = {.function = "[root]"};
+    struct ag_json *json = view->json;
+    const bool is_root = node->row == UINT32_MAX;
+    const struct ag_call_counts *counts = &node->counts;
+    const struct ag_frame *frame =
+        is_root ? &root : ag_profile_frame(view->profile, functions->rows[node->row].frame);
+    ag_json_string(json, "function", frame->function);
+    ag_json_string(json, "runtime", frame->runtime);
+    for (enum ag_call_metric metric = AG_CALL_METRIC_CALLS; metric < AG_CALL_METRIC_END; metric++) {
+        ag_json_integer(json, ag_call_metric_name(metric), ag_call_metric_of(counts, metric));
+    }
+    ag_json_open(json, "children", '[');
+}
+
+static void close_node(struct ag_json *json) {
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+}
+
+int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions) {
+    struct call_walk walk;
+    struct ag_branch_walk *branches = &walk.branches;
+    int r = start_walk(&walk, view, functions, /* usual_min_percent= */ 0);
+    ag_json_open(view->json, "root", '{');
+    open_node(view, functions, &functions->nodes[0]);
+    if (branches->n_levels == 0) {
+        close_node(view->json);
+    }
+    while (branches->n_levels > 0) {
+        uint32_t node;
+        if (r < 0 || !ag_branch_walk_next(branches, &node)) {
+            ag_branch_walk_leave(branches);
+            close_node(view->json); /* the node whose children these were */
+            continue;
+        }
+        ag_json_open(view->json, NULL, '{');
+        open_node(view, functions, &functions->nodes[node]);
+        r = ag_branch_walk_enter(branches, node);
+        if (r < 0) { /* without a level to leave it is closed here; the others by leaving theirs */
+            close_node(view->json);
+        }
+    }
+    ag_branch_walk_end(branches);
+    return r;
+}
+
+/* ---- text ---- */
+
+struct tree_columns {
+    const char *head;
+    struct ag_unit unit;
+    int width, own_width, calls_width;
+    uint64_t whole;
+};
+
+static const char *head_of(enum ag_call_metric metric) {
+    static const char *const heads[AG_CALL_METRIC_END] = {
+        [AG_CALL_METRIC_CALLS] = "calls",         [AG_CALL_METRIC_OWN_WORDS] = "own words",
+        [AG_CALL_METRIC_OWN_BYTES] = "own bytes", [AG_CALL_METRIC_OWN_NS] = "own",
+        [AG_CALL_METRIC_ACC_WORDS] = "acc words", [AG_CALL_METRIC_ACC_BYTES] = "acc bytes",
+        [AG_CALL_METRIC_ACC_NS] = "acc"};
+    return heads[metric];
+}
+
+static int wider(int columns, const char *text) {
+    const int other = (int)strlen(text);
+    return other > columns ? other : columns;
+}
+
+static void choose_columns(const struct call_walk *walk, struct tree_columns *columns,
+                           char head[32]) {
+    const struct ag_call_counts *total = &walk->functions->total;
+    const bool is_time = walk->sort == AG_CALL_METRIC_OWN_NS || walk->sort == AG_CALL_METRIC_ACC_NS;
+    columns->whole = ag_call_metric_of(total, walk->sort);
+    columns->unit =
+        is_time ? ag_unit_of_time(columns->whole) : (struct ag_unit){.name = "", .size = 1};
+    snprintf(head, 32, "%s%s%s", head_of(walk->sort), is_time ? " " : "", columns->unit.name);
+    struct ag_quantity number;
+    columns->width =
+        wider((int)strlen(head), ag_quantity_in(&number, columns->whole, columns->unit));
+    columns->own_width =
+        wider((int)strlen("own words"), ag_quantity_count(&number, total->own_words));
+    columns->calls_width = wider((int)strlen("calls"), ag_quantity_count(&number, total->calls));
+}
+
+static void write_node(const struct call_walk *walk, const struct ag_function_node *node,
+                       const struct tree_columns *columns) {
+    struct ag_page *page = walk->view->page;
+    struct ag_quantity number, share, own, calls;
+    const uint64_t value = ag_call_metric_of(&node->counts, walk->sort);
+    ag_quantity_in(&number, value, columns->unit);
+    ag_quantity_share(&share, value, columns->whole);
+    ag_quantity_count(&own, node->counts.own_words);
+    ag_quantity_count(&calls, node->counts.calls);
+    ag_page_print(page, AG_STYLE_BRIGHT, "  %*s", columns->width, number.text);
+    ag_page_print(page, AG_STYLE_PLAIN, "  %5s  %*s  %*s  ", share.text, columns->own_width,
+                  own.text, columns->calls_width, calls.text);
+    size_t taken =
+        (size_t)(2 + columns->width + 9 + columns->own_width + 2 + columns->calls_width + 2);
+    const size_t least = taken + LEAST_NAME_COLUMNS;
+    taken += ag_branch_walk_lines(&walk->branches, page,
+                                  page->columns > least ? page->columns - least : 0);
+    struct ag_frame_text text;
+    struct ag_fitted fitted;
+    const struct ag_frame *frame =
+        ag_profile_frame(walk->view->profile, walk->functions->rows[node->row].frame);
+    (void)ag_page_fit(&fitted, ag_frame_function(&text, frame), /* it is the last of the line */
+                      page->columns > taken + LEAST_NAME_COLUMNS ? page->columns - taken
+                                                                 : LEAST_NAME_COLUMNS);
+    ag_page_text(page, AG_STYLE_PLAIN, fitted.text);
+    ag_page_end_line(page);
+}
+
+int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions) {
+    struct call_walk walk;
+    struct tree_columns columns;
+    char head[32];
+    struct ag_branch_walk *branches = &walk.branches;
+    int r = start_walk(&walk, view, functions, /* usual_min_percent= */ 1);
+    choose_columns(&walk, &columns, head);
+    if (r == 0) {
+        ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %*s  function\n", columns.width,
+                      head, columns.own_width, "own words", columns.calls_width, "calls");
+    }
+    while (r == 0 && branches->n_levels > 0) {
+        uint32_t node;
+        if (!ag_branch_walk_next(branches, &node)) {
+            ag_branch_walk_leave(branches);
+            continue;
+        }
+        write_node(&walk, &functions->nodes[node], &columns);
+        r = ag_branch_walk_enter(branches, node);
+    }
+    if (r == 0) {
+        ag_branch_walk_write_hidden(branches, view->page, columns.whole);
+    }
+    ag_branch_walk_end(branches);
+    return r;
+}
