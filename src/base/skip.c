@@ -1,0 +1,123 @@
+/* skip.c: drawing skips, and the chance of a block, with an own logarithm and exponential: the
+ * agent links nothing but libc's plain memory functions, and libm is not among them.
+ *
+ * A skip is the integer part of an exponential variable with mean interval_bytes. That is exact,
+ * not an approximation: P(skip >= n) = exp(-n / interval) for every integer n, so a block of n
+ * bytes is left out with just this chance, and what remains of a skip after n bytes is distributed
+ * as a new one. */
+#include "base/skip.h"
+
+#include <string.h>
+
+#define LN_2 0.693147180559945309417232121458
+#define SQRT_2 1.41421356237309504880168872421
+
+static double double_of_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint64_t bits_of_double(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* The natural logarithm of a positive normal number, to some units of the last place: exponent and
+ * mantissa apart, the mantissa in [sqrt(1/2), sqrt(2)) by the series of 2 artanh(s). */
+static double natural_logarithm(double x) {
+    const uint64_t bits = bits_of_double(x);
+    int exponent = (int)(bits >> 52) - 1023;
+    double mantissa = double_of_bits((bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1023) << 52);
+
+    if (mantissa > SQRT_2) {
+        mantissa *= 0.5;
+        exponent++;
+    }
+    const double s = (mantissa - 1) / (mantissa + 1), square = s * s; /* |s| < 0.1716 */
+    double sum = 0;
+    for (int odd = 17; odd >= 1; odd -= 2) { /* the next term is below 2^-53 of the first */
+        sum = sum * square + 1.0 / odd;
+    }
+    return exponent * LN_2 + 2 * s * sum;
+}
+
+/* 1 - exp(-x) for x >= 0, with full relative precision also where it is tiny. */
+static double one_minus_exp_of_minus(double x) {
+    if (x > 64) {
+        return 1; /* the difference is below half a unit in the last place */
+    }
+    const int halvings = (int)(x / LN_2 + 0.5);
+    const double rest = x - halvings * LN_2; /* |rest| < 0.35 */
+    double series = 0;                       /* 1 - exp(-rest) */
+    for (int n = 14; n >= 1; n--) {
+        series = rest / n * (1 - series);
+    }
+    const double power = double_of_bits((uint64_t)(1023 - halvings) << 52); /* 2^-halvings */
+    return (1 - power) + power * series;
+}
+
+/* -ln of a uniform number of (0, 1], in steps of 2^-64 off by half of one, so never ln 0. */
+static double exponential(uint64_t *random_state) {
+    const double numerator = (double)ag_random_next(random_state) + 0.5;
+    const double drawn = 64 * LN_2 - natural_logarithm(numerator);
+    return drawn > 0 ? drawn : 0;
+}
+
+AG_COLD void ag_skip_draw_slow(struct ag_skip *skip) {
+    skip->left_bytes = (uint64_t)(exponential(&skip->random_state) * (double)skip->interval_bytes);
+}
+
+void ag_skip_begin(struct ag_skip *skip, uint64_t seed, uint64_t stream, uint64_t interval_bytes) {
+    uint64_t state = seed;
+    state = ag_random_next(&state) ^ stream;
+    skip->random_state = ag_random_next(&state);
+    ag_skip_set_interval(skip, interval_bytes);
+}
+
+void ag_skip_set_interval(struct ag_skip *skip, uint64_t interval_bytes) {
+    skip->interval_bytes =
+        interval_bytes < AG_INTERVAL_MAX_BYTES ? interval_bytes : AG_INTERVAL_MAX_BYTES;
+    ag_skip_draw_slow(skip);
+}
+
+/* The mean number of points in the rest of a block, rounded up or down by chance, so that the mean
+ * stays what it is. */
+static uint64_t expected_points(struct ag_skip *skip, uint64_t size_bytes) {
+    const double most = (double)(UINT64_C(1) << 62), chance = 0x1p-53;
+    const double mean = ((double)size_bytes + 1) * ag_skip_probability(0, skip->interval_bytes);
+    const double rounding = (double)(ag_random_next(&skip->random_state) >> 11) * chance;
+    return (uint64_t)((mean < most ? mean : most) + rounding);
+}
+
+uint64_t ag_skip_points(struct ag_skip *skip, uint64_t size_bytes) {
+    uint64_t n_points = 0;
+
+    if (skip->interval_bytes == 0) {
+        return 1;
+    }
+    while (size_bytes >= skip->left_bytes) {
+        if (n_points == AG_SKIP_MOST_POINTS) {
+            n_points += expected_points(skip, size_bytes);
+            ag_skip_draw_slow(skip);
+            return n_points;
+        }
+        n_points++;
+        if (size_bytes == skip->left_bytes) { /* the point is the byte that size 0 has too */
+            ag_skip_draw_slow(skip);
+            return n_points;
+        }
+        size_bytes -= skip->left_bytes + 1;
+        ag_skip_draw_slow(skip);
+    }
+    skip->left_bytes -= size_bytes + 1;
+    return n_points;
+}
+
+double ag_skip_probability(uint64_t size_bytes, uint64_t interval_bytes) {
+    if (interval_bytes == 0) {
+        return 1;
+    }
+    return one_minus_exp_of_minus(((double)size_bytes + 1) / (double)interval_bytes);
+}

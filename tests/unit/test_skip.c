@@ -1,0 +1,232 @@
+/* test_skip.c: the chance of sampling. The skips are exponential (Anderson-Darling, over many seeds
+ * and over many streams of one seed), blocks are taken with the chance of their size whatever
+ * comes before them, and the own logarithm and exponential agree with libm's.
+ *
+ * The seeds are fixed, so a test passes always or never. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/skip.h"
+
+enum { N_SEEDS = 400, N_SKIPS = 2000, INTERVAL = 512 * 1024 };
+
+static int compare(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The Anderson-Darling statistic of skips against the exponential with this mean, nothing of which
+ * was estimated from them: above 2.492 in 5 % of all cases, above 3.857 in 1 % (Anderson and
+ * Darling 1954). */
+static double anderson_darling(const uint64_t *skips, int n, double mean) {
+    double *const sorted = calloc((size_t)n, sizeof *sorted), sum = 0;
+    for (int i = 0; i < n; i++) {
+        sorted[i] = ((double)skips[i] + 0.5) / mean;
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, compare);
+    for (int i = 0; i < n; i++) { /* ln F(x) and, from the other end, ln(1 - F(x)) = -x */
+        sum += (2 * i + 1) * (log(-expm1(-sorted[i])) - sorted[n - 1 - i]);
+    }
+    free(sorted);
+    return -n - sum / n;
+}
+
+static void draw_many(uint64_t seed, uint64_t interval_bytes, uint64_t *ret_skips) {
+    struct ag_skip skip;
+    ag_skip_begin(&skip, seed, 0, interval_bytes);
+    for (int i = 0; i < N_SKIPS; i++) {
+        ret_skips[i] = skip.left_bytes;
+        ag_skip_draw_slow(&skip);
+    }
+}
+
+static void skips_of_each_seed_are_exponential(void **state) {
+    (void)state;
+    static uint64_t skips[N_SKIPS];
+    int n_above_5_percent = 0, n_above_1_percent = 0, n_wrong_mean_seen = 0;
+
+    for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+        draw_many(seed, INTERVAL, skips);
+        const double statistic = anderson_darling(skips, N_SKIPS, INTERVAL);
+        n_above_5_percent += statistic > 2.492;
+        n_above_1_percent += statistic > 3.857;
+        n_wrong_mean_seen += anderson_darling(skips, N_SKIPS, INTERVAL * 1.2) > 3.857;
+    }
+    /* binomial(400, 0.05): 20 +- 4.4; binomial(400, 0.01): 4 +- 2; three and a half deviations */
+    assert_in_range(n_above_5_percent, 5, 35);
+    assert_in_range(n_above_1_percent, 0, 11);
+    /* the statistic can tell: a mean that is a fifth off is refused nearly always */
+    assert_true(n_wrong_mean_seen > N_SEEDS * 9 / 10);
+}
+
+static void first_skips_of_many_streams_are_exponential(void **state) {
+    (void)state;
+    static uint64_t by_stream[N_SKIPS], by_seed[N_SKIPS];
+    for (uint64_t i = 0; i < N_SKIPS; i++) {
+        struct ag_skip skip;
+        ag_skip_begin(&skip, /* seed= */ 1, i, INTERVAL);
+        by_stream[i] = skip.left_bytes;
+        ag_skip_begin(&skip, i, /* stream= */ 1, INTERVAL);
+        by_seed[i] = skip.left_bytes;
+    }
+    assert_true(anderson_darling(by_stream, N_SKIPS, INTERVAL) < 3.857);
+    assert_true(anderson_darling(by_seed, N_SKIPS, INTERVAL) < 3.857);
+}
+
+/* What is left of a skip behind a block that was not taken is a skip again. */
+static void what_is_left_of_a_skip_is_a_skip(void **state) {
+    (void)state;
+    static uint64_t left[N_SKIPS];
+    struct ag_skip skip;
+    ag_skip_begin(&skip, 7, 0, INTERVAL);
+    for (int n = 0; n < N_SKIPS;) {
+        if (ag_skip_take_fast(&skip, INTERVAL / 3)) {
+            continue;
+        }
+        left[n++] = skip.left_bytes;
+        ag_skip_draw_slow(&skip);
+    }
+    assert_true(anderson_darling(left, N_SKIPS, INTERVAL) < 3.857);
+}
+
+static void logarithm_and_exponential_agree_with_libm(void **state) {
+    (void)state;
+    for (double x = 1e-6; x < 1e3; x *= 1.01) {
+        const uint64_t interval = UINT64_C(1) << 40;
+        const uint64_t size = (uint64_t)(x * (double)interval);
+        const double expected = -expm1(-((double)size + 1) / (double)interval);
+        const double p = ag_skip_probability(size, interval);
+        assert_true(fabs(p - expected) <= 4e-16 * expected);
+    }
+    for (uint64_t seed = 0; seed < 100000; seed++) {
+        struct ag_skip skip = {.random_state = seed, .interval_bytes = AG_INTERVAL_MAX_BYTES};
+        uint64_t same = seed;
+        const double u = ((double)ag_random_next(&same) + 0.5) * 0x1p-64;
+        ag_skip_draw_slow(&skip);
+        const double expected = -log(u) * (double)AG_INTERVAL_MAX_BYTES;
+        assert_true(fabs((double)skip.left_bytes - expected) <= 1 + expected * 1e-15);
+    }
+}
+
+static void probability_has_sane_ends(void **state) {
+    (void)state;
+    assert_true(ag_skip_probability(0, 0) == 1);
+    assert_true(ag_skip_probability(UINT64_MAX, 0) == 1);
+    assert_true(ag_skip_probability(UINT64_MAX, 1) == 1);
+    assert_true(ag_skip_probability(0, AG_INTERVAL_MAX_BYTES) > 0);
+    const double smallest = ag_skip_probability(0, UINT64_MAX);
+    assert_true(smallest > 0 && smallest < 1e-18);
+}
+
+/* Each block of a mix is taken as often as its size says, when two sizes alternate (a sampler that
+ * skips a fixed number of bytes sees one of them only), and where the interval is small. */
+static void check_mix(uint64_t interval_bytes, const uint64_t *sizes, int n_sizes, bool by_points) {
+    enum { ROUNDS = 100000 };
+    double n_taken[8] = {0};
+    struct ag_skip skip;
+    ag_skip_begin(&skip, 42, interval_bytes, interval_bytes);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < n_sizes; i++) {
+            n_taken[i] += by_points ? ag_skip_points(&skip, sizes[i]) > 0
+                                    : ag_skip_take_fast(&skip, sizes[i]);
+        }
+    }
+    for (int i = 0; i < n_sizes; i++) {
+        const double p = -expm1(-((double)sizes[i] + 1) / (double)interval_bytes);
+        const double deviation = sqrt(ROUNDS * p * (1 - p)) + 1e-9;
+        assert_true(fabs(n_taken[i] - ROUNDS * p) < 4 * deviation);
+    }
+}
+
+static void sizes_in_a_period_are_taken_by_their_chance(void **state) {
+    (void)state;
+    static const uint64_t two[] = {152, 1048}, powers[] = {0, 1, 2, 4, 8, 16, 32, 64},
+                          wide[] = {0, 100, 10000, 1000000, 100000000};
+    for (int by_points = 0; by_points < 2; by_points++) {
+        check_mix(4096, two, 2, by_points);
+        check_mix(1200, two, 2, by_points); /* the sum of a period */
+        check_mix(1, powers, 8, by_points);
+        check_mix(64, powers, 8, by_points);
+        check_mix(100000, wide, 5, by_points);
+    }
+}
+
+/* The number of points has the mean of one per interval, also where most are not drawn singly. */
+static void points_have_their_mean(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {0, 10, 1000, 1000000, 3000000};
+    const uint64_t interval_bytes = 100;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct ag_skip skip;
+        double sum = 0, mean = ((double)sizes[i] + 1) * -expm1(-1.0 / interval_bytes);
+        enum { ROUNDS = 300 };
+        ag_skip_begin(&skip, 5, i, interval_bytes);
+        for (int round = 0; round < ROUNDS; round++) {
+            sum += (double)ag_skip_points(&skip, sizes[i]);
+        }
+        assert_true(fabs(sum - ROUNDS * mean) < 4 * sqrt(ROUNDS * mean));
+    }
+}
+
+static void interval_0_takes_every_block(void **state) {
+    (void)state;
+    struct ag_skip skip;
+    ag_skip_begin(&skip, 1, 1, 0);
+    for (uint64_t size = 0; size < 1000; size++) {
+        assert_true(ag_skip_take_fast(&skip, size));
+        assert_int_equal(ag_skip_points(&skip, size), 1);
+    }
+}
+
+/* An interval that changes all the time, weights by the interval of the moment: still unbiased. */
+static void a_changing_interval_stays_unbiased(void **state) {
+    (void)state;
+    enum { ROUNDS = 2000000, SIZE = 152 };
+    double estimate = 0, variance = 0;
+    struct ag_skip skip;
+    ag_skip_begin(&skip, 3, 0, 1024);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        if (round % 77 == 0) {
+            ag_skip_set_interval(&skip, 512 + round % 9000);
+        }
+        const double p = ag_skip_probability(SIZE, skip.interval_bytes);
+        if (ag_skip_take_fast(&skip, SIZE)) {
+            estimate += 1 / p;
+            variance += (1 - p) / (p * p);
+        }
+    }
+    assert_true(fabs(estimate - ROUNDS) < 4 * sqrt(variance));
+    assert_true(fabs(estimate - ROUNDS) < 0.005 * ROUNDS);
+}
+
+static void absurd_numbers_are_bounded(void **state) {
+    (void)state;
+    struct ag_skip skip;
+    ag_skip_begin(&skip, 1, 1, UINT64_MAX);
+    assert_int_equal(skip.interval_bytes, AG_INTERVAL_MAX_BYTES);
+    ag_skip_set_interval(&skip, 1);
+    assert_true(ag_skip_points(&skip, UINT64_MAX) > UINT64_C(1) << 61);
+    assert_true(ag_skip_take_fast(&skip, UINT64_MAX));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(skips_of_each_seed_are_exponential),
+        cmocka_unit_test(first_skips_of_many_streams_are_exponential),
+        cmocka_unit_test(what_is_left_of_a_skip_is_a_skip),
+        cmocka_unit_test(logarithm_and_exponential_agree_with_libm),
+        cmocka_unit_test(probability_has_sane_ends),
+        cmocka_unit_test(sizes_in_a_period_are_taken_by_their_chance),
+        cmocka_unit_test(points_have_their_mean),
+        cmocka_unit_test(interval_0_takes_every_block),
+        cmocka_unit_test(a_changing_interval_stays_unbiased),
+        cmocka_unit_test(absurd_numbers_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
