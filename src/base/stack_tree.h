@@ -46,6 +46,13 @@ struct ag_site {
 #define AG_SITE_SETTLED (UINT64_C(1) << 32)
 #define AG_SITE_DEAD (UINT64_C(1) << 63)
 #define AG_SITE_PC_MASK ((UINT64_C(1) << 48) - 1)
+/* A node may also stand for what is known of a stack's blocks and not of the code: a leaf. Its site
+ * has one of these numbers instead of an image, and the number of the type or label instead of a
+ * pc. Leaves are innermost: node of a type over node of a label over the innermost frame, each of
+ * the two optional. */
+#define AG_IMAGE_TYPE UINT32_C(0xfffffffe)
+#define AG_IMAGE_LABEL UINT32_C(0xfffffffd)
+#define AG_IMAGE_IS_LEAF(image) ((image) == AG_IMAGE_TYPE || (image) == AG_IMAGE_LABEL)
 struct ag_linked_node {
     _Atomic uint64_t word;           /* parent << 32 | site; 0: no node, or a root */
     _Atomic uint32_t child, sibling; /* nodes: its first child, its parent's next one; 0: none */

@@ -214,6 +214,43 @@ static bool runtime_record(const struct ag_wide *wide, struct tail *tail,
     return !tail->is_short;
 }
 
+static bool type_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
+    struct ag_wide_type fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    const struct ag_bytes name = next_string(tail, fields.name_bytes);
+    const struct ag_bytes runtime = next_string(tail, fields.runtime_bytes);
+    if (wide->kind == AG_WIDE_TYPE) {
+        record->kind = AG_RECORD_TYPE;
+        record->u.type.type = fields.type;
+        record->u.type.name = name;
+        record->u.type.runtime = runtime;
+    } else {
+        record->kind = AG_RECORD_LABEL;
+        record->u.label.label = fields.type;
+        record->u.label.name = name;
+    }
+    return !tail->is_short;
+}
+
+static bool mark_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
+    struct ag_wide_mark fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_MARK;
+    record->u.mark.name = next_string(tail, fields.name_bytes);
+    return !tail->is_short;
+}
+
+static bool gc_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
+    struct ag_wide_gc fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = wide->kind == AG_WIDE_GC_BEGIN ? AG_RECORD_GC_BEGIN : AG_RECORD_GC_END;
+    record->u.gc_moment.heap = fields.heap;
+    record->u.gc_moment.needed_bytes = fields.needed_bytes;
+    record->u.gc_moment.heap_bytes = fields.heap_bytes;
+    record->u.gc_moment.kind = next_string(tail, fields.kind_bytes);
+    return !tail->is_short;
+}
+
 bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_record *ret_record) {
     static const uint8_t fixed_bytes[] = {
         [AG_WIDE_IMAGE_LOAD] = sizeof(struct ag_wide_image_load),
@@ -224,9 +261,14 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         [AG_WIDE_HEAP] = sizeof(struct ag_wide_heap),
         [AG_WIDE_VIA] = sizeof(struct ag_wide_via),
         [AG_WIDE_RUNTIME] = sizeof(struct ag_wide_runtime),
+        [AG_WIDE_TYPE] = sizeof(struct ag_wide_type),
+        [AG_WIDE_LABEL] = sizeof(struct ag_wide_type),
+        [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
+        [AG_WIDE_GC_BEGIN] = sizeof(struct ag_wide_gc),
+        [AG_WIDE_GC_END] = sizeof(struct ag_wide_gc),
     };
     if (wide->kind == 0 || wide->kind >= AG_ARRAY_SIZE(fixed_bytes) ||
-        wide->bytes < fixed_bytes[wide->kind]) {
+        fixed_bytes[wide->kind] == 0 || wide->bytes < fixed_bytes[wide->kind]) {
         return false;
     }
     struct tail tail = {.at = wide->u.data + fixed_bytes[wide->kind],
@@ -250,6 +292,14 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         return via_record(wide, &tail, ret_record);
     case AG_WIDE_RUNTIME:
         return runtime_record(wide, &tail, ret_record);
+    case AG_WIDE_TYPE:
+    case AG_WIDE_LABEL:
+        return type_record(wide, &tail, ret_record);
+    case AG_WIDE_MARK:
+        return mark_record(wide, &tail, ret_record);
+    case AG_WIDE_GC_BEGIN:
+    case AG_WIDE_GC_END:
+        return gc_record(wide, &tail, ret_record);
     }
     return false;
 }

@@ -284,9 +284,13 @@ static enum ag_slot_end how_it_ended(const struct ag_collector *collector,
         const uint32_t status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed);
         return status & SIGNAL_BITS ? AG_END_SIGNAL : AG_END_EXIT;
     }
+    enum { HAS_LEFT = 2 };
+    const uint32_t exiting = atomic_load_explicit(&slot->exiting, memory_order_relaxed);
+    if (exiting == HAS_LEFT) {
+        return AG_END_DETACHED;
+    }
     const bool has_exited =
-        atomic_load_explicit(&slot->exiting, memory_order_relaxed) ||
-        atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED;
+        exiting || atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED;
     return has_exited ? AG_END_EXIT : AG_END_SIGNAL;
 }
 

@@ -63,5 +63,8 @@ int ag_collector_run(struct ag_session *session, int report_fd);
  * or a live file. Only a session's owner seals it: its live file is in the hands of the program.
  * Returns 1 when something was sealed, 0 when there was nothing to do, negative errno. */
 int ag_collector_seal(const char *path, char ret_message[512]);
+/* The same inside a program that keeps its own handlers of signals: SIGBUS is left alone, so the
+ * live file must be one that this program made a moment ago. */
+int ag_collector_seal_own(const char *path, char ret_message[512]);
 
 #endif

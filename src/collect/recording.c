@@ -262,6 +262,11 @@ static void book_mapping(struct ag_recording *recording, const struct ag_record 
     }
 }
 
+/* What happened at a time: it stands between the events, behind the stamp that tells when. */
+static bool is_moment(enum ag_record_kind kind) {
+    return kind == AG_RECORD_MARK || kind == AG_RECORD_GC_BEGIN || kind == AG_RECORD_GC_END;
+}
+
 static void take_wide(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                       const struct ag_wide *wide, unsigned destinations) {
     struct ag_record record;
@@ -285,6 +290,10 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
     }
     if (is_mapping) {
         ag_stack_harvest_learn(&recording->stacks, record.u.map.stack);
+        (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
+        return;
+    }
+    if (is_moment(record.kind)) {
         (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
         return;
     }
@@ -694,6 +703,9 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
         atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed),
         copy->start_raw - session->clock_origin);
     recording->last_event_ns = recording->start_ns;
+    for (uint32_t via = AG_VIA_HOST; via < AG_VIAS_MOST; via++) {
+        recording->heap_of_via[via] = (uint8_t)via;
+    }
     if (ag_stack_harvest_start(&recording->stacks, ag_session_tree(session, recording->tree)) < 0) {
         goto failed;
     }

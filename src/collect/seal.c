@@ -115,11 +115,13 @@ static void offer_first_trace(struct ag_session *session, const char *path, uint
 
 /* Seals all ended processes of a session that we have locked. Returns how many, or negative errno.
  */
-static int64_t seal_ended(struct ag_session *session) {
+static int64_t seal_ended(struct ag_session *session, bool is_own) {
     struct ag_collector collector;
     int64_t count = 0, r = ag_collector_start(&collector, session);
     collector.is_offline = true;
-    ag_collector_guard_pages(session);
+    if (!is_own) {
+        ag_collector_guard_pages(session);
+    }
     if (r == 0) {
         ag_collector_adopt(&collector, session->n_slots);
         do {
@@ -135,7 +137,7 @@ static int64_t seal_ended(struct ag_session *session) {
     return r < 0 ? r : count;
 }
 
-int ag_collector_seal(const char *path, char ret_message[512]) {
+static int seal(const char *path, bool is_own, char ret_message[512]) {
     char live[4096], folder[4096];
     const struct clue clue = look_at(path);
     if (!find_live(path, &clue, live, folder)) {
@@ -154,11 +156,19 @@ int ag_collector_seal(const char *path, char ret_message[512]) {
         if (clue.first_pid != 0) {
             offer_first_trace(session, path, clue.first_pid);
         }
-        r = r < 0 ? r : seal_ended(session);
+        r = r < 0 ? r : seal_ended(session, is_own);
     }
     if (r < 0) {
         (void)snprintf(ret_message, 512, "seal what %.400s holds: %s", live, strerror((int)-r));
     }
     (void)ag_session_close(session); /* NULL */
     return r > 0 ? 1 : (int)r;
+}
+
+int ag_collector_seal(const char *path, char ret_message[512]) {
+    return seal(path, /* is_own= */ false, ret_message);
+}
+
+int ag_collector_seal_own(const char *path, char ret_message[512]) {
+    return seal(path, /* is_own= */ true, ret_message);
 }

@@ -3,8 +3,9 @@
  *
  * One byte per possible node id remembers: bits 0-1 how the stack ends (enum ag_root), KNOWN (the
  * node was found before), NAMED (an event named it: it counts as a stack), WALKED (it is on the
- * walk at hand). The 16 MiB of bytes are anonymous memory, so only pages with ids in use exist.
- * Each node is walked once in the life of a process.
+ * walk at hand), LEAF (a type or a label: what counts is the stack under it). The 16 MiB of bytes
+ * are anonymous memory, so only pages with ids in use exist. Each node is walked once in the life
+ * of a process.
  *
  * The tree belongs to the program: an id is checked before it is followed, a parent that is on the
  * walk already (a circle) ends it as incomplete, and so does a word that was never written. */
@@ -23,7 +24,12 @@ int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree
     if (marks == MAP_FAILED) {
         return -errno;
     }
-    *harvest = (struct ag_stack_harvest){.tree = tree, .marks = marks};
+    struct ag_index_map frames_of = {0};
+    if (ag_index_map_init(&frames_of) < 0) {
+        (void)munmap(marks, N_MARKS); /* our own mapping: cannot fail */
+        return -ENOMEM;
+    }
+    *harvest = (struct ag_stack_harvest){.tree = tree, .marks = marks, .frames_of = frames_of};
     for (uint8_t root = 0; root < AG_NODE_FIRST; root++) {
         harvest->marks[root] = AG_MARK_KNOWN | (root <= AG_ROOT_CUT ? root : AG_ROOT_INCOMPLETE);
     }
@@ -34,6 +40,7 @@ void ag_stack_harvest_done(struct ag_stack_harvest *harvest) {
     if (harvest->marks) {
         (void)munmap(harvest->marks, N_MARKS); /* our own mapping: cannot fail */
     }
+    ag_index_map_done(&harvest->frames_of);
     free(harvest->nodes);
     free(harvest->chain);
     *harvest = (struct ag_stack_harvest){0};
@@ -97,6 +104,29 @@ static struct ag_node read_node(const struct ag_stack_harvest *harvest, uint32_t
     return node;
 }
 
+/* The stack itself, without what is known of its blocks. */
+static uint32_t without_leaves(const struct ag_stack_harvest *harvest, uint32_t stack) {
+    while (harvest->marks[stack] & AG_MARK_LEAF) { /* to older and older nodes */
+        stack = ag_index_map_find(&harvest->frames_of, stack);
+    }
+    return stack;
+}
+
+/* A node that was not known until now. It never leads to itself, whatever a trace says: what a leaf
+ * stands over is no leaf when it is noted, so noting one joins two chains. */
+static int note_leaf(struct ag_stack_harvest *harvest, const struct ag_node *node) {
+    if (!AG_IMAGE_IS_LEAF(node->image)) {
+        return 0;
+    }
+    const uint32_t frames = without_leaves(harvest, node->parent);
+    if (frames == node->id) {
+        return 0;
+    }
+    const int r = ag_index_map_insert(&harvest->frames_of, node->id, frames);
+    harvest->marks[node->id] |= r == 0 ? AG_MARK_LEAF : 0;
+    return r;
+}
+
 void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack) {
     if (!harvest->tree) {
         return;
@@ -110,8 +140,13 @@ void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack) {
             harvest->error = -ENOMEM;
             return;
         }
-        harvest->nodes[harvest->n_nodes++] = read_node(harvest, id, parent);
+        const struct ag_node *node = &harvest->nodes[harvest->n_nodes++];
+        harvest->nodes[harvest->n_nodes - 1] = read_node(harvest, id, parent);
         harvest->marks[id] = (uint8_t)(AG_MARK_KNOWN | (harvest->marks[parent] & AG_MARK_ROOT));
+        if (note_leaf(harvest, node) < 0) {
+            harvest->error = -ENOMEM;
+            return;
+        }
         parent = id;
     }
 }
@@ -119,6 +154,13 @@ void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack) {
 void ag_stack_harvest_name_slow(struct ag_stack_harvest *harvest, uint32_t stack) {
     ag_stack_harvest_learn(harvest, stack);
     harvest->marks[stack] |= AG_MARK_NAMED;
+    if (harvest->marks[stack] & AG_MARK_LEAF) {
+        stack = without_leaves(harvest, stack);
+        if (harvest->marks[stack] & AG_MARK_NAMED) {
+            return;
+        }
+        harvest->marks[stack] |= AG_MARK_NAMED;
+    }
     const bool is_known = harvest->marks[stack] & AG_MARK_KNOWN;
     const uint32_t root = is_known ? harvest->marks[stack] & AG_MARK_ROOT : AG_ROOT_INCOMPLETE;
     harvest->n_stacks++;
@@ -133,8 +175,13 @@ void ag_stack_harvest_written(struct ag_stack_harvest *harvest) {
 void ag_stack_harvest_add_node(struct ag_stack_harvest *harvest, const struct ag_node *node) {
     if (node->id >= AG_NODE_FIRST && node->id < N_MARKS && node->parent < N_MARKS) {
         const uint8_t parent = harvest->marks[node->parent];
+        const bool is_new = !(harvest->marks[node->id] & AG_MARK_KNOWN);
         const uint32_t root = parent & AG_MARK_KNOWN ? parent & AG_MARK_ROOT : AG_ROOT_INCOMPLETE;
         harvest->marks[node->id] =
-            (uint8_t)((harvest->marks[node->id] & AG_MARK_NAMED) | AG_MARK_KNOWN | root);
+            (uint8_t)((harvest->marks[node->id] & (AG_MARK_NAMED | AG_MARK_LEAF)) | AG_MARK_KNOWN |
+                      root);
+        if (is_new && note_leaf(harvest, node) < 0) {
+            harvest->error = -ENOMEM;
+        }
     }
 }

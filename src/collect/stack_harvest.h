@@ -8,6 +8,7 @@
 
 #include "base/stack_tree.h"
 #include "format/decode.h"
+#include "ledger/index_map.h"
 
 struct ag_stack_harvest {
     const uint8_t *tree;   /* shared; NULL when nodes come from a trace (add_node) */
@@ -16,13 +17,20 @@ struct ag_stack_harvest {
     size_t n_nodes, capacity;
     uint32_t *chain; /* scratch of one walk */
     size_t chain_capacity;
-    uint64_t n_stacks, n_cut, n_incomplete; /* that an event named */
+    struct ag_index_map frames_of;          /* leaf -> the node that it stands over */
+    uint64_t n_stacks, n_cut, n_incomplete; /* that an event named; leaves do not count apart */
     int error;                              /* -ENOMEM, sticky */
 };
 int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree);
 void ag_stack_harvest_done(struct ag_stack_harvest *harvest);
 
-enum { AG_MARK_ROOT = 3, AG_MARK_KNOWN = 4, AG_MARK_NAMED = 8, AG_MARK_WALKED = 16 };
+enum {
+    AG_MARK_ROOT = 3,
+    AG_MARK_KNOWN = 4,
+    AG_MARK_NAMED = 8,
+    AG_MARK_WALKED = 16,
+    AG_MARK_LEAF = 32
+};
 
 /* Any number from outside, as a stack id that may be followed. */
 static inline uint32_t ag_stack_checked(uint32_t stack) {

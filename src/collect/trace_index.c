@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "format/segment.h"
 #include "ledger/merge.h"
 
 enum {
@@ -186,6 +187,9 @@ int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
         back.decoder = ag_chunk_decoder_new();
         back.ledger = ag_ledger_new();
         back.merge = back.ledger ? ag_merge_new(back.ledger) : NULL;
+        for (uint32_t via = AG_VIA_HOST; via < AG_VIAS_MOST; via++) {
+            back.heap_of_via[via] = (uint8_t)via;
+        }
         r = back.decoder && back.merge ? take_file(&back, facts->end_ns) : -ENOMEM;
     }
     if (r == 0) {

@@ -58,14 +58,18 @@ struct ag_bytes { /* a string that is not terminated */
     uint32_t length;
 };
 
-struct ag_event { /* 24 bytes; what a chunk of events is decoded to in bulk */
-    uint64_t address;
-    uint64_t size;  /* ALLOC: bytes asked for; STAMP: ns since the session began */
-    uint32_t stack; /* node id; of a FREE or REALLOC_FREE: who freed, 0 where it is not known */
-    uint8_t kind;   /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP */
+struct ag_event {     /* 24 bytes; what a chunk of events is decoded to in bulk */
+    uint64_t address; /* bits 48 to 63: the space, see AG_EVENT_SPACE */
+    uint64_t size;    /* ALLOC: bytes asked for; STAMP: ns since the session began */
+    uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: who freed, 0 where it is not known */
+    uint8_t kind;     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP */
     uint8_t via;
     uint16_t reserved;
 };
+
+/* 0: the memory of the process. Else the number of a heap whose addresses are its own. */
+#define AG_EVENT_SPACE(address) ((uint32_t)((address) >> 48))
+#define AG_EVENT_PLACE(address) ((address) & ((UINT64_C(1) << 48) - 1))
 
 struct ag_node { /* one node of the stack tree; id is arbitrary, parents come before children */
     uint32_t id;
@@ -209,25 +213,41 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
             struct ag_bytes runtime, kind, process;
         } gc;
-        struct {
-            uint32_t cause; /* enum ag_lost_cause of segment.h */
-            uint64_t events;
-        } lost;
-        struct {
-            uint32_t how; /* enum ag_slot_end of segment.h */
-            uint32_t wait_status, wait_status_known;
-            uint64_t time_ns;
-        } end;
-        struct {
-            uint64_t rss_bytes, cpu_ns, target_cpu_ns, stack_checks, failed_stack_checks;
-        } profiler;
-        struct ag_summary summary;
-        struct {
-            uint32_t count; /* iterate with the ag_sums_next_* of the kind */
-            struct ag_bytes data;
-        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS */
-    } u;
-};
+        uint32_t type;
+        struct ag_bytes name, runtime;
+    } type;
+    struct {
+        uint32_t label;
+        struct ag_bytes name;
+    } label;
+    struct {
+        struct ag_bytes name;
+    } mark;
+    struct {
+        uint32_t heap;
+        struct ag_bytes kind;
+        uint64_t needed_bytes, heap_bytes;
+    } gc_moment; /* GC_BEGIN and GC_END */
+    struct {
+        uint32_t cause; /* enum ag_lost_cause of segment.h */
+        uint64_t events;
+    } lost;
+    struct {
+        uint32_t how; /* enum ag_slot_end of segment.h */
+        uint32_t wait_status, wait_status_known;
+        uint64_t time_ns;
+    } end;
+    struct {
+        uint64_t rss_bytes, cpu_ns, target_cpu_ns, stack_checks, failed_stack_checks;
+    } profiler;
+    struct ag_summary summary;
+    struct {
+        uint32_t count; /* iterate with the ag_sums_next_* of the kind */
+        struct ag_bytes data;
+    } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS */
+} u;
+}
+;
 
 /* ---- a trace file, opened ---- */
 struct ag_chunk_entry {

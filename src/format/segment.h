@@ -114,7 +114,7 @@ enum ag_slot_state {
     AG_SLOT_FREE = 0,
     AG_SLOT_CLAIMED = 1, /* being filled */
     AG_SLOT_LIVE = 2,    /* filled: the collector opens its trace */
-    AG_SLOT_REPLACED = 3 /* went on with exec: ended, the next image has a slot of its own */
+    AG_SLOT_REPLACED = 3 /* went on with exec, or left the session: the recording has ended */
 };
 enum ag_slot_end {
     AG_END_NONE = 0,
@@ -143,7 +143,8 @@ struct ag_process_slot {
     _Atomic uint32_t generation; /* bumped at reuse: a chunk with another generation is stale */
     uint64_t start_raw;          /* clock at registration */
     _Atomic uint32_t n_streams;  /* streams [0, this) exist */
-    _Atomic uint32_t exiting; /* 1: exit, _exit or quick_exit was called; else a signal's death */
+    /* 1: exit, _exit or quick_exit was called; 2: it left the session; else a signal's death */
+    _Atomic uint32_t exiting;
     _Atomic uint32_t wait_status; /* by `run`: the status of wait(2) */
     _Atomic uint32_t wait_status_known;
     /* Image ids given out by this slot's fork family; the slot that owns the tree counts. */
@@ -206,6 +207,13 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *
  * Example: malloc(24) = 0x7f12_3456_78a0 with stack 77 through via 0:
  *     0x7f12345678a0_00_01  0x0000004d_00000018 */
+/* Vias below AG_VIA_HOST are the adapters': their blocks lie in the memory of the process, one
+ * address one block. From there on a via is the one of a heap that the program registered itself,
+ * and has the heap's number. Such a heap may hand out parts of another one's blocks, or addresses
+ * that no CPU knows: so each is a space of its own, in which an address is one block. */
+enum { AG_VIA_HOST = 64, AG_VIAS_MOST = 256 };
+#define AG_VIA_SPACE(via) ((uint64_t)(via) & -(uint64_t)((via) >= AG_VIA_HOST))
+
 enum ag_word_kind {
     AG_WORD_ALLOC = 1,
     AG_WORD_ALLOC_BIG = 2,
@@ -219,7 +227,8 @@ enum ag_word_kind {
 };
 #define AG_WORD_KIND(word) ((uint32_t)(15 & (word)))
 #define AG_WORD_VIA(word) ((uint32_t)((word) >> 8 & 255))
-#define AG_WORD_ADDRESS(word) ((uint64_t)(word) >> 16)
+/* With the space of its via in bits 48 to 63. */
+#define AG_WORD_ADDRESS(word) ((uint64_t)(word) >> 16 | AG_VIA_SPACE(AG_WORD_VIA(word)) << 48)
 #define AG_WORD_STAMP_RAW(word) ((uint64_t)(word) >> 8)
 #define AG_WORD_WIDE_BYTES(word) ((uint32_t)((word) >> 32))
 #define AG_WORD_WIDE_KIND(word) ((uint32_t)((word) >> 16 & 0xffff))
@@ -235,6 +244,11 @@ enum ag_wide_kind {
     AG_WIDE_HEAP = 6,
     AG_WIDE_VIA = 7,
     AG_WIDE_RUNTIME = 8,
+    AG_WIDE_TYPE = 32,
+    AG_WIDE_LABEL = 33,
+    AG_WIDE_MARK = 34,
+    AG_WIDE_GC_BEGIN = 35,
+    AG_WIDE_GC_END = 36,
 };
 struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of path (no NUL) */
     uint32_t image;         /* id from 1, unique in the process */
@@ -263,6 +277,18 @@ struct ag_wide_heap { /* then name_bytes, allocator_bytes, runtime_bytes */
 struct ag_wide_via { /* then name_bytes bytes: the allocation function's name */
     uint32_t via, heap;
     uint32_t name_bytes, reserved;
+};
+struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without a runtime */
+    uint32_t type;    /* from 1 */
+    uint16_t name_bytes, runtime_bytes;
+};
+struct ag_wide_mark { /* then name_bytes */
+    uint32_t name_bytes, reserved;
+};
+struct ag_wide_gc { /* then kind_bytes */
+    uint32_t heap, kind_bytes;
+    uint64_t needed_bytes; /* BEGIN: what was asked for when it began; 0: not known */
+    uint64_t heap_bytes;   /* BEGIN: before, END: after; 0: not known */
 };
 struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note */
     uint16_t name_bytes, version_bytes, note_bytes, hooked;

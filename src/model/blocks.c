@@ -34,6 +34,13 @@ static uint64_t since_start(const struct block_pass *pass, uint64_t time_ns) {
     return time_ns > start_ns ? time_ns - start_ns : 0;
 }
 
+static const struct ag_model_heap *heap_of(const struct ag_definitions *definitions, uint32_t via) {
+    const uint32_t known = via % AG_MODEL_VIAS;
+    return definitions->vias[known].name
+               ? ag_definitions_heap(definitions, definitions->vias[known].heap)
+               : NULL;
+}
+
 static void visit_block(void *context, const struct ag_block *block) {
     struct block_pass *pass = context;
     const struct ag_definitions *definitions = &pass->profile->definitions;
@@ -43,13 +50,10 @@ static void visit_block(void *context, const struct ag_block *block) {
     if (block->stack == AG_STACK_OTHER || !(pass->states & state) || is_before) {
         return;
     }
-    const uint32_t via = block->via % AG_MODEL_VIAS;
-    const struct ag_model_heap *heap =
-        definitions->vias[via].name ? ag_definitions_heap(definitions, definitions->vias[via].heap)
-                                    : NULL;
+    const struct ag_model_heap *heap = heap_of(definitions, block->via);
     const struct ag_block_row row = {
         .state = state,
-        .address = block->address,
+        .address = AG_EVENT_PLACE(block->address),
         .size = block->size,
         .allocated_ns = since_start(pass, block->allocated_ns),
         .freed_ns = state == AG_BLOCK_OPEN ? UINT64_MAX : since_start(pass, block->freed_ns),
@@ -135,8 +139,13 @@ static void tell_ghosts(struct block_pass *pass) {
     for (size_t i = 0; i < pass->n_ghosts; i++) {
         const struct ag_ghost *ghost = &pass->ghosts[i].ghost;
         if (!pass->ghosts[i].is_taken_back && ghost->time_ns >= options->from_ns) {
+            /* A heap that the program reports tells itself by the address; in the process' memory a
+             * free does not say whose block it was. */
+            const uint32_t space = AG_EVENT_SPACE(ghost->address);
+            const struct ag_model_heap *heap =
+                space != 0 ? heap_of(&pass->profile->definitions, space) : NULL;
             const struct ag_block_row row = {.state = AG_BLOCK_GHOST,
-                                             .address = ghost->address,
+                                             .address = AG_EVENT_PLACE(ghost->address),
                                              .allocated_ns = UINT64_MAX,
                                              .freed_ns = since_start(pass, ghost->time_ns),
                                              .via = UINT32_MAX,
@@ -144,8 +153,8 @@ static void tell_ghosts(struct block_pass *pass) {
                                              .freed_by = ghost->stream,
                                              .free_stack = ghost->free_stack,
                                              .free_profile = pass->profile,
-                                             .domain = "",
-                                             .allocator = ""};
+                                             .domain = heap ? heap->domain : "",
+                                             .allocator = heap ? heap->allocator : ""};
             pass->visit(pass->context, &row);
         }
     }

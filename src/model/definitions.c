@@ -147,6 +147,14 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
     return 0;
 }
 
+static int take_type(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_bytes name = record->u.type.name;
+    const struct ag_model_type type = {.name =
+                                           ag_text_id(&definitions->texts, name.data, name.length),
+                                       .runtime = keep(definitions, record->u.type.runtime)};
+    return ag_definitions_add_type(definitions, record->u.type.type, &type);
+}
+
 static int take_sample(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_model_sample sample = {.time_ns = record->u.resident.time_ns,
                                            .bytes = record->u.resident.bytes};
@@ -239,6 +247,8 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return 0;
     case AG_RECORD_RUNTIME:
         return take_runtime(definitions, record);
+    case AG_RECORD_TYPE:
+        return take_type(definitions, record);
     case AG_RECORD_NODES:
         return take_nodes(definitions, record);
     case AG_RECORD_RESIDENT:
@@ -316,6 +326,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
+    r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
     definitions->exe = "";
     if (ag_trace_file_damage(file)) {
         ag_definitions_note_damage(definitions, ag_trace_file_damage(file));
@@ -348,6 +359,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     ag_index_map_done(&definitions->stream_index);
     ag_index_map_done(&definitions->function_index);
     ag_call_trees_done(&definitions->call_trees);
+    ag_index_map_done(&definitions->type_index);
     ag_model_sums_done(&definitions->index);
     free(definitions->arguments);
     free(definitions->images);
@@ -356,6 +368,23 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->runtimes);
     free(definitions->samples);
     free(definitions->functions);
+    free(definitions->types);
+}
+
+int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,
+                            const struct ag_model_type *definition) {
+    if (ag_definitions_type(definitions, type)) {
+        return 0;
+    }
+    const uint32_t at = (uint32_t)definitions->n_types;
+    APPEND(definitions->types, definitions->n_types, *definition);
+    return ag_index_map_insert(&definitions->type_index, type, at);
+}
+
+const struct ag_model_type *ag_definitions_type(const struct ag_definitions *definitions,
+                                                uint32_t type) {
+    const uint32_t at = ag_index_map_find(&definitions->type_index, type);
+    return at != AG_INDEX_NONE ? &definitions->types[at] : NULL;
 }
 
 const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,

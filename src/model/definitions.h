@@ -34,6 +34,10 @@ struct ag_model_thread {
     uint32_t stream, thread_id;
     const char *name;
 };
+struct ag_model_type { /* that a program or a runtime told of its blocks */
+    uint32_t name;     /* a text */
+    const char *runtime;
+};
 struct ag_model_sample { /* resident size */
     uint64_t time_ns, bytes;
 };
@@ -68,9 +72,10 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
     struct ag_profile_runtime *runtimes;
     struct ag_model_sample *samples; /* rising times */
     struct ag_model_function *functions;
-    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions;
-    /* id -> the newest of images, of threads; the first of functions */
-    struct ag_index_map image_index, stream_index, function_index;
+    struct ag_model_type *types;
+    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions, n_types;
+    /* id -> the newest of images, of threads; the first of functions, of types */
+    struct ag_index_map image_index, stream_index, function_index, type_index;
     struct {
         const char *name; /* NULL: not defined */
         uint32_t heap;
@@ -90,6 +95,12 @@ void ag_model_sums_done(struct ag_model_sums *sums);
 /* The heap that a via belongs to, or NULL when the trace does not define it. */
 const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,
                                                 uint32_t heap);
+/* The type of this number, or NULL when the trace does not define it. */
+const struct ag_model_type *ag_definitions_type(const struct ag_definitions *definitions,
+                                                uint32_t type);
+/* Defines one; a number that is known keeps its first meaning. 0 or -ENOMEM. */
+int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,
+                            const struct ag_model_type *definition);
 const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream);
 
 #endif

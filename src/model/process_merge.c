@@ -18,6 +18,7 @@
 #include "model/profile_state.h"
 
 enum { POINTS_MOST = 4096 };
+#define LEAF_IDS (UINT32_C(1) << 31) /* from here on; there are never as many nodes */
 
 /* ---- nodes and rows ---- */
 
@@ -44,9 +45,54 @@ static int add_nodes(struct ag_profile *merged, size_t number) {
     return r;
 }
 
+/* The number of a part's type in the merged profile: types are the same when their names are. 0:
+ * none, or no memory. */
+static uint32_t merged_type(struct ag_profile *merged, const struct ag_profile *own,
+                            uint32_t number) {
+    const struct ag_model_type *type = ag_definitions_type(&own->definitions, number);
+    struct ag_definitions *to = &merged->definitions;
+    if (!type) {
+        return 0;
+    }
+    const char *name = ag_text(&own->definitions.texts, type->name);
+    const struct ag_model_type copy = {
+        .name = ag_text_id(&to->texts, name, strlen(name)),
+        .runtime = ag_text_keep(&to->texts, type->runtime, strlen(type->runtime))};
+    return ag_definitions_add_type(to, copy.name + 1, &copy) == 0 ? copy.name + 1 : 0;
+}
+
+/* Leaves of the merged profile: one for each part, stack and type. */
+static int add_leaves(struct ag_profile *merged, struct ag_merged_part *part) {
+    const struct ag_profile *own = part->profile;
+    const struct ag_stack_nodes *from = &own->definitions.nodes;
+    part->leaf_ids = calloc(from->n_leaves + 1, sizeof(*part->leaf_ids));
+    int r = part->leaf_ids ? 0 : -ENOMEM;
+    for (size_t i = 0; i < from->n_leaves && r == 0; i++) {
+        const struct ag_stack_leaf *leaf = &from->leaves[i];
+        const bool is_used = AG_IS_ROOT(leaf->node) || own->node_is_used[leaf->node];
+        if (!is_used) {
+            continue;
+        }
+        struct ag_stack_nodes *nodes = &merged->definitions.nodes;
+        const struct ag_node node = {.id = LEAF_IDS + (uint32_t)nodes->n_leaves,
+                                     .parent = AG_IS_ROOT(leaf->node) ? UINT32_MAX - leaf->node
+                                                                      : part->ids[leaf->node],
+                                     .pc = merged_type(merged, own, leaf->type),
+                                     .image = AG_IMAGE_TYPE};
+        part->leaf_ids[i] = node.id;
+        r = ag_stack_nodes_add(nodes, &node);
+    }
+    return r;
+}
+
 /* The stack's id in the merged profile. */
 static uint32_t merged_stack(const struct ag_merged_part *part, uint32_t stack) {
-    const uint32_t node = ag_stack_nodes_find(&part->profile->definitions.nodes, stack);
+    const struct ag_stack_nodes *nodes = &part->profile->definitions.nodes;
+    const uint32_t leaf = ag_index_map_find(&nodes->by_leaf, stack);
+    if (leaf != AG_INDEX_NONE && part->leaf_ids[leaf] != 0) {
+        return part->leaf_ids[leaf];
+    }
+    const uint32_t node = ag_stack_nodes_find(nodes, stack);
     return AG_IS_ROOT(node) ? UINT32_MAX - node : part->ids[node];
 }
 
@@ -376,6 +422,7 @@ static int add_part(struct ag_profile *merged, size_t number, uint32_t *stream_b
     add_summary(merged, part);
     int r = add_definitions(merged, own);
     r = r < 0 ? r : add_nodes(merged, number);
+    r = r < 0 ? r : add_leaves(merged, part);
     return r < 0 ? r : add_rows(merged, part);
 }
 
@@ -398,6 +445,7 @@ static int merge(struct ag_profile *merged) {
     r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
     r = r < 0 ? r : make_room(merged);
     find_offsets(merged);
@@ -451,6 +499,7 @@ void ag_profile_close_parts(struct ag_profile *merged) {
     for (size_t i = 0; i < merged->n_parts; i++) {
         (void)ag_profile_close(merged->parts[i].profile);
         free(merged->parts[i].ids);
+        free(merged->parts[i].leaf_ids);
     }
     free(merged->parts);
     free(merged->part_problems);

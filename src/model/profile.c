@@ -145,8 +145,10 @@ static void count_stacks(struct ag_profile *profile) {
     }
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
-        if (ag_index_map_find(&seen, row->stack) == AG_INDEX_NONE &&
-            ag_index_map_insert(&seen, row->stack, 0) == 0) {
+        const uint32_t node = profile->row_nodes[i]; /* a stack of several types is one */
+        const uint64_t key = AG_IS_ROOT(node) ? UINT64_C(1) << 32 | row->stack : node;
+        if (ag_index_map_find(&seen, key) == AG_INDEX_NONE &&
+            ag_index_map_insert(&seen, key, 0) == 0) {
             summary->unique_stacks++;
             summary->truncated_stacks += row->state == AG_STACK_CUT;
             summary->incomplete_stacks += row->state == AG_STACK_INCOMPLETE;

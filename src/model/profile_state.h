@@ -27,6 +27,7 @@
 struct ag_merged_part { /* process_merge.c: one process of a merged profile */
     struct ag_profile *profile;
     uint32_t *ids;                /* by node: its id in the merged profile */
+    uint32_t *leaf_ids;           /* by leaf: the same, 0: none */
     uint32_t vias[AG_MODEL_VIAS]; /* by via: the merged profile's */
     uint64_t offset_ns;           /* from the start of the earliest process to its own */
     uint32_t stream_base;         /* what its streams are counted from */

@@ -6,12 +6,15 @@
 #include <stdlib.h>
 
 int ag_stack_nodes_init(struct ag_stack_nodes *nodes) {
-    return ag_index_map_init(&nodes->by_site);
+    const int r = ag_index_map_init(&nodes->by_leaf);
+    return r < 0 ? r : ag_index_map_init(&nodes->by_site);
 }
 
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
     ag_node_ids_done(&nodes->by_id);
     ag_index_map_done(&nodes->by_site);
+    ag_index_map_done(&nodes->by_leaf);
+    free(nodes->leaves);
     free(nodes->nodes);
     free(nodes->sites);
     *nodes = (struct ag_stack_nodes){0};
@@ -61,9 +64,30 @@ static int find_or_add_site(struct ag_stack_nodes *nodes, uint64_t pc, uint32_t 
     return 0;
 }
 
+static int add_leaf(struct ag_stack_nodes *nodes, const struct ag_node *node) {
+    struct ag_stack_leaf *leaves =
+        grown(nodes->leaves, &nodes->leaf_capacity, nodes->n_leaves, sizeof(*leaves));
+    if (!leaves) {
+        return -ENOMEM;
+    }
+    nodes->leaves = leaves;
+    struct ag_stack_leaf leaf = ag_stack_nodes_leaf(nodes, node->parent);
+    if (node->image == AG_IMAGE_TYPE) {
+        leaf.type = (uint32_t)node->pc;
+    } else {
+        leaf.label = (uint32_t)node->pc;
+    }
+    leaves[nodes->n_leaves] = leaf;
+    return ag_index_map_insert(&nodes->by_leaf, node->id, (uint32_t)nodes->n_leaves++);
+}
+
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
-    if (node->id < AG_NODE_FIRST || ag_node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE) {
+    if (node->id < AG_NODE_FIRST || ag_node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE ||
+        ag_index_map_find(&nodes->by_leaf, node->id) != AG_INDEX_NONE) {
         return 0; /* no node, or known already */
+    }
+    if (AG_IMAGE_IS_LEAF(node->image)) {
+        return add_leaf(nodes, node);
     }
     struct ag_stack_node *list = grown(nodes->nodes, &nodes->capacity, nodes->count, sizeof(*list));
     if (!list) {
@@ -89,7 +113,19 @@ uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack)
         return AG_NODE_ROOT(stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE);
     }
     const uint32_t node = ag_node_ids_find(&nodes->by_id, stack);
-    return node != AG_NODE_NONE ? node : AG_NODE_ROOT(AG_ROOT_INCOMPLETE);
+    return node != AG_NODE_NONE ? node : ag_stack_nodes_leaf(nodes, stack).node;
+}
+
+struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack) {
+    const uint32_t leaf =
+        stack >= AG_NODE_FIRST ? ag_index_map_find(&nodes->by_leaf, stack) : AG_INDEX_NONE;
+    if (leaf != AG_INDEX_NONE) {
+        return nodes->leaves[leaf];
+    }
+    const uint32_t node =
+        stack >= AG_NODE_FIRST ? ag_node_ids_find(&nodes->by_id, stack) : AG_NODE_NONE;
+    const uint32_t root = AG_NODE_ROOT(stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE);
+    return (struct ag_stack_leaf){.node = node != AG_NODE_NONE ? node : root};
 }
 
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node) {

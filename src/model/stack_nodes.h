@@ -32,6 +32,10 @@ struct ag_stack_site { /* a pc where frames stood */
     uint32_t image; /* id of the trace */
     uint32_t next;  /* site + 1 with the same hash */
 };
+struct ag_stack_leaf {    /* what is known of the blocks of a stack beside their code */
+    uint32_t node;        /* of the stack: a node, or AG_NODE_ROOT */
+    uint32_t type, label; /* numbers of the trace, 0: none */
+};
 struct ag_stack_nodes { /* zero-initialise, then init */
     struct ag_stack_node *nodes;
     size_t count, capacity;
@@ -39,6 +43,9 @@ struct ag_stack_nodes { /* zero-initialise, then init */
     size_t n_sites, site_capacity;
     struct ag_node_ids by_id;
     struct ag_index_map by_site;
+    struct ag_stack_leaf *leaves;
+    size_t n_leaves, leaf_capacity;
+    struct ag_index_map by_leaf; /* id of the trace -> leaf */
 };
 
 int ag_stack_nodes_init(struct ag_stack_nodes *nodes);
@@ -47,6 +54,8 @@ int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node)
 /* The node of a stack's id, or AG_NODE_ROOT when it has no frame (or the trace does not know it).
  */
 uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack);
+/* Type and label of the blocks of a stack's id; node is what ag_stack_nodes_find says. */
+struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack);
 /* How a stack ended: one of enum ag_root. */
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node);
 

@@ -1,4 +1,5 @@
-/* types.c: the type of each stack's blocks, read from the names of its innermost frames.
+/* types.c: the type of each stack's blocks: told by the program where it reports its own memory
+ * (a leaf of the stack), else read from the names of its innermost frames.
  *
  * Most stacks tell their type at the innermost pc (everything of the library is inlined there), and
  * many stacks share that pc; so the answer is remembered by site, and only stacks whose reading
@@ -65,6 +66,12 @@ static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     return text_of(profile, &reading);
 }
 
+/* What the program told of a stack's blocks; NULL: nothing. */
+static const struct ag_model_type *told_type(const struct ag_profile *profile, uint32_t stack) {
+    const uint32_t type = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type;
+    return type != 0 ? ag_definitions_type(&profile->definitions, type) : NULL;
+}
+
 int ag_profile_prepare_types(struct ag_profile *profile) {
     const int r = ag_profile_resolve(profile);
     if (r == 0 && !profile->site_types) {
@@ -75,15 +82,17 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
 }
 
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row) {
-    return type_of_node(profile, profile->row_nodes[row]);
+    const struct ag_model_type *told = told_type(profile, profile->rows[row].stack);
+    return told ? told->name : type_of_node(profile, profile->row_nodes[row]);
 }
 
 const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
     if (ag_profile_prepare_types(profile) < 0) {
         return NULL;
     }
+    const struct ag_model_type *told = told_type(profile, stack);
     const uint32_t node = ag_stack_nodes_find(&profile->definitions.nodes, stack);
-    const uint32_t text = type_of_node(profile, node);
+    const uint32_t text = told ? told->name : type_of_node(profile, node);
     return text != 0 ? ag_text(&profile->definitions.texts, text) : NULL;
 }
 
@@ -95,9 +104,10 @@ static int add_up(struct ag_profile *profile, struct ag_index_map *index) {
         if (at == AG_INDEX_NONE) {
             at = (uint32_t)profile->n_types;
             r = ag_index_map_insert(index, text, at);
+            const struct ag_model_type *told = told_type(profile, profile->rows[i].stack);
             profile->types[profile->n_types++] = (struct ag_type_row){
                 .type = text != 0 ? ag_text(&profile->definitions.texts, text) : NULL,
-                .runtime = "c"};
+                .runtime = told && told->runtime[0] ? told->runtime : "c"};
         }
         ag_metrics_add(&profile->types[at].metrics, &profile->rows[i].metrics);
     }

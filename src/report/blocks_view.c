@@ -110,8 +110,9 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
     write_number(json, "size", row->size, is_seen);
     ag_json_string(json, "type", is_seen ? ag_profile_stack_type(view->profile, row->stack) : NULL);
     ag_json_open(json, "tag", '{');
-    ag_json_string(json, "domain", is_seen ? row->domain : NULL);
-    ag_json_string(json, "allocator", is_seen ? row->allocator : NULL);
+    const bool has_tag = is_seen || row->domain[0] != '\0';
+    ag_json_string(json, "domain", has_tag ? row->domain : NULL);
+    ag_json_string(json, "allocator", has_tag ? row->allocator : NULL);
     ag_json_close(json, '}');
     write_number(json, "allocated_ns", row->allocated_ns, is_seen);
     write_number(json, "freed_ns", row->freed_ns, row->state != AG_BLOCK_OPEN);
@@ -212,8 +213,12 @@ static void write_block_text(struct ag_view *view, const struct ag_block_row *ro
     struct ag_page *page = view->page;
     struct ag_quantity size, time, other;
     if (row->state == AG_BLOCK_GHOST) {
-        ag_page_print(page, AG_STYLE_PLAIN, "  ghost   0x%" PRIx64 "  freed at %s\n", row->address,
+        ag_page_print(page, AG_STYLE_PLAIN, "  ghost   0x%" PRIx64 "  freed at %s", row->address,
                       ag_quantity_time(&time, row->freed_ns));
+        if (row->domain[0] != '\0') {
+            ag_page_print(page, AG_STYLE_DIM, "  %s/%s", row->domain, row->allocator);
+        }
+        ag_page_end_line(page);
         write_free_stack(view, row);
         return;
     }

@@ -137,6 +137,54 @@ static void nodes_read_back_tell_the_same_ends(void **state) {
     ag_stack_harvest_done(&back);
 }
 
+static void mark_leaf(uint32_t site, uint32_t image) {
+    atomic_store(&((struct ag_site *)(void *)tree)[site - 1].image, image);
+}
+
+static void leaves_are_told_and_count_as_the_stack_under_them(void **state) {
+    (void)state;
+    const uint32_t outer = put_node(10, AG_ROOT_COMPLETE, 1), inner = put_node(11, outer, 2),
+                   label = put_node(12, inner, 3), type = put_node(13, label, 4),
+                   other = put_node(14, inner, 5);
+    mark_leaf(3, AG_IMAGE_LABEL);
+    mark_leaf(4, AG_IMAGE_TYPE);
+    mark_leaf(5, AG_IMAGE_TYPE);
+    ag_stack_harvest_name(&harvest, type);
+    assert_int_equal(harvest.n_nodes, 4);
+    assert_int_equal(harvest.nodes[3].id, type);
+    assert_int_equal(harvest.nodes[3].image, AG_IMAGE_TYPE);
+    assert_int_equal(harvest.n_stacks, 1);
+    ag_stack_harvest_name(&harvest, other);
+    ag_stack_harvest_name(&harvest, type);
+    ag_stack_harvest_name(&harvest, inner);
+    assert_int_equal(harvest.n_stacks, 1);
+    ag_stack_harvest_name(&harvest, outer);
+    assert_int_equal(harvest.n_stacks, 2);
+}
+
+static void leaves_of_a_hostile_trace_end(void **state) {
+    (void)state;
+    static const struct ag_node nodes[] = {
+        {.id = 20, .parent = 20, .image = AG_IMAGE_TYPE}, /* itself */
+        {.id = 21, .parent = 22, .image = AG_IMAGE_TYPE}, /* over what comes later ... */
+        {.id = 22, .parent = 21, .image = AG_IMAGE_TYPE}, /* ... over it */
+        {.id = 23, .parent = 0, .pc = 1},
+        {.id = 24, .parent = 23, .image = AG_IMAGE_LABEL},
+        {.id = 23, .parent = 24, .image = AG_IMAGE_TYPE}, /* a frame becomes a leaf: it does not */
+    };
+    struct ag_stack_harvest back;
+    assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL), 0);
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+        ag_stack_harvest_add_node(&back, &nodes[i]);
+    }
+    for (uint32_t stack = 20; stack < 25; stack++) {
+        ag_stack_harvest_name(&back, stack);
+    }
+    assert_in_range(back.n_stacks, 1, 5);
+    assert_int_equal(back.error, 0);
+    ag_stack_harvest_done(&back);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parents_come_first_and_only_once, make_tree, drop_tree),
@@ -148,6 +196,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_deepest_chain_is_walked_without_recursion, make_tree,
                                         drop_tree),
         cmocka_unit_test(nodes_read_back_tell_the_same_ends),
+        cmocka_unit_test_setup_teardown(leaves_are_told_and_count_as_the_stack_under_them,
+                                        make_tree, drop_tree),
+        cmocka_unit_test(leaves_of_a_hostile_trace_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #include "model/blocks.h"
 #include "model/lifetimes.h"
 #include "model/profile.h"
+#include "model/types.h"
 #include "trace_builder.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -388,30 +389,38 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
         {.id = 202, .parent = 202, .pc = 0x3},                 /* itself */
         {.id = 203, .parent = 77777, .pc = 0x4, .image = 999}, /* nobody and nowhere */
         {.id = 204, .parent = AG_ROOT_CUT, .pc = UINT64_MAX},
-        {.id = 204, .parent = 203, .pc = 0x5}, /* twice: the first counts */
-        {.id = 3, .parent = 0, .pc = 0x6},     /* no node */
+        {.id = 204, .parent = 203, .pc = 0x5},                        /* twice: the first counts */
+        {.id = 3, .parent = 0, .pc = 0x6},                            /* no node */
+        {.id = 300, .parent = 300, .pc = 1, .image = AG_IMAGE_TYPE},  /* a leaf of itself */
+        {.id = 301, .parent = 302, .pc = 1, .image = AG_IMAGE_TYPE},  /* of what is to come ... */
+        {.id = 302, .parent = 301, .pc = 1, .image = AG_IMAGE_LABEL}, /* ... and that of it */
+        {.id = 303, .parent = 204, .pc = UINT64_MAX, .image = AG_IMAGE_TYPE}, /* no such type */
     };
     struct trace_builder trace;
     trace_begin(&trace, 0);
     trace_nodes(&trace, strange, COUNT(strange));
     TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 1, 200), ALLOC(0x20, 1, 201), ALLOC(0x30, 1, 202),
                  ALLOC(0x40, 1, 203), ALLOC(0x50, 1, 204), ALLOC(0x60, 1, 3), ALLOC(0x70, 1, 5000));
+    TRACE_EVENTS(&trace, 0, STAMP(2), ALLOC(0x80, 1, 300), ALLOC(0x90, 1, 301), ALLOC(0xa0, 1, 302),
+                 ALLOC(0xb0, 1, 303));
     trace_finish(&trace, 10, NULL);
     struct ag_profile *profile = open_all(&trace);
     const struct ag_summary *summary = ag_profile_summary(profile);
-    assert_int_equal(summary->allocated_blocks, 7);
-    assert_int_equal(summary->truncated_stacks, 1);
-    assert_int_equal(summary->incomplete_stacks, 6);
+    assert_int_equal(summary->allocated_blocks, 11);
+    assert_int_equal(summary->truncated_stacks, 1); /* 303 is the stack of 204 */
+    assert_int_equal(summary->incomplete_stacks, 9);
     const uint32_t *frames;
+    assert_int_equal(ag_profile_stack_frames(profile, 303, &frames), 1);
+    assert_null(ag_profile_stack_type(profile, 303));
     assert_int_equal(ag_profile_stack_frames(profile, 201, &frames), 2);
     assert_int_equal(ag_profile_stack_frames(profile, 202, &frames), 1);
     assert_int_equal(ag_profile_stack_frames(profile, 204, &frames), 1);
     const struct ag_tree_node *tree;
     size_t n;
     assert_int_equal(ag_profile_tree(profile, false, &tree, &n), 0);
-    assert_int_equal(tree[0].total.allocated_blocks, 7);
+    assert_int_equal(tree[0].total.allocated_blocks, 11);
     assert_int_equal(ag_profile_tree(profile, true, &tree, &n), 0);
-    assert_int_equal(tree[0].total.allocated_blocks, 7);
+    assert_int_equal(tree[0].total.allocated_blocks, 11);
     ag_profile_close(profile);
     trace_end(&trace);
 }
