@@ -366,6 +366,10 @@ bool ag_images_find(void *context, uintptr_t pc, struct ag_unwind_image *ret_ima
 void ag_images_announce_again(void) {
     atomic_store_explicit(&images.lock_owner, 0,
                           memory_order_relaxed); /* its owner did not come along with the fork */
+    ag_images_announce_all();
+}
+
+void ag_images_announce_all(void) {
     const uint32_t count = atomic_load_explicit(&images.count, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
         if (!atomic_load_explicit(&images.table[i].is_gone, memory_order_relaxed)) {

@@ -14,6 +14,9 @@ void ag_images_refresh(void);
 /* A forked child's trace starts with what is loaded now. */
 void ag_images_announce_again(void);
 
+/* A new recording of the same process: what is in the list is there still. */
+void ag_images_announce_all(void);
+
 /* The largest id given out so far. */
 uint32_t ag_images_last_id(void);
 

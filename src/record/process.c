@@ -20,7 +20,12 @@
  * Each writes before it reads, so one of the two notices the other. A child that starts over
  * forgets what it knew of sites and takes the tree of its own slot.
  *
- * 3. exec. The new image joins like any process; it marks the slot of the image before it as
+ * 3. Leaving and starting again (a program that embeds the recorder). Other threads may be in the
+ * middle of an event, and nobody waits for them: what they use stays mapped, and only the thread
+ * states go on into the next recording, where each is begun anew by its owner: its gate is shut
+ * here, and its number of the recording tells one whose owner opened the gate again.
+ *
+ * 4. exec. The new image joins like any process; it marks the slot of the image before it as
  * replaced, found by pid. */
 #include <errno.h>
 #include <fcntl.h>
@@ -308,6 +313,9 @@ static void tell(struct ag_thread *thread, const struct ag_announcement *announc
     if (announcement->runtime) {
         announce_runtime(thread, announcement->runtime);
     }
+    if (announcement->tell_more) {
+        announcement->tell_more();
+    }
 }
 
 void ag_recorder_announce(const struct ag_announcement *announcement) {
@@ -425,11 +433,32 @@ void ag_recorder_turn_off(void) {
     atomic_store_explicit(&ag_recorder.state, AG_RECORDER_OFF, memory_order_release);
 }
 
+/* What an earlier recording left. */
+static void forget_earlier(void) {
+    ag_recorder.slot = NULL;
+    for (uint32_t i = 0; i < AG_MAX_WINDOWS; i++) {
+        atomic_store_explicit(&ag_recorder.windows[i], NULL, memory_order_relaxed);
+    }
+    struct ag_thread *thread = atomic_load_explicit(&ag_recorder.threads, memory_order_acquire);
+    for (; thread; thread = thread->next) {
+        thread->gate = AG_GATE_ABSENT;
+    }
+    ag_recorder.recording++;
+}
+
+static void tell_announcements(struct ag_thread *thread) {
+    const uint32_t count = atomic_load_explicit(&ag_recorder.n_announcements, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && i < AG_MAX_ANNOUNCEMENTS; i++) {
+        tell(thread, &ag_recorder.announcements[i]);
+    }
+}
+
 int ag_recorder_start(const char *session_path) {
     const long fd = ag_syscall3(SYS_open, (long)session_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
     if (ag_syscall_failed(fd)) {
         return (int)fd;
     }
+    forget_earlier();
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     ag_recorder.pid_namespace = own_pid_namespace();
     int r = join_session((int)fd);
@@ -448,14 +477,30 @@ int ag_recorder_start(const char *session_path) {
     ag_recorder.has_free_stacks = ag_recorder.header->free_stacks == 1;
     replace_earlier_image();
     clear_slot(ag_recorder.slot);
+    atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);
     fill_slot(ag_recorder.slot, NULL);
     atomic_store_explicit(&ag_recorder.state, AG_RECORDER_ACTIVE, memory_order_release);
-    if (ag_thread_begin()) {
+    struct ag_thread *thread = ag_thread_begin();
+    if (thread) {
+        ag_images_announce_all();
         ag_images_refresh();
+        tell_announcements(thread);
     }
     ag_recorder.slot->profiler_private_bytes =
         atomic_load_explicit(&ag_recorder.private_bytes, memory_order_relaxed);
     return 0;
+}
+
+void ag_recorder_leave(void) {
+    enum { HAS_LEFT = 2 }; /* of slot.exiting */
+    uint32_t exiting = 0;
+    if (!ag_recorder_is_active() || !ag_recorder.slot) {
+        return;
+    }
+    ag_recorder_turn_off();
+    (void)atomic_compare_exchange_strong_explicit(&ag_recorder.slot->exiting, &exiting, HAS_LEFT,
+                                                  memory_order_relaxed, memory_order_relaxed);
+    atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_REPLACED, memory_order_release);
 }
 
 void ag_recorder_exiting(void) {
@@ -495,10 +540,7 @@ void ag_recorder_child_start(void) {
         return;
     }
     ag_images_announce_again();
-    const uint32_t count = atomic_load_explicit(&ag_recorder.n_announcements, memory_order_relaxed);
-    for (uint32_t i = 0; i < count && i < AG_MAX_ANNOUNCEMENTS; i++) {
-        tell(thread, &ag_recorder.announcements[i]);
-    }
+    tell_announcements(thread);
 }
 
 void ag_recorder_forked(void) {

@@ -38,11 +38,13 @@ struct ag_runtime_definition {
     const char *name, *version, *note; /* static strings */
     bool is_hooked;
 };
-struct ag_announcement { /* one per adapter; static, never freed */
+typedef void ag_tell_fn(void); /* tells the trace by ag_record_wide */
+struct ag_announcement {       /* one per adapter; static, never freed */
     const struct ag_heap_definition *heaps;
     const struct ag_via_definition *vias;
     const struct ag_runtime_definition *runtime;
     size_t n_heaps, n_vias;
+    ag_tell_fn *tell_more; /* what became known later; or NULL */
 };
 
 enum {
@@ -75,6 +77,7 @@ struct ag_recorder {
     _Atomic(struct ag_thread *) threads; /* every thread state of this process, newest first */
     struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
     _Atomic uint32_t n_announcements;
+    uint32_t recording;             /* how often it was started */
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
 };
 extern struct ag_recorder ag_recorder AG_HIDDEN;
@@ -93,6 +96,11 @@ AG_FAST bool ag_recorder_is_off(void) {
  * unrecorded). Called once, from one thread, before any event. */
 int ag_recorder_start(const char *session_path);
 
+/* Ends this process' part in the session: its slot is left to who seals it, and nothing more is
+ * recorded. Events of other threads that are under way end in memory that stays mapped (some half a
+ * GiB of addresses, not of memory, for good). Afterwards the recorder may be started again. */
+void ag_recorder_leave(void);
+
 /* Tells the trace about an adapter's heaps and vias; remembered for forked children. */
 void ag_recorder_announce(const struct ag_announcement *announcement);
 
@@ -108,6 +116,25 @@ void ag_recorder_forked(void);
 
 /* The loader dropped objects (dlclose returned): their code is gone. */
 void ag_recorder_images_changed(void);
+
+/* A rare record, from any thread and handler. */
+struct ag_wide_part {
+    const void *data;
+    size_t bytes;
+};
+void ag_record_wide(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts);
+/* The same of what happened now: a stamp stands before it. */
+void ag_record_moment(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts);
+
+/* The site that stands for a type or a label in stacks of this session (AG_IMAGE_TYPE or _LABEL);
+ * 0: there is no memory for it. Known numbers cost some 10 ns. */
+uint32_t ag_record_leaf_site(uint32_t number, uint32_t image);
+/* What this thread allocates from here on, in whatever heap, stands under this leaf; 0: under none.
+ * Every event of a thread with a label takes the slow path. */
+void ag_record_set_label_site(uint32_t site);
+/* As ag_record_alloc_fast, with a type's site or 0. */
+void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
+                           uint32_t via, uint32_t type_site);
 
 /* Memory that the program took from the kernel or gave back; stack of the caller. */
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,

@@ -158,8 +158,10 @@ static void begin_stream(struct ag_thread *state) {
         atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
 }
 
-static uintptr_t open_gate(void) {
-    return ag_self_check_is_on() || ag_recorder.has_free_stacks ? AG_GATE_THOROUGH : AG_GATE_OPEN;
+static uintptr_t open_gate(const struct ag_thread *state) {
+    return ag_self_check_is_on() || ag_recorder.has_free_stacks || state->label_site != 0
+               ? AG_GATE_THOROUGH
+               : AG_GATE_OPEN;
 }
 
 static void announce_thread(struct ag_thread *state) {
@@ -173,9 +175,25 @@ static void announce_thread(struct ag_thread *state) {
     ag_stream_append_wide(state, AG_WIDE_THREAD, parts, AG_ARRAY_SIZE(parts));
 }
 
+/* The state that this thread had in the recording before. Not in a forked child, where it was
+ * wiped. */
+static struct ag_thread *state_from_before(uint32_t thread_id) {
+    struct ag_thread *state = ag_thread_current;
+    if (atomic_load_explicit(&state->thread_id, memory_order_relaxed) != thread_id) {
+        return NULL;
+    }
+    state->control = NULL; /* that one's chunks are its own */
+    state->cursor = NULL;
+    forget_walks(state);
+    return state;
+}
+
 struct ag_thread *ag_thread_begin(void) {
     const uint32_t thread_id = current_thread_id();
-    struct ag_thread *state = inherit_state(thread_id);
+    struct ag_thread *state = state_from_before(thread_id);
+    if (!state) {
+        state = inherit_state(thread_id);
+    }
     if (!state) {
         state = map_state(thread_id);
     }
@@ -186,7 +204,9 @@ struct ag_thread *ag_thread_begin(void) {
     begin_stream(state);
     state->nested = NULL;
     state->nested_mark = 0;
-    state->gate = open_gate();
+    state->label_site = 0;
+    state->recording = ag_recorder.recording;
+    state->gate = open_gate(state);
     ag_thread_current = state;
     announce_thread(state);
     return state;
@@ -197,7 +217,8 @@ struct ag_thread *ag_thread_begin_nested(void) {
     if (state) {
         begin_stream(state);
         state->nested_mark = AG_THREAD_NESTED;
-        state->gate = open_gate();
+        state->recording = ag_recorder.recording;
+        state->gate = open_gate(state);
     }
     return state;
 }
@@ -361,7 +382,7 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
         return nested_state(thread, ret_can_walk);
     }
     if (is_left_by_longjmp(thread->gate, sp)) {
-        thread->gate = open_gate();
+        thread->gate = open_gate(thread);
         return thread;
     }
     *ret_can_walk = false;
@@ -379,8 +400,36 @@ static uint32_t walk(struct ag_thread *thread, bool can_walk, const uintptr_t *s
     return stack;
 }
 
+/* STACK, where there is no memory for the node. */
+AG_FAST uint32_t with_leaf(uint32_t stack, uint32_t site) {
+    const uint32_t node =
+        site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, stack, site) : 0;
+    return node != 0 ? node : stack;
+}
+
+void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
+                           uint32_t via, uint32_t type_site) {
+    struct ag_thread *thread = ag_thread_current;
+    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+        if (ag_recorder_is_active()) {
+            ag_record_alloc_slow(sp, rbp, address, bytes, via, type_site);
+        }
+        return;
+    }
+    thread->gate = (uintptr_t)sp;
+    AG_SIGNAL_FENCE();
+    uint32_t stack = ag_walker_capture_fast(thread->walker, ag_recorder.space, sp, rbp);
+    stack = with_leaf(stack, type_site);
+    AG_SIGNAL_FENCE();
+    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
+    AG_SIGNAL_FENCE();
+    thread->gate = AG_GATE_OPEN;
+}
+
 AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
-                                  size_t bytes, uint32_t via) {
+                                  size_t bytes, uint32_t via, uint32_t type_site) {
     bool can_walk = false;
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
     if (!thread) {
@@ -389,7 +438,9 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    const uint32_t stack = walk(thread, can_walk, sp, rbp);
+    uint32_t stack = walk(thread, can_walk, sp, rbp);
+    stack = with_leaf(stack, ag_thread_current->label_site);
+    stack = with_leaf(stack, type_site);
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
@@ -435,6 +486,53 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
     }
     AG_SIGNAL_FENCE();
     thread->gate = gate;
+}
+
+/* ---- what a program tells of itself ---- */
+
+static struct ag_thread *state_to_tell_with(void) {
+    bool can_walk = false;
+    return ag_recorder_is_active() ? usable_state((uintptr_t)__builtin_frame_address(0), &can_walk)
+                                   : NULL;
+}
+
+void ag_record_wide(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts) {
+    struct ag_thread *thread = state_to_tell_with();
+    if (thread) {
+        ag_stream_append_wide(thread, kind, parts, n_parts);
+    }
+}
+
+void ag_record_moment(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts) {
+    struct ag_thread *thread = state_to_tell_with();
+    if (!thread) {
+        return;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = (uintptr_t)__builtin_frame_address(0) | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    const bool is_stamped = ag_stream_renew_slow(thread) != NULL; /* else it was counted as lost */
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+    if (is_stamped) {
+        ag_stream_append_wide(thread, kind, parts, n_parts);
+    }
+}
+
+uint32_t ag_record_leaf_site(uint32_t number, uint32_t image) {
+    return ag_recorder_is_active() ? ag_site_intern(&ag_recorder.space->tree, number, image) : 0;
+}
+
+void ag_record_set_label_site(uint32_t site) {
+    struct ag_thread *thread = state_to_tell_with();
+    thread = thread ? ag_thread_current : NULL; /* a handler's own state has none */
+    if (!thread || thread->gate == AG_GATE_ABSENT) {
+        return;
+    }
+    thread->label_site = site;
+    if (ag_thread_is_idle(thread)) {
+        thread->gate = open_gate(thread);
+    }
 }
 
 uintptr_t ag_record_suspend(void) {

@@ -9,7 +9,7 @@ enum {
     AG_GATE_ABSENT = 0,    /* no state yet, or wiped by a fork: the slow path sorts it out */
     AG_GATE_OPEN = 1,      /* nobody of this thread is inside the recorder */
     AG_GATE_THOROUGH = 4,  /* open, but every event takes the slow path: it does more there (a
-                              self-check, the stack of a free) */
+                              self-check, the stack of a free, a label) */
     AG_GATE_SUSPENDED = 8, /* what happens now is told by somebody else (ag_record_suspend) */
     /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
        cursor are written */
@@ -41,6 +41,8 @@ struct ag_thread {
     struct ag_thread *nested; /* for handlers that interrupt an append */
     struct ag_thread *next;   /* in ag_recorder.threads */
     uint64_t lost_stopped;    /* events after recording stopped, not yet added to the slot */
+    uint32_t label_site;      /* leaf of all its stacks, 0: none */
+    uint32_t recording;       /* ag_recorder.recording when the state was begun */
 };
 
 /* No hook of this thread is inside. */
@@ -62,10 +64,6 @@ struct ag_thread *ag_thread_begin_nested(void);
  * has stopped or there is no chunk (counted as lost). Called with AG_GATE_APPENDING in the gate. */
 uint64_t *ag_stream_renew_slow(struct ag_thread *thread);
 /* Appends a rare record: a struct and up to three byte strings. Sets AG_GATE_APPENDING itself. */
-struct ag_wide_part {
-    const void *data;
-    size_t bytes;
-};
 void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
                            const struct ag_wide_part *parts, size_t n_parts);
 

@@ -6,7 +6,9 @@
  *     innermost inlined  <---- line table
  *     inlined around it  <---- call_line of the innermost
  *     the real function  <---- call_line of the outermost inlined
- */
+ *
+ * Innermost wrappers that their author wants to be seen as part of the caller are left out (GNU C's
+ * attribute `artificial`: the inline functions of allogram.h). */
 #include "dwarf_frames.h"
 
 #include <dwarf.h>
@@ -141,6 +143,14 @@ static bool is_assembly(Dwarf_Die *unit) {
            language == DW_LANG_Mips_Assembler;
 }
 
+static bool is_wrapper(Dwarf_Die *die) {
+    Dwarf_Attribute attribute;
+    bool is_artificial = false;
+    return dwarf_formflag(dwarf_attr_integrate(die, DW_AT_artificial, &attribute),
+                          &is_artificial) == 0 &&
+           is_artificial;
+}
+
 size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag_names *names,
                        struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
     struct ag_dwarf_unit *unit = ag_dwarf_units_at(units, address);
@@ -165,7 +175,8 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
         function->tree != NULL ? ag_inline_tree_find(function->tree, address) : AG_INLINE_NONE;
     while (index != AG_INLINE_NONE) {
         const struct ag_inlined *call = ag_inline_tree_at(function->tree, index);
-        if (n + 1 < AG_FRAMES_PER_ADDRESS) {
+        Dwarf_Die die = call->die;
+        if (n + 1 < AG_FRAMES_PER_ADDRESS && (n > 0 || !is_wrapper(&die))) {
             dies[n] = call->die;
             ret_frames[n++] = (struct ag_symbol_frame){
                 .file = place.file, .line = place.line, .is_inlined = true};
