@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embed/session_joined.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
 #include "record/self_check.h"
@@ -89,6 +90,7 @@ static void start_recording(void) {
         .runtime = &runtime,
     };
     ag_recorder_announce(&announcement);
+    ag_host_join();
 }
 
 AG_COLD void ag_libc_start(void) {

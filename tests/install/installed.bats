@@ -37,6 +37,20 @@ options_of_page() {
     [ -f "$ROOT$agent" ]
 }
 
+@test "a program builds with nothing but pkg-config, and its types are told" {
+    PKG_CONFIG_PATH=$(dirname "$(find "$ROOT" -name allogram.pc)")
+    export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR="$ROOT"
+    cd "$BATS_TEST_TMPDIR"
+    # shellcheck disable=SC2046 # words
+    cc -std=c11 -g -Wall -Wextra -Werror "$BATS_TEST_DIRNAME/../../examples/arena_and_gpu.c" \
+        $(pkg-config --cflags --libs allogram) -o program
+    LD_LIBRARY_PATH=$(dirname "$(find "$ROOT" -name liballogram.so)") run ./program
+    [ "$status" -eq 0 ]
+    run "$ALLOGRAM" report --view=types "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *" 100 "*" 70  list node"* ]]
+}
+
 @test "each command that is built has a man page with just its options" {
     commands=$("$ALLOGRAM" --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
     [ -n "$commands" ]

@@ -1,0 +1,287 @@
+/* allogram.h: for programs, allocators and runtimes that report their own memory.
+ *
+ *     #include <allogram/allogram.h>
+ *
+ *     static allogram_heap nodes;
+ *     static allogram_type tree_node;
+ *
+ *     int main(void) {
+ *         struct allogram_heap_options heap = {.size = sizeof(heap), .name = "nodes",
+ *                                              .allocator = "arena"};
+ *         nodes = allogram_heap_new(&heap);
+ *         tree_node = allogram_type_new("tree node", NULL);
+ *         (void)allogram_start(NULL, NULL);    // a trace beside the program; not needed under
+ *         ...                                  // `allogram run`
+ *         allogram_alloc(nodes, (uintptr_t)block, bytes, tree_node);    // after the allocation
+ *         ...
+ *         allogram_free(nodes, (uintptr_t)block);                       // before the block goes
+ *         ...
+ *         (void)allogram_stop();
+ *     }
+ *
+ *     cc program.c $(pkg-config --cflags --libs allogram)
+ *
+ * Without the library and without the profiler the program links and runs all the same: every
+ * function below is then a test of an address that is not there. Under `allogram run` the preloaded
+ * agent answers instead of the library: one trace has malloc and the heaps of the program.
+ *
+ * GLOSSARY
+ *
+ * block       one live allocation of a heap: an address and a size.
+ * site        where blocks come from: a stack of calls, with the type and the heap.
+ * heap        one allocator, or one space of a garbage collector; each heap has addresses of its
+ *             own, so that a block may lie inside a block of another heap, or in memory that no CPU
+ *             sees. domain: the kind of memory (cpu, gpu, external). backing: memory that holds
+ *             other heaps' blocks, and is not counted with them.
+ * type        what a block is, in the program's words. label: the work at hand (a request, a
+ *             phase), which sticks to what a thread allocates.
+ * sample, interval   a sampled block stands for others; interval is the mean number of bytes
+ *             between samples.
+ * allocated, in use, freed   all that was ever allocated; what of it lives; what of it is dead.
+ * open, closed, ghost   allocated and never freed; allocated and freed; freed and never seen
+ *             allocated.
+ * session     the time between start and stop; it writes one trace.
+ * tracker     the program's own callbacks on sampled blocks.
+ *
+ * RULES FOR ALL FUNCTIONS
+ *
+ * Threads: any thread may call any function at any time, registered nowhere before. Events of
+ * several threads at one address must happen in the order in which they are told: tell an
+ * allocation after it, a free before it.
+ * Signals: the events (alloc ... gc_end), mark and label_set may be called from a signal handler,
+ * whatever it interrupted; the other functions may not.
+ * Errors: 0, or a negative errno. Events have no result: what could not be recorded is counted by
+ * its cause in the trace. errno is left as it was.
+ * Before start, after stop, while paused, and once exit has begun to run destructors: events do
+ * nothing.
+ * Strings are copied. Sizes are in bytes. An options struct begins with its own size; zero means
+ * default in every field. */
+#ifndef ALLOGRAM_H
+#define ALLOGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ALLOGRAM_WEAK_ __attribute__((weak, visibility("default")))
+/* Always inlined and artificial: stacks begin at the function that calls them. */
+#define ALLOGRAM_INLINE_ static __inline__ __attribute__((always_inline, artificial, unused))
+
+/* ---- sessions ---------------------------------------------------------------------------- */
+
+struct allogram_options {
+    size_t size;
+    const char *output; /* of the trace: %e program, %p pid, %t time; NULL: allogram.%e.%p.allogram
+                           in the current folder. Never overwrites: "-2" is put before the
+                           extension. */
+    uint32_t depth;     /* frames kept of a stack; 0: 256 */
+    uint32_t reserved;
+    const char *filter; /* which heaps are recorded, decided before any cost:
+                           domain=cpu|gpu|external, allocator=NAME, heap=NAME, joined by commas, all
+                           must hold, "!" before a term negates it. NULL: all */
+};
+
+/* Starts a session: every event from here on goes to a trace. options NULL: all defaults.
+ * ret_message: gets one line on failure (at least 512 bytes), or NULL. -EALREADY: one runs already
+ * (also where `allogram run` started it: then nothing is changed and all is recorded there);
+ * -EINVAL: an option is wrong; -ENOSPC, -EACCES ...: the trace cannot be written. -ENOSYS: the
+ * program is not linked with the library. May allocate with malloc. */
+ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options,
+                                          char *ret_message);
+/* Ends the session that allogram_start began and seals its trace. Blocks that live on are open in
+ * it. -ENOENT: none runs, or it is that of `allogram run`, which goes on. exit does the same for
+ * whom it surprises; what a killed program has told is in the trace once `allogram check` has been
+ * called on it. */
+ALLOGRAM_WEAK_ int allogram_session_stop(void);
+/* Where the trace of the session (of the last one, when none runs) is; "" before the first. */
+ALLOGRAM_WEAK_ const char *allogram_session_trace(void);
+/* Between the two nothing is told: not only allocations, frees as well. So blocks that are freed in
+ * between stay open in the trace until their address is used again. Not nested: the first resume
+ * ends all. Nothing happens without a session. */
+ALLOGRAM_WEAK_ void allogram_session_pause(void);
+ALLOGRAM_WEAK_ void allogram_session_resume(void);
+/* A moment that has a name, for who reads the trace. */
+ALLOGRAM_WEAK_ void allogram_session_mark(const char *name);
+
+/* ---- heaps, types, labels ---------------------------------------------------------------- */
+
+typedef uint32_t allogram_heap;  /* 0: none; every function takes it and does nothing */
+typedef uint32_t allogram_type;  /* 0: not known */
+typedef uint32_t allogram_label; /* 0: none */
+
+enum allogram_domain { ALLOGRAM_CPU = 0, ALLOGRAM_GPU = 1, ALLOGRAM_EXTERNAL = 2 };
+
+struct allogram_heap_options {
+    size_t size;
+    const char *name;      /* "nodes"; NULL: the allocator's name */
+    const char *allocator; /* "arena"; NULL: "host" */
+    const char *runtime;   /* of a virtual machine: "lua"; NULL: none */
+    uint32_t domain;       /* enum allogram_domain; another number is -> external */
+    uint32_t is_backing;   /* 1: its blocks hold other heaps' blocks */
+};
+
+/* Registers a heap. The same name, allocator and domain give the same handle, whoever asks. 0 when
+ * there are too many (191), or without the library: then its events are nothing. Takes a lock of
+ * the library's for a moment; may be called before and during a session. */
+ALLOGRAM_WEAK_ allogram_heap allogram_register_heap(const struct allogram_heap_options *options);
+/* The same for a type (at most 65,535), and for a label (at most 65,535; runtime is not used). */
+ALLOGRAM_WEAK_ allogram_type allogram_register_type(const char *name, const char *runtime);
+ALLOGRAM_WEAK_ allogram_label allogram_register_label(const char *name);
+/* From here on what this thread allocates, in whatever heap, carries the label. Returns the one
+ * before, to be set again at the end of the scope, or to be handed to the thread that goes on with
+ * the work. Only sites of a trace tell labels apart so far. */
+ALLOGRAM_WEAK_ allogram_label allogram_set_label(allogram_label label);
+
+/* ---- what the inline functions below call -------------------------------------------------- */
+
+enum { ALLOGRAM_TELLS_ = 1, ALLOGRAM_SAMPLES_ = 2, ALLOGRAM_FREES_ = 4 };
+extern ALLOGRAM_WEAK_ volatile uint32_t allogram_mode_;
+extern ALLOGRAM_WEAK_ __thread uint64_t allogram_left_ __attribute__((tls_model("initial-exec")));
+ALLOGRAM_WEAK_ void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes,
+                                         allogram_type type);
+ALLOGRAM_WEAK_ void allogram_tell_free_(allogram_heap heap, uint64_t address);
+ALLOGRAM_WEAK_ void allogram_tell_realloc_(allogram_heap heap, uint64_t address,
+                                           uint64_t new_address, size_t bytes, allogram_type type);
+ALLOGRAM_WEAK_ void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes);
+ALLOGRAM_WEAK_ void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes);
+ALLOGRAM_WEAK_ void allogram_tell_gc_begin_(allogram_heap heap, const char *kind,
+                                            uint64_t needed_bytes, uint64_t heap_bytes);
+ALLOGRAM_WEAK_ void allogram_tell_gc_end_(allogram_heap heap, const char *kind,
+                                          uint64_t heap_bytes);
+
+/* The library or the agent is there. */
+ALLOGRAM_INLINE_ int allogram_is_there_(void) {
+    return &allogram_mode_ != NULL;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+/* A block came to life: call it after the allocation, in the thread that made it. The stack that is
+ * recorded begins at the function that calls this one. address: any number that tells the heap's
+ * living blocks apart by its low 48 bits (a pointer, a GPU's address, a handle). A block at the
+ * address of a living one means that the free of that one was not told: it ends here, and the
+ * repair is counted. bytes: as the program asked for; 0 is a block too; more than 2^48 - 1 counts
+ * as that. A heap or type that was never registered: the event is nothing, the type is not known.
+ *
+ * Budget: without the library a test, without a session a load and a test; with one, see
+ * docs/overhead.md. */
+ALLOGRAM_INLINE_ void allogram_alloc(allogram_heap heap, uint64_t address, size_t bytes,
+                                     allogram_type type) {
+    if (!allogram_is_there_()) {
+        return;
+    }
+    const uint32_t mode = allogram_mode_;
+    if (mode & ALLOGRAM_TELLS_) {
+        allogram_tell_alloc_(heap, address, bytes, type);
+    } else if (mode & ALLOGRAM_SAMPLES_) {
+        const uint64_t left = allogram_left_;
+        if (__builtin_expect(left > bytes, 1)) {
+            allogram_left_ = left - bytes;
+        } else {
+            allogram_tell_alloc_(heap, address, bytes, type);
+        }
+    }
+}
+
+/* A block is about to go: call it before, so that no other thread can be told of the address first.
+ * A block that is not known (allocated before the session, freed twice) is a ghost: counted, told
+ * apart, and changes nothing else. */
+ALLOGRAM_INLINE_ void allogram_free(allogram_heap heap, uint64_t address) {
+    if (allogram_is_there_() && allogram_mode_ & (ALLOGRAM_TELLS_ | ALLOGRAM_FREES_)) {
+        allogram_tell_free_(heap, address);
+    }
+}
+
+/* One free of the old block and one allocation of the new size, moved or not. Call it when it has
+ * succeeded, before the old address can become another block. */
+ALLOGRAM_INLINE_ void allogram_realloc(allogram_heap heap, uint64_t address, uint64_t new_address,
+                                       size_t bytes, allogram_type type) {
+    if (allogram_is_there_() && allogram_mode_ != 0) {
+        allogram_tell_realloc_(heap, address, new_address, bytes, type);
+    }
+}
+
+/* Memory that the heap took from the system (or its parent) to make blocks of, and gave back. It is
+ * shown as mapped, not counted as allocated. */
+ALLOGRAM_INLINE_ void allogram_map(allogram_heap heap, uint64_t address, size_t bytes) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
+        allogram_tell_map_(heap, address, bytes);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_unmap(allogram_heap heap, uint64_t address, size_t bytes) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
+        allogram_tell_unmap_(heap, address, bytes);
+    }
+}
+
+/* A collection begins and ends, both told by the thread that runs it. What it finds dead is told
+ * with allogram_free in between. kind: "minor", "major" ...; needed_bytes: what was asked for when
+ * there was no room; heap_bytes: in use before it, and after it; 0: not known. */
+ALLOGRAM_INLINE_ void allogram_gc_begin(allogram_heap heap, const char *kind, uint64_t needed_bytes,
+                                        uint64_t heap_bytes) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
+        allogram_tell_gc_begin_(heap, kind, needed_bytes, heap_bytes);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
+        allogram_tell_gc_end_(heap, kind, heap_bytes);
+    }
+}
+
+/* ---- the same without the library ---------------------------------------------------------- */
+
+ALLOGRAM_INLINE_ int allogram_start(const struct allogram_options *options, char *ret_message) {
+    enum { NO_LIBRARY = -38 }; /* -ENOSYS */
+    static const char why[] = "the program is not linked with liballogram";
+    if (allogram_is_there_()) {
+        return allogram_session_start(options, ret_message);
+    }
+    if (ret_message != NULL) {
+        __builtin_memcpy(ret_message, why, sizeof(why));
+    }
+    return NO_LIBRARY;
+}
+ALLOGRAM_INLINE_ int allogram_stop(void) {
+    enum { NO_SESSION = -2 }; /* -ENOENT */
+    return allogram_is_there_() ? allogram_session_stop() : NO_SESSION;
+}
+ALLOGRAM_INLINE_ const char *allogram_trace(void) {
+    return allogram_is_there_() ? allogram_session_trace() : "";
+}
+ALLOGRAM_INLINE_ void allogram_pause(void) {
+    if (allogram_is_there_()) {
+        allogram_session_pause();
+    }
+}
+ALLOGRAM_INLINE_ void allogram_resume(void) {
+    if (allogram_is_there_()) {
+        allogram_session_resume();
+    }
+}
+ALLOGRAM_INLINE_ void allogram_mark(const char *name) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
+        allogram_session_mark(name);
+    }
+}
+ALLOGRAM_INLINE_ allogram_heap allogram_heap_new(const struct allogram_heap_options *options) {
+    return allogram_is_there_() ? allogram_register_heap(options) : 0;
+}
+ALLOGRAM_INLINE_ allogram_type allogram_type_new(const char *name, const char *runtime) {
+    return allogram_is_there_() ? allogram_register_type(name, runtime) : 0;
+}
+ALLOGRAM_INLINE_ allogram_label allogram_label_new(const char *name) {
+    return allogram_is_there_() ? allogram_register_label(name) : 0;
+}
+ALLOGRAM_INLINE_ allogram_label allogram_label_set(allogram_label label) {
+    return allogram_is_there_() ? allogram_set_label(label) : 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

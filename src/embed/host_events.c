@@ -1,0 +1,144 @@
+/* host_events.c: the events that a program tells of its own heaps become words of the recorder's
+ * streams, as those of malloc.
+ *
+ * Each exported function here makes a frame of its own: the return address in it is where the walk
+ * of the caller's stack begins. What the inline functions of allogram.h decided (is anybody there,
+ * is anything wanted) is not asked again, but the heap is looked up: a handle is a number that
+ * anybody may make up. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "allogram/allogram.h"
+#include "format/decode.h"
+#include "host_events.h"
+#include "host_heaps.h"
+#include "record/event_fast.h"
+
+volatile uint32_t allogram_mode_;
+__thread uint64_t allogram_left_;
+
+/* As it was set: a thread's label outlives recordings, its site does not. */
+static __thread allogram_label label_now;
+
+#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
+#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+/* Of a block: as far as addresses go. So sums of 65,536 such blocks do not overflow. */
+#define BYTES_MOST ((UINT64_C(1) << 48) - 1)
+
+void ag_host_mode(uint32_t set, uint32_t clear) {
+    allogram_mode_ = (allogram_mode_ & ~clear) | set;
+}
+
+/* A state that its owner opened again after another recording had begun (record/process.c, 3); and
+ * a label that this recording does not know yet. */
+AG_COLD static void refresh_state(struct ag_thread *thread) {
+    if (thread->recording != ag_recorder.recording && ag_thread_is_idle(thread)) {
+        thread->gate = AG_GATE_ABSENT;
+    }
+    if (label_now != 0) {
+        ag_record_set_label_site(ag_told_names_site(&ag_host.labels, label_now));
+    }
+}
+
+AG_FAST void get_ready(void) {
+    struct ag_thread *thread = ag_thread_current;
+    if (AG_UNLIKELY(thread->recording != ag_recorder.recording ||
+                    (label_now != 0) != (thread->label_site != 0))) {
+        refresh_state(thread);
+    }
+}
+
+AG_FAST const struct ag_host_heap *heap_to_tell(allogram_heap heap) {
+    get_ready();
+    return ag_host_heap(heap);
+}
+
+static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap, uint64_t address,
+                     size_t bytes, allogram_type type) {
+    const uint32_t site = ag_told_names_site(&ag_host.types, type);
+    bytes = bytes <= BYTES_MOST ? bytes : BYTES_MOST;
+    ag_record_alloc_typed(sp, rbp, (uintptr_t)address, bytes, heap, site);
+}
+
+void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (found && !found->is_backing) {
+        alloc_at(CALLER_SP(), CALLER_RBP(), heap, address, bytes, type);
+    }
+}
+
+void allogram_tell_free_(allogram_heap heap, uint64_t address) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (found && !found->is_backing) {
+        ag_record_free_fast(AG_WORD_FREE, (uintptr_t)address, heap, CALLER_SP(), CALLER_RBP());
+    }
+}
+
+void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_address,
+                            size_t bytes, allogram_type type) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (found && !found->is_backing) {
+        ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)address, heap, CALLER_SP(),
+                            CALLER_RBP());
+        alloc_at(CALLER_SP(), CALLER_RBP(), heap, new_address, bytes, type);
+    }
+}
+
+/* A heap's mappings are of its own space, like its blocks. */
+static uintptr_t place_in(allogram_heap heap, uint64_t address) {
+    return (uintptr_t)(AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48);
+}
+
+void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes) {
+    if (heap_to_tell(heap)) {
+        ag_record_map(CALLER_SP(), CALLER_RBP(), heap, place_in(heap, address), bytes, 0, 0);
+    }
+}
+
+void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes) {
+    if (heap_to_tell(heap)) {
+        ag_record_unmap(place_in(heap, address), bytes);
+    }
+}
+
+/* ---- moments ---- */
+
+enum { TEXT_MOST = 1024 };
+
+static void tell_gc(enum ag_wide_kind wide, allogram_heap heap, const char *kind,
+                    uint64_t needed_bytes, uint64_t heap_bytes) {
+    if (!heap_to_tell(heap)) {
+        return;
+    }
+    const struct ag_wide_gc fields = {.heap = heap,
+                                      .kind_bytes = (uint32_t)(kind ? strnlen(kind, TEXT_MOST) : 0),
+                                      .needed_bytes = needed_bytes,
+                                      .heap_bytes = heap_bytes};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {kind, fields.kind_bytes}};
+    ag_record_moment(wide, parts, AG_ARRAY_SIZE(parts));
+}
+
+void allogram_tell_gc_begin_(allogram_heap heap, const char *kind, uint64_t needed_bytes,
+                             uint64_t heap_bytes) {
+    tell_gc(AG_WIDE_GC_BEGIN, heap, kind, needed_bytes, heap_bytes);
+}
+
+void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_bytes) {
+    tell_gc(AG_WIDE_GC_END, heap, kind, 0, heap_bytes);
+}
+
+void allogram_session_mark(const char *name) {
+    const struct ag_wide_mark fields = {.name_bytes =
+                                            (uint32_t)(name ? strnlen(name, TEXT_MOST) : 0)};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {name, fields.name_bytes}};
+    get_ready();
+    ag_record_moment(AG_WIDE_MARK, parts, AG_ARRAY_SIZE(parts));
+}
+
+allogram_label allogram_set_label(allogram_label label) {
+    const allogram_label before = label_now;
+    label_now = ag_told_names_get(&ag_host.labels, label) ? label : 0;
+    ag_record_set_label_site(ag_told_names_site(&ag_host.labels, label_now));
+    return before;
+}

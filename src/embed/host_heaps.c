@@ -1,0 +1,176 @@
+/* host_heaps.c: see host_heaps.h. Whatever is registered is told to the trace at once when there is
+ * a recording, and again at the start of each one to come. */
+#include "host_heaps.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "allogram/allogram.h"
+#include "host_filter.h"
+#include "host_lock.h"
+#include "record/recorder.h"
+
+struct ag_host ag_host = {.types = {.image = AG_IMAGE_TYPE}, .labels = {.image = AG_IMAGE_LABEL}};
+
+static struct ag_host_lock registering;
+static struct ag_host_filter filter; /* under the lock */
+
+/* ---- telling ---- */
+
+static struct ag_wide_part text_part(const char *text) {
+    return (struct ag_wide_part){.data = text, .bytes = strnlen(text, AG_TOLD_NAME_BYTES - 1)};
+}
+
+static void tell_heap(uint32_t index) {
+    const struct ag_host_heap *heap = &ag_host.heaps[index];
+    const struct ag_wide_part name = text_part(heap->name), allocator = text_part(heap->allocator),
+                              runtime = text_part(heap->runtime);
+    const struct ag_wide_heap fields = {
+        .heap = AG_VIA_HOST + index,
+        .domain = heap->domain,
+        .name_bytes = (uint16_t)name.bytes,
+        .allocator_bytes = (uint16_t)allocator.bytes,
+        .runtime_bytes = (uint16_t)runtime.bytes,
+        .is_backing = (uint16_t)heap->is_backing,
+    };
+    const struct ag_wide_part heap_parts[] = {{&fields, sizeof(fields)}, name, allocator, runtime};
+    ag_record_wide(AG_WIDE_HEAP, heap_parts, AG_ARRAY_SIZE(heap_parts));
+    const struct ag_wide_via via = {.via = AG_VIA_HOST + index,
+                                    .heap = AG_VIA_HOST + index,
+                                    .name_bytes = (uint32_t)name.bytes};
+    const struct ag_wide_part via_parts[] = {{&via, sizeof(via)}, name};
+    ag_record_wide(AG_WIDE_VIA, via_parts, AG_ARRAY_SIZE(via_parts));
+}
+
+static void tell_name(struct ag_told_names *names, uint32_t number, enum ag_wide_kind kind) {
+    const struct ag_told_name *entry = ag_told_names_get(names, number);
+    const struct ag_wide_part name = text_part(entry->name), runtime = text_part(entry->runtime);
+    const struct ag_wide_type fields = {.type = number,
+                                        .name_bytes = (uint16_t)name.bytes,
+                                        .runtime_bytes = (uint16_t)runtime.bytes};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, name, runtime};
+    ag_record_wide(kind, parts, AG_ARRAY_SIZE(parts));
+}
+
+static void tell_all(void) {
+    const uint32_t n_heaps = atomic_load_explicit(&ag_host.n_heaps, memory_order_acquire);
+    for (uint32_t i = 0; i < n_heaps; i++) {
+        tell_heap(i);
+    }
+    const uint32_t n_types = atomic_load_explicit(&ag_host.types.count, memory_order_acquire);
+    for (uint32_t number = 1; number <= n_types; number++) {
+        tell_name(&ag_host.types, number, AG_WIDE_TYPE);
+    }
+    const uint32_t n_labels = atomic_load_explicit(&ag_host.labels.count, memory_order_acquire);
+    for (uint32_t number = 1; number <= n_labels; number++) {
+        tell_name(&ag_host.labels, number, AG_WIDE_LABEL);
+    }
+}
+
+void ag_host_announce(void) {
+    static const struct ag_announcement announcement = {.tell_more = tell_all};
+    ag_recorder_announce(&announcement);
+}
+
+/* ---- heaps ---- */
+
+static void copy_text(char to[AG_HOST_TEXT_BYTES], const char *text, const char *otherwise) {
+    const char *from = text && text[0] ? text : otherwise;
+    const size_t length = strnlen(from, AG_HOST_TEXT_BYTES - 1);
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+static bool is_same(const struct ag_host_heap *one, const struct ag_host_heap *other) {
+    return strcmp(one->name, other->name) == 0 && strcmp(one->allocator, other->allocator) == 0 &&
+           strcmp(one->runtime, other->runtime) == 0 && one->domain == other->domain;
+}
+
+static void copy_heap(struct ag_host_heap *to, const struct ag_host_heap *from) {
+    memcpy(to->name, from->name, sizeof(to->name));
+    memcpy(to->allocator, from->allocator, sizeof(to->allocator));
+    memcpy(to->runtime, from->runtime, sizeof(to->runtime));
+    to->domain = from->domain;
+    to->is_backing = from->is_backing;
+    const bool is_shut = !ag_host_filter_passes(&filter, from->domain, from->allocator, from->name);
+    atomic_store_explicit(&to->is_shut, is_shut, memory_order_relaxed);
+}
+
+static allogram_heap register_locked(const struct ag_host_heap *wanted) {
+    const uint32_t count = atomic_load_explicit(&ag_host.n_heaps, memory_order_relaxed);
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_same(&ag_host.heaps[i], wanted)) {
+            return AG_VIA_HOST + i;
+        }
+    }
+    if (count == AG_HOST_HEAPS_MOST) {
+        return 0;
+    }
+    copy_heap(&ag_host.heaps[count], wanted);
+    atomic_store_explicit(&ag_host.n_heaps, count + 1, memory_order_release);
+    tell_heap(count);
+    return AG_VIA_HOST + count;
+}
+
+allogram_heap allogram_register_heap(const struct allogram_heap_options *options) {
+    struct ag_host_heap wanted = {.domain = ALLOGRAM_EXTERNAL};
+    allogram_heap heap = 0;
+    if (!options || options->size < sizeof(*options)) {
+        return 0;
+    }
+    copy_text(wanted.allocator, options->allocator, "host");
+    copy_text(wanted.name, options->name, wanted.allocator);
+    copy_text(wanted.runtime, options->runtime, "");
+    wanted.domain =
+        options->domain <= ALLOGRAM_EXTERNAL ? options->domain : (uint32_t)ALLOGRAM_EXTERNAL;
+    wanted.is_backing = options->is_backing != 0;
+    if (ag_host_lock_take(&registering)) {
+        heap = register_locked(&wanted);
+        ag_host_lock_give(&registering);
+    }
+    return heap;
+}
+
+/* ---- types and labels ---- */
+
+static uint32_t register_name(struct ag_told_names *names, enum ag_wide_kind kind, const char *name,
+                              const char *runtime) {
+    int is_new = 0;
+    uint32_t number = 0;
+    if (name && name[0] && ag_host_lock_take(&registering)) {
+        number = ag_told_names_intern(names, name, runtime ? runtime : "", &is_new);
+        if (is_new) {
+            tell_name(names, number, kind);
+        }
+        ag_host_lock_give(&registering);
+    }
+    return number;
+}
+
+allogram_type allogram_register_type(const char *name, const char *runtime) {
+    return register_name(&ag_host.types, AG_WIDE_TYPE, name, runtime);
+}
+
+allogram_label allogram_register_label(const char *name) {
+    return register_name(&ag_host.labels, AG_WIDE_LABEL, name, NULL);
+}
+
+/* ---- the filter ---- */
+
+int ag_host_filter(const char *expression, char ret_message[512]) {
+    struct ag_host_filter wanted;
+    const int r = ag_host_filter_parse(expression, &wanted, ret_message);
+    if (r < 0 || !ag_host_lock_take(&registering)) {
+        return r < 0 ? r : -EDEADLK;
+    }
+    filter = wanted;
+    const uint32_t count = atomic_load_explicit(&ag_host.n_heaps, memory_order_relaxed);
+    for (uint32_t i = 0; i < count; i++) {
+        struct ag_host_heap *heap = &ag_host.heaps[i];
+        const bool is_shut =
+            !ag_host_filter_passes(&filter, heap->domain, heap->allocator, heap->name);
+        atomic_store_explicit(&heap->is_shut, is_shut, memory_order_relaxed);
+    }
+    ag_host_lock_give(&registering);
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* host_heaps.h: what a program registered of itself: heaps, types, labels; and the filter that says
+ * which heaps are recorded. */
+#ifndef AG_HOST_HEAPS_H
+#define AG_HOST_HEAPS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "format/segment.h"
+#include "told_names.h"
+
+enum { AG_HOST_HEAPS_MOST = AG_VIAS_MOST - AG_VIA_HOST, AG_HOST_TEXT_BYTES = 64 };
+
+struct ag_host_heap {
+    char name[AG_HOST_TEXT_BYTES], allocator[AG_HOST_TEXT_BYTES], runtime[AG_HOST_TEXT_BYTES];
+    uint32_t domain; /* enum allogram_domain */
+    uint32_t is_backing;
+    _Atomic uint32_t is_shut; /* the filter leaves it out */
+};
+/* All of the program's; one, as there is one recorder. */
+struct ag_host {
+    struct ag_host_heap heaps[AG_HOST_HEAPS_MOST];
+    _Atomic uint32_t n_heaps; /* heaps [0, this) are whole */
+    struct ag_told_names types, labels;
+};
+extern struct ag_host ag_host AG_HIDDEN;
+
+/* NULL: no such heap, or it is not recorded. From any thread and handler. */
+AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
+    const uint32_t index = heap - AG_VIA_HOST;
+    /* acquire: pairs with the release of who registered it */
+    if (index >= atomic_load_explicit(&ag_host.n_heaps, memory_order_acquire)) {
+        return NULL;
+    }
+    const struct ag_host_heap *found = &ag_host.heaps[index];
+    return atomic_load_explicit(&found->is_shut, memory_order_relaxed) ? NULL : found;
+}
+
+/* The recorder will ask for all that is registered whenever a recording begins. Once, before the
+ * first recording. */
+void ag_host_announce(void);
+/* Which heaps are recorded from here on, those to come too. NULL: all. -EINVAL with one line in
+ * ret_message (512 bytes): the expression is wrong; nothing is changed. */
+int ag_host_filter(const char *expression, char ret_message[512]);
+
+#endif

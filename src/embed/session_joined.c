@@ -1,0 +1,51 @@
+/* session_joined.c: a program under `allogram run`: the agent answers for the library, and the
+ * session is that of `run`. Everything is told from the first event on, whether the program starts
+ * a session or not; its start finds one that runs, and its stop leaves it alone. */
+#include "session_joined.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "allogram/allogram.h"
+#include "host_events.h"
+#include "host_heaps.h"
+#include "host_lock.h"
+
+static struct ag_host_lock lock;
+
+void ag_host_join(void) {
+    ag_host_announce();
+    ag_host_mode(ALLOGRAM_TELLS_, 0);
+}
+
+int allogram_session_start(const struct allogram_options *options, char *ret_message) {
+    static const char message[] = "allogram run records this program already";
+    (void)options;
+    if (ret_message) {
+        memcpy(ret_message, message, sizeof(message));
+    }
+    return -EALREADY;
+}
+
+int allogram_session_stop(void) {
+    return -ENOENT;
+}
+
+const char *allogram_session_trace(void) {
+    return ""; /* only the collector knows its name */
+}
+
+static void change_mode(uint32_t set, uint32_t clear) {
+    if (ag_host_lock_take(&lock)) {
+        ag_host_mode(set, clear);
+        ag_host_lock_give(&lock);
+    }
+}
+
+void allogram_session_pause(void) {
+    change_mode(0, ALLOGRAM_TELLS_);
+}
+
+void allogram_session_resume(void) {
+    change_mode(ALLOGRAM_TELLS_, 0);
+}

@@ -1,0 +1,155 @@
+/* session_own.c: sessions of a program that is linked with the library and runs alone: the library
+ * makes the live file, records into it, and seals the trace itself when the session ends.
+ *
+ * There is no collector: nothing in the program compresses or writes while it runs, and what was
+ * told is in the live file, whoever kills the program (`allogram check TRACE` makes the trace
+ * then). The price: a session holds all its events, up to half of what is free in /dev/shm (or
+ * beside the trace, where that has more); then events are lost and counted. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "allogram/allogram.h"
+#include "collect/collector.h"
+#include "host_events.h"
+#include "host_heaps.h"
+#include "host_lock.h"
+#include "record/recorder.h"
+
+static struct {
+    struct ag_host_lock lock;
+    bool is_active, is_announced;
+    uint32_t pid; /* of the process that started it: a forked child has no session */
+    char trace[4096];
+} session; /* under the lock; trace is read without */
+
+static int fail(char message[512], char *ret_message, int error) {
+    if (ret_message) {
+        memcpy(ret_message, message, 512);
+    }
+    return error;
+}
+
+static bool is_ours(void) {
+    return session.is_active && session.pid == (uint32_t)getpid();
+}
+
+static int begin(const struct allogram_options *options, char message[512]) {
+    struct ag_session *made = NULL;
+    const struct ag_session_options wanted = {.size = sizeof(wanted),
+                                              .output_pattern = options->output,
+                                              .depth = options->depth,
+                                              .no_children = true};
+    int r = ag_session_create(&wanted, &made, message);
+    if (r < 0) {
+        return r;
+    }
+    char trace[4096];
+    const uint32_t pid = (uint32_t)getpid();
+    r = ag_session_first_trace(made, pid, program_invocation_short_name, trace, message);
+    if (r == 0) {
+        r = ag_recorder_start(ag_session_path(made));
+        if (r < 0) {
+            (void)snprintf(message, 512, "record into %.400s: %s", ag_session_path(made),
+                           strerror(-r));
+            (void)unlink(trace); /* made a moment ago; the failure is reported, not this */
+        }
+    }
+    if (r < 0) {
+        ag_session_remove(made);
+    } else {
+        memcpy(session.trace, trace, sizeof(session.trace));
+        session.pid = pid;
+    }
+    (void)ag_session_close(made);
+    return r;
+}
+
+static int start_locked(const struct allogram_options *options, char message[512]) {
+    const struct allogram_options defaults = {.size = sizeof(defaults)};
+    options = options ? options : &defaults;
+    if (is_ours()) {
+        (void)snprintf(message, 512, "a session runs already, into %.400s", session.trace);
+        return -EALREADY;
+    }
+    if (options->size < sizeof(*options)) {
+        (void)snprintf(message, 512, "session options of %zu bytes: set .size = sizeof(options)",
+                       options->size);
+        return -EINVAL;
+    }
+    if (!session.is_announced) {
+        ag_host_announce();
+        session.is_announced = true;
+    }
+    int r = ag_host_filter(options->filter, message);
+    r = r < 0 ? r : begin(options, message);
+    session.is_active = r == 0;
+    if (r == 0) {
+        ag_host_mode(ALLOGRAM_TELLS_, 0);
+    }
+    return r;
+}
+
+int allogram_session_start(const struct allogram_options *options, char *ret_message) {
+    const int host_errno = errno;
+    char message[512] = "";
+    if (!ag_host_lock_take(&session.lock)) {
+        (void)snprintf(message, sizeof(message), "start a session inside of start or stop");
+        return fail(message, ret_message, -EDEADLK);
+    }
+    const int r = start_locked(options, message);
+    ag_host_lock_give(&session.lock);
+    errno = host_errno;
+    return r < 0 ? fail(message, ret_message, r) : 0;
+}
+
+static int stop_locked(void) {
+    char message[512];
+    if (!is_ours()) {
+        return -ENOENT;
+    }
+    ag_host_mode(0, ALLOGRAM_TELLS_);
+    ag_recorder_leave();
+    session.is_active = false;
+    const int r = ag_collector_seal_own(session.trace, message);
+    return r < 0 ? r : 0;
+}
+
+int allogram_session_stop(void) {
+    const int host_errno = errno;
+    if (!ag_host_lock_take(&session.lock)) {
+        return -EDEADLK;
+    }
+    const int r = stop_locked();
+    ag_host_lock_give(&session.lock);
+    errno = host_errno;
+    return r;
+}
+
+const char *allogram_session_trace(void) {
+    return session.trace;
+}
+
+void allogram_session_pause(void) {
+    if (ag_host_lock_take(&session.lock)) {
+        ag_host_mode(0, ALLOGRAM_TELLS_);
+        ag_host_lock_give(&session.lock);
+    }
+}
+
+void allogram_session_resume(void) {
+    if (ag_host_lock_take(&session.lock)) {
+        if (is_ours()) {
+            ag_host_mode(ALLOGRAM_TELLS_, 0);
+        }
+        ag_host_lock_give(&session.lock);
+    }
+}
+
+__attribute__((destructor)) static void stop_at_exit(void) {
+    if (is_ours()) {
+        ag_recorder_exiting();
+        (void)allogram_session_stop(); /* nobody is left to be told; `check` seals what is there */
+    }
+}

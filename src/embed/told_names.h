@@ -1,0 +1,39 @@
+/* told_names.h: names that a program gave, each with a number from 1: its types and its labels.
+ *
+ * A number stands for a site of the stack tree (base/stack_tree.h, leaves), which is another one in
+ * each recording; the one that was found last is kept beside the name. */
+#ifndef AG_TOLD_NAMES_H
+#define AG_TOLD_NAMES_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    AG_TOLD_NAMES_MOST = 65535,
+    AG_TOLD_PAGE = 1024,
+    AG_TOLD_PAGES = (AG_TOLD_NAMES_MOST + 1) / AG_TOLD_PAGE,
+    AG_TOLD_NAME_BYTES = 4096, /* of a name; what is longer is cut */
+};
+struct ag_told_name {
+    const char *name, *runtime; /* of mapped memory, never moved */
+    uint32_t next;              /* number with the same hash, 0: none */
+    uint32_t reserved;
+    _Atomic uint64_t site; /* recording << 32 | site; 0: none */
+};
+struct ag_told_names { /* zero-initialised */
+    struct ag_told_name *_Atomic pages[AG_TOLD_PAGES];
+    uint32_t heads[1024]; /* by hash: number, 0: none; under the lock of who registers */
+    _Atomic uint32_t count;
+    uint32_t image; /* AG_IMAGE_TYPE or AG_IMAGE_LABEL */
+};
+
+/* The number of a name, new or known; *ret_is_new says which. 0: too many, or no memory. Under a
+ * lock of the caller's. */
+uint32_t ag_told_names_intern(struct ag_told_names *names, const char *name, const char *runtime,
+                              int *ret_is_new);
+/* NULL: there is none of this number. From any thread and handler. */
+struct ag_told_name *ag_told_names_get(struct ag_told_names *names, uint32_t number);
+/* Its site in this recording; 0: no such number, or no memory. From any thread and handler. */
+uint32_t ag_told_names_site(struct ag_told_names *names, uint32_t number);
+
+#endif

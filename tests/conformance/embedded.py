@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Programs that report their own memory with allogram.h: the reports of a hand-counted example and of every rule of the
+header, with the library alone, under `allogram run`, and without either."""
+
+import argparse
+import os
+import re
+import sys
+
+import recorded
+import tap
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
+MIB = 1 << 20
+COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees")
+
+
+def cases():
+    """The table of embedding.c."""
+    with open(os.path.join(SOURCES, "embedding.c"), encoding="utf-8") as source:
+        return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
+
+
+# ---- the example ----
+
+HEAPS = { # name: domain, allocator, blocks and bytes allocated and in use at the end
+    "nodes": ("cpu", "arena", 4855, 3415),
+    "textures": ("gpu", "fake-gpu", 7 * MIB, 4 * MIB),
+    "handles": ("external", "table", 0, 0),
+}
+TYPES = { # blocks, bytes, blocks in use
+    "list node": (100, 4800, 70),
+    "text": (10, 55, 10),
+    "texture": (6, 7 * MIB, 3),
+}
+BLOCKS = { # domain, allocator, state, type: blocks
+    ("cpu", "arena", "closed", "list node"): 30,
+    ("cpu", "arena", "open", "list node"): 70,
+    ("cpu", "arena", "open", "text"): 10,
+    ("cpu", "arena", "ghost", None): 1,
+    ("gpu", "fake-gpu", "closed", "texture"): 3,
+    ("gpu", "fake-gpu", "open", "texture"): 3,
+    ("gpu", "fake-gpu", "ghost", None): 1,
+    ("external", "table", "closed", None): 3,
+}
+SITES = { # function: own blocks
+    "arena_alloc": 110,
+    "texture_new": 5,
+    "texture_grow": 1,
+    "open_and_close": 3,
+}
+
+
+def example_is_told(tools, trace, is_alone):
+    failures = tap.Failures()
+    heaps = {row["name"]: row for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
+    for name, (domain, allocator, allocated, in_use) in HEAPS.items():
+        row = heaps.get(name, {})
+        failures.expect("heap " + name, (row.get("domain"), row.get("allocator"), row.get("allocated_bytes"),
+                                         row.get("in_use_bytes")), (domain, allocator, allocated, in_use))
+    types = {row["type"]: row for row in recorded.report(tools, trace, "--view=types")["types"]}
+    for name, wanted in TYPES.items():
+        row = types.get(name, {})
+        failures.expect("type " + name, (row.get("allocated_blocks"), row.get("allocated_bytes"), row.get("in_use_blocks")), wanted)
+    counted = {}
+    addresses = set()
+    for block in recorded.report(tools, trace, "--view=blocks")["blocks"]:
+        key = (block["tag"]["domain"], block["tag"]["allocator"], block["state"], block["type"])
+        counted[key] = counted.get(key, 0) + 1
+        if key[1] == "fake-gpu":
+            addresses.add(block["address"])
+    failures.expect("blocks", {key: n for key, n in counted.items() if key[1] not in ("malloc", None)}, BLOCKS)
+    failures.expect("addresses of textures", addresses, {0x1000 * i for i in range(1, 7)})
+    sites = {row["function"]: row["own"]["allocated_blocks"] for row in recorded.report(tools, trace, "--view=sites")["sites"]}
+    failures.expect("sites", {name: sites.get(name) for name in SITES}, SITES)
+    summary = recorded.report(tools, trace)
+    failures.expect("ghosts", summary["ghost_frees"], 2)
+    failures.expect("lost", summary["lost_events"]["total"], 0)
+    if is_alone:
+        failures.expect("stacks, each once whatever its types", summary["unique_stacks"], 5)
+        failures.expect("blocks in all", (summary["allocated_blocks"], summary["freed_blocks"]), (119, 36))
+        failures.expect("its end", summary["trace"]["end"], "detached")
+        outcome = recorded.run([tools.allogram, "dump", trace])
+        failures.require("the mark", b'mark name="the list is there"' in outcome.stdout)
+    failures.expect("check", recorded.check(tools, trace)[0], 0)
+    return failures
+
+
+def example_alone(tools):
+    with recorded.Folder() as folder:
+        outcome = recorded.run([os.path.join(tools.build, "examples/arena_and_gpu")], cwd=folder)
+        if outcome.status != 0:
+            return ["status %d: %s" % (outcome.status, outcome.stderr)]
+        return example_is_told(tools, outcome.stdout.decode().strip(), True)
+
+
+def example_under_run(tools):
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [os.path.join(tools.build, "examples/arena_and_gpu")], folder)
+        failures = example_is_told(tools, traces[0], False)
+        failures.expect("status", outcome.status, 0)
+        failures.require("it says that it is recorded already", b"already" in outcome.stderr)
+        heaps = {row["name"]: row for row in recorded.report(tools, traces[0], "--view=heaps")["heaps"]}
+        failures.require("malloc is in the same trace", heaps["malloc"]["allocated_bytes"] >= 65536)
+        return failures
+
+
+# ---- the rules ----
+
+def compare(tools, trace, wanted, failures, focus=()):
+    outcome = recorded.run([tools.allogram, "check", trace]) # seals what a killed program left
+    failures.expect("check", outcome.status, 0)
+    summary = recorded.report(tools, trace, *focus)
+    failures.expect(os.path.basename(trace), {key: summary[key] for key in COUNTED}, {key: wanted[key] for key in COUNTED})
+    failures.expect("lost", summary["lost_events"]["total"], 0)
+    again = recorded.report(tools, trace, "--from=1ns", "--older") # by the events, not by the index
+    failures.expect("by its events", again["allocated_blocks"], wanted["allocated_blocks"])
+
+
+def told_lines(outcome, failures):
+    lines = outcome.stdout.decode().splitlines()
+    for line in lines:
+        if line.startswith("wrong: "):
+            failures.append(line)
+    return [recorded.json.loads(line) for line in lines if line.startswith("{")]
+
+
+def rule_alone(tools, case):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome = recorded.run([tools.program("embedding"), case], cwd=folder)
+        failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
+        truths = told_lines(outcome, failures)
+        failures.require("it says what it did", truths)
+        for truth in truths:
+            compare(tools, truth["trace"], truth, failures)
+        traces = [name for name in os.listdir(folder) if name.endswith(".allogram")]
+        failures.expect("traces", len(traces), len(truths))
+        failures.require("no live file stays", not [name for name in os.listdir(folder) if "live" in name])
+        if case == "exit_without_stop":
+            failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
+    return failures
+
+
+def heap_sums(tools, trace):
+    heaps = recorded.report(tools, trace, "--view=heaps")["heaps"]
+    return sum(row["allocated_bytes"] for row in heaps if row["allocator"] in ("arena", "fake-gpu"))
+
+
+def rule_under_run(tools, case):
+    """All sessions of a program are one there; what it told is compared by its heaps."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("embedding"), case], folder)
+        truths = told_lines(outcome, failures)
+        failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
+        failures.expect("bytes", heap_sums(tools, traces[0]), sum(truth["allocated_bytes"] for truth in truths))
+        failures.expect("lost", recorded.report(tools, traces[0])["lost_events"]["total"], 0)
+    return failures
+
+
+def rule_with_nothing(tools):
+    """Neither library nor profiler: the program runs, and every call is nothing."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome = recorded.run([tools.program("embedding_alone"), "nested_start"], cwd=folder)
+        failures.expect("status", outcome.status, 9)
+        failures.require("it is told why there is no session", b"not linked with liballogram" in outcome.stdout)
+        outcome, traces = recorded.record(tools, [tools.program("embedding_alone"), "reallocs"], folder)
+        truth = told_lines(outcome, failures)[0]
+        failures.expect("under run it is recorded all the same", heap_sums(tools, traces[0]), truth["allocated_bytes"])
+    return failures
+
+
+def collections_are_told(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome = recorded.run([tools.program("embedding"), "collections"], cwd=folder)
+        trace = told_lines(outcome, failures)[0]["trace"]
+        dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
+        kinds = re.findall(r" (gc_begin|gc_end|free|map|unmap) (?:\S+ )*?", dump)
+        failures.expect("in their order", [kind for kind in kinds if kind in ("gc_begin", "free", "gc_end")],
+                        ["gc_begin", "free", "gc_end", "gc_begin", "gc_end"])
+        failures.require("what was needed", 'heap=64 kind="minor" needed_bytes=64 heap_bytes=30' in dump)
+        heaps = {row["name"]: row["mapped_bytes"] for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
+        failures.expect("mapped", heaps, {"blocks": 0, "video": 4096})
+    return failures
+
+
+def merged_types_are_told(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        example = [os.path.join(tools.build, "examples/arena_and_gpu")]
+        traces = [recorded.run(example, cwd=folder).stdout.decode().strip() for _ in range(2)]
+        types = recorded.report(tools, traces[0], traces[1], "--merge", "--view=types")["types"]
+        failures.expect("types of two processes", {row["type"]: row["allocated_blocks"] for row in types},
+                        {"list node": 200, "text": 20, "texture": 12, None: 6})
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    rules = cases()
+    results = tap.Plan(5 + len(rules) + len(rules) - len(NOT_UNDER_RUN))
+    results.run("the example alone", lambda: example_alone(tools))
+    results.run("the example under run", lambda: example_under_run(tools))
+    results.run("neither library nor profiler", lambda: rule_with_nothing(tools))
+    results.run("collections", lambda: collections_are_told(tools))
+    results.run("types of merged processes", lambda: merged_types_are_told(tools))
+    for case in rules:
+        results.run("alone: " + case, lambda case=case: rule_alone(tools, case))
+        if case not in NOT_UNDER_RUN:
+            results.run("under run: " + case, lambda case=case: rule_under_run(tools, case))
+    return results.status()
+
+
+# Cases about a session of one's own.
+NOT_UNDER_RUN = {"stop_without_start", "filtered", "no_such_folder", "forked_child", "sessions_in_turn", "handles"}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,414 @@
+/* embedding.c CASE: a program that uses allogram.h in one way, right or wrong, and prints what its
+ * trace has to say then, as JSON: counted while it does it, or by hand. Used with the library and a
+ * session of its own (the trace's path is the first line), and under `allogram run`. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <allogram/allogram.h>
+
+static allogram_heap heap, gpu;
+static allogram_type kind;
+static struct {
+    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, ghost_frees;
+} truth;
+static char message[512];
+
+static void alloc(allogram_heap where, uint64_t address, size_t bytes) {
+    allogram_alloc(where, address, bytes, kind);
+    truth.allocated_blocks++;
+    truth.allocated_bytes += bytes;
+}
+
+static void release(allogram_heap where, uint64_t address, size_t bytes) {
+    allogram_free(where, address);
+    truth.freed_blocks++;
+    truth.freed_bytes += bytes;
+}
+
+static void ghost(allogram_heap where, uint64_t address) {
+    allogram_free(where, address);
+    truth.ghost_frees++;
+}
+
+static void require(int holds, const char *what) {
+    if (!holds) {
+        printf("wrong: %s\n", what);
+        fflush(stdout);
+        _exit(9);
+    }
+}
+
+static void start(void) {
+    const int r = allogram_start(NULL, message);
+    if (r < 0 && r != -EALREADY) {
+        printf("wrong: %s\n", message);
+        exit(9);
+    }
+}
+
+static void finish(void) {
+    (void)allogram_stop();
+    printf("{\"trace\": \"%s\", \"allocated_blocks\": %llu, \"allocated_bytes\": %llu, "
+           "\"freed_blocks\": %llu, \"freed_bytes\": %llu, \"ghost_frees\": %llu}\n",
+           allogram_trace(), (unsigned long long)truth.allocated_blocks,
+           (unsigned long long)truth.allocated_bytes, (unsigned long long)truth.freed_blocks,
+           (unsigned long long)truth.freed_bytes, (unsigned long long)truth.ghost_frees);
+    fflush(stdout);
+    memset(&truth, 0, sizeof(truth));
+}
+
+/* ---- cases ---- */
+
+static void nested_start(void) {
+    start();
+    require(allogram_start(NULL, message) == -EALREADY, "a second start is told so");
+    require(strstr(message, "already") != NULL, "and why");
+    alloc(heap, 0x1000, 10);
+    finish();
+}
+
+static void stop_without_start(void) {
+    require(allogram_stop() == -ENOENT, "there is nothing to stop");
+    start();
+    alloc(heap, 0x1000, 10);
+    finish();
+    require(allogram_stop() == -ENOENT, "nor a second time");
+}
+
+static void ghosts_and_double_frees(void) {
+    start();
+    ghost(heap, 0x5000);
+    alloc(heap, 0x1000, 10);
+    release(heap, 0x1000, 10);
+    ghost(heap, 0x1000);
+    alloc(gpu, 0x1000, 7);
+    ghost(heap, 0x1000); /* the GPU's block lives on */
+    alloc(heap, 0x1000, 11);
+    finish();
+}
+
+static void sizes(void) {
+    const uint64_t most = (UINT64_C(1) << 48) - 1;
+    start();
+    alloc(heap, 0x1000, 0);
+    alloc(heap, 0x2000, 0);
+    release(heap, 0x1000, 0);
+    alloc(heap, 0x3000, (size_t)5 << 30);
+    allogram_alloc(heap, 0x4000, SIZE_MAX, kind);
+    allogram_alloc(heap, 0x5000, (size_t)1 << 63, kind);
+    truth.allocated_blocks += 2;
+    truth.allocated_bytes += 2 * most;
+    finish();
+}
+
+static void addresses(void) {
+    start();
+    alloc(heap, 0, 1);
+    alloc(heap, UINT64_MAX, 2);
+    alloc(gpu, 0, 4);
+    release(heap, 0, 1);
+    release(heap, UINT64_MAX, 2);
+    finish();
+}
+
+static void never_registered(void) {
+    start();
+    allogram_alloc(0, 0x1000, 1, kind);
+    allogram_alloc(1, 0x1000, 1, kind);
+    allogram_alloc(255, 0x1000, 1, kind);
+    allogram_alloc(70000, 0x1000, 1, kind);
+    allogram_alloc(UINT32_MAX, 0x1000, 1, kind);
+    allogram_free(255, 0x1000);
+    allogram_realloc(UINT32_MAX, 0x1000, 0x2000, 5, 0);
+    allogram_gc_begin(255, "minor", 0, 0);
+    allogram_map(255, 0x1000, 4096);
+    allogram_alloc(heap, 0x1000, 8, 65535); /* only the type is unknown */
+    truth.allocated_blocks++;
+    truth.allocated_bytes += 8;
+    finish();
+}
+
+static void reallocs(void) {
+    start();
+    alloc(heap, 0x1000, 10);
+    allogram_realloc(heap, 0x1000, 0x2000, 30, kind);
+    allogram_realloc(heap, 0x2000, 0x2000, 20, kind);
+    truth.allocated_blocks += 2;
+    truth.allocated_bytes += 50;
+    truth.freed_blocks += 2;
+    truth.freed_bytes += 40;
+    finish();
+}
+
+static volatile sig_atomic_t n_signals;
+
+static void on_signal(int number) {
+    (void)number;
+    const int n = ++n_signals;
+    allogram_alloc(gpu, (uint64_t)n << 4, 16, kind);
+    if (n % 2 == 0) {
+        allogram_free(gpu, (uint64_t)n << 4);
+    }
+    allogram_mark("a signal");
+}
+
+static void signal_handlers(void) {
+    enum { SIGNALS = 200 };
+    const struct itimerval often = {.it_interval = {.tv_usec = 200}, .it_value = {.tv_usec = 200}};
+    const struct itimerval never = {.it_value = {0}};
+    const struct sigaction action = {.sa_handler = on_signal};
+    start();
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (uint64_t i = 0; n_signals < SIGNALS; i++) {
+        alloc(heap, 0x1000 + (i % 64) * 16, 24);
+        release(heap, 0x1000 + (i % 64) * 16, 24);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    const uint64_t n = (uint64_t)n_signals;
+    truth.allocated_blocks += n;
+    truth.allocated_bytes += 16 * n;
+    truth.freed_blocks += n / 2;
+    truth.freed_bytes += 16 * (n / 2);
+    finish();
+}
+
+enum { THREADS = 6, ROUNDS = 2000 };
+
+static void *allocate_much(void *number) {
+    const uint64_t base = (uint64_t)(uintptr_t)number << 32;
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        allogram_alloc(heap, base + i * 16, i, kind);
+        if (i % 2 == 0) {
+            allogram_free(heap, base + i * 16);
+        }
+    }
+    return NULL;
+}
+
+static void run_threads(void) {
+    pthread_t threads[THREADS];
+    for (uintptr_t t = 0; t < THREADS; t++) {
+        require(pthread_create(&threads[t], NULL, allocate_much, (void *)(t + 1)) == 0, "a thread");
+    }
+    for (int t = 0; t < THREADS; t++) {
+        pthread_join(threads[t], NULL);
+    }
+    truth.allocated_blocks += THREADS * ROUNDS;
+    truth.allocated_bytes += (uint64_t)THREADS * ROUNDS * (ROUNDS + 1) / 2;
+    truth.freed_blocks += THREADS * ROUNDS / 2;
+    truth.freed_bytes += (uint64_t)THREADS * (ROUNDS / 2) * (ROUNDS / 2 + 1);
+}
+
+static void threads_never_registered(void) {
+    start();
+    run_threads();
+    finish();
+}
+
+static void paused(void) {
+    start();
+    alloc(heap, 0x1000, 1);
+    allogram_pause();
+    allogram_alloc(heap, 0x2000, 100, kind);
+    allogram_free(heap, 0x1000);
+    allogram_mark("nobody sees this");
+    allogram_resume();
+    allogram_resume();
+    alloc(heap, 0x3000, 2);
+    finish();
+}
+
+static void sessions_in_turn(void) {
+    for (int i = 1; i <= 3; i++) {
+        start();
+        alloc(heap, 0x1000, (size_t)i);
+        release(heap, 0x1000, (size_t)i);
+        run_threads();
+        alloc(gpu, 0x1000, 5);
+        finish();
+        allogram_alloc(heap, 0x7000, 1, kind); /* nobody listens */
+    }
+}
+
+static void forked_child(void) {
+    start();
+    alloc(heap, 0x1000, 10);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        allogram_alloc(heap, 0x2000, 100, kind);
+        allogram_free(heap, 0x1000);
+        exit(0); /* with destructors: the session is the parent's */
+    }
+    int status = -1;
+    require(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
+    alloc(heap, 0x3000, 20);
+    finish();
+}
+
+static void at_exit(void) {
+    allogram_alloc(heap, 0x2000, 20, kind);
+}
+
+/* What an exit handler does is in the trace; the library's own destructor comes last. */
+static void exit_without_stop(void) {
+    start();
+    alloc(heap, 0x1000, 10);
+    atexit(at_exit);
+    truth.allocated_blocks++;
+    truth.allocated_bytes += 20;
+    printf("{\"trace\": \"%s\", \"allocated_blocks\": 2, \"allocated_bytes\": 30, "
+           "\"freed_blocks\": 0, \"freed_bytes\": 0, \"ghost_frees\": 0}\n",
+           allogram_trace());
+}
+
+static void killed(void) {
+    start();
+    for (uint64_t i = 0; i < 10000; i++) {
+        alloc(heap, 0x1000 + i * 16, 3);
+    }
+    printf("{\"trace\": \"%s\", \"allocated_blocks\": 10000, \"allocated_bytes\": 30000, "
+           "\"freed_blocks\": 0, \"freed_bytes\": 0, \"ghost_frees\": 0}\n",
+           allogram_trace());
+    fflush(stdout);
+    raise(SIGKILL);
+}
+
+static void filtered(void) {
+    const struct allogram_options options = {.size = sizeof(options), .filter = "domain=gpu"};
+    const struct allogram_options wrong = {.size = sizeof(wrong), .filter = "domain=tpu"};
+    const struct allogram_heap_options late = {
+        .size = sizeof(late), .name = "late", .allocator = "arena", .domain = ALLOGRAM_CPU};
+    require(allogram_start(&wrong, message) == -EINVAL, "a filter that says nothing");
+    require(strstr(message, "domain=tpu") != NULL, "is named");
+    require(allogram_start(&options, message) == 0, "a filter");
+    allogram_alloc(heap, 0x1000, 10, kind);
+    allogram_free(heap, 0x1000);
+    allogram_alloc(allogram_heap_new(&late), 0x1000, 10, kind);
+    alloc(gpu, 0x1000, 4);
+    finish();
+}
+
+static void handles(void) {
+    struct allogram_heap_options options = {.size = sizeof(options), .allocator = "many"};
+    char name[32];
+    allogram_heap last = 0;
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof(name), "heap %d", i);
+        options.name = name;
+        const allogram_heap made = allogram_heap_new(&options);
+        require(made == 0 || made > last, "handles rise, until there are none left");
+        require(made == allogram_heap_new(&options), "the same heap, the same handle");
+        last = made != 0 ? made : last;
+        require(i < 150 || i > 200 || made == 0 || i < 192, "at most 192");
+    }
+    require(allogram_heap_new(NULL) == 0, "no options, no heap");
+    options.size = 3;
+    require(allogram_heap_new(&options) == 0, "options of another size, no heap");
+    require(allogram_type_new(NULL, NULL) == 0 && allogram_type_new("", "x") == 0, "no name");
+    require(allogram_type_new("kind", NULL) == kind, "the same type, the same number");
+    require(allogram_type_new("kind", "lua") != kind, "of another runtime it is another");
+    start();
+    alloc(heap, 0x1000, 10);
+    allogram_alloc(last, 0x1000, 5, kind);
+    truth.allocated_blocks++;
+    truth.allocated_bytes += 5;
+    finish();
+}
+
+static void labels(void) {
+    const allogram_label request = allogram_label_new("request"), task = allogram_label_new("task");
+    require(request != 0 && task != 0 && request != task, "labels are told apart");
+    start();
+    alloc(heap, 0x1000, 1);
+    require(allogram_label_set(request) == 0, "there was none before");
+    alloc(heap, 0x2000, 2);
+    require(allogram_label_set(task) == request, "the one before");
+    run_threads(); /* other threads have none */
+    alloc(heap, 0x3000, 4);
+    require(allogram_label_set(4711) == task, "a label that is none is none");
+    alloc(heap, 0x4000, 8);
+    require(allogram_label_set(0) == 0, "so it was");
+    finish();
+}
+
+static void collections(void) {
+    start();
+    alloc(heap, 0x1000, 10);
+    alloc(heap, 0x2000, 20);
+    allogram_gc_begin(heap, "minor", 64, 30);
+    release(heap, 0x1000, 10);
+    allogram_gc_end(heap, "minor", 20);
+    allogram_gc_begin(heap, NULL, 0, 0);
+    allogram_gc_end(heap, NULL, 0);
+    allogram_map(heap, 0x100000, 65536);
+    allogram_map(gpu, 0x100000, 4096);
+    allogram_unmap(heap, 0x100000, 65536);
+    finish();
+}
+
+static void no_such_folder(void) {
+    const struct allogram_options options = {.size = sizeof(options),
+                                             .output = "no/such/folder/t.allogram"};
+    const struct allogram_options small = {.size = 8};
+    require(allogram_start(&options, message) < 0, "a folder that is not there");
+    require(strstr(message, "no/such/folder") != NULL, "is named");
+    require(allogram_start(&options, NULL) < 0, "without a place for the message, too");
+    require(allogram_start(&small, message) == -EINVAL, "options of another version");
+    allogram_alloc(heap, 0x1000, 10, kind);
+    start();
+    alloc(heap, 0x1000, 10);
+    finish();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"nested_start", nested_start},
+    {"stop_without_start", stop_without_start},
+    {"ghosts_and_double_frees", ghosts_and_double_frees},
+    {"sizes", sizes},
+    {"addresses", addresses},
+    {"never_registered", never_registered},
+    {"reallocs", reallocs},
+    {"signal_handlers", signal_handlers},
+    {"threads_never_registered", threads_never_registered},
+    {"paused", paused},
+    {"sessions_in_turn", sessions_in_turn},
+    {"forked_child", forked_child},
+    {"exit_without_stop", exit_without_stop},
+    {"killed", killed},
+    {"filtered", filtered},
+    {"handles", handles},
+    {"labels", labels},
+    {"collections", collections},
+    {"no_such_folder", no_such_folder},
+};
+
+int main(int argc, char **argv) {
+    const struct allogram_heap_options host = {
+        .size = sizeof(host), .name = "blocks", .allocator = "arena", .runtime = "embedding"};
+    const struct allogram_heap_options video = {
+        .size = sizeof(video), .name = "video", .allocator = "fake-gpu", .domain = ALLOGRAM_GPU};
+    heap = allogram_heap_new(&host);
+    gpu = allogram_heap_new(&video);
+    kind = allogram_type_new("kind", NULL);
+    for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            cases[i].run();
+            return 0;
+        }
+    }
+    fprintf(stderr, "usage: embedding CASE\n");
+    return 2;
+}
