@@ -213,41 +213,41 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
             struct ag_bytes runtime, kind, process;
         } gc;
-        uint32_t type;
-        struct ag_bytes name, runtime;
-    } type;
-    struct {
-        uint32_t label;
-        struct ag_bytes name;
-    } label;
-    struct {
-        struct ag_bytes name;
-    } mark;
-    struct {
-        uint32_t heap;
-        struct ag_bytes kind;
-        uint64_t needed_bytes, heap_bytes;
-    } gc_moment; /* GC_BEGIN and GC_END */
-    struct {
-        uint32_t cause; /* enum ag_lost_cause of segment.h */
-        uint64_t events;
-    } lost;
-    struct {
-        uint32_t how; /* enum ag_slot_end of segment.h */
-        uint32_t wait_status, wait_status_known;
-        uint64_t time_ns;
-    } end;
-    struct {
-        uint64_t rss_bytes, cpu_ns, target_cpu_ns, stack_checks, failed_stack_checks;
-    } profiler;
-    struct ag_summary summary;
-    struct {
-        uint32_t count; /* iterate with the ag_sums_next_* of the kind */
-        struct ag_bytes data;
-    } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS */
-} u;
-}
-;
+        struct {
+            uint32_t type;
+            struct ag_bytes name, runtime;
+        } type;
+        struct {
+            uint32_t label;
+            struct ag_bytes name;
+        } label;
+        struct {
+            struct ag_bytes name;
+        } mark;
+        struct {
+            uint32_t heap;
+            struct ag_bytes kind;
+            uint64_t needed_bytes, heap_bytes;
+        } gc_moment; /* GC_BEGIN and GC_END */
+        struct {
+            uint32_t cause; /* enum ag_lost_cause of segment.h */
+            uint64_t events;
+        } lost;
+        struct {
+            uint32_t how; /* enum ag_slot_end of segment.h */
+            uint32_t wait_status, wait_status_known;
+            uint64_t time_ns;
+        } end;
+        struct {
+            uint64_t rss_bytes, cpu_ns, target_cpu_ns, stack_checks, failed_stack_checks;
+        } profiler;
+        struct ag_summary summary;
+        struct {
+            uint32_t count; /* iterate with the ag_sums_next_* of the kind */
+            struct ag_bytes data;
+        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS */
+    } u;
+};
 
 /* ---- a trace file, opened ---- */
 struct ag_chunk_entry {
