@@ -52,7 +52,7 @@ enum {
 static const struct ag_option table[] = {
     {OPTION_VIEW, "view", "VIEW",
      "summary (default), sites, tree, types, blocks, leaks, peak,\n"
-     "temporary, lifetimes, timeline, functions, threads, heaps"},
+     "temporary, lifetimes, timeline, functions, gc, threads, heaps"},
     {OPTION_JSON, "json", NULL, "one JSON object instead of text"},
     {OPTION_SORT, "sort", "METRIC",
      "allocated_bytes, allocated_blocks, in_use_bytes, in_use_blocks,\n"
@@ -77,6 +77,7 @@ static const struct ag_option table[] = {
     {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
     {OPTION_TREE, "tree", NULL, "functions: by call path, callers downward"},
     {OPTION_CALLERS, "callers", "FUNCTION", "functions: who called this one, and made it allocate"},
+    {OPTION_BLAME, "blame", NULL, "gc: who caused the collections"},
     {OPTION_FRAMES, "frames", "N", "frames kept of each stack, or levels of the tree; 0: all"},
     {OPTION_MIN, "min", "PERCENT", "tree: leave out what has less (1 in text, 0 in JSON)"},
     {OPTION_MIN_COUNT, "min-count", "N", "leave out rows with fewer blocks"},

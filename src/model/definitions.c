@@ -162,6 +162,25 @@ static int take_sample(struct ag_definitions *definitions, const struct ag_recor
     return 0;
 }
 
+static int take_collection(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_bytes process = record->u.gc.process;
+    const struct ag_model_collection made = {
+        .row = {.runtime = keep(definitions, record->u.gc.runtime),
+                .kind = keep(definitions, record->u.gc.kind),
+                .process = process.length > 0 ? keep(definitions, process) : NULL,
+                .start_ns = record->u.gc.start_ns,
+                .pause_ns = record->u.gc.pause_ns,
+                .heap_before_bytes = record->u.gc.heap_before_bytes,
+                .heap_after_bytes = record->u.gc.heap_after_bytes,
+                .needed_bytes = record->u.gc.needed_bytes,
+                .known = record->u.gc.known,
+                .cause_frame = UINT32_MAX},
+        .stack = record->u.gc.stack,
+        .thread_id = record->u.gc.thread_id};
+    APPEND(definitions->collections, definitions->n_collections, made);
+    return 0;
+}
+
 static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
     struct ag_node node;
     for (size_t cursor = 0; ag_nodes_next(record, &cursor, &node) > 0;) {
@@ -238,6 +257,8 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
     case AG_RECORD_FUNCTIONS:
     case AG_RECORD_CALLS:
         return ag_call_trees_take(&definitions->call_trees, &definitions->texts, record);
+    case AG_RECORD_GC:
+        return take_collection(definitions, record);
     case AG_RECORD_THREAD:
         return take_thread(definitions, record);
     case AG_RECORD_HEAP:
@@ -368,6 +389,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->runtimes);
     free(definitions->samples);
     free(definitions->functions);
+    free(definitions->collections);
     free(definitions->types);
 }
 

@@ -8,6 +8,7 @@
 #include "format/decode.h"
 #include "format/segment.h"
 #include "model/call_trees.h"
+#include "model/collections.h"
 #include "model/profile.h"
 #include "model/stack_nodes.h"
 #include "model/text_store.h"
@@ -24,6 +25,10 @@ struct ag_model_image {
 struct ag_model_function {            /* of a runtime: a FRAME record */
     uint32_t runtime, function, file; /* texts */
     uint32_t line;
+};
+struct ag_model_collection {
+    struct ag_collection_row row; /* times of the session, and nobody blamed yet */
+    uint32_t stack, thread_id;
 };
 struct ag_model_heap {
     uint32_t heap;
@@ -73,7 +78,8 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
     struct ag_model_sample *samples; /* rising times */
     struct ag_model_function *functions;
     struct ag_model_type *types;
-    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions, n_types;
+    struct ag_model_collection *collections; /* as the trace has them */
+    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions, n_types, n_collections;
     /* id -> the newest of images, of threads; the first of functions, of types */
     struct ag_index_map image_index, stream_index, function_index, type_index;
     struct {

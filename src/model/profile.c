@@ -437,6 +437,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     ag_definitions_done(&profile->definitions);
     (void)ag_trace_file_close(profile->file);
     ag_functions_end(profile);
+    ag_collections_end(profile);
     ag_profile_close_parts(profile);
     free(profile->path);
     free(profile);

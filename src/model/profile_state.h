@@ -8,6 +8,7 @@
  *     types.c         what kinds of things they are
  *     lifetimes.c     how long they live
  *     functions.c     function counters, from the trees of call_trees.c
+ *     collections.c   what collectors did, and because of whom
  *     findings.c      what is most worth a look */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
@@ -84,6 +85,8 @@ struct ag_profile {
     struct ag_functions functions; /* functions.c, once asked for */
     uint32_t *outer_callers;       /* by node of functions */
     bool has_functions;
+    struct ag_collections collections; /* collections.c, once asked for */
+    bool has_collections;
 
     struct ag_merged_part *parts; /* of a merged profile, which has no file */
     size_t n_parts;
@@ -123,6 +126,9 @@ size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const
 
 /* ---- functions.c ---- */
 void ag_functions_end(struct ag_profile *profile);
+
+/* ---- collections.c ---- */
+void ag_collections_end(struct ag_profile *profile);
 
 /* ---- lifetimes.c ---- */
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes);

@@ -57,6 +57,13 @@ static void find_names(const struct ag_definitions *definitions, struct names *n
             add_name(names, ag_text(&definitions->texts, last));
         }
     }
+    const char *last_name = NULL; /* texts are kept once */
+    for (size_t i = 0; i < definitions->n_collections; i++) {
+        if (definitions->collections[i].row.runtime != last_name) {
+            last_name = definitions->collections[i].row.runtime;
+            add_name(names, last_name);
+        }
+    }
 }
 
 int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,

@@ -52,8 +52,7 @@ struct ag_report_options {
     bool has_colour;
 };
 
-/* Is VIEW one that can be shown? 0; -EINVAL: no such view; -ENOTSUP: promised, but not filled yet.
- * The message says which there are. */
+/* Is VIEW one that can be shown? 0, or -EINVAL: the message says which there are. */
 int ag_report_check_view(const char *view, char ret_message[512]);
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by);
 

@@ -17,11 +17,9 @@ static void write_runtimes_json(struct ag_view *view) {
         ag_json_close(view->json, '}');
     }
     ag_json_close(view->json, ']');
-    ag_json_open(view->json, "gc", '[');
-    ag_json_close(view->json, ']');
 }
 
-static void write_apart_json(struct ag_view *view) {
+static int write_apart_json(struct ag_view *view) {
     struct ag_json *json = view->json;
     ag_json_open(json, "lost_events", '{');
     ag_json_integer(json, "total", ag_heading_lost_events(view->profile));
@@ -30,6 +28,7 @@ static void write_apart_json(struct ag_view *view) {
     }
     ag_json_close(json, '}');
     write_runtimes_json(view);
+    const int r = ag_gc_summary_json(view);
     const struct ag_profile_cost *cost = ag_profile_cost(view->profile);
     ag_json_open(json, "profiler", '{');
     ag_json_integer(json, "rss_bytes", cost->rss_bytes);
@@ -39,6 +38,7 @@ static void write_apart_json(struct ag_view *view) {
     const char *const *problems;
     size_t n_problems = ag_profile_problems(view->profile, &problems);
     ag_json_strings(json, "problems", problems, n_problems);
+    return r;
 }
 
 int ag_summary_view_json(struct ag_view *view) {
@@ -68,8 +68,8 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "order_repairs", summary->order_repairs);
     ag_json_integer(json, "threads", summary->threads);
     ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
-    write_apart_json(view);
-    return ag_findings_json(view);
+    const int r = write_apart_json(view);
+    return r < 0 ? r : ag_findings_json(view);
 }
 
 /* ---- text: two columns of facts, the course of time, the sites that matter, and findings ---- */
@@ -187,6 +187,10 @@ int ag_summary_view_text(struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     write_facts(view, summary);
     write_runtimes(view);
+    const int gc_r = ag_gc_summary_text(view);
+    if (gc_r < 0) {
+        return gc_r;
+    }
     if (!view->options->has_stack_filter) { /* the course is known of the whole process only */
         write_course(view);
     }

@@ -44,6 +44,8 @@ ag_view_write ag_lifetimes_view_text, ag_lifetimes_view_json;
 ag_view_write ag_timeline_view_text, ag_timeline_view_json;
 ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
+ag_view_write ag_gc_view_text, ag_gc_view_json;
+ag_view_write ag_gc_summary_text, ag_gc_summary_json; /* of each runtime: a line, or the key "gc" */
 ag_view_write ag_functions_view_text, ag_functions_view_json;
 /* Does --callers name a function of this trace? 0, or -EINVAL with a message. */
 int ag_functions_check(struct ag_view *view);

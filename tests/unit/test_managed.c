@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "managed_trace.h"
+#include "model/collections.h"
 #include "model/functions.h"
 #include "model/places.h"
 #include "model/process_merge.h"
@@ -478,6 +479,143 @@ static void accumulated_counts_follow_their_definition(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
+/* ---- collections ---- */
+
+static const struct ag_collections *collections_of(struct ag_profile *profile) {
+    const struct ag_collections *collections;
+    assert_int_equal(ag_profile_collections(profile, &collections), 0);
+    return collections;
+}
+
+static void assert_collection(struct ag_profile *profile, size_t at, const char *expected) {
+    const struct ag_collection_row *row = &collections_of(profile)->rows[at];
+    char text[512];
+    snprintf(text, sizeof(text), "%s %s %s %llu %llu %llu %llu %llu known %u %s", row->runtime,
+             row->kind, row->process ? row->process : "-", (unsigned long long)row->start_ns,
+             (unsigned long long)row->pause_ns, (unsigned long long)row->heap_before_bytes,
+             (unsigned long long)row->heap_after_bytes, (unsigned long long)row->needed_bytes,
+             row->known,
+             row->cause_frame == UINT32_MAX ? "nobody"
+                                            : ag_profile_frame(profile, row->cause_frame)->label);
+    assert_string_equal(text, expected);
+}
+
+static void assert_sum(const struct ag_collection_sum *sum, uint64_t collections, uint64_t unended,
+                       uint64_t pause_total_us, uint64_t pause_max_us, uint64_t needed_bytes,
+                       uint64_t reclaimed_bytes) {
+    assert_int_equal(sum->collections, collections);
+    assert_int_equal(sum->unended, unended);
+    assert_int_equal(sum->pause_total_ns, 1000 * pause_total_us);
+    assert_int_equal(sum->pause_max_ns, 1000 * pause_max_us);
+    assert_int_equal(sum->needed_bytes, needed_bytes);
+    assert_int_equal(sum->reclaimed_bytes, reclaimed_bytes);
+}
+
+static const struct ag_collection_sum *cause(struct ag_profile *profile, const char *label) {
+    const struct ag_collections *collections = collections_of(profile);
+    for (size_t i = 0; i < collections->n_causes; i++) {
+        const uint32_t frame = collections->causes[i].cause_frame;
+        const char *found =
+            frame == UINT32_MAX ? "nobody" : ag_profile_frame(profile, frame)->label;
+        if (strcmp(found, label) == 0) {
+            return &collections->causes[i];
+        }
+    }
+    fail_msg("%s caused nothing", label);
+    return NULL;
+}
+
+static void collections_come_in_order_with_their_cause(void **state) {
+    (void)state;
+    struct ag_profile *profile = open_managed();
+    assert_int_equal(collections_of(profile)->n_rows, 5);
+    assert_collection(profile, 0, "lua full - 200000 100000 1000000 400000 0 known 3 [lua] build");
+    assert_collection(
+        profile, 1,
+        "beam minor <0.80.0> 500000 50000 200000 100000 8000 known 7 [beam] lists:map/2");
+    assert_collection(
+        profile, 2,
+        "beam major <0.80.0> 700000 250000 300000 50000 64000 known 7 [beam] lists:map/2");
+    assert_collection(profile, 3, "beam minor server 900000 0 0 0 16000 known 4 [beam] app:loop/1");
+    assert_collection(profile, 4, "beam minor - 950000 10000 0 0 0 known 1 nobody");
+    assert_null(ag_profile_close(profile));
+}
+
+static void collections_are_summed_by_runtime_and_by_cause(void **state) {
+    (void)state;
+    struct ag_profile *profile = open_managed();
+    const struct ag_collections *collections = collections_of(profile);
+    assert_int_equal(collections->n_runtimes, 2);
+    assert_sum(&collections->runtimes[0], 1, 0, 100, 100, 0, 600000);
+    assert_sum(&collections->runtimes[1], 4, 1, 310, 250, 88000, 350000);
+    assert_int_equal(collections->n_causes, 4);
+    assert_sum(cause(profile, "[lua] build"), 1, 0, 100, 100, 0, 600000);
+    assert_sum(cause(profile, "[beam] lists:map/2"), 2, 0, 300, 250, 72000, 350000);
+    assert_sum(cause(profile, "[beam] app:loop/1"), 1, 1, 0, 0, 16000, 0);
+    assert_sum(cause(profile, "nobody"), 1, 0, 10, 10, 0, 0);
+    assert_null(ag_profile_close(profile));
+}
+
+static size_t collections_with(const struct ag_profile_options *options) {
+    struct ag_profile *profile = open_with(managed_path, options);
+    const size_t n = collections_of(profile)->n_rows;
+    assert_null(ag_profile_close(profile));
+    return n;
+}
+
+static void collections_are_narrowed_by_time_thread_runtime_and_stack(void **state) {
+    (void)state;
+    struct ag_profile_options options = all();
+    options.from_ns = 500000;
+    options.to_ns = 900000; /* not the one that begins then */
+    assert_int_equal(collections_with(&options), 2);
+    options = all();
+    options.thread = 101;
+    assert_int_equal(collections_with(&options), 0);
+    options.thread = 100;
+    assert_int_equal(collections_with(&options), 5);
+    options = all();
+    options.runtime = "lua";
+    assert_int_equal(collections_with(&options), 1);
+    options = all();
+    options.focus = "app:loop";
+    assert_int_equal(collections_with(&options), 3);
+    options.ignore = "lists:map";
+    assert_int_equal(collections_with(&options), 1);
+}
+
+static void collections_of_merged_processes_stand_in_one_row(void **state) {
+    (void)state;
+    struct ag_profile *parts[] = {open_managed(), open_managed()};
+    struct ag_profile *merged;
+    assert_int_equal(ag_profile_merge(parts, 2, &merged), 0);
+    assert_int_equal(collections_of(merged)->n_rows, 10);
+    assert_int_equal(collections_of(merged)->n_runtimes, 2);
+    assert_sum(cause(merged, "[beam] lists:map/2"), 4, 0, 600, 250, 144000, 700000);
+    for (size_t i = 1; i < 10; i++) {
+        const struct ag_collection_row *rows = collections_of(merged)->rows;
+        assert_true(rows[i - 1].start_ns <= rows[i].start_ns);
+    }
+    assert_null(ag_profile_close(merged));
+}
+
+static void a_heap_that_grew_reclaimed_nothing(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    const struct ag_record record = {
+        .kind = AG_RECORD_GC,
+        .u.gc = {.known = AG_GC_KNOWN_HEAP | 1024, /* and what a later version may know */
+                 .stack = 4711,
+                 .heap_before_bytes = 10,
+                 .heap_after_bytes = 30}};
+    trace_record(&trace, &record);
+    struct ag_profile *profile = finish(&trace);
+    assert_collection(profile, 0, "  - 0 0 10 30 0 known 1026 nobody");
+    assert_sum(&collections_of(profile)->runtimes[0], 1, 1, 0, 0, 0, 0);
+    assert_null(ag_profile_close(profile));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(managed_frames_stand_between_native_ones),
@@ -496,6 +634,11 @@ int main(void) {
         cmocka_unit_test(hostile_parents_are_the_root),
         cmocka_unit_test(a_trace_without_counters_has_no_tree),
         cmocka_unit_test(accumulated_counts_follow_their_definition),
+        cmocka_unit_test(collections_come_in_order_with_their_cause),
+        cmocka_unit_test(collections_are_summed_by_runtime_and_by_cause),
+        cmocka_unit_test(collections_are_narrowed_by_time_thread_runtime_and_stack),
+        cmocka_unit_test(collections_of_merged_processes_stand_in_one_row),
+        cmocka_unit_test(a_heap_that_grew_reclaimed_nothing),
     };
     return cmocka_run_group_tests(tests, make_trace, NULL);
 }

@@ -2,7 +2,7 @@
  * are made of.
  *
  * The name of the trace picks the scenario: jq, threads, hostile, damaged, empty, deep, and forum,
- * which has function counters (fake_functions.c) and no blocks; any other cannot be opened. Sites
+ * which has function counters (fake_runtimes.c) and no blocks; any other cannot be opened. Sites
  * and trees are added up from the stacks here, the slow and obvious way. */
 #include <errno.h>
 #include <stdio.h>

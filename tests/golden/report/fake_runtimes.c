@@ -1,10 +1,12 @@
-/* fake_functions.c: function counters that are always the same: of the trace forum the table of a
- * transfer over TLS 1.3, of all others none. Totals are of functions that are not listed, too. */
+/* fake_runtimes.c: what runtimes tell of themselves, always the same: of the trace forum the
+ * function counters of a transfer over TLS 1.3 (totals are of functions that are not listed, too)
+ * and a few collections; of all others nothing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
+#include "model/collections.h"
 #include "model/functions.h"
 #include "model/profile.h"
 
@@ -66,5 +68,33 @@ int ag_profile_callers(struct ag_profile *profile, const char *name,
     *ret_rows = malloc(sizeof callers);
     memcpy(*ret_rows, callers, sizeof callers);
     *ret_count = AG_ARRAY_SIZE(callers);
+    return 0;
+}
+
+#define MS UINT64_C(1000000)
+enum { ALL = AG_GC_KNOWN_END | AG_GC_KNOWN_HEAP | AG_GC_KNOWN_NEED };
+
+int ag_profile_collections(struct ag_profile *profile,
+                           const struct ag_collections **ret_collections) {
+    static struct ag_collection_row collected[] = {
+        {"beam", "minor", "tls_sender\x1b[1m", 100 * MS, 2 * MS, 1 << 20, 1 << 19, 4096, ALL,
+         FRAME_SETELEMENT},
+        {"beam", "major", NULL, 300 * MS, 30 * MS, 3 << 20, 1 << 20, 1 << 16, ALL,
+         FRAME_SETELEMENT},
+        {"beam", "minor", "<0.80.0>", 1500 * MS, 0, 0, 0, 800, AG_GC_KNOWN_NEED, UINT32_MAX},
+    };
+    static struct ag_collection_sum runtimes[] = {
+        {"beam", UINT32_MAX, 3, 1, 32 * MS, 30 * MS, 70432, (1 << 19) + (2 << 20)}};
+    static struct ag_collection_sum causes[] = {
+        {"beam", FRAME_SETELEMENT, 2, 0, 32 * MS, 30 * MS, 69632, (1 << 19) + (2 << 20)},
+        {NULL, UINT32_MAX, 1, 1, 0, 0, 800, 0}};
+    static const struct ag_collections all = {.rows = collected,
+                                              .runtimes = runtimes,
+                                              .causes = causes,
+                                              .n_rows = AG_ARRAY_SIZE(collected),
+                                              .n_runtimes = AG_ARRAY_SIZE(runtimes),
+                                              .n_causes = AG_ARRAY_SIZE(causes)};
+    static const struct ag_collections none;
+    *ret_collections = is_forum(profile) ? &all : &none;
     return 0;
 }

@@ -1,0 +1,49 @@
+/* collections.h: what collectors did: each collection, and who caused it.
+ *
+ * A profile has the collections that began in its time window, narrowed by --thread, --runtime and
+ * by frames of the stack that caused them (--focus, --ignore). */
+#ifndef AG_COLLECTIONS_H
+#define AG_COLLECTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/decode.h"
+
+struct ag_profile;
+
+struct ag_collection_row {
+    const char *runtime, *kind;
+    const char *process; /* of the runtime, whose heap it was; NULL: everybody's */
+    uint64_t start_ns;   /* since the start of the recording */
+    uint64_t pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
+    uint32_t known;       /* flags of enum ag_gc_known: which of these numbers count */
+    uint32_t cause_frame; /* the innermost managed function of the stack that caused it, or the
+                             innermost native one where there is none; UINT32_MAX: nobody known */
+};
+struct ag_collection_sum { /* of a runtime, or of who caused them */
+    const char *runtime;   /* of a cause: that of its function, NULL where nobody is known */
+    uint32_t cause_frame;
+    uint64_t collections, unended; /* unended: of these, those whose end is not known */
+    uint64_t pause_total_ns, pause_max_ns;
+    uint64_t needed_bytes, reclaimed_bytes; /* of those that tell */
+};
+struct ag_collections {
+    struct ag_collection_row *rows;              /* in order of time */
+    struct ag_collection_sum *runtimes, *causes; /* by name, and by function */
+    size_t n_rows, n_runtimes, n_causes;
+};
+/* Valid until the profile is closed. 0 or -ENOMEM. */
+int ag_profile_collections(struct ag_profile *profile,
+                           const struct ag_collections **ret_collections);
+
+/* What was freed: 0 where the heap grew, or its sizes are not known. */
+static inline uint64_t ag_collection_reclaimed(const struct ag_collection_row *row) {
+    const bool is_known = row->known & AG_GC_KNOWN_HEAP;
+    return is_known && row->heap_before_bytes > row->heap_after_bytes
+               ? row->heap_before_bytes - row->heap_after_bytes
+               : 0;
+}
+
+#endif

@@ -1,0 +1,298 @@
+/* gc_view.c: what collectors did: how often, for how long, what came of it; with --blame because of
+ * whom. A person gets the longest pauses first, a script all of them in order of time.
+ *
+ * The bytes of --blame are those that were needed when the collections came: what caused them. */
+#include <errno.h>
+#include <string.h>
+
+#include "model/collections.h"
+#include "report/quantity.h"
+#include "report/ranking.h"
+#include "report/table.h"
+#include "report/view.h"
+
+/* Of the time that the view shows. Heaps of their own are collected side by side: it may be more
+ * than all of it. */
+static double time_share(const struct ag_view *view, const struct ag_collection_sum *sum) {
+    const struct ag_span span = ag_view_span(view);
+    const uint64_t all_ns = span.to_ns > span.from_ns ? span.to_ns - span.from_ns : 0;
+    return all_ns > 0 ? (double)sum->pause_total_ns / (double)all_ns : 0;
+}
+
+/* ---- in the summary ---- */
+
+int ag_gc_summary_json(struct ag_view *view) {
+    struct ag_json *json = view->json;
+    const struct ag_collections *collections;
+    const int r = ag_profile_collections(view->profile, &collections);
+    ag_json_open(json, "gc", '[');
+    for (size_t i = 0; r == 0 && i < collections->n_runtimes; i++) {
+        const struct ag_collection_sum *sum = &collections->runtimes[i];
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "runtime", sum->runtime);
+        ag_json_integer(json, "collections", sum->collections);
+        ag_json_integer(json, "pause_total_ns", sum->pause_total_ns);
+        ag_json_integer(json, "pause_max_ns", sum->pause_max_ns);
+        ag_json_decimal(json, "time_share", time_share(view, sum), /* decimals= */ 6);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    return r;
+}
+
+int ag_gc_summary_text(struct ag_view *view) {
+    const struct ag_collections *collections;
+    const int r = ag_profile_collections(view->profile, &collections);
+    for (size_t i = 0; r == 0 && i < collections->n_runtimes; i++) {
+        const struct ag_collection_sum *sum = &collections->runtimes[i];
+        struct ag_quantity count, total, longest;
+        ag_page_print(view->page, AG_STYLE_PLAIN,
+                      "  %-15s %10s by %s, paused %s (%.1f %% of the time), the longest %s\n",
+                      "collections", ag_quantity_count(&count, sum->collections), sum->runtime,
+                      ag_quantity_time(&total, sum->pause_total_ns), 100 * time_share(view, sum),
+                      ag_quantity_time(&longest, sum->pause_max_ns));
+    }
+    return r;
+}
+
+/* ---- order ---- */
+
+static int rank_pauses(const struct ag_collections *collections, struct ag_ranking *ranking) {
+    const int r = ag_ranking_start(ranking, collections->n_rows);
+    for (size_t i = 0; r == 0 && i < collections->n_rows; i++) {
+        const struct ag_collection_row *row = &collections->rows[i];
+        ag_ranking_add(ranking, (struct ag_rank){.first = row->known & AG_GC_KNOWN_END
+                                                              ? row->pause_ns
+                                                              : UINT64_MAX, /* for ever */
+                                                 .row = (uint32_t)i});
+    }
+    ag_ranking_sort(ranking);
+    return r;
+}
+
+static int rank_causes(const struct ag_collections *collections, struct ag_ranking *ranking) {
+    const int r = ag_ranking_start(ranking, collections->n_causes);
+    for (size_t i = 0; r == 0 && i < collections->n_causes; i++) {
+        ag_ranking_add(ranking, (struct ag_rank){.first = collections->causes[i].collections,
+                                                 .second = collections->causes[i].pause_total_ns,
+                                                 .row = (uint32_t)i});
+    }
+    ag_ranking_sort(ranking);
+    return r;
+}
+
+/* ---- JSON ---- */
+
+static void write_known(struct ag_json *json, const char *key, uint64_t value, bool is_known) {
+    if (is_known) {
+        ag_json_integer(json, key, value);
+    } else {
+        ag_json_null(json, key);
+    }
+}
+
+static void write_row_json(struct ag_json *json, const struct ag_collection_row *row) {
+    const bool has_heap = row->known & AG_GC_KNOWN_HEAP;
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "runtime", row->runtime);
+    ag_json_string(json, "kind", row->kind);
+    ag_json_integer(json, "start_ns", row->start_ns);
+    write_known(json, "pause_ns", row->pause_ns, row->known & AG_GC_KNOWN_END);
+    write_known(json, "heap_before_bytes", row->heap_before_bytes, has_heap);
+    write_known(json, "heap_after_bytes", row->heap_after_bytes, has_heap);
+    write_known(json, "needed_bytes", row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
+    ag_json_string(json, "process", row->process);
+    ag_json_close(json, '}');
+}
+
+static int write_collections_json(struct ag_view *view, const struct ag_collections *collections) {
+    struct ag_ranking ranking;
+    const int r = rank_pauses(collections, &ranking);
+    const bool has_all = collections->n_rows <= view->limit;
+    ag_json_open(view->json, "collections", '[');
+    for (size_t i = 0; r == 0 && i < collections->n_rows && i < view->limit; i++) {
+        write_row_json(view->json, &collections->rows[has_all ? i : ranking.ranks[i].row]);
+    }
+    ag_json_close(view->json, ']');
+    ag_ranking_end(&ranking);
+    return r;
+}
+
+static int write_blame_json(struct ag_view *view, const struct ag_collections *collections) {
+    struct ag_json *json = view->json;
+    struct ag_ranking ranking;
+    const int r = rank_causes(collections, &ranking);
+    ag_json_open(json, "blame", '[');
+    for (size_t i = 0; r == 0 && i < ranking.count && i < view->limit; i++) {
+        const struct ag_collection_sum *sum = &collections->causes[ranking.ranks[i].row];
+        const bool is_known = sum->cause_frame != UINT32_MAX;
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "function",
+                       is_known ? ag_profile_frame(view->profile, sum->cause_frame)->function
+                                : NULL);
+        ag_json_string(json, "runtime", sum->runtime);
+        ag_json_integer(json, "collections", sum->collections);
+        ag_json_integer(json, "bytes", sum->needed_bytes);
+        ag_json_integer(json, "reclaimed_bytes", sum->reclaimed_bytes);
+        ag_json_integer(json, "pause_ns", sum->pause_total_ns);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_ranking_end(&ranking);
+    return r;
+}
+
+int ag_gc_view_json(struct ag_view *view) {
+    const struct ag_collections *collections;
+    int r = ag_profile_collections(view->profile, &collections);
+    r = r < 0 ? r : write_collections_json(view, collections);
+    return r < 0 ? r : write_blame_json(view, collections);
+}
+
+/* ---- text ---- */
+
+static const char *cause_name(struct ag_frame_text *buffer, const struct ag_view *view,
+                              uint32_t frame) {
+    return frame != UINT32_MAX ? ag_frame_function(buffer, ag_profile_frame(view->profile, frame))
+                               : "nobody known";
+}
+
+/* The runtime's word; where several collect, after its name. */
+static const char *kind_name(struct ag_frame_text *buffer, const struct ag_collections *collections,
+                             const struct ag_collection_row *row) {
+    const bool has_several = collections->n_runtimes > 1;
+    snprintf(buffer->text, sizeof buffer->text, "%s%s%s", has_several ? row->runtime : "",
+             has_several ? " " : "", row->kind);
+    return buffer->text;
+}
+
+static void add_bytes(struct ag_table *table, uint64_t bytes, bool is_known) {
+    struct ag_quantity number;
+    ag_table_cell(table, is_known ? ag_quantity_bytes(&number, bytes) : "");
+}
+
+static void add_collection(struct ag_table *table, struct ag_view *view,
+                           const struct ag_collections *collections,
+                           const struct ag_collection_row *row) {
+    struct ag_quantity number;
+    struct ag_frame_text text;
+    const bool has_heap = row->known & AG_GC_KNOWN_HEAP, has_end = row->known & AG_GC_KNOWN_END;
+    ag_table_cell(table, ag_quantity_time(&number, row->start_ns));
+    ag_table_cell(table, has_end ? ag_quantity_time(&number, row->pause_ns) : "no end");
+    ag_table_cell(table, kind_name(&text, collections, row));
+    add_bytes(table, row->heap_before_bytes, has_heap);
+    add_bytes(table, row->heap_after_bytes, has_heap);
+    add_bytes(table, row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
+    ag_table_cell(table, row->process != NULL ? row->process : "");
+    ag_table_cell(table, cause_name(&text, view, row->cause_frame));
+}
+
+static int write_pauses(struct ag_view *view, const struct ag_collections *collections) {
+    static const struct ag_column columns[] = {
+        {.head = "at"},
+        {.head = "pause", .style = AG_STYLE_BRIGHT},
+        {.head = "kind", .align = AG_ALIGN_LEFT, .least_columns = 8},
+        {.head = "before"},
+        {.head = "after"},
+        {.head = "needed"},
+        {.head = "process", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 8},
+        {.head = "because of", .align = AG_ALIGN_LEFT, .least_columns = 12},
+    };
+    struct ag_ranking ranking;
+    int r = rank_pauses(collections, &ranking);
+    struct ag_table *table =
+        r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
+    uint64_t hidden_ns = 0, all_ns = 0;
+    for (size_t i = 0; table != NULL && i < ranking.count; i++) {
+        const struct ag_collection_row *row = &collections->rows[ranking.ranks[i].row];
+        const uint64_t pause_ns = row->known & AG_GC_KNOWN_END ? row->pause_ns : 0;
+        all_ns += pause_ns;
+        if (i < view->limit) {
+            add_collection(table, view, collections, row);
+        } else {
+            hidden_ns += pause_ns;
+        }
+    }
+    r = r < 0 ? r : table == NULL ? -ENOMEM : ag_table_write(table, view->page);
+    if (r == 0 && ranking.count > view->limit) {
+        ag_ranking_write_rest(view->page, ranking.count - view->limit, "shorter ones", hidden_ns,
+                              all_ns);
+    }
+    ag_table_free(table);
+    ag_ranking_end(&ranking);
+    return r;
+}
+
+static int write_blame(struct ag_view *view, const struct ag_collections *collections) {
+    static const struct ag_column columns[] = {
+        {.head = "collections", .style = AG_STYLE_BRIGHT},
+        {.head = "share"},
+        {.head = "paused"},
+        {.head = "needed"},
+        {.head = "reclaimed"},
+        {.head = "because of",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_BRIGHT,
+         .least_columns = 16},
+    };
+    struct ag_ranking ranking;
+    const int r = rank_causes(collections, &ranking);
+    struct ag_table *table =
+        r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
+    if (table == NULL) {
+        ag_ranking_end(&ranking);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
+        const struct ag_collection_sum *sum = &collections->causes[ranking.ranks[i].row];
+        struct ag_quantity number;
+        struct ag_frame_text text;
+        ag_table_cell(table, ag_quantity_count(&number, sum->collections));
+        ag_table_cell(table, ag_quantity_share(&number, sum->collections, collections->n_rows));
+        ag_table_cell(table, ag_quantity_time(&number, sum->pause_total_ns));
+        add_bytes(table, sum->needed_bytes, sum->needed_bytes > 0);
+        add_bytes(table, sum->reclaimed_bytes, sum->reclaimed_bytes > 0);
+        ag_table_cell(table, cause_name(&text, view, sum->cause_frame));
+    }
+    const int written = ag_ranking_write_table(&ranking, view->limit, table, view->page,
+                                               "functions more", collections->n_rows);
+    ag_ranking_end(&ranking);
+    return written;
+}
+
+static void write_sums(struct ag_view *view, const struct ag_collections *collections) {
+    for (size_t i = 0; i < collections->n_runtimes; i++) {
+        const struct ag_collection_sum *sum = &collections->runtimes[i];
+        struct ag_quantity count, total, longest, reclaimed;
+        ag_page_print(view->page, AG_STYLE_PLAIN,
+                      "  %s: %s %s paused %s, %.1f %% of the time, the longest %s; %s reclaimed",
+                      sum->runtime, ag_quantity_count(&count, sum->collections),
+                      sum->collections == 1 ? "collection" : "collections",
+                      ag_quantity_time(&total, sum->pause_total_ns), 100 * time_share(view, sum),
+                      ag_quantity_time(&longest, sum->pause_max_ns),
+                      ag_quantity_bytes(&reclaimed, sum->reclaimed_bytes));
+        if (sum->unended > 0) {
+            ag_page_print(view->page, AG_STYLE_WARNING, "; %s did not end",
+                          ag_quantity_count(&count, sum->unended));
+        }
+        ag_page_end_line(view->page);
+    }
+    ag_page_end_line(view->page);
+}
+
+int ag_gc_view_text(struct ag_view *view) {
+    const struct ag_collections *collections;
+    const int r = ag_profile_collections(view->profile, &collections);
+    if (r < 0) {
+        return r;
+    }
+    if (collections->n_rows == 0) {
+        ag_page_print(view->page, AG_STYLE_PLAIN,
+                      "no collection in %s: only runtimes that collect and tell fill this view\n",
+                      view->options->filter != NULL ? "what was asked for" : "this process");
+        return 0;
+    }
+    write_sums(view, collections);
+    return view->options->has_blame ? write_blame(view, collections)
+                                    : write_pauses(view, collections);
+}
