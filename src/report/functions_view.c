@@ -144,6 +144,7 @@ struct function_columns {
     bool has_time;             /* something was timed */
     enum ag_call_metric extra; /* what is sorted by and has no column else; DEFAULT: none */
     struct ag_unit time_unit;
+    char own_head[32], acc_head[32]; /* a table keeps its heads where they are */
 };
 
 static bool has_several_runtimes(const struct ag_view *view, const struct ag_functions *functions) {
@@ -161,10 +162,13 @@ static struct function_columns choose_columns(const struct ag_view *view,
     const enum ag_call_metric sort = sort_of(view);
     const bool has_column = sort == AG_CALL_METRIC_CALLS || sort == AG_CALL_METRIC_OWN_WORDS ||
                             sort == AG_CALL_METRIC_OWN_NS;
-    return (struct function_columns){.has_marks = has_several_runtimes(view, functions),
-                                     .has_time = functions->total.own_ns > 0,
-                                     .extra = has_column ? AG_CALL_METRIC_DEFAULT : sort,
-                                     .time_unit = ag_unit_of_time(functions->total.own_ns)};
+    struct function_columns columns = {.has_marks = has_several_runtimes(view, functions),
+                                       .has_time = functions->total.own_ns > 0,
+                                       .extra = has_column ? AG_CALL_METRIC_DEFAULT : sort,
+                                       .time_unit = ag_unit_of_time(functions->total.own_ns)};
+    snprintf(columns.own_head, sizeof columns.own_head, "own %s", columns.time_unit.name);
+    snprintf(columns.acc_head, sizeof columns.acc_head, "acc %s", columns.time_unit.name);
+    return columns;
 }
 
 static const char *name_of(struct ag_frame_text *buffer, const struct ag_view *view,
@@ -208,9 +212,6 @@ static void add_row(struct ag_table *table, const struct function_columns *colum
 }
 
 static struct ag_table *new_table(const struct function_columns *columns) {
-    char own_head[32], extra_head[32];
-    snprintf(own_head, sizeof own_head, "own %s", columns->time_unit.name);
-    snprintf(extra_head, sizeof extra_head, "acc %s", columns->time_unit.name);
     struct ag_column list[8] = {
         {.head = "function", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 16},
         {.head = "calls"},
@@ -220,7 +221,7 @@ static struct ag_table *new_table(const struct function_columns *columns) {
     };
     size_t count = 5;
     if (columns->has_time) {
-        list[count++] = (struct ag_column){.head = own_head};
+        list[count++] = (struct ag_column){.head = columns->own_head};
         list[count++] = (struct ag_column){.head = "words/us"};
     }
     switch (columns->extra) {
@@ -234,7 +235,7 @@ static struct ag_table *new_table(const struct function_columns *columns) {
         list[count++] = (struct ag_column){.head = "acc bytes"};
         break;
     case AG_CALL_METRIC_ACC_NS:
-        list[count++] = (struct ag_column){.head = extra_head};
+        list[count++] = (struct ag_column){.head = columns->acc_head};
         break;
     case AG_CALL_METRIC_DEFAULT:
     case AG_CALL_METRIC_CALLS:
