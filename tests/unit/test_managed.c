@@ -599,6 +599,27 @@ static void collections_of_merged_processes_stand_in_one_row(void **state) {
     assert_null(ag_profile_close(merged));
 }
 
+/* Stack 19 ends in native code that build called, 24 has no managed frame. */
+static void managed_code_is_blamed_before_native(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    struct ag_blob blob = {0};
+    ag_managed_trace_records(&blob);
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS};
+    assert_int_equal(ag_trace_writer_records(trace.writer, &info, &blob), 0);
+    ag_blob_done(&blob);
+    for (uint32_t stack = 19; stack <= 24; stack += 5) {
+        const struct ag_record record = {.kind = AG_RECORD_GC,
+                                         .u.gc = {.stack = stack, .start_ns = stack}};
+        trace_record(&trace, &record);
+    }
+    struct ag_profile *profile = finish(&trace);
+    assert_collection(profile, 0, "  - 19 0 0 0 0 known 0 [lua] build");
+    assert_collection(profile, 1, "  - 24 0 0 0 0 known 0 0x3001");
+    assert_null(ag_profile_close(profile));
+}
+
 static void a_heap_that_grew_reclaimed_nothing(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -638,6 +659,7 @@ int main(void) {
         cmocka_unit_test(collections_are_summed_by_runtime_and_by_cause),
         cmocka_unit_test(collections_are_narrowed_by_time_thread_runtime_and_stack),
         cmocka_unit_test(collections_of_merged_processes_stand_in_one_row),
+        cmocka_unit_test(managed_code_is_blamed_before_native),
         cmocka_unit_test(a_heap_that_grew_reclaimed_nothing),
     };
     return cmocka_run_group_tests(tests, make_trace, NULL);
