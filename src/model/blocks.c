@@ -185,15 +185,15 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
     int r = ag_profile_kept_stacks(profile, &kept, &is_needed);
     options.kept = is_needed ? &kept : NULL;
     r = r < 0 ? r : ag_index_map_init(&pass.newest);
-    struct ag_model_sums sums = {0};
-    struct ag_live_sum *live = NULL;
-    r = r < 0 ? r : ag_profile_pass(profile, &options, &sums, &live);
+    struct ag_ledger *ledger = r < 0 ? NULL : ag_ledger_new();
+    r = r < 0    ? r
+        : ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger)
+                 : -ENOMEM;
+    (void)ag_ledger_free(ledger); /* NULL always */
     r = r < 0 ? r : pass.error;
     if (r == 0 && has_ghosts) {
         tell_ghosts(&pass);
     }
-    ag_model_sums_done(&sums);
-    free(live);
     ag_index_map_done(&kept);
     ag_index_map_done(&pass.newest);
     free(pass.ghosts);
