@@ -5,6 +5,7 @@ child; merged traces too. Without the option no byte of a trace is of it."""
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -100,14 +101,35 @@ def sums_are_the_same(tools):
     return failures
 
 
+def another_unwinder_agrees(tools, judge):
+    """Of each free, as of each allocation, libunwind finds the same stack."""
+    failures = tap.Failures()
+    for program in ("free_stacks", "cxx_operators", "coroutines"):
+        checks = []
+        for options in ([], ["--free-stacks"]):
+            with recorded.Folder() as folder:
+                _, traces = recorded.record(tools, [tools.program(program)], folder, options=options, env={"LD_PRELOAD": judge})
+                dump = subprocess.run([tools.allogram, "dump", traces[0]], capture_output=True, text=True, check=True).stdout
+                made, failed = re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups()
+                failures.expect("%s %s: stacks that differ" % (program, options), int(failed), 0)
+                checks.append(int(made))
+        failures.require("%s: %s checks, frees are not among them" % (program, checks), checks[1] > checks[0] * 3 // 2 > 0)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     tools = recorded.Tools(parser.parse_args().build)
     cases = (every_death_has_its_stack, a_child_frees_what_it_inherited, without_the_option_nothing_is_there, sums_are_the_same)
-    results = tap.Plan(len(cases))
+    results = tap.Plan(len(cases) + 1)
     for case in cases:
         results.run(case.__name__, lambda case=case: case(tools))
+    judge = os.path.join(tools.build, "tests/judge/liballogram_judge.so")
+    if os.path.exists(judge):
+        results.run("another_unwinder_agrees", lambda: another_unwinder_agrees(tools, judge))
+    else:
+        results.skip("another_unwinder_agrees", "built without libunwind")
     return results.status()
 
 
