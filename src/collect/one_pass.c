@@ -169,7 +169,7 @@ int ag_one_pass_take(struct ag_one_pass *pass, struct ag_chunk_words *words,
     uint32_t n_taken = wanted;
     while (n_taken == wanted && r >= 0 && ag_encode_reserve(encoder, wanted) == 0) {
         if (is_large) {
-            ag_one_pass_look_ahead(pass, words, encoder, ledger);
+            ag_one_pass_look_ahead(words, encoder, ledger);
         }
         ag_encode_begin_fast(encoder, &both.run);
         r = take_run(&both, words, wanted, &n_taken);

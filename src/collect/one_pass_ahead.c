@@ -1,6 +1,6 @@
 /* one_pass_ahead.c: where the tables are larger than the caches, each event of the one pass would
  * wait for memory up to four times, one time after the other: the slot of its tuple, the tuple, the
- * slot of its sum or of its block, the sum.
+ * entry of its stack or the slot of its block, the sum.
  *
  * So a few dozen events are looked at before the pass takes them, in steps: each step asks for the
  * lines of all of them, and the next step finds them there. All of it is guesses. The words are
@@ -15,9 +15,10 @@
 
 struct seen {
     uint64_t address;
-    uint64_t of_sum; /* its key in the index of sums */
-    uint32_t slot;   /* of its tuple */
-    uint32_t is_alloc;
+    uint32_t slot; /* of its tuple */
+    uint32_t stack;
+    uint8_t via;
+    bool is_alloc;
 };
 
 /* First step: what the words alone say. */
@@ -41,10 +42,12 @@ static uint32_t see_words(const struct ag_chunk_words *words,
                                        .stack = ag_stack_checked((uint32_t)(second >> 32)),
                                        .via = (uint8_t)AG_WORD_VIA(word)};
         seen[count] = (struct seen){.address = AG_WORD_ADDRESS(word),
-                                    .of_sum = event.stack | (uint64_t)event.via << 32,
                                     .slot = ag_encoder_tuple_hash(&event) & mask,
+                                    .stack = event.stack,
+                                    .via = event.via,
                                     .is_alloc = is_alloc};
         __builtin_prefetch(&encoder->slots[seen[count].slot]);
+        __builtin_prefetch(ag_sum_index_home(&ledger->sum_index, event.stack, event.via));
         const struct ag_live_block *home =
             &ledger->live.blocks[ag_live_table_home(&ledger->live, seen[count].address)];
         __builtin_prefetch(home, 1);
@@ -54,40 +57,24 @@ static uint32_t see_words(const struct ag_chunk_words *words,
     return count;
 }
 
-/* Second step: the tuple, and the sum that it or the block names. Those whose tuple is new to the
- * chunk will look for their sum in the index: how many. */
-static uint32_t see_tuples(const struct ag_one_pass *pass, const struct ag_event_encoder *encoder,
-                           const struct ag_ledger *ledger, const struct seen *seen, uint32_t count,
-                           uint64_t *ret_of_sums) {
-    const uint32_t none = 0, *sum_of_tuple = pass->n_tuples > 0 ? pass->sum_of_tuple : &none;
-    uint32_t n_new = 0;
+/* Second step: the tuple, and the sum that the stack or the block names. */
+static void see_tuples(const struct ag_event_encoder *encoder, const struct ag_ledger *ledger,
+                       const struct seen *seen, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t slot = encoder->slots[seen[i].slot], tuple = (uint32_t)slot;
-        const uint32_t is_known =
-            (slot >> 32 == encoder->chunk_number) & (tuple < pass->n_tuples) & seen[i].is_alloc;
+        const uint32_t tuple = (uint32_t)encoder->slots[seen[i].slot];
         const uint32_t of_block =
             ledger->live.blocks[ag_live_table_home(&ledger->live, seen[i].address)].sum;
-        const uint32_t of_tuple = sum_of_tuple[is_known ? tuple : 0];
-        __builtin_prefetch(&encoder->tuples[is_known ? tuple : 0], 1);
-        __builtin_prefetch(&ledger->sums[is_known ? of_tuple : of_block], 1);
-        ret_of_sums[n_new] = seen[i].of_sum;
-        n_new += seen[i].is_alloc & !is_known;
+        const uint32_t of_stack =
+            ag_sum_index_guess(&ledger->sum_index, seen[i].stack, seen[i].via);
+        __builtin_prefetch(&encoder->tuples[tuple], 1);
+        __builtin_prefetch(&ledger->sums[seen[i].is_alloc ? of_stack : of_block], 1);
     }
-    return n_new;
 }
 
-void ag_one_pass_look_ahead(const struct ag_one_pass *pass, const struct ag_chunk_words *words,
+void ag_one_pass_look_ahead(const struct ag_chunk_words *words,
                             const struct ag_event_encoder *encoder,
                             const struct ag_ledger *ledger) {
     struct seen seen[AG_AHEAD_EVENTS];
-    uint64_t of_sums[AG_AHEAD_EVENTS + 1];
     const uint32_t count = see_words(words, encoder, ledger, seen);
-    const uint32_t n_new = see_tuples(pass, encoder, ledger, seen, count, of_sums);
-    for (uint32_t i = 0; i < n_new; i++) {
-        __builtin_prefetch(ag_index_map_home(&ledger->sum_index, of_sums[i]));
-    }
-    for (uint32_t i = 0; i < n_new; i++) {
-        const uint32_t sum_plus_1 = ag_index_map_home(&ledger->sum_index, of_sums[i])->value_plus_1;
-        __builtin_prefetch(&ledger->sums[sum_plus_1 - 1], 1);
-    }
+    see_tuples(encoder, ledger, seen, count);
 }

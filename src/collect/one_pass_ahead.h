@@ -8,7 +8,7 @@ enum { AG_AHEAD_EVENTS = 64 }; /* some five lines each: half of an L1 cache */
 
 /* The next events of the reader, up to AG_AHEAD_EVENTS or the first that is none of the pass. Only
  * caches change. */
-void ag_one_pass_look_ahead(const struct ag_one_pass *pass, const struct ag_chunk_words *words,
+void ag_one_pass_look_ahead(const struct ag_chunk_words *words,
                             const struct ag_event_encoder *encoder, const struct ag_ledger *ledger);
 
 #endif

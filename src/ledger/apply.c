@@ -218,8 +218,7 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
 /* ---- the loop ---- */
 AG_FAST void prefetch(const struct ag_ledger *ledger, const struct ag_event *event) {
     __builtin_prefetch(&ledger->live.blocks[ag_live_table_home(&ledger->live, event->address)], 1);
-    __builtin_prefetch(
-        ag_index_map_home(&ledger->sum_index, event->stack | (uint64_t)event->via << 32));
+    __builtin_prefetch(ag_sum_index_home(&ledger->sum_index, event->stack, event->via));
 }
 
 /* The second step: what the first one has brought names the sum. A wrong guess costs nothing but
@@ -227,10 +226,7 @@ AG_FAST void prefetch(const struct ag_ledger *ledger, const struct ag_event *eve
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t home = ag_live_table_home(&ledger->live, event->address);
     const uint32_t of_block = ledger->live.blocks[home].sum;
-    const uint32_t of_stack =
-        ag_index_map_home(&ledger->sum_index, event->stack | (uint64_t)event->via << 32)
-            ->value_plus_1 -
-        1;
+    const uint32_t of_stack = ag_sum_index_guess(&ledger->sum_index, event->stack, event->via);
     const uint32_t is_alloc = -(uint32_t)(event->kind == AG_RECORD_ALLOC);
     __builtin_prefetch(&ledger->sums[(of_stack & is_alloc) | (of_block & ~is_alloc)], 1);
 }
@@ -293,7 +289,6 @@ AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uin
 
 bool ag_ledger_is_large(const struct ag_ledger *ledger) {
     const size_t bytes = (ledger->live.mask + 1) * sizeof(*ledger->live.blocks) +
-                         (ledger->sum_index.mask + 1) * sizeof(*ledger->sum_index.slots) +
                          ledger->n_sums * sizeof(*ledger->sums);
     return bytes > LARGE_BYTES;
 }

@@ -22,7 +22,7 @@ struct ag_ledger *ag_ledger_new(void) {
     }
     ledger->applying = AG_INDEX_NONE;
     ledger->tally.peak_version = 1; /* a new sum has version 0: it took part in no peak */
-    if (ag_live_table_init(&ledger->live) < 0 || ag_index_map_init(&ledger->sum_index) < 0 ||
+    if (ag_live_table_init(&ledger->live) < 0 || ag_sum_index_init(&ledger->sum_index) < 0 ||
         ag_index_map_init(&ledger->stream_index) < 0 ||
         ag_index_map_init(&ledger->pair_index) < 0 || ag_timeline_init(&ledger->timeline) < 0) {
         return ag_ledger_free(ledger);
@@ -38,7 +38,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
         free(ledger->streams[i].deaths);
     }
     ag_live_table_done(&ledger->live);
-    ag_index_map_done(&ledger->sum_index);
+    ag_sum_index_done(&ledger->sum_index);
     ag_index_map_done(&ledger->stream_index);
     ag_index_map_done(&ledger->pair_index);
     ag_timeline_done(&ledger->timeline);
@@ -91,7 +91,7 @@ static int grow_sums(struct ag_ledger *ledger) {
 uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t via) {
     const uint32_t sum = (uint32_t)ledger->n_sums;
     if (sum == AG_INDEX_NONE || grow_sums(ledger) < 0 ||
-        ag_index_map_insert(&ledger->sum_index, stack | (uint64_t)via << 32, sum) < 0) {
+        ag_sum_index_insert(&ledger->sum_index, stack, via, sum) < 0) {
         return AG_INDEX_NONE;
     }
     ledger->sums[sum] = (struct ag_sum){0};

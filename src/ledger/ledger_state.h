@@ -14,6 +14,7 @@
 #include "ledger/live_table.h"
 #include "ledger/mapped_ranges.h"
 #include "ledger/order_bounds.h"
+#include "ledger/sum_index.h"
 #include "ledger/timeline.h"
 
 enum { AG_VIAS = 256 };
@@ -92,7 +93,7 @@ struct ag_ledger {
     struct ag_sum *sums;
     struct ag_stack_sum *results; /* stack and via are set from the beginning, the rest in close */
     size_t n_sums, sum_capacity;
-    struct ag_index_map sum_index; /* stack | via << 32 */
+    struct ag_sum_index sum_index;
     struct ag_tally tally;
     uint64_t within;
 
@@ -154,7 +155,7 @@ uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number); /* ad
 uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack,
                             uint8_t via); /* adds a sum; AG_INDEX_NONE: no memory */
 AG_FAST uint32_t ag_ledger_sum(struct ag_ledger *ledger, uint32_t stack, uint8_t via) {
-    const uint32_t sum = ag_index_map_find(&ledger->sum_index, stack | (uint64_t)via << 32);
+    const uint32_t sum = ag_sum_index_find(&ledger->sum_index, stack, via);
     return AG_LIKELY(sum != AG_INDEX_NONE) ? sum : ag_ledger_sum_slow(ledger, stack, via);
 }
 int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t time_ns);

@@ -15,11 +15,12 @@
 
 enum {
     INITIAL_BITS = 10,
+    AIRY_SLOTS = 1 << 16,   /* 2 MiB: below, a second probe, which is mispredicted, is rare */
     SPARSE_SLOTS = 1 << 21, /* 64 MiB: below, memory is given for shorter probes */
 };
 
 static size_t limit_of(size_t slots) {
-    return slots < SPARSE_SLOTS ? slots / 2 : slots / 4 * 3;
+    return slots < AIRY_SLOTS ? slots / 4 : slots < SPARSE_SLOTS ? slots / 2 : slots / 4 * 3;
 }
 
 int ag_live_table_init(struct ag_live_table *table) {

@@ -1,9 +1,10 @@
 /* live_table.h: address -> live block; what the ledger touches at every event.
  *
  * Open addressing, linear probing, 32 bytes a slot (two in a cache line, none across two), at most
- * 1/2 full, 3/4 when it is large. A removal shifts the blocks behind it back, so there are no
- * tombstones and a long trace never slows down. The home slot is the high bits of a product, so
- * growing keeps the order of slots: the table is read and written in sequence, from its end.
+ * 1/4 full, 1/2 from 2 MiB on, 3/4 when it is large. A removal shifts the blocks behind it back, so
+ * there are no tombstones and a long trace never slows down. The home slot is the high bits of a
+ * product, so growing keeps the order of slots: the table is read and written in sequence, from its
+ * end.
  *
  * Address 0 means empty: no block has it. */
 #ifndef AG_LIVE_TABLE_H
@@ -29,7 +30,7 @@ struct ag_live_table {
                            or NULL */
     uint64_t mask;
     uint32_t shift;
-    size_t count, limit; /* grown as soon as count > limit: 1/2 or 3/4 of the slots */
+    size_t count, limit; /* grown as soon as count > limit */
 };
 
 int ag_live_table_init(struct ag_live_table *table);

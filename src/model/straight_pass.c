@@ -230,13 +230,11 @@ static AG_NOINLINE void fill_row(struct at_hand *all, const uint8_t *end, struct
                 ag_decode_alloc_fast(hand.state, &hand.run, form, argument, &event->address);
             event->tuple = tuple;
             is_loose = tuple == &hand.state->loose; /* which the next one overwrites */
-            if (tuple->mark != AG_INDEX_NONE) {
-                AG_PREFETCH(&ledger->sums[tuple->mark]);
-            } else {
-                AG_PREFETCH(ag_index_map_home(&ledger->sum_index,
-                                              tuple->stack | (uint64_t)tuple->via << 32));
-                row->unknown[n_unknown++] = tuple;
-            }
+            const bool is_unknown = tuple->mark == AG_INDEX_NONE; /* no branch: half are */
+            AG_PREFETCH(is_unknown ? ag_sum_index_home(&ledger->sum_index, tuple->stack, tuple->via)
+                                   : &ledger->sums[tuple->mark]);
+            row->unknown[n_unknown] = tuple;
+            n_unknown += is_unknown;
         }
         if (AG_UNLIKELY(hand.run.bad != 0)) {
             hand.run.at = event_at;

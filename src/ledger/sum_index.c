@@ -1,0 +1,60 @@
+/* sum_index.c: the growing half of sum_index.h. */
+#include "ledger/sum_index.h"
+
+#include <stdbool.h>
+
+#include "ledger/table_memory.h"
+
+enum {
+    STACKS_AT_FIRST = 1 << 10,
+    STACKS_FREE = 1 << 15, /* numbers below are in the array however few sums there are: 128 KiB */
+    STACKS_A_SUM = 16,     /* no more of the array than a sum's own cache line; deep trees have two
+                              or three nodes a stack */
+};
+
+int ag_sum_index_init(struct ag_sum_index *index) {
+    return ag_index_map_init(&index->others);
+}
+
+void ag_sum_index_done(struct ag_sum_index *index) {
+    ag_table_memory_free(index->by_stack, index->n_stacks * sizeof(*index->by_stack));
+    ag_index_map_done(&index->others);
+    *index = (struct ag_sum_index){0};
+}
+
+/* Is there a place for it in the array, or can there be? `sum` tells how many there are. */
+static bool has_place(struct ag_sum_index *index, uint32_t stack, uint32_t sum) {
+    if (sum >= AG_SUM_MASK) {
+        return false;
+    }
+    if (stack < index->n_stacks) {
+        return index->by_stack[stack] == 0;
+    }
+    if (stack >= STACKS_FREE && stack / STACKS_A_SUM > sum) {
+        return false;
+    }
+    uint64_t wanted = index->n_stacks ? index->n_stacks : STACKS_AT_FIRST;
+    while (wanted <= stack) {
+        wanted *= 2;
+    }
+    if (wanted > UINT32_MAX) {
+        return false;
+    }
+    uint32_t *by_stack =
+        ag_table_memory_grow(index->by_stack, index->n_stacks * sizeof(*index->by_stack),
+                             wanted * sizeof(*index->by_stack));
+    if (!by_stack) { /* then the hash may still have room */
+        return false;
+    }
+    index->by_stack = by_stack;
+    index->n_stacks = (uint32_t)wanted;
+    return true;
+}
+
+int ag_sum_index_insert(struct ag_sum_index *index, uint32_t stack, uint8_t via, uint32_t sum) {
+    if (!has_place(index, stack, sum)) {
+        return ag_index_map_insert(&index->others, ag_sum_index_key(stack, via), sum);
+    }
+    index->by_stack[stack] = (uint32_t)via << 24 | (sum + 1);
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* test_sum_index.c: whatever the numbers of stacks are, each (stack, via) has the sum it was given,
+ * and the array's memory follows the number of sums and not the numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "ledger/sum_index.h"
+
+enum { PAIRS = 60000 };
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t random_word(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+typedef uint32_t stack_of(uint32_t pair);
+
+static uint32_t in_order(uint32_t pair) {
+    return pair * 2 + 16;
+}
+static uint32_t backwards(uint32_t pair) {
+    return (PAIRS - pair) * 3;
+}
+static uint32_t anywhere(uint32_t pair) {
+    (void)pair;
+    return (uint32_t)random_word();
+}
+static uint32_t near_the_end(uint32_t pair) {
+    return UINT32_MAX - pair;
+}
+
+/* Two vias a stack, the second some time after the first: in the array, then in the hash. */
+static void each_pair_keeps_its_sum(stack_of *choose) {
+    static uint32_t stacks[PAIRS];
+    static uint8_t vias[PAIRS];
+    struct ag_sum_index index = {0};
+    assert_int_equal(ag_sum_index_init(&index), 0);
+    uint32_t n_sums = 0;
+    for (uint32_t pair = 0; pair < PAIRS; pair++) {
+        const bool is_second = pair % 4 == 3;
+        const uint32_t stack = is_second ? stacks[n_sums / 2] : choose(pair);
+        const uint8_t via = (uint8_t)(is_second ? 255 : pair % 3);
+        if (ag_sum_index_find(&index, stack, via) != AG_INDEX_NONE) {
+            continue; /* drawn twice */
+        }
+        assert_int_equal(ag_sum_index_insert(&index, stack, via, n_sums), 0);
+        stacks[n_sums] = stack;
+        vias[n_sums++] = via;
+        assert_true(index.n_stacks <= 1 << 16 || index.n_stacks / 32 <= n_sums);
+        assert_non_null(ag_sum_index_home(&index, stack, via));
+        assert_int_equal(ag_sum_index_find(&index, stack, (uint8_t)(via ^ 128)), AG_INDEX_NONE);
+    }
+    assert_true(n_sums > PAIRS / 2);
+    for (uint32_t sum = 0; sum < n_sums; sum++) {
+        assert_int_equal(ag_sum_index_find(&index, stacks[sum], vias[sum]), sum);
+    }
+    ag_sum_index_done(&index);
+}
+
+static void dense_numbers(void **state) {
+    (void)state;
+    each_pair_keeps_its_sum(in_order);
+}
+
+static void numbers_that_fall(void **state) {
+    (void)state;
+    each_pair_keeps_its_sum(backwards);
+}
+
+static void numbers_at_random(void **state) {
+    (void)state;
+    each_pair_keeps_its_sum(anywhere);
+}
+
+static void the_largest_numbers(void **state) {
+    (void)state;
+    each_pair_keeps_its_sum(near_the_end);
+}
+
+/* What is met in order is found without the hash. */
+static void dense_numbers_are_in_the_array(void **state) {
+    (void)state;
+    struct ag_sum_index index = {0};
+    assert_int_equal(ag_sum_index_init(&index), 0);
+    for (uint32_t sum = 0; sum < PAIRS; sum++) {
+        assert_int_equal(ag_sum_index_insert(&index, sum * 3, 0, sum), 0);
+        assert_int_equal(ag_sum_index_guess(&index, sum * 3, 0), sum);
+    }
+    assert_int_equal(index.others.count, 0);
+    ag_sum_index_done(&index);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_numbers),
+        cmocka_unit_test(numbers_that_fall),
+        cmocka_unit_test(numbers_at_random),
+        cmocka_unit_test(the_largest_numbers),
+        cmocka_unit_test(dense_numbers_are_in_the_array),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
