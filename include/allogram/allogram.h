@@ -135,16 +135,67 @@ ALLOGRAM_WEAK_ allogram_label allogram_register_label(const char *name);
  * the work. Only sites of a trace tell labels apart so far. */
 ALLOGRAM_WEAK_ allogram_label allogram_set_label(allogram_label label);
 
+/* ---- trackers ----------------------------------------------------------------------------- */
+
+struct allogram_sample {
+    allogram_heap heap;
+    allogram_type type;
+    uint64_t address;
+    size_t bytes;
+    /* Points of the sampler that fell into the block, on average (bytes + 1) / interval; the sum of
+     * n_samples * interval over all samples estimates the bytes allocated, and one for each block.
+     */
+    uint64_t n_samples;
+};
+enum { ALLOGRAM_EVERY_BLOCK = 1 };
+struct allogram_tracker_options {
+    size_t size;
+    uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB; ALLOGRAM_EVERY_BLOCK: each
+                                block is a sample, once */
+    uint64_t seed;           /* 0: random */
+    /* A sampled block was allocated; called by the thread that told it, on its stack, right then.
+     * What it returns is kept for the block; NULL: nothing more is to be heard of it. */
+    void *(*on_alloc)(void *context, const struct allogram_sample *sample);
+    /* Of a block with a value: it was promoted, is whole, is about to be freed. on_free is called
+     * once for each value, by the thread that told the free. Each may be NULL. */
+    void (*on_promote)(void *context, void *value);
+    void (*on_complete)(void *context, void *value);
+    void (*on_free)(void *context, void *value);
+    void *context;
+};
+/* Starts sampling, of all heaps and threads; with or without a session. Returns the tracker's
+ * number, at least 1. -EALREADY: one samples already; -EAGAIN: 64 are stopped and have blocks;
+ * -EINVAL; -ENOSYS: without the library. A thread notices after at most 16 KiB of its allocations,
+ * at once with ALLOGRAM_EVERY_BLOCK.
+ *
+ * Inside a callback everything is allowed: allocating and freeing (what a callback allocates is not
+ * sampled), waiting for other threads that run callbacks of their own, stopping, discarding and
+ * starting trackers, ending the thread, leaving by longjmp or a C++ exception (then the block is
+ * not tracked). A block that is freed while its on_alloc runs has its on_free right after it.
+ * Callbacks run where the event is told: in a signal handler when that is one. */
+ALLOGRAM_WEAK_ int allogram_start_tracker(const struct allogram_tracker_options *options);
+/* No more samples; blocks with a value are told of until they are freed, and the tracker's number
+ * is its own until then. -ENOENT: none samples. */
+ALLOGRAM_WEAK_ int allogram_stop_tracker(void);
+/* Forgets the blocks of a tracker that was stopped; nothing more is heard of them.
+ * -EBUSY: it samples; -ENOENT: there is none of this number, or it has no blocks. */
+ALLOGRAM_WEAK_ int allogram_discard_tracker(int tracker);
+
 /* ---- what the inline functions below call -------------------------------------------------- */
 
-enum { ALLOGRAM_TELLS_ = 1, ALLOGRAM_SAMPLES_ = 2, ALLOGRAM_FREES_ = 4 };
+enum { ALLOGRAM_TELLS_ = 1, ALLOGRAM_SAMPLES_ = 2, ALLOGRAM_FREES_ = 4, ALLOGRAM_EACH_ = 8 };
 extern ALLOGRAM_WEAK_ volatile uint32_t allogram_mode_;
 extern ALLOGRAM_WEAK_ __thread uint64_t allogram_left_ __attribute__((tls_model("initial-exec")));
 ALLOGRAM_WEAK_ void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes,
                                          allogram_type type);
+struct allogram_block;
+ALLOGRAM_WEAK_ void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *blocks,
+                                          size_t n_blocks);
 ALLOGRAM_WEAK_ void allogram_tell_free_(allogram_heap heap, uint64_t address);
 ALLOGRAM_WEAK_ void allogram_tell_realloc_(allogram_heap heap, uint64_t address,
                                            uint64_t new_address, size_t bytes, allogram_type type);
+ALLOGRAM_WEAK_ void allogram_tell_promote_(allogram_heap heap, uint64_t address);
+ALLOGRAM_WEAK_ void allogram_tell_complete_(allogram_heap heap, uint64_t address);
 ALLOGRAM_WEAK_ void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes);
 ALLOGRAM_WEAK_ void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes);
 ALLOGRAM_WEAK_ void allogram_tell_gc_begin_(allogram_heap heap, const char *kind,
@@ -174,15 +225,35 @@ ALLOGRAM_INLINE_ void allogram_alloc(allogram_heap heap, uint64_t address, size_
         return;
     }
     const uint32_t mode = allogram_mode_;
-    if (mode & ALLOGRAM_TELLS_) {
+    if (mode & (ALLOGRAM_TELLS_ | ALLOGRAM_EACH_)) {
         allogram_tell_alloc_(heap, address, bytes, type);
     } else if (mode & ALLOGRAM_SAMPLES_) {
         const uint64_t left = allogram_left_;
         if (__builtin_expect(left > bytes, 1)) {
-            allogram_left_ = left - bytes;
+            allogram_left_ = left - bytes - 1;
         } else {
             allogram_tell_alloc_(heap, address, bytes, type);
         }
+    }
+}
+
+/* Several blocks that were allocated together, as compilers combine them: each is an event and,
+ * with a tracker, a sample of its own. All are told before the first callback runs; when that stops
+ * the tracker or is left by a jump, the others are no samples. pc: an address of code inside the
+ * calling function, behind the block's own allocation (as a return address is), which stands for
+ * the function's place in this block's stack; 0: the call of allogram_alloc_together. */
+struct allogram_block {
+    uint64_t address;
+    size_t bytes;
+    allogram_type type;
+    uint32_t reserved;
+    uintptr_t pc;
+};
+ALLOGRAM_INLINE_ void allogram_alloc_together(allogram_heap heap,
+                                              const struct allogram_block *blocks,
+                                              size_t n_blocks) {
+    if (allogram_is_there_() && allogram_mode_ != 0) {
+        allogram_tell_allocs_(heap, blocks, n_blocks);
     }
 }
 
@@ -232,6 +303,19 @@ ALLOGRAM_INLINE_ void allogram_gc_end(allogram_heap heap, const char *kind, uint
     }
 }
 
+/* A collector moved the block to a generation that lives longer; a constructor has finished it.
+ * Only trackers hear of them. */
+ALLOGRAM_INLINE_ void allogram_promote(allogram_heap heap, uint64_t address) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_FREES_) {
+        allogram_tell_promote_(heap, address);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_complete(allogram_heap heap, uint64_t address) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_FREES_) {
+        allogram_tell_complete_(heap, address);
+    }
+}
+
 /* ---- the same without the library ---------------------------------------------------------- */
 
 ALLOGRAM_INLINE_ int allogram_start(const struct allogram_options *options, char *ret_message) {
@@ -266,6 +350,18 @@ ALLOGRAM_INLINE_ void allogram_mark(const char *name) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
         allogram_session_mark(name);
     }
+}
+ALLOGRAM_INLINE_ int allogram_tracker_start(const struct allogram_tracker_options *options) {
+    enum { NO_LIBRARY = -38 }; /* -ENOSYS */
+    return allogram_is_there_() ? allogram_start_tracker(options) : NO_LIBRARY;
+}
+ALLOGRAM_INLINE_ int allogram_tracker_stop(void) {
+    enum { NO_TRACKER = -2 }; /* -ENOENT */
+    return allogram_is_there_() ? allogram_stop_tracker() : NO_TRACKER;
+}
+ALLOGRAM_INLINE_ int allogram_tracker_discard(int tracker) {
+    enum { NO_TRACKER = -2 }; /* -ENOENT */
+    return allogram_is_there_() ? allogram_discard_tracker(tracker) : NO_TRACKER;
 }
 ALLOGRAM_INLINE_ allogram_heap allogram_heap_new(const struct allogram_heap_options *options) {
     return allogram_is_there_() ? allogram_register_heap(options) : 0;

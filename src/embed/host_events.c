@@ -13,6 +13,7 @@
 #include "host_events.h"
 #include "host_heaps.h"
 #include "record/event_fast.h"
+#include "tracker.h"
 
 volatile uint32_t allogram_mode_;
 __thread uint64_t allogram_left_;
@@ -27,7 +28,8 @@ static __thread allogram_label label_now;
 #define BYTES_MOST ((UINT64_C(1) << 48) - 1)
 
 void ag_host_mode(uint32_t set, uint32_t clear) {
-    allogram_mode_ = (allogram_mode_ & ~clear) | set;
+    __atomic_fetch_or(&allogram_mode_, set, __ATOMIC_RELAXED);
+    __atomic_fetch_and(&allogram_mode_, ~clear, __ATOMIC_RELAXED);
 }
 
 /* A state that its owner opened again after another recording had begun (record/process.c, 3); and
@@ -54,34 +56,79 @@ AG_FAST const struct ag_host_heap *heap_to_tell(allogram_heap heap) {
     return ag_host_heap(heap);
 }
 
-static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap, uint64_t address,
-                     size_t bytes, allogram_type type) {
-    const uint32_t site = ag_told_names_site(&ag_host.types, type);
-    bytes = bytes <= BYTES_MOST ? bytes : BYTES_MOST;
-    ag_record_alloc_typed(sp, rbp, (uintptr_t)address, bytes, heap, site);
+static bool tells(void) {
+    return allogram_mode_ & ALLOGRAM_TELLS_;
+}
+
+static bool tracks(void) {
+    return allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_);
+}
+
+static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
+                     const struct allogram_block *block) {
+    const struct ag_typed_place place = {.site = ag_told_names_site(&ag_host.types, block->type),
+                                         .pc = block->pc};
+    const size_t bytes = block->bytes <= BYTES_MOST ? block->bytes : BYTES_MOST;
+    ag_record_alloc_typed(sp, rbp, (uintptr_t)block->address, bytes, heap, &place);
 }
 
 void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type) {
     const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct allogram_block block = {.address = address, .bytes = bytes, .type = type};
     if (found && !found->is_backing) {
-        alloc_at(CALLER_SP(), CALLER_RBP(), heap, address, bytes, type);
+        if (tells()) {
+            alloc_at(CALLER_SP(), CALLER_RBP(), heap, &block);
+        }
+        if (tracks()) {
+            ag_tracker_alloc(heap, address, bytes, type);
+        }
+    }
+}
+
+void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *blocks,
+                           size_t n_blocks) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (!found || found->is_backing) {
+        return;
+    }
+    for (size_t i = 0; i < n_blocks && tells(); i++) {
+        alloc_at(CALLER_SP(), CALLER_RBP(), heap, &blocks[i]);
+    }
+    const uint32_t version = ag_tracker_version();
+    for (size_t i = 0; i < n_blocks && tracks() && ag_tracker_version() == version; i++) {
+        ag_tracker_alloc(heap, blocks[i].address, blocks[i].bytes, blocks[i].type);
     }
 }
 
 void allogram_tell_free_(allogram_heap heap, uint64_t address) {
     const struct ag_host_heap *found = heap_to_tell(heap);
     if (found && !found->is_backing) {
-        ag_record_free_fast(AG_WORD_FREE, (uintptr_t)address, heap, CALLER_SP(), CALLER_RBP());
+        if (tells()) {
+            ag_record_free_fast(AG_WORD_FREE, (uintptr_t)address, heap, CALLER_SP(), CALLER_RBP());
+        }
+        if (allogram_mode_ & ALLOGRAM_FREES_) {
+            ag_tracker_free(heap, address);
+        }
     }
 }
 
 void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_address,
                             size_t bytes, allogram_type type) {
     const struct ag_host_heap *found = heap_to_tell(heap);
-    if (found && !found->is_backing) {
+    const struct allogram_block block = {.address = new_address, .bytes = bytes, .type = type};
+    if (!found || found->is_backing) {
+        return;
+    }
+    if (tells()) {
         ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)address, heap, CALLER_SP(),
                             CALLER_RBP());
-        alloc_at(CALLER_SP(), CALLER_RBP(), heap, new_address, bytes, type);
+        alloc_at(CALLER_SP(), CALLER_RBP(), heap, &block);
+    }
+    if (allogram_mode_ & ALLOGRAM_FREES_) {
+        ag_tracker_free(heap, address);
+    }
+    if (tracks()) {
+        ag_tracker_alloc(heap, new_address, bytes, type);
     }
 }
 

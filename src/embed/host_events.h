@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Bits of allogram_mode_ (ALLOGRAM_TELLS_ ...), under a lock of the caller's. */
+/* Bits of allogram_mode_ (ALLOGRAM_TELLS_ ...), each the business of one caller under its lock. */
 void ag_host_mode(uint32_t set, uint32_t clear);
 
 #endif

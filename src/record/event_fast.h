@@ -17,7 +17,7 @@
 /* Events that the fast path cannot take: first of a thread, in a forked child, in a handler that
  * interrupted a hook. */
 void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
-                          uint32_t via, uint32_t type_site);
+                          uint32_t via, const struct ag_typed_place *place);
 void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                          const uintptr_t *sp, uintptr_t rbp);
 
@@ -75,7 +75,7 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
         if (ag_recorder_is_active()) { /* here and not in the slow function: the whole cost of a
                                           stopped recorder */
-            ag_record_alloc_slow(sp, rbp, address, bytes, via, /* type_site= */ 0);
+            ag_record_alloc_slow(sp, rbp, address, bytes, via, /* place= */ NULL);
         }
         return;
     }

@@ -132,9 +132,13 @@ uint32_t ag_record_leaf_site(uint32_t number, uint32_t image);
 /* What this thread allocates from here on, in whatever heap, stands under this leaf; 0: under none.
  * Every event of a thread with a label takes the slow path. */
 void ag_record_set_label_site(uint32_t site);
-/* As ag_record_alloc_fast, with a type's site or 0. */
+struct ag_typed_place {
+    uint32_t site; /* of the block's type, or 0 */
+    uintptr_t pc;  /* where in the calling function it was allocated; 0: at the call */
+};
+/* As ag_record_alloc_fast. */
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
-                           uint32_t via, uint32_t type_site);
+                           uint32_t via, const struct ag_typed_place *place);
 
 /* Memory that the program took from the kernel or gave back; stack of the caller. */
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,

@@ -407,19 +407,30 @@ AG_FAST uint32_t with_leaf(uint32_t stack, uint32_t site) {
     return node != 0 ? node : stack;
 }
 
+/* The stack whose innermost frame stands at PC instead. */
+static uint32_t with_pc(uint32_t stack, uintptr_t pc) {
+    struct ag_stack_tree *tree = &ag_recorder.space->tree;
+    const uint32_t site = AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc));
+    if (stack < AG_NODE_FIRST || site == 0) {
+        return stack;
+    }
+    const uint64_t word = atomic_load_explicit(&tree->nodes[stack].word, memory_order_relaxed);
+    return with_leaf((uint32_t)(word >> 32), site);
+}
+
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
-                           uint32_t via, uint32_t type_site) {
+                           uint32_t via, const struct ag_typed_place *place) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
         if (ag_recorder_is_active()) {
-            ag_record_alloc_slow(sp, rbp, address, bytes, via, type_site);
+            ag_record_alloc_slow(sp, rbp, address, bytes, via, place);
         }
         return;
     }
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
     uint32_t stack = ag_walker_capture_fast(thread->walker, ag_recorder.space, sp, rbp);
-    stack = with_leaf(stack, type_site);
+    stack = with_leaf(place->pc ? with_pc(stack, place->pc) : stack, place->site);
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
@@ -429,7 +440,7 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
 }
 
 AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
-                                  size_t bytes, uint32_t via, uint32_t type_site) {
+                                  size_t bytes, uint32_t via, const struct ag_typed_place *place) {
     bool can_walk = false;
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
     if (!thread) {
@@ -439,8 +450,9 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
     uint32_t stack = walk(thread, can_walk, sp, rbp);
+    stack = place && place->pc ? with_pc(stack, place->pc) : stack;
     stack = with_leaf(stack, ag_thread_current->label_site);
-    stack = with_leaf(stack, type_site);
+    stack = with_leaf(stack, place ? place->site : 0);
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();

@@ -198,13 +198,42 @@ def merged_types_are_told(tools):
     return failures
 
 
+def tracker_rules(tools):
+    return recorded.run([tools.program("tracker_rules")]).stdout.decode().split()
+
+
+def rule_of_trackers(tools, command, is_under_run):
+    """The program itself says what does not hold."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        if is_under_run:
+            outcome, _ = recorded.record(tools, command, folder)
+        else:
+            outcome = recorded.run(command, cwd=folder)
+    failures.expect("status", outcome.status, 0)
+    failures.expect("complaints", outcome.stdout.decode(), "")
+    return failures
+
+
+def run_tracker_rules(tools, results):
+    commands = {rule: [tools.program("tracker_rules"), rule] for rule in tracker_rules(tools)}
+    commands["exceptions"] = [tools.program("tracker_exceptions")]
+    for is_under_run in (False, True):
+        for rule, command in commands.items():
+            name = "trackers%s: %s" % (" under run" if is_under_run else "", rule)
+            if os.path.exists(command[0]):
+                results.run(name, lambda command=command: rule_of_trackers(tools, command, is_under_run))
+            else:
+                results.skip(name, "no compiler for it here")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(5 + len(rules) + len(rules) - len(NOT_UNDER_RUN))
+    results = tap.Plan(5 + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     results.run("neither library nor profiler", lambda: rule_with_nothing(tools))
@@ -214,6 +243,7 @@ def main():
         results.run("alone: " + case, lambda case=case: rule_alone(tools, case))
         if case not in NOT_UNDER_RUN:
             results.run("under run: " + case, lambda case=case: rule_under_run(tools, case))
+    run_tracker_rules(tools, results)
     return results.status()
 
 

@@ -1,0 +1,75 @@
+/* tracked_blocks.c: see tracked_blocks.h. Lists by hash, of places in pages that never move. */
+#include "tracked_blocks.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+
+struct ag_tracked *ag_tracked_at(const struct ag_tracked_blocks *blocks, uint32_t place) {
+    return &blocks->pages[place / AG_TRACKED_PAGE][place % AG_TRACKED_PAGE];
+}
+
+uint32_t ag_tracked_find(const struct ag_tracked_blocks *blocks, uint64_t key) {
+    uint32_t place =
+        atomic_load_explicit(&blocks->heads[ag_tracked_list(key)], memory_order_relaxed);
+    while (place != 0) {
+        const struct ag_tracked *entry = ag_tracked_at(blocks, place);
+        if (entry->key == key && !entry->is_freed) {
+            return place;
+        }
+        place = entry->next;
+    }
+    return 0;
+}
+
+static uint32_t take_place(struct ag_tracked_blocks *blocks) {
+    if (blocks->first_free != 0) {
+        const uint32_t place = blocks->first_free;
+        blocks->first_free = ag_tracked_at(blocks, place)->next;
+        return place;
+    }
+    const uint32_t place = blocks->n_places + 1;
+    if (place / AG_TRACKED_PAGE == AG_TRACKED_PAGES) {
+        return 0;
+    }
+    struct ag_tracked **page = &blocks->pages[place / AG_TRACKED_PAGE];
+    if (!*page) {
+        const long address =
+            ag_syscall6(SYS_mmap, 0, AG_TRACKED_PAGE * (long)sizeof(**page), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        *page = ag_syscall_failed(address) ? NULL : (struct ag_tracked *)address;
+    }
+    blocks->n_places += *page != NULL;
+    return *page ? place : 0;
+}
+
+uint32_t ag_tracked_insert(struct ag_tracked_blocks *blocks, uint64_t key) {
+    const uint32_t place = take_place(blocks);
+    if (place != 0) {
+        _Atomic uint32_t *head = &blocks->heads[ag_tracked_list(key)];
+        *ag_tracked_at(blocks, place) = (struct ag_tracked){
+            .key = key, .next = atomic_load_explicit(head, memory_order_relaxed)};
+        atomic_store_explicit(head, place, memory_order_relaxed);
+        blocks->count++;
+    }
+    return place;
+}
+
+void ag_tracked_remove(struct ag_tracked_blocks *blocks, uint32_t place) {
+    struct ag_tracked *entry = ag_tracked_at(blocks, place);
+    _Atomic uint32_t *head = &blocks->heads[ag_tracked_list(entry->key)];
+    uint32_t at = atomic_load_explicit(head, memory_order_relaxed);
+    if (at == place) {
+        atomic_store_explicit(head, entry->next, memory_order_relaxed);
+    } else {
+        while (ag_tracked_at(blocks, at)->next != place) {
+            at = ag_tracked_at(blocks, at)->next;
+        }
+        ag_tracked_at(blocks, at)->next = entry->next;
+    }
+    entry->next = blocks->first_free;
+    entry->state = 0;
+    blocks->first_free = place;
+    blocks->count--;
+}

@@ -1,0 +1,457 @@
+/* tracker.c: the program's own callbacks on sampled blocks.
+ *
+ * 1. What callbacks may do: anything. No lock of ours is held while one runs. It may allocate and
+ * free (and what it allocates is not sampled), wait for other threads whose callbacks run
+ * meanwhile, stop this tracker and start another, end its thread, and leave by longjmp or a C++
+ * exception.
+ *
+ * 2. Blocks. A sampled block is in the table (tracked_blocks.h) before its alloc callback is
+ * called, so whoever frees it meanwhile finds it:
+ *
+ *     RUNNING ---- returns a value ----> KEPT ---- free: on_free(value), once
+ *        |                                 `------ discard: nothing
+ *        |---- returns NULL -------------> forgotten
+ *        |---- freed meanwhile, returns -> on_free(value) at once: after on_alloc, never lost
+ *        `---- leaves without returning -> forgotten: there is no value
+ *
+ * 3. Leaving. Nobody tells us that a callback was left by a jump. So each thread keeps what it
+ * runs: a number, which also stands in the frame that called back. At the thread's next event, when
+ * that frame is below the stack pointer, or the number no longer stands where it stood, the
+ * callback is gone, and its block is forgotten. Of a thread that ended inside of a callback,
+ * whoever frees the block finds out.
+ *
+ * 4. Sampling. base/skip.h, a line of bytes for each thread. allogram.h counts down in
+ * allogram_left_, which holds a part of the skip: so a thread notices a new tracker after
+ * GRANT_BYTES at most (at once where every block is wanted).
+ *
+ * 5. Signals. The table's lock is held with all signals blocked.
+ *
+ * Globals: trackers. */
+#include "tracker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/raw_syscall.h"
+#include "base/skip.h"
+#include "format/segment.h"
+#include "host_events.h"
+#include "host_heaps.h"
+#include "host_lock.h"
+#include "tracked_blocks.h"
+#include "unwind/readable_range.h"
+
+enum {
+    TRACKERS_MOST = 64,
+    GRANT_BYTES = 16 * 1024, /* a call of some 10 ns each time: nothing */
+    NESTED_MOST = 16,        /* callbacks inside of callbacks: frees of frees */
+    DEFAULT_INTERVAL_BYTES = 512 * 1024,
+    SIGNAL_SET_BYTES = 8, /* the kernel's */
+    SAME_STACK_BYTES = 1 << 20,
+};
+
+struct tracker {
+    struct allogram_tracker_options options;
+    bool is_used;      /* it samples, or blocks of it are in the table, or it may be discarded */
+    uint64_t n_blocks; /* of it in the table */
+};
+static struct {
+    struct ag_host_lock lock;
+    struct ag_tracked_blocks blocks; /* under the lock */
+    struct tracker list[TRACKERS_MOST + 1];
+    _Atomic uint32_t sampling; /* number of the one that samples, 0: none */
+    _Atomic uint32_t version;  /* changes whenever that changes */
+    _Atomic uint64_t n_threads;
+} trackers;
+
+struct running {     /* a callback of this thread */
+    uint64_t number; /* never used twice; stands at *mark while it runs */
+    uintptr_t mark;  /* in the frame that called */
+    uint32_t place;  /* of its block, RUNNING; 0: a free's */
+};
+static __thread struct {
+    struct ag_skip skip;
+    uint64_t granted; /* what was put into allogram_left_ */
+    uint32_t version; /* of trackers, when skip was drawn */
+    uint32_t n_running;
+    uint64_t last_number;
+    struct running running[NESTED_MOST];
+} own;
+
+/* ---- the lock ---- */
+
+static bool lock(uint64_t *ret_signals) {
+    const uint64_t all = ~UINT64_C(0);
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
+                      SIGNAL_SET_BYTES, 0, 0); /* cannot fail with these arguments */
+    return ag_host_lock_take(&trackers.lock);
+}
+
+static void unlock(const uint64_t *signals) {
+    ag_host_lock_give(&trackers.lock);
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, SIGNAL_SET_BYTES, 0, 0);
+}
+
+/* ---- blocks, under the lock ---- */
+
+static void update_mode_locked(void) {
+    const uint32_t sampling = atomic_load_explicit(&trackers.sampling, memory_order_relaxed);
+    const bool every = sampling != 0 && trackers.list[sampling].options.interval_bytes == 1;
+    const uint32_t wanted = (sampling != 0 || trackers.blocks.count > 0 ? ALLOGRAM_FREES_ : 0) |
+                            (sampling == 0 ? 0
+                             : every       ? ALLOGRAM_EACH_
+                                           : ALLOGRAM_SAMPLES_);
+    ag_host_mode(wanted, (ALLOGRAM_FREES_ | ALLOGRAM_EACH_ | ALLOGRAM_SAMPLES_) & ~wanted);
+}
+
+static void remove_locked(uint32_t place) {
+    const uint32_t number = ag_tracked_at(&trackers.blocks, place)->tracker;
+    ag_tracked_remove(&trackers.blocks, place);
+    struct tracker *tracker = &trackers.list[number];
+    tracker->n_blocks--;
+    if (tracker->n_blocks == 0 &&
+        atomic_load_explicit(&trackers.sampling, memory_order_relaxed) != number) {
+        tracker->is_used = false;
+    }
+    if (trackers.blocks.count == 0) {
+        update_mode_locked();
+    }
+}
+
+static bool thread_has_ended(uint32_t thread_id) {
+    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
+    const long pid = ag_syscall1(SYS_getpid, 0);
+    return ag_syscall3(SYS_tgkill, pid, thread_id, 0) == NO_SUCH_THREAD;
+}
+
+struct call { /* what is left to say of a block, once the lock is given back */
+    void (*callback)(void *context, void *value); /* NULL: nothing */
+    void *context, *value;
+};
+
+static struct call free_call(uint32_t number, void *value) {
+    const struct allogram_tracker_options *options = &trackers.list[number].options;
+    return (struct call){.callback = options->on_free, .context = options->context, .value = value};
+}
+
+/* The block at KEY dies. */
+static struct call take_locked(uint64_t key) {
+    struct call call = {.callback = NULL};
+    const uint32_t place = ag_tracked_find(&trackers.blocks, key);
+    if (place == 0) {
+        return call;
+    }
+    struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
+    if (entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner)) {
+        entry->is_freed = true; /* whose callback runs will see it */
+        return call;
+    }
+    if (entry->state == AG_TRACKED_KEPT) {
+        call = free_call(entry->tracker, entry->value);
+    }
+    remove_locked(place);
+    return call;
+}
+
+/* ---- running callbacks ---- */
+
+static bool is_running(const struct running *running, uintptr_t sp) {
+    uint64_t found = 0;
+    if (running->mark <= sp && sp - running->mark < SAME_STACK_BYTES) {
+        return false; /* an older frame runs */
+    }
+    return ag_readable_copy(&found, running->mark, sizeof(found)) && found == running->number;
+}
+
+/* Forgets the callbacks that were left without returning. Whether one runs still. */
+static bool is_inside(uintptr_t sp) {
+    while (own.n_running > 0 && !is_running(&own.running[own.n_running - 1], sp)) {
+        const uint32_t place = own.running[--own.n_running].place;
+        uint64_t signals;
+        if (place != 0 && lock(&signals)) {
+            remove_locked(place);
+            unlock(&signals);
+        }
+    }
+    return own.n_running > 0;
+}
+
+/* Before and after a callback. false: too many inside of each other. */
+static bool enter(uint64_t *mark, uint32_t place) {
+    if (own.n_running == NESTED_MOST) {
+        return false;
+    }
+    *mark = ++own.last_number ^ UINT64_C(0xa110c8a3d5e7f911); /* no number that lies about */
+    own.running[own.n_running] =
+        (struct running){.number = *mark, .mark = (uintptr_t)mark, .place = place};
+    atomic_signal_fence(memory_order_seq_cst); /* a handler that comes in between finds it whole */
+    own.n_running++;
+    return true;
+}
+
+static void leave(volatile uint64_t *mark) {
+    own.n_running--;
+    *mark = 0;
+}
+
+/* Never lost: where too many run inside of each other it is called without a note. */
+static void make_call(const struct call *call) {
+    uint64_t mark = 0;
+    if (call->callback) {
+        const bool is_noted = enter(&mark, 0);
+        call->callback(call->context, call->value);
+        if (is_noted) {
+            leave(&mark);
+        }
+    }
+}
+
+/* ---- samples ---- */
+
+static uint64_t key_of(allogram_heap heap, uint64_t address) {
+    return AG_VIA_SPACE(heap) << 48 | (address & ((UINT64_C(1) << 48) - 1));
+}
+
+/* Puts the block into the table. 0: the tracker has stopped, or there is no memory. */
+static uint32_t begin_sample(uint64_t key, uint32_t number, struct call *ret_earlier) {
+    uint64_t signals;
+    uint32_t place = 0;
+    if (!lock(&signals)) {
+        return 0;
+    }
+    *ret_earlier = take_locked(key); /* its free was not told */
+    if (atomic_load_explicit(&trackers.sampling, memory_order_relaxed) == number) {
+        place = ag_tracked_insert(&trackers.blocks, key);
+    }
+    if (place != 0) {
+        struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
+        entry->state = AG_TRACKED_RUNNING;
+        entry->tracker = number;
+        entry->owner = (uint32_t)ag_syscall1(SYS_gettid, 0);
+        trackers.list[number].n_blocks++;
+    }
+    unlock(&signals);
+    return place;
+}
+
+/* The callback has returned VALUE. */
+static struct call end_sample(uint32_t place, void *value) {
+    struct call call = {.callback = NULL};
+    uint64_t signals;
+    if (!lock(&signals)) {
+        return call;
+    }
+    struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
+    if (value && !entry->is_freed && !entry->is_discarded) {
+        entry->value = value;
+        entry->state = AG_TRACKED_KEPT;
+    } else {
+        if (value && !entry->is_discarded) {
+            call = free_call(entry->tracker, value);
+        }
+        remove_locked(place);
+    }
+    unlock(&signals);
+    return call;
+}
+
+static void sample(uint32_t number, const struct allogram_sample *block) {
+    struct call earlier = {.callback = NULL};
+    uint64_t mark = 0;
+    const uint32_t place = begin_sample(key_of(block->heap, block->address), number, &earlier);
+    if (place == 0) {
+        make_call(&earlier);
+        return;
+    }
+    const struct allogram_tracker_options options = trackers.list[number].options;
+    void *value = NULL;
+    (void)enter(&mark, place); /* nothing runs: nested blocks are not sampled */
+    if (earlier.callback) {
+        earlier.callback(earlier.context, earlier.value);
+    }
+    const bool samples = atomic_load_explicit(&trackers.sampling, memory_order_relaxed) == number;
+    if (options.on_alloc && samples) {
+        value = options.on_alloc(options.context, block);
+    }
+    leave(&mark);
+    const struct call call = end_sample(place, value);
+    make_call(&call);
+}
+
+/* The part of the skip that allogram.h counts down by itself. */
+static void grant(void) {
+    own.granted = own.skip.left_bytes < GRANT_BYTES ? own.skip.left_bytes : GRANT_BYTES;
+    allogram_left_ = own.granted;
+}
+
+static void begin_skips(uint32_t version, const struct allogram_tracker_options *options) {
+    const uint64_t interval = options->interval_bytes == 1 ? 0 : options->interval_bytes;
+    const uint64_t stream = atomic_fetch_add_explicit(&trackers.n_threads, 1, memory_order_relaxed);
+    ag_skip_begin(&own.skip, options->seed, stream, interval);
+    own.version = version;
+    own.granted = allogram_left_ = 0;
+}
+
+uint32_t ag_tracker_version(void) {
+    return atomic_load_explicit(&trackers.version, memory_order_relaxed);
+}
+
+void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type) {
+    const uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+    /* acquire: pairs with the release of start; the options are there */
+    const uint32_t version = atomic_load_explicit(&trackers.version, memory_order_acquire);
+    const uint32_t number = atomic_load_explicit(&trackers.sampling, memory_order_relaxed);
+    if (number == 0 || is_inside(sp)) {
+        return;
+    }
+    if (own.version != version) {
+        begin_skips(version, &trackers.list[number].options);
+    }
+    own.skip.left_bytes -= own.granted - allogram_left_;
+    const uint64_t n_samples = ag_skip_points(&own.skip, bytes);
+    grant();
+    if (n_samples > 0) {
+        const struct allogram_sample block = {
+            .heap = heap, .type = type, .address = address, .bytes = bytes, .n_samples = n_samples};
+        sample(number, &block);
+    }
+}
+
+void ag_tracker_free(allogram_heap heap, uint64_t address) {
+    const uint64_t key = key_of(heap, address);
+    uint64_t signals;
+    (void)is_inside((uintptr_t)__builtin_frame_address(0));
+    if (ag_tracked_may_have(&trackers.blocks, key) && lock(&signals)) {
+        const struct call call = take_locked(key);
+        unlock(&signals);
+        make_call(&call);
+    }
+}
+
+static void tell_kept(allogram_heap heap, uint64_t address, bool is_promotion) {
+    const uint64_t key = key_of(heap, address);
+    struct call call = {.callback = NULL};
+    uint64_t signals;
+    (void)is_inside((uintptr_t)__builtin_frame_address(0));
+    if (!ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+        return;
+    }
+    const uint32_t place = ag_tracked_find(&trackers.blocks, key);
+    const struct ag_tracked *entry = place ? ag_tracked_at(&trackers.blocks, place) : NULL;
+    if (entry && entry->state == AG_TRACKED_KEPT) {
+        const struct allogram_tracker_options *options = &trackers.list[entry->tracker].options;
+        call = (struct call){.callback = is_promotion ? options->on_promote : options->on_complete,
+                             .context = options->context,
+                             .value = entry->value};
+    }
+    unlock(&signals);
+    make_call(&call);
+}
+
+void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
+    if (ag_host_heap(heap)) {
+        tell_kept(heap, address, /* is_promotion= */ true);
+    }
+}
+
+void allogram_tell_complete_(allogram_heap heap, uint64_t address) {
+    if (ag_host_heap(heap)) {
+        tell_kept(heap, address, /* is_promotion= */ false);
+    }
+}
+
+/* ---- start, stop, discard ---- */
+
+static int start_locked(const struct allogram_tracker_options *options) {
+    if (atomic_load_explicit(&trackers.sampling, memory_order_relaxed) != 0) {
+        return -EALREADY;
+    }
+    for (int number = 1; number <= TRACKERS_MOST; number++) {
+        struct tracker *tracker = &trackers.list[number];
+        if (tracker->is_used) {
+            continue;
+        }
+        tracker->options = *options;
+        tracker->is_used = true;
+        if (options->interval_bytes == 0) {
+            tracker->options.interval_bytes = DEFAULT_INTERVAL_BYTES;
+        }
+        if (options->seed == 0) {
+            (void)ag_syscall3(SYS_getrandom, (long)&tracker->options.seed, sizeof(options->seed),
+                              0); /* without it: 0 is a seed */
+        }
+        atomic_store_explicit(&trackers.sampling, (uint32_t)number, memory_order_relaxed);
+        /* release: pairs with the acquire in ag_tracker_alloc */
+        atomic_fetch_add_explicit(&trackers.version, 1, memory_order_release);
+        update_mode_locked();
+        return number;
+    }
+    return -EAGAIN;
+}
+
+int allogram_start_tracker(const struct allogram_tracker_options *options) {
+    uint64_t signals;
+    if (!options || options->size < sizeof(*options)) {
+        return -EINVAL;
+    }
+    if (!lock(&signals)) {
+        return -EDEADLK;
+    }
+    const int r = start_locked(options);
+    unlock(&signals);
+    return r;
+}
+
+int allogram_stop_tracker(void) {
+    uint64_t signals;
+    if (!lock(&signals)) {
+        return -EDEADLK;
+    }
+    const uint32_t number = atomic_load_explicit(&trackers.sampling, memory_order_relaxed);
+    if (number != 0) {
+        atomic_store_explicit(&trackers.sampling, 0, memory_order_relaxed);
+        trackers.list[number].is_used = trackers.list[number].n_blocks > 0;
+        atomic_fetch_add_explicit(&trackers.version, 1, memory_order_release);
+        update_mode_locked();
+    }
+    unlock(&signals);
+    return number != 0 ? 0 : -ENOENT;
+}
+
+static void discard_locked(uint32_t number) {
+    for (uint32_t place = 1; place <= trackers.blocks.n_places; place++) {
+        struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
+        if (entry->tracker != number || entry->state == 0) {
+            continue;
+        }
+        if (entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner)) {
+            entry->is_discarded = true;
+        } else {
+            remove_locked(place);
+        }
+    }
+}
+
+int allogram_discard_tracker(int tracker) {
+    uint64_t signals;
+    int r = 0;
+    if (tracker < 1 || tracker > TRACKERS_MOST) {
+        return -ENOENT;
+    }
+    if (!lock(&signals)) {
+        return -EDEADLK;
+    }
+    if (!trackers.list[tracker].is_used) {
+        r = -ENOENT;
+    } else if (atomic_load_explicit(&trackers.sampling, memory_order_relaxed) ==
+               (uint32_t)tracker) {
+        r = -EBUSY;
+    } else {
+        discard_locked((uint32_t)tracker);
+    }
+    unlock(&signals);
+    return r;
+}

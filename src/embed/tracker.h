@@ -1,0 +1,17 @@
+/* tracker.h: the events of a heap, as trackers hear of them. Called for heaps that are recorded,
+ * after the trace was told (or before the free). */
+#ifndef AG_TRACKER_H
+#define AG_TRACKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allogram/allogram.h"
+
+/* Decides whether the block is a sample, and calls back. */
+void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type);
+/* Changes whenever a tracker starts or stops. */
+uint32_t ag_tracker_version(void);
+void ag_tracker_free(allogram_heap heap, uint64_t address);
+
+#endif

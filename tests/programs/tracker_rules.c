@@ -1,0 +1,630 @@
+/* tracker_rules.c CASE: one rule of trackers (allogram.h), named after its case. Says nothing and
+ * ends with 0 when it holds; else names what does not. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <allogram/allogram.h>
+
+#define REQUIRE(holds)                                         \
+    do {                                                       \
+        if (!(holds)) {                                        \
+            printf("line %d: not so: %s\n", __LINE__, #holds); \
+            exit(1);                                           \
+        }                                                      \
+    } while (0)
+
+static allogram_heap heap;
+static allogram_type kind;
+
+/* Values are addresses plus one; what was told is counted. */
+static struct {
+    _Atomic unsigned allocs, frees, promotes, completes;
+    uint64_t last_alloc, last_free;
+    uint64_t freed[64]; /* the first ones, in order */
+} seen;
+
+static void *keep(void *context, const struct allogram_sample *sample) {
+    (void)context;
+    seen.allocs++;
+    seen.last_alloc = sample->address;
+    REQUIRE(sample->heap == heap && sample->type == kind && sample->n_samples >= 1);
+    return (void *)(uintptr_t)(sample->address + 1);
+}
+
+static void note_free(void *context, void *value) {
+    (void)context;
+    seen.last_free = (uintptr_t)value - 1;
+    if (seen.frees < 64) {
+        seen.freed[seen.frees] = seen.last_free;
+    }
+    seen.frees++;
+}
+
+static void note_promote(void *context, void *value) {
+    (void)context;
+    (void)value;
+    seen.promotes++;
+}
+
+static void note_complete(void *context, void *value) {
+    (void)context;
+    (void)value;
+    seen.completes++;
+}
+
+typedef void *alloc_callback(void *context, const struct allogram_sample *sample);
+
+static int track_with(alloc_callback *on_alloc, uint64_t interval_bytes) {
+    const struct allogram_tracker_options options = {.size = sizeof(options),
+                                                     .interval_bytes = interval_bytes,
+                                                     .seed = 7,
+                                                     .on_alloc = on_alloc,
+                                                     .on_free = note_free,
+                                                     .on_promote = note_promote,
+                                                     .on_complete = note_complete};
+    const int tracker = allogram_tracker_start(&options);
+    REQUIRE(tracker >= 1);
+    return tracker;
+}
+
+static void alloc(uint64_t address) {
+    allogram_alloc(heap, address, 24, kind);
+}
+
+static void release(uint64_t address) {
+    allogram_free(heap, address);
+}
+
+static void together(uint64_t first, size_t n) {
+    struct allogram_block blocks[16] = {{0}};
+    for (size_t i = 0; i < n; i++) {
+        blocks[i] = (struct allogram_block){.address = first + i, .bytes = 8, .type = kind};
+    }
+    allogram_alloc_together(heap, blocks, n);
+}
+
+/* ---- what is told ---- */
+
+static void values_are_kept_and_told_once(void) {
+    track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        alloc(i << 4);
+    }
+    allogram_promote(heap, 16);
+    allogram_complete(heap, 32);
+    allogram_promote(heap, 17); /* nobody's */
+    for (uint64_t i = 1000; i >= 1; i--) {
+        release(i << 4);
+        REQUIRE(seen.last_free == i << 4);
+        release(i << 4); /* twice: a ghost */
+    }
+    REQUIRE(seen.allocs == 1000 && seen.frees == 1000 && seen.promotes == 1 && seen.completes == 1);
+}
+
+static void *keep_nothing(void *context, const struct allogram_sample *sample) {
+    (void)keep(context, sample);
+    return NULL;
+}
+
+static void a_block_without_a_value_is_not_heard_of(void) {
+    track_with(keep_nothing, ALLOGRAM_EVERY_BLOCK);
+    alloc(16);
+    allogram_promote(heap, 16);
+    release(16);
+    REQUIRE(seen.allocs == 1 && seen.frees == 0 && seen.promotes == 0);
+}
+
+static void a_realloc_is_a_free_and_an_alloc(void) {
+    track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    alloc(16);
+    allogram_realloc(heap, 16, 32, 100, kind);
+    REQUIRE(seen.allocs == 2 && seen.frees == 1 && seen.last_free == 16 && seen.last_alloc == 32);
+    allogram_realloc(heap, 32, 32, 200, kind);
+    REQUIRE(seen.allocs == 3 && seen.frees == 2);
+}
+
+static void a_free_that_was_not_told_comes_late(void) {
+    track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    alloc(16);
+    alloc(16);
+    REQUIRE(seen.allocs == 2 && seen.frees == 1);
+    release(16);
+    REQUIRE(seen.frees == 2);
+}
+
+static void wrong_calls_are_told_so(void) {
+    const struct allogram_tracker_options small = {.size = 3};
+    const struct allogram_tracker_options none = {.size = sizeof(none)};
+    REQUIRE(allogram_tracker_start(NULL) == -EINVAL);
+    REQUIRE(allogram_tracker_start(&small) == -EINVAL);
+    REQUIRE(allogram_tracker_stop() == -ENOENT);
+    REQUIRE(allogram_tracker_discard(1) == -ENOENT);
+    REQUIRE(allogram_tracker_discard(-5) == -ENOENT);
+    REQUIRE(allogram_tracker_discard(100000) == -ENOENT);
+    const int tracker = allogram_tracker_start(&none); /* without callbacks */
+    REQUIRE(tracker >= 1);
+    alloc(16);
+    release(16);
+    REQUIRE(allogram_tracker_start(&none) == -EALREADY);
+    REQUIRE(allogram_tracker_discard(tracker) == -EBUSY);
+    REQUIRE(allogram_tracker_stop() == 0);
+    REQUIRE(allogram_tracker_stop() == -ENOENT);
+    for (int i = 0; i < 200; i++) { /* numbers come back */
+        REQUIRE(allogram_tracker_start(&none) >= 1);
+        REQUIRE(allogram_tracker_stop() == 0);
+    }
+}
+
+/* ---- sampling ---- */
+
+static uint64_t points;
+
+static void *count_points(void *context, const struct allogram_sample *sample) {
+    (void)context;
+    points += sample->n_samples;
+    return NULL;
+}
+
+static void samples_are_unbiased(void) {
+    enum { BLOCKS = 400000, INTERVAL = 4096 };
+    track_with(count_points, INTERVAL);
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        const size_t size = i % 2 ? 152 : 1048; /* periodic */
+        allogram_alloc(heap, i + 1, size, kind);
+        bytes += size + 1;
+    }
+    /* Poisson: the variance is the mean; five sigma */
+    const double expected = (double)bytes / INTERVAL, difference = (double)points - expected;
+    REQUIRE(difference * difference < 25 * expected);
+}
+
+static void a_large_interval_does_not_outlive_its_tracker(void) {
+    track_with(count_points, UINT64_C(1) << 40);
+    allogram_alloc(heap, 1, 10, kind);
+    REQUIRE(allogram_tracker_stop() == 0);
+    track_with(count_points, 64);
+    for (uint64_t i = 0; i < 400; i++) { /* 40 KB, at least 24 of them looked at */
+        allogram_alloc(heap, i + 1, 100, kind);
+    }
+    REQUIRE(points > 200);
+}
+
+/* ---- inside of callbacks ---- */
+
+static void *allocate(void *context, const struct allogram_sample *sample) {
+    for (uint64_t i = 0; i < 100; i++) {
+        alloc(0x100000 + i);
+        release(0x100000 + i);
+    }
+    together(0x200000, 16);
+    return keep(context, sample);
+}
+
+static void allocating_in_a_callback_is_not_sampled(void) {
+    track_with(allocate, ALLOGRAM_EVERY_BLOCK);
+    for (uint64_t i = 1; i <= 10; i++) {
+        alloc(i << 4);
+    }
+    REQUIRE(seen.allocs == 10 && seen.frees == 0);
+}
+
+static void *free_it(void *context, const struct allogram_sample *sample) {
+    release(sample->address);
+    REQUIRE(seen.frees == seen.allocs);
+    return keep(context, sample);
+}
+
+static void freed_in_its_own_callback(void) {
+    track_with(free_it, ALLOGRAM_EVERY_BLOCK);
+    for (uint64_t i = 1; i <= 10; i++) {
+        alloc(i << 4);
+        REQUIRE(seen.allocs == i && seen.frees == i && seen.last_free == i << 4);
+    }
+}
+
+static void free_the_next(void *context, void *value) {
+    const uint64_t address = (uintptr_t)value - 1;
+    note_free(context, value);
+    release(address + 1); /* ends at one that is not there */
+}
+
+static void frees_inside_of_frees_are_not_lost(void) {
+    struct allogram_tracker_options options = {.size = sizeof(options),
+                                               .interval_bytes = ALLOGRAM_EVERY_BLOCK,
+                                               .on_alloc = keep,
+                                               .on_free = free_the_next};
+    REQUIRE(allogram_tracker_start(&options) >= 1);
+    for (uint64_t i = 1; i <= 200; i++) {
+        alloc(1000 + i);
+    }
+    release(1001);
+    REQUIRE(seen.frees == 200);
+    alloc(16); /* and callbacks go on */
+    REQUIRE(seen.allocs == 201);
+}
+
+/* ---- blocking ---- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int phase;
+
+static void go_to(int wanted) {
+    pthread_mutex_lock(&mutex);
+    phase = wanted;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void wait_for(int wanted) {
+    pthread_mutex_lock(&mutex);
+    while (phase < wanted) {
+        pthread_cond_wait(&changed, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+static void *wait_inside(void *context, const struct allogram_sample *sample) {
+    if (sample->address == 0x5002) {
+        go_to(1);
+        wait_for(2); /* other threads run callbacks meanwhile, and free this block */
+        REQUIRE(seen.last_free != 0x5002);
+    }
+    return keep(context, sample);
+}
+
+static void *disturb(void *unused) {
+    wait_for(1);
+    for (uint64_t i = 1; i <= 100; i++) {
+        alloc(0x9000 + i);
+    }
+    for (uint64_t i = 1; i <= 50; i++) {
+        release(0x9000 + i);
+    }
+    release(0x5002);
+    go_to(2);
+    return unused;
+}
+
+static void with_another_thread(void (*act)(void)) {
+    pthread_t other;
+    REQUIRE(pthread_create(&other, NULL, disturb, NULL) == 0);
+    act();
+    pthread_join(other, NULL);
+}
+
+static void allocate_one(void) {
+    alloc(0x5002);
+}
+
+static void blocking_while_other_threads_run_callbacks(void) {
+    track_with(wait_inside, ALLOGRAM_EVERY_BLOCK);
+    with_another_thread(allocate_one);
+    REQUIRE(seen.allocs == 101 && seen.frees == 51);
+    release(0x5002);
+    REQUIRE(seen.frees == 51); /* it was told once */
+}
+
+static void allocate_together(void) {
+    together(0x5000, 5);
+}
+
+static void blocking_in_the_middle_of_blocks_allocated_together(void) {
+    track_with(wait_inside, ALLOGRAM_EVERY_BLOCK);
+    with_another_thread(allocate_together);
+    REQUIRE(seen.allocs == 105 && seen.frees == 51 && seen.last_free == 0x5002);
+}
+
+static void *pass_on(void *unused) {
+    for (uint64_t i = 1; i <= 3000; i++) {
+        alloc(((uint64_t)(uintptr_t)unused << 32) + i);
+    }
+    return unused;
+}
+
+static void *free_of_others(void *unused) {
+    for (uint64_t i = 1; i <= 3000; i++) {
+        release(((uint64_t)(uintptr_t)unused << 32) + i);
+    }
+    return unused;
+}
+
+static void many_threads_allocate_and_free_for_each_other(void) {
+    enum { THREADS = 5 };
+    pthread_t threads[THREADS];
+    track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    for (int round = 0; round < 2; round++) {
+        for (uintptr_t t = 0; t < THREADS; t++) {
+            const uintptr_t whose = round ? (t + 1) % THREADS : t;
+            REQUIRE(pthread_create(&threads[t], NULL, round ? free_of_others : pass_on,
+                                   (void *)(whose + 1)) == 0);
+        }
+        for (int t = 0; t < THREADS; t++) {
+            pthread_join(threads[t], NULL);
+        }
+    }
+    REQUIRE(seen.allocs == THREADS * 3000 && seen.frees == THREADS * 3000);
+}
+
+/* ---- stopping, starting, discarding ---- */
+
+static void *stop_inside(void *context, const struct allogram_sample *sample) {
+    if (sample->address == 0x5002) {
+        REQUIRE(allogram_tracker_stop() == 0);
+    }
+    return keep(context, sample);
+}
+
+static void stop_inside_a_callback(void) {
+    track_with(stop_inside, ALLOGRAM_EVERY_BLOCK);
+    alloc(0x5001);
+    alloc(0x5002);
+    alloc(0x5003);
+    REQUIRE(seen.allocs == 2);
+    release(0x5001); /* deaths are not lost */
+    release(0x5002);
+    release(0x5003);
+    REQUIRE(seen.frees == 2 && seen.last_free == 0x5002);
+}
+
+static void *count_new(void *context, const struct allogram_sample *sample) {
+    (void)sample;
+    ++*(unsigned *)context;
+    return context;
+}
+
+static void forbid(void *context, void *value) {
+    (void)value;
+    *(unsigned *)context += 1000;
+}
+
+static unsigned n_new;
+
+static void *start_another_inside(void *context, const struct allogram_sample *sample) {
+    if (sample->address == 0x5002) {
+        const struct allogram_tracker_options other = {.size = sizeof(other),
+                                                       .interval_bytes = ALLOGRAM_EVERY_BLOCK,
+                                                       .on_alloc = count_new,
+                                                       .on_free = forbid,
+                                                       .context = &n_new};
+        REQUIRE(allogram_tracker_stop() == 0);
+        REQUIRE(allogram_tracker_start(&other) >= 1);
+    }
+    return keep(context, sample);
+}
+
+static void stop_and_start_in_the_middle_of_blocks_allocated_together(void) {
+    track_with(start_another_inside, ALLOGRAM_EVERY_BLOCK);
+    together(0x5000, 6);
+    REQUIRE(seen.allocs == 3 && n_new == 0); /* the others are samples of nobody */
+    alloc(0x6000);
+    REQUIRE(n_new == 1);
+    for (uint64_t i = 0; i < 6; i++) {
+        release(0x5000 + i);
+    }
+    REQUIRE(seen.frees == 3 && n_new == 1); /* to whom they belong */
+    release(0x6000);
+    REQUIRE(n_new == 1001);
+}
+
+static int tracker_now;
+
+static void *discard_inside(void *context, const struct allogram_sample *sample) {
+    REQUIRE(allogram_tracker_stop() == 0);
+    REQUIRE(allogram_tracker_discard(tracker_now) == 0);
+    return keep(context, sample);
+}
+
+static void discard_inside_a_callback(void) {
+    tracker_now = track_with(discard_inside, ALLOGRAM_EVERY_BLOCK);
+    alloc(16);
+    release(16);
+    REQUIRE(seen.allocs == 1 && seen.frees == 0);
+}
+
+static void discarded_blocks_are_not_heard_of(void) {
+    const int first = track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    alloc(16);
+    alloc(32);
+    REQUIRE(allogram_tracker_stop() == 0);
+    track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    alloc(48);
+    REQUIRE(allogram_tracker_discard(first) == 0);
+    release(16);
+    release(32);
+    REQUIRE(seen.frees == 0);
+    release(48);
+    REQUIRE(seen.frees == 1 && seen.last_free == 48);
+}
+
+/* ---- leaving ---- */
+
+static jmp_buf out;
+
+static void *jump_out(void *context, const struct allogram_sample *sample) {
+    (void)keep(context, sample);
+    longjmp(out, 1);
+}
+
+static __attribute__((noinline)) void alloc_deeper(uint64_t address, int depth) {
+    volatile char room[512];
+    memset((void *)room, depth, sizeof(room));
+    if (depth > 0) {
+        alloc_deeper(address, depth - 1);
+    } else {
+        alloc(address);
+    }
+    room[0] = 1;
+}
+
+static void longjmp_out_of_an_alloc(void) {
+    static volatile uint64_t i;
+    track_with(jump_out, ALLOGRAM_EVERY_BLOCK);
+    for (i = 1; i <= 20; i++) {
+        if (setjmp(out) == 0) {
+            alloc_deeper(i << 4, (int)i); /* each deeper than the one that was left */
+            REQUIRE(!"comes back");
+        }
+    }
+    REQUIRE(seen.allocs == 20);
+    for (i = 1; i <= 20; i++) {
+        release(i << 4);
+    }
+    REQUIRE(seen.frees == 0); /* they have no value */
+    REQUIRE(allogram_tracker_stop() == 0);
+    track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    alloc(16);
+    release(16);
+    REQUIRE(seen.allocs == 21 && seen.frees == 1);
+}
+
+static void longjmp_in_the_middle_of_blocks_allocated_together(void) {
+    track_with(jump_out, ALLOGRAM_EVERY_BLOCK);
+    if (setjmp(out) == 0) {
+        together(0x5000, 6);
+        REQUIRE(!"comes back");
+    }
+    REQUIRE(seen.allocs == 1);
+    for (uint64_t i = 0; i < 6; i++) {
+        release(0x5000 + i);
+    }
+    REQUIRE(seen.frees == 0);
+}
+
+static void jump_out_of_free(void *context, void *value) {
+    note_free(context, value);
+    longjmp(out, 1);
+}
+
+static void longjmp_out_of_a_free(void) {
+    static volatile uint64_t i;
+    const struct allogram_tracker_options options = {.size = sizeof(options),
+                                                     .interval_bytes = ALLOGRAM_EVERY_BLOCK,
+                                                     .on_alloc = keep,
+                                                     .on_free = jump_out_of_free};
+    REQUIRE(allogram_tracker_start(&options) >= 1);
+    for (i = 1; i <= 20; i++) {
+        alloc(i << 4);
+        if (setjmp(out) == 0) {
+            release(i << 4);
+            REQUIRE(!"comes back");
+        }
+        release(i << 4); /* told once */
+    }
+    REQUIRE(seen.allocs == 20 && seen.frees == 20);
+}
+
+static void *end_thread(void *context, const struct allogram_sample *sample) {
+    void *value = keep(context, sample);
+    if (sample->address == 0x5001) {
+        pthread_exit(value);
+    }
+    return value;
+}
+
+static void *allocate_and_end(void *unused) {
+    alloc(0x5001);
+    return unused;
+}
+
+static void thread_exit_inside_a_callback(void) {
+    pthread_t other;
+    void *value = NULL;
+    track_with(end_thread, ALLOGRAM_EVERY_BLOCK);
+    REQUIRE(pthread_create(&other, NULL, allocate_and_end, NULL) == 0);
+    REQUIRE(pthread_join(other, &value) == 0 && (uintptr_t)value == 0x5002);
+    release(0x5001);
+    REQUIRE(seen.allocs == 1 && seen.frees == 0);
+    alloc(0x5002);
+    release(0x5002);
+    REQUIRE(seen.allocs == 2 && seen.frees == 1);
+}
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t n_signals;
+
+static void on_signal(int number) {
+    (void)number;
+    const uint64_t address = 0x7000000 + (uint64_t)(++n_signals);
+    alloc(address);
+    release(address);
+}
+
+static void signal_handlers_call_back(void) {
+    const struct itimerval often = {.it_interval = {.tv_usec = 200}, .it_value = {.tv_usec = 200}};
+    const struct itimerval never = {.it_value = {0}};
+    const struct sigaction action = {.sa_handler = on_signal};
+    track_with(keep, ALLOGRAM_EVERY_BLOCK);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    uint64_t n = 0;
+    while (n_signals < 300) {
+        alloc(0x1000 + n % 100);
+        release(0x1000 + n % 100);
+        n++;
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    /* what a handler allocated inside of a callback is no sample */
+    REQUIRE(seen.allocs == seen.frees && seen.allocs >= n &&
+            seen.allocs <= n + (unsigned)n_signals);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"values_are_kept_and_told_once", values_are_kept_and_told_once},
+    {"a_block_without_a_value_is_not_heard_of", a_block_without_a_value_is_not_heard_of},
+    {"a_realloc_is_a_free_and_an_alloc", a_realloc_is_a_free_and_an_alloc},
+    {"a_free_that_was_not_told_comes_late", a_free_that_was_not_told_comes_late},
+    {"wrong_calls_are_told_so", wrong_calls_are_told_so},
+    {"samples_are_unbiased", samples_are_unbiased},
+    {"a_large_interval_does_not_outlive_its_tracker",
+     a_large_interval_does_not_outlive_its_tracker},
+    {"allocating_in_a_callback_is_not_sampled", allocating_in_a_callback_is_not_sampled},
+    {"freed_in_its_own_callback", freed_in_its_own_callback},
+    {"frees_inside_of_frees_are_not_lost", frees_inside_of_frees_are_not_lost},
+    {"blocking_while_other_threads_run_callbacks", blocking_while_other_threads_run_callbacks},
+    {"blocking_in_the_middle_of_blocks_allocated_together",
+     blocking_in_the_middle_of_blocks_allocated_together},
+    {"many_threads_allocate_and_free_for_each_other",
+     many_threads_allocate_and_free_for_each_other},
+    {"stop_inside_a_callback", stop_inside_a_callback},
+    {"stop_and_start_in_the_middle_of_blocks_allocated_together",
+     stop_and_start_in_the_middle_of_blocks_allocated_together},
+    {"discard_inside_a_callback", discard_inside_a_callback},
+    {"discarded_blocks_are_not_heard_of", discarded_blocks_are_not_heard_of},
+    {"longjmp_out_of_an_alloc", longjmp_out_of_an_alloc},
+    {"longjmp_in_the_middle_of_blocks_allocated_together",
+     longjmp_in_the_middle_of_blocks_allocated_together},
+    {"longjmp_out_of_a_free", longjmp_out_of_a_free},
+    {"thread_exit_inside_a_callback", thread_exit_inside_a_callback},
+    {"signal_handlers_call_back", signal_handlers_call_back},
+};
+
+int main(int argc, char **argv) {
+    const struct allogram_heap_options options = {
+        .size = sizeof(options), .name = "blocks", .allocator = "arena"};
+    heap = allogram_heap_new(&options);
+    kind = allogram_type_new("kind", NULL);
+    for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            cases[i].run();
+            return 0;
+        }
+    }
+    for (size_t i = 0; argc == 1 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        puts(cases[i].name);
+    }
+    return argc == 1 ? 0 : 2;
+}
