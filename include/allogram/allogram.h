@@ -198,8 +198,8 @@ ALLOGRAM_WEAK_ void allogram_tell_promote_(allogram_heap heap, uint64_t address)
 ALLOGRAM_WEAK_ void allogram_tell_complete_(allogram_heap heap, uint64_t address);
 ALLOGRAM_WEAK_ void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes);
 ALLOGRAM_WEAK_ void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes);
-ALLOGRAM_WEAK_ void allogram_tell_gc_begin_(allogram_heap heap, const char *kind,
-                                            uint64_t needed_bytes, uint64_t heap_bytes);
+ALLOGRAM_WEAK_ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes,
+                                            uint64_t heap_bytes);
 ALLOGRAM_WEAK_ void allogram_tell_gc_end_(allogram_heap heap, const char *kind,
                                           uint64_t heap_bytes);
 
@@ -288,13 +288,15 @@ ALLOGRAM_INLINE_ void allogram_unmap(allogram_heap heap, uint64_t address, size_
     }
 }
 
-/* A collection begins and ends, both told by the thread that runs it. What it finds dead is told
- * with allogram_free in between. kind: "minor", "major" ...; needed_bytes: what was asked for when
- * there was no room; heap_bytes: in use before it, and after it; 0: not known. */
-ALLOGRAM_INLINE_ void allogram_gc_begin(allogram_heap heap, const char *kind, uint64_t needed_bytes,
+/* A collection begins and ends, both told by the thread that runs it; begin by who needs the
+ * memory, so that its stack is that of the allocation that caused it. What it finds dead is told
+ * with allogram_free in between. needed_bytes: what was asked for when there was no room;
+ * heap_bytes: in use before it, and after it; 0: not known. kind: "minor", "major" ... A beginning
+ * without an end is not told, nor an end without a beginning. */
+ALLOGRAM_INLINE_ void allogram_gc_begin(allogram_heap heap, uint64_t needed_bytes,
                                         uint64_t heap_bytes) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
-        allogram_tell_gc_begin_(heap, kind, needed_bytes, heap_bytes);
+        allogram_tell_gc_begin_(heap, needed_bytes, heap_bytes);
     }
 }
 ALLOGRAM_INLINE_ void allogram_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes) {

@@ -240,14 +240,22 @@ static bool mark_record(const struct ag_wide *wide, struct tail *tail, struct ag
     return !tail->is_short;
 }
 
+/* Start and end stay raw: pause_ns is the end. */
 static bool gc_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
     struct ag_wide_gc fields;
     memcpy(&fields, wide->u.data, sizeof(fields));
-    record->kind = wide->kind == AG_WIDE_GC_BEGIN ? AG_RECORD_GC_BEGIN : AG_RECORD_GC_END;
-    record->u.gc_moment.heap = fields.heap;
-    record->u.gc_moment.needed_bytes = fields.needed_bytes;
-    record->u.gc_moment.heap_bytes = fields.heap_bytes;
-    record->u.gc_moment.kind = next_string(tail, fields.kind_bytes);
+    record->kind = AG_RECORD_GC;
+    record->u.gc.known = fields.known;
+    record->u.gc.stack = ag_stack_checked(fields.stack);
+    record->u.gc.thread_id = fields.thread_id;
+    record->u.gc.start_ns = fields.start_raw;
+    record->u.gc.pause_ns = fields.end_raw;
+    record->u.gc.heap_before_bytes = fields.heap_before_bytes;
+    record->u.gc.heap_after_bytes = fields.heap_after_bytes;
+    record->u.gc.needed_bytes = fields.needed_bytes;
+    record->u.gc.runtime = next_string(tail, fields.runtime_bytes);
+    record->u.gc.kind = next_string(tail, fields.kind_bytes);
+    record->u.gc.process = (struct ag_bytes){.data = "", .length = 0};
     return !tail->is_short;
 }
 
@@ -264,8 +272,7 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         [AG_WIDE_TYPE] = sizeof(struct ag_wide_type),
         [AG_WIDE_LABEL] = sizeof(struct ag_wide_type),
         [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
-        [AG_WIDE_GC_BEGIN] = sizeof(struct ag_wide_gc),
-        [AG_WIDE_GC_END] = sizeof(struct ag_wide_gc),
+        [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
     };
     if (wide->kind == 0 || wide->kind >= AG_ARRAY_SIZE(fixed_bytes) ||
         fixed_bytes[wide->kind] == 0 || wide->bytes < fixed_bytes[wide->kind]) {
@@ -297,8 +304,7 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         return type_record(wide, &tail, ret_record);
     case AG_WIDE_MARK:
         return mark_record(wide, &tail, ret_record);
-    case AG_WIDE_GC_BEGIN:
-    case AG_WIDE_GC_END:
+    case AG_WIDE_GC:
         return gc_record(wide, &tail, ret_record);
     }
     return false;

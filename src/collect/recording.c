@@ -262,9 +262,15 @@ static void book_mapping(struct ag_recording *recording, const struct ag_record 
     }
 }
 
-/* What happened at a time: it stands between the events, behind the stamp that tells when. */
-static bool is_moment(enum ag_record_kind kind) {
-    return kind == AG_RECORD_MARK || kind == AG_RECORD_GC_BEGIN || kind == AG_RECORD_GC_END;
+/* Its times are raw so far. */
+static void date_collection(struct ag_recording *recording, struct ag_record *record) {
+    const struct ag_segment_header *header = recording->session->header;
+    const uint64_t rate = atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
+    const uint64_t start_ns = ag_session_clock_ns(rate, record->u.gc.start_ns);
+    const uint64_t end_ns = ag_session_clock_ns(rate, record->u.gc.pause_ns);
+    record->u.gc.start_ns = start_ns;
+    record->u.gc.pause_ns = end_ns > start_ns ? end_ns - start_ns : 0;
+    ag_stack_harvest_learn(&recording->stacks, record->u.gc.stack);
 }
 
 static void take_wide(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
@@ -293,9 +299,12 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
         (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
         return;
     }
-    if (is_moment(record.kind)) {
+    if (record.kind == AG_RECORD_MARK) { /* behind the stamp that tells when it was */
         (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
         return;
+    }
+    if (record.kind == AG_RECORD_GC) {
+        date_collection(recording, &record);
     }
     if (record.kind == AG_RECORD_THREAD && record.u.thread.name.length == 0) {
         name_thread(recording, &record, name);

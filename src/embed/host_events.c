@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "allogram/allogram.h"
+#include "base/raw_syscall.h"
 #include "format/decode.h"
 #include "host_events.h"
 #include "host_heaps.h"
 #include "record/event_fast.h"
+#include "record/raw_clock.h"
 #include "tracker.h"
 
 volatile uint32_t allogram_mode_;
@@ -153,26 +155,71 @@ void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes) {
 
 enum { TEXT_MOST = 1024 };
 
-static void tell_gc(enum ag_wide_kind wide, allogram_heap heap, const char *kind,
-                    uint64_t needed_bytes, uint64_t heap_bytes) {
-    if (!heap_to_tell(heap)) {
-        return;
-    }
-    const struct ag_wide_gc fields = {.heap = heap,
-                                      .kind_bytes = (uint32_t)(kind ? strnlen(kind, TEXT_MOST) : 0),
-                                      .needed_bytes = needed_bytes,
-                                      .heap_bytes = heap_bytes};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {kind, fields.kind_bytes}};
-    ag_record_moment(wide, parts, AG_ARRAY_SIZE(parts));
+/* Collections of this thread that have begun; the trace hears of them when they end. */
+enum { COLLECTIONS_MOST = 4 };
+static __thread struct {
+    struct {
+        uint64_t start_raw, needed_bytes, heap_bytes;
+        uint32_t heap, stack;
+    } begun[COLLECTIONS_MOST];
+    uint32_t n;
+} collecting;
+
+static uint64_t elapsed_raw(void) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    return ag_raw_clock(header->clock_kind) - header->clock_origin;
 }
 
-void allogram_tell_gc_begin_(allogram_heap heap, const char *kind, uint64_t needed_bytes,
-                             uint64_t heap_bytes) {
-    tell_gc(AG_WIDE_GC_BEGIN, heap, kind, needed_bytes, heap_bytes);
+void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t heap_bytes) {
+    if (!heap_to_tell(heap) || !ag_recorder_is_active()) {
+        return;
+    }
+    if (collecting.n == COLLECTIONS_MOST) { /* their ends were never told */
+        collecting.n = 0;
+    }
+    collecting.begun[collecting.n].start_raw = elapsed_raw();
+    collecting.begun[collecting.n].needed_bytes = needed_bytes;
+    collecting.begun[collecting.n].heap_bytes = heap_bytes;
+    collecting.begun[collecting.n].heap = heap;
+    collecting.begun[collecting.n].stack = ag_record_stack(CALLER_SP(), CALLER_RBP());
+    collecting.n++;
+}
+
+static void tell_collection(uint32_t at, const struct ag_host_heap *heap, const char *kind,
+                            uint64_t heap_bytes) {
+    enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4 }; /* of the gc record */
+    const uint64_t before = collecting.begun[at].heap_bytes;
+    const uint64_t needed = collecting.begun[at].needed_bytes;
+    const struct ag_wide_gc fields = {
+        .start_raw = collecting.begun[at].start_raw,
+        .end_raw = elapsed_raw(),
+        .needed_bytes = needed,
+        .heap_before_bytes = before,
+        .heap_after_bytes = heap_bytes,
+        .known = ENDED | (before != 0 ? HEAP_KNOWN : 0) | (needed != 0 ? NEED_KNOWN : 0),
+        .stack = collecting.begun[at].stack,
+        .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
+        .runtime_bytes = (uint16_t)strnlen(heap->runtime, sizeof(heap->runtime)),
+        .kind_bytes = (uint16_t)(kind ? strnlen(kind, TEXT_MOST) : 0)};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
+                                         {heap->runtime, fields.runtime_bytes},
+                                         {kind, fields.kind_bytes}};
+    ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
 }
 
 void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_bytes) {
-    tell_gc(AG_WIDE_GC_END, heap, kind, 0, heap_bytes);
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    uint32_t at = collecting.n;
+    while (at > 0 && collecting.begun[at - 1].heap != heap) {
+        at--;
+    }
+    if (!found || at == 0 || !ag_recorder_is_active()) {
+        return; /* an end without a beginning */
+    }
+    collecting.n = at - 1;
+    if (collecting.begun[at - 1].start_raw <= elapsed_raw()) { /* else: of another recording */
+        tell_collection(at - 1, found, kind, heap_bytes);
+    }
 }
 
 void allogram_session_mark(const char *name) {

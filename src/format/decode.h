@@ -225,11 +225,6 @@ struct ag_record { /* one record of the other kinds, decoded */
             struct ag_bytes name;
         } mark;
         struct {
-            uint32_t heap;
-            struct ag_bytes kind;
-            uint64_t needed_bytes, heap_bytes;
-        } gc_moment; /* GC_BEGIN and GC_END */
-        struct {
             uint32_t cause; /* enum ag_lost_cause of segment.h */
             uint64_t events;
         } lost;

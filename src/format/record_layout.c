@@ -72,8 +72,6 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_TYPE:
     case AG_RECORD_LABEL:
     case AG_RECORD_MARK:
-    case AG_RECORD_GC_BEGIN:
-    case AG_RECORD_GC_END:
     case AG_RECORD_LOST:
     case AG_RECORD_END:
     case AG_RECORD_PROFILER:

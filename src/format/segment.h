@@ -247,8 +247,7 @@ enum ag_wide_kind {
     AG_WIDE_TYPE = 32,
     AG_WIDE_LABEL = 33,
     AG_WIDE_MARK = 34,
-    AG_WIDE_GC_BEGIN = 35,
-    AG_WIDE_GC_END = 36,
+    AG_WIDE_GC = 27,
 };
 struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of path (no NUL) */
     uint32_t image;         /* id from 1, unique in the process */
@@ -285,10 +284,13 @@ struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without
 struct ag_wide_mark { /* then name_bytes */
     uint32_t name_bytes, reserved;
 };
-struct ag_wide_gc { /* then kind_bytes */
-    uint32_t heap, kind_bytes;
-    uint64_t needed_bytes; /* BEGIN: what was asked for when it began; 0: not known */
-    uint64_t heap_bytes;   /* BEGIN: before, END: after; 0: not known */
+struct ag_wide_gc {              /* a collection that has ended; then runtime_bytes, kind_bytes */
+    uint64_t start_raw, end_raw; /* clock since clock_origin */
+    uint64_t needed_bytes, heap_before_bytes, heap_after_bytes;
+    uint32_t known; /* as in the gc record */
+    uint32_t stack; /* who caused it */
+    uint32_t thread_id;
+    uint16_t runtime_bytes, kind_bytes;
 };
 struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note */
     uint16_t name_bytes, version_bytes, note_bytes, hooked;

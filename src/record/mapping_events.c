@@ -61,3 +61,17 @@ void ag_record_unmap(uintptr_t address, size_t bytes) {
     AG_SIGNAL_FENCE();
     thread->gate = gate;
 }
+
+uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp) {
+    struct ag_thread *thread = own_state();
+    if (!thread) {
+        return AG_ROOT_INCOMPLETE;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = (uintptr_t)sp;
+    AG_SIGNAL_FENCE();
+    const uint32_t stack = ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+    return stack;
+}

@@ -140,6 +140,9 @@ struct ag_typed_place {
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place);
 
+/* The caller's stack; AG_ROOT_INCOMPLETE from a handler that interrupted a hook. */
+uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp);
+
 /* Memory that the program took from the kernel or gave back; stack of the caller. */
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,
                    size_t bytes, int protection, int flags);

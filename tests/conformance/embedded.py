@@ -178,10 +178,12 @@ def collections_are_told(tools):
         outcome = recorded.run([tools.program("embedding"), "collections"], cwd=folder)
         trace = told_lines(outcome, failures)[0]["trace"]
         dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
-        kinds = re.findall(r" (gc_begin|gc_end|free|map|unmap) (?:\S+ )*?", dump)
-        failures.expect("in their order", [kind for kind in kinds if kind in ("gc_begin", "free", "gc_end")],
-                        ["gc_begin", "free", "gc_end", "gc_begin", "gc_end"])
-        failures.require("what was needed", 'heap=64 kind="minor" needed_bytes=64 heap_bytes=30' in dump)
+        told = re.findall(r" gc known=(\d) start_ns=\d+ pause_ns=\d+ heap_before_bytes=(\d+) heap_after_bytes=(\d+) "
+                          r'needed_bytes=(\d+) stack=(\d+) thread_id=\d+ runtime="(\w*)" kind="(\w*)"', dump)
+        failures.expect("collections", [row[:4] + row[5:] for row in told],
+                        [("7", "30", "20", "64", "embedding", "minor"), ("1", "0", "0", "0", "", "inner"),
+                         ("1", "0", "0", "0", "embedding", "")])
+        failures.require("each has a stack", all(int(row[4]) >= 16 for row in told))
         heaps = {row["name"]: row["mapped_bytes"] for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
         failures.expect("mapped", heaps, {"blocks": 0, "video": 4096})
     return failures

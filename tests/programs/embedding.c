@@ -128,7 +128,7 @@ static void never_registered(void) {
     allogram_alloc(UINT32_MAX, 0x1000, 1, kind);
     allogram_free(255, 0x1000);
     allogram_realloc(UINT32_MAX, 0x1000, 0x2000, 5, 0);
-    allogram_gc_begin(255, "minor", 0, 0);
+    allogram_gc_begin(255, 0, 0);
     allogram_map(255, 0x1000, 4096);
     allogram_alloc(heap, 0x1000, 8, 65535); /* only the type is unknown */
     truth.allocated_blocks++;
@@ -345,11 +345,17 @@ static void collections(void) {
     start();
     alloc(heap, 0x1000, 10);
     alloc(heap, 0x2000, 20);
-    allogram_gc_begin(heap, "minor", 64, 30);
+    allogram_gc_begin(heap, 64, 30);
     release(heap, 0x1000, 10);
     allogram_gc_end(heap, "minor", 20);
-    allogram_gc_begin(heap, NULL, 0, 0);
+    allogram_gc_end(heap, "twice", 1); /* nothing began */
+    allogram_gc_begin(heap, 0, 0);
+    allogram_gc_begin(gpu, 0, 0); /* inside of it */
+    allogram_gc_end(gpu, "inner", 0);
     allogram_gc_end(heap, NULL, 0);
+    for (int i = 0; i < 10; i++) {
+        allogram_gc_begin(gpu, 0, 0); /* without an end */
+    }
     allogram_map(heap, 0x100000, 65536);
     allogram_map(gpu, 0x100000, 4096);
     allogram_unmap(heap, 0x100000, 65536);
