@@ -217,8 +217,9 @@ ALLOGRAM_INLINE_ int allogram_is_there_(void) {
  * repair is counted. bytes: as the program asked for; 0 is a block too; more than 2^48 - 1 counts
  * as that. A heap or type that was never registered: the event is nothing, the type is not known.
  *
- * Budget: without the library a test, without a session a load and a test; with one, see
- * docs/overhead.md. */
+ * Budget: a block that is not recorded costs under 2 ns. Measured (-O2, CPU time, best of 15 rounds
+ * of 2 million calls, less the empty loop): 0 without the library, 0.6 ns without a session, 1.4 ns
+ * where a tracker samples and this block is none. */
 ALLOGRAM_INLINE_ void allogram_alloc(allogram_heap heap, uint64_t address, size_t bytes,
                                      allogram_type type) {
     if (!allogram_is_there_()) {
