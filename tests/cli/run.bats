@@ -309,3 +309,15 @@ SCRIPT
     wait $runner || true
     "$ALLOGRAM" check t.x
 }
+
+@test "--free-stacks takes no value, and its twin in the environment can say no" {
+    run "$ALLOGRAM" run --free-stacks=yes -- true
+    [ "$status" -eq 125 ]
+    one_line
+    [[ $output == *"--free-stacks=yes takes no value"* ]]
+    for twin in 0 1; do
+        ALLOGRAM_FREE_STACKS=$twin "$ALLOGRAM" run -q -o "$BATS_TEST_TMPDIR/$twin.allogram" -- "$PROGRAM" >/dev/null
+        [ "$("$ALLOGRAM" dump "$BATS_TEST_TMPDIR/$twin.allogram" | grep -c ' free_stack stack=[0-9]*$')" -ge "$twin" ]
+    done
+    [ "$("$ALLOGRAM" dump "$BATS_TEST_TMPDIR/0.allogram" | grep -c ' free_stack ')" -eq 0 ]
+}
