@@ -505,14 +505,16 @@ static void look_for_processes(struct ag_collector *collector, uint64_t now_ns, 
 }
 
 /* How long to sleep when there was nothing to do, ms. A program that has not moved for a while
- * costs less of our time; its next events are dated a few milliseconds less exactly. */
+ * costs less of our time; its next events are dated a few milliseconds less exactly. So are those
+ * of a child that is on its way when all others are gone. */
 static int pause_ms(struct ag_collector *collector, uint64_t now_ns) {
     enum { QUIET_AFTER_NS = 1000 * 1000 * 1000, QUIET_PAUSE_MS = 4 };
     if (collector->pulse != collector->last_pulse || collector->moved_ns == 0) {
         collector->last_pulse = collector->pulse;
         collector->moved_ns = now_ns;
     }
-    return now_ns - collector->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
+    const bool lingers = collector->first_has_ended && collector->n_open == 0;
+    return lingers || now_ns - collector->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
 }
 
 static void loop(struct ag_collector *collector, int report_fd) {

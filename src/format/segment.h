@@ -105,7 +105,7 @@ struct ag_segment_header {
     AG_CACHE_ALIGNED _Atomic uint64_t free_head;
     _Atomic uint32_t n_chunks_touched;    /* chunks [0, this) have been populated and used */
     _Atomic uint32_t n_chunks_in_use;     /* taken and not given back */
-    _Atomic uint32_t n_trees_used;        /* trees [0, this) have been taken at least once */
+    _Atomic uint32_t n_slots_used;        /* only slots and trees [0, this) have ever been taken */
     _Atomic uint32_t n_refused_processes; /* came when all slots or trees were taken */
 };
 

@@ -127,8 +127,28 @@ static struct ag_process_slot *slot_at(uint32_t index) {
     return (struct ag_process_slot *)(ag_recorder.slots + (size_t)index * AG_SLOT_BYTES);
 }
 
+/* Slots are pages of their own: a look at all of them costs a short process as much as the rest of
+ * its start, and maps 8 MiB. So the others are told how far to look, before a slot is taken. */
+static void announce_slot(uint32_t index) {
+    _Atomic uint32_t *used = &ag_recorder.header->n_slots_used;
+    uint32_t found = atomic_load_explicit(used, memory_order_relaxed);
+    /* release: pairs with the acquire in n_slots_used */
+    while (found <= index &&
+           !atomic_compare_exchange_weak_explicit(used, &found, index + 1, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+static uint32_t n_slots_used(void) {
+    const uint32_t n_slots = ag_recorder.header->n_slots;
+    const uint32_t used =
+        atomic_load_explicit(&ag_recorder.header->n_slots_used, memory_order_acquire);
+    return used < n_slots ? used : n_slots;
+}
+
 static bool tree_is_in_use(uint32_t tree) {
-    for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
+    const uint32_t n_used = n_slots_used();
+    for (uint32_t i = 0; i < n_used; i++) {
         const struct ag_process_slot *slot = slot_at(i);
         if (i != tree && atomic_load_explicit(&slot->tree, memory_order_relaxed) == tree &&
             atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
@@ -143,8 +163,11 @@ static int claim_slot(void) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_FREE;
         if (atomic_load_explicit(&slot->state, memory_order_relaxed) != AG_SLOT_FREE ||
-            tree_is_in_use(i) ||
-            !atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_CLAIMED,
+            tree_is_in_use(i)) {
+            continue;
+        }
+        announce_slot(i);
+        if (!atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_CLAIMED,
                                                      memory_order_acq_rel, memory_order_relaxed)) {
             continue;
         }
@@ -240,7 +263,8 @@ static void fill_slot(struct ag_process_slot *slot, const struct ag_process_slot
 }
 
 static void replace_earlier_image(void) {
-    for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
+    const uint32_t n_used = n_slots_used();
+    for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_LIVE;
         if (slot != ag_recorder.slot && slot->pid == ag_recorder.pid &&
