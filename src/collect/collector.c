@@ -390,6 +390,20 @@ static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool 
     }
 }
 
+/* Who is dead when the end of the first process is known ended before it, as far as anybody can
+ * tell: also a child that came and went unseen, and one whose end the kernel tells a moment late.
+ * Once, behind a look at all slots. */
+static void note_ends_before_first(struct ag_collector *collector) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
+            ag_process_watch_ended(&watched->watch)) {
+            note_end(collector, i, collector->first_ended_ns);
+        }
+    }
+    collector->knows_ends_before_first = true;
+}
+
 /* Sleeps up to `timeout_ms`, or until a process ends. */
 static void wait_for_ends(struct ag_collector *collector, int timeout_ms) {
     struct epoll_event woken[N_WOKEN];
@@ -525,6 +539,9 @@ static void loop(struct ag_collector *collector, int report_fd) {
         const bool first_had_ended =
             collector->first_has_ended; /* before the look for new slots: none comes after it */
         look_for_processes(collector, now_ns, first_had_ended);
+        if (first_had_ended && !collector->knows_ends_before_first) {
+            note_ends_before_first(collector);
+        }
         look_for_ends(collector, now_ns, /* ask_proc= */ now_ns >= next_ask_ns);
         next_ask_ns = now_ns >= next_ask_ns ? now_ns + ASK_PROC_EVERY_NS : next_ask_ns;
         const int64_t taken = ag_collector_round(collector);

@@ -45,6 +45,7 @@ struct ag_collector {
 
     struct ag_process_watch first_watch; /* of the program that `run` started */
     bool first_has_ended, has_reported;
+    bool knows_ends_before_first;      /* who was dead then has been noted */
     uint64_t first_ended_ns;           /* CLOCK_MONOTONIC when we saw it */
     struct ag_collector_report report; /* of its last image */
 };

@@ -182,6 +182,17 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(traces)" -eq 1 ]
 }
 
+@test "children that ended before the program are whole when run returns" {
+    for round in 1 2 3 4 5 6; do
+        "$ALLOGRAM" run -q -o "$round.%p.allogram" -- sh -c '/bin/true; for i in 1 2 3; do /bin/true & done; wait; /bin/true'
+        run "$ALLOGRAM" report --json "$round".*.allogram
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '"end": "exit"' <<<"$output")" -ge 6 ]
+        [ "$(grep -c '"end": "running"' <<<"$output")" -eq 0 ]
+        rm "$round".*.allogram
+    done
+}
+
 @test "signals sent to run reach the program" {
     "$ALLOGRAM" run -q -- bash -c 'trap "echo got; exit 9" USR1 TERM; echo ready; while :; do sleep 0.05; done' >out &
     for _ in $(seq 100); do
