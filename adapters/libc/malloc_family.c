@@ -120,8 +120,13 @@ AG_NOINLINE void ag_free_slowly(void *block, enum ag_libc_via via) {
 /* Every call in it is the last: it needs no frame, saves no register, and nothing of ours is on the
  * stack while the host frees. */
 void free(void *block) {
-    if (AG_LIKELY(!ag_recorder_is_off()) && AG_LIKELY(block != NULL) &&
-        AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {
+    if (AG_UNLIKELY(ag_recorder_is_aside())) {
+        if (AG_UNLIKELY(ag_recorder_is_sampling() && ag_sampled_may_hold_fast((uintptr_t)block))) {
+            ag_free_slowly(block, VIA_MALLOC);
+            return;
+        }
+    } else if (AG_LIKELY(block != NULL) &&
+               AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {
         ag_free_slowly(block, VIA_MALLOC);
         return;
     }

@@ -213,7 +213,8 @@ AG_FAST void delete_block(void *block, enum ag_libc_via via) {
         return;
     }
     if (AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, via)) &&
-        ag_recorder_is_active()) {
+        ag_recorder_is_active() &&
+        (!ag_recorder_is_sampling() || ag_sampled_may_hold_fast((uintptr_t)block))) {
         ag_free_slowly(block, via);
         return;
     }

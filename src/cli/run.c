@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/skip.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/launch.h"
@@ -39,13 +40,22 @@ enum {
     OPTION_MAX_SIZE,
     OPTION_STAMP_EVERY,
     OPTION_FREE_STACKS,
+    OPTION_INTERVAL,
+    OPTION_BUDGET,
+    OPTION_SEED,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
 static const struct ag_option option_table[] = {
     {'o', "output", "PATTERN",
      "the trace's name; %e program, %p pid, %h host, %t time\n(default: allogram.%e.%p.allogram in the current folder)"},
-    {OPTION_MODE, "mode", "exact", "every allocation (default)"},
+    {OPTION_MODE, "mode", "exact|sample",
+     "every allocation (default), or a sample: costs next to nothing,\nand every number comes with its interval"},
+    {OPTION_INTERVAL, "interval", "BYTES",
+     "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},
+    {OPTION_BUDGET, "budget", "PERCENT",
+     "sample, and keep the cost under this share of CPU by moving\nthe interval"},
+    {OPTION_SEED, "seed", "N", "of the sampler (default: random)"},
     {OPTION_DEPTH, "depth", "N", "frames kept of a stack (default: 256)"},
     {OPTION_FOLLOW, "follow", "all|none", "children too, each into its own trace (default: all)"},
     {OPTION_MAX_SIZE, "max-size", "BYTES", "a trace never grows past it; suffixes K, M, G"},
@@ -55,22 +65,55 @@ static const struct ag_option option_table[] = {
     {OPTION_FREE_STACKS, "free-stacks", NULL,
      "the stack of every free too, for report --view=blocks (costs\nabout as much again)"},
     {'q', "quiet", NULL, "no closing summary"},
-    {OPTION_PROMISED, "interval", "BYTES", "not built in this version, as all below"},
-    {OPTION_PROMISED + 1, "budget", "PERCENT", ""},
-    {OPTION_PROMISED + 2, "adapters", "auto|none|LIST", ""},
+    {OPTION_PROMISED + 2, "adapters", "auto|none|LIST", "not built in this version, as all below"},
     {OPTION_PROMISED + 3, "filter", "EXPR", ""},
     {OPTION_PROMISED + 4, "dump-at", "WHEN", ""},
     {OPTION_PROMISED + 5, "serve", "PORT", ""},
     {OPTION_PROMISED + 7, "delay", "TIME", ""},
     {OPTION_PROMISED + 8, "duration", "TIME", ""},
     {OPTION_PROMISED + 9, "signal", "NAME", ""},
-    {OPTION_PROMISED + 10, "seed", "N", ""},
 };
+
+#define MIN_BUDGET_PERCENT 0.01
 
 struct wishes {
     struct ag_session_options session;
+    bool is_exact;               /* asked for by name */
+    const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
     bool is_quiet;
 };
+
+static int set_sampling_option(struct wishes *wishes, int id, const char *name, const char *value) {
+    uint64_t number = 0;
+    switch (id) {
+    case OPTION_INTERVAL:
+        if (!ag_parse_bytes(value, &number) || number == 0 || number > AG_INTERVAL_MAX_BYTES) {
+            return ag_fail(AG_EXIT_OWN_FAILURE,
+                           "%s=%s: not a number of bytes from 1 to 8192G, such as 512K", name,
+                           value);
+        }
+        wishes->session.interval_bytes = number;
+        wishes->sampling_option = "--interval";
+        return 0;
+    case OPTION_BUDGET:
+        if (!ag_parse_percent(value, &wishes->session.budget_percent) ||
+            wishes->session.budget_percent < MIN_BUDGET_PERCENT) {
+            return ag_fail(AG_EXIT_OWN_FAILURE,
+                           "%s=%s: not a share of CPU from 0.01 to 100 percent", name, value);
+        }
+        wishes->sampling_option = "--budget";
+        return 0;
+    case OPTION_SEED:
+        if (!ag_parse_count(value, &wishes->session.seed)) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 0 to 2^64 - 1", name,
+                           value);
+        }
+        wishes->session.has_seed = true;
+        wishes->sampling_option = "--seed";
+        return 0;
+    }
+    return 0;
+}
 
 /* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
  * says where it stood. */
@@ -87,13 +130,16 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         wishes->session.has_free_stacks = true;
         return 0;
     case OPTION_MODE:
-        if (strcmp(value, "exact") == 0) {
-            return 0;
+        if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
         }
-        return strcmp(value, "sample") == 0
-                   ? ag_fail(AG_EXIT_OWN_FAILURE,
-                             "%s=sample: sampling is not built in this version; exact is", name)
-                   : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
+        wishes->session.is_sampling = strcmp(value, "sample") == 0;
+        wishes->is_exact = !wishes->session.is_sampling;
+        return 0;
+    case OPTION_INTERVAL:
+    case OPTION_BUDGET:
+    case OPTION_SEED:
+        return set_sampling_option(wishes, id, name, value);
     case OPTION_DEPTH:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_DEPTH) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
@@ -287,6 +333,13 @@ int ag_command_run(int argc, char **argv) {
     if (options.n_operands == 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
                        "run: name a program to record: allogram run -- COMMAND [ARG...]");
+    }
+    if (wishes.session.budget_percent > 0 && !wishes.is_exact) {
+        wishes.session.is_sampling = true;
+    }
+    if (wishes.sampling_option && !wishes.session.is_sampling) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s means nothing without --mode=sample",
+                       wishes.sampling_option);
     }
     return run_program(&wishes, options.operands);
 }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "cli/message.h"
+#include "model/interval.h"
+#include "model/profile.h"
 
 /* 1,234 / 12.7 M: exact as long as it is short. */
 static const char *count_text(uint64_t count, char text[32]) {
@@ -54,6 +56,50 @@ static const char *short_path(const char *path) {
                : path;
 }
 
+static void print_cost(const struct ag_profile *profile) {
+    const struct ag_profile_cost *cost = ag_profile_cost(profile);
+    const struct ag_profile_sampler *sampler = ag_profile_sampler(profile);
+    const double spent_ns = (double)sampler->cpu_ns + (double)cost->cpu_ns;
+    char samples[32], collector[32], program[32], spent[32], least[32], most[32];
+    if (sampler->budget_percent > 0 && cost->target_cpu_ns > 0) {
+        ag_say(
+            "spent %.2f %% of the program's CPU, budget %.2f %%: %s of %s (samples %s, collector "
+            "%s); one sample in %s to %s",
+            100 * spent_ns / (double)cost->target_cpu_ns, sampler->budget_percent,
+            time_text((uint64_t)spent_ns, spent), time_text(cost->target_cpu_ns, program),
+            time_text(sampler->cpu_ns, samples), time_text(cost->cpu_ns, collector),
+            bytes_text(sampler->least_interval_bytes, least),
+            bytes_text(sampler->most_interval_bytes, most));
+    }
+}
+
+/* A sampled trace: what the samples stand for takes a look at them. They are few. */
+static void print_sampled(const struct ag_collector_report *report) {
+    const struct ag_profile_options options = {
+        .size = sizeof(options), .thread = -1, .symbol = {.size = sizeof(options.symbol)}};
+    struct ag_profile *profile = NULL;
+    char message[512], blocks[32], bytes[32], time[32], peak[32], left[32], interval[32], lost[32];
+    if (ag_profile_open(report->path, &options, &profile, message) < 0) {
+        ag_say("%s", message);
+        return;
+    }
+    const struct ag_metrics *all = ag_profile_total(profile);
+    const struct ag_interval between = ag_interval_of_metric(all, AG_METRIC_ALLOCATED_BYTES);
+    const double spread = all->allocated_bytes ? 100 * (double)(between.high - between.low) / 2 /
+                                                     (double)all->allocated_bytes
+                                               : 0;
+    ag_say("about %s allocations, %s (±%.*f %%) in %s; peak %s; %s in use at the end; %s samples, "
+           "one in %s; %s%s",
+           count_text(all->allocated_blocks, blocks), bytes_text(all->allocated_bytes, bytes),
+           spread < 1, spread, time_text(report->duration_ns, time),
+           bytes_text(all->peak_bytes, peak), bytes_text(all->in_use_bytes, left),
+           count_text(report->allocated_blocks, lost), bytes_text(report->interval_bytes, interval),
+           report->lost_events ? "events were lost: " : "nothing lost",
+           report->lost_events ? "see the report" : "");
+    print_cost(profile);
+    (void)ag_profile_close(profile);
+}
+
 void ag_run_summary_print(const struct ag_collector_report *report, const char *program) {
     char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32], lost[32];
     if (!report->registered) {
@@ -68,12 +114,17 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
     if (report->n_refused > 0) {
         ag_say("%u processes were not recorded: too many lived at once", report->n_refused);
     }
-    ag_say("%s allocations, %s in %s; peak %s; %s blocks, %s in use at the end; %s%s",
-           count_text(report->allocated_blocks, blocks), bytes_text(report->allocated_bytes, bytes),
-           time_text(report->duration_ns, time), bytes_text(report->peak_bytes, peak),
-           count_text(report->in_use_blocks, left), bytes_text(report->in_use_bytes, left_bytes),
-           report->lost_events ? count_text(report->lost_events, lost) : "nothing lost",
-           report->lost_events ? " events lost" : "");
+    if (report->is_sampled) {
+        print_sampled(report);
+    } else {
+        ag_say("%s allocations, %s in %s; peak %s; %s blocks, %s in use at the end; %s%s",
+               count_text(report->allocated_blocks, blocks),
+               bytes_text(report->allocated_bytes, bytes), time_text(report->duration_ns, time),
+               bytes_text(report->peak_bytes, peak), count_text(report->in_use_blocks, left),
+               bytes_text(report->in_use_bytes, left_bytes),
+               report->lost_events ? count_text(report->lost_events, lost) : "nothing lost",
+               report->lost_events ? " events lost" : "");
+    }
     const char *path = short_path(report->path);
     if (report->n_other_traces > 0) {
         ag_say("trace %s, %s, and %llu of other processes   ->  allogram report %s", path,

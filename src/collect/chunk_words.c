@@ -259,6 +259,16 @@ static bool gc_record(const struct ag_wide *wide, struct tail *tail, struct ag_r
     return !tail->is_short;
 }
 
+static bool sampling_record(const struct ag_wide *wide, struct ag_record *record) {
+    struct ag_wide_sampling fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_SAMPLING;
+    record->u.sampling.interval_bytes = fields.interval_bytes;
+    record->u.sampling.seed = fields.seed;
+    record->u.sampling.method = fields.method;
+    return true;
+}
+
 bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_record *ret_record) {
     static const uint8_t fixed_bytes[] = {
         [AG_WIDE_IMAGE_LOAD] = sizeof(struct ag_wide_image_load),
@@ -273,6 +283,7 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         [AG_WIDE_LABEL] = sizeof(struct ag_wide_type),
         [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
         [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
+        [AG_WIDE_SAMPLING] = sizeof(struct ag_wide_sampling),
     };
     if (wide->kind == 0 || wide->kind >= AG_ARRAY_SIZE(fixed_bytes) ||
         fixed_bytes[wide->kind] == 0 || wide->bytes < fixed_bytes[wide->kind]) {
@@ -306,6 +317,8 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         return mark_record(wide, &tail, ret_record);
     case AG_WIDE_GC:
         return gc_record(wide, &tail, ret_record);
+    case AG_WIDE_SAMPLING:
+        return sampling_record(wide, ret_record);
     }
     return false;
 }

@@ -307,6 +307,9 @@ static void fill_report(struct ag_collector_report *report, const struct ag_reco
     report->is_cut = recording->is_cut && !recording->was_finished;
     report->error = (uint32_t)-recording->error;
     report->registered = 1;
+    report->is_sampled = recording->session->mode == AG_MODE_SAMPLE;
+    report->interval_bytes =
+        atomic_load_explicit(&recording->session->header->interval_bytes, memory_order_relaxed);
     memcpy(report->path, recording->path, sizeof(report->path));
 }
 
@@ -522,10 +525,13 @@ static void look_for_processes(struct ag_collector *collector, uint64_t now_ns, 
  * costs less of our time; its next events are dated a few milliseconds less exactly. So are those
  * of a child that is on its way when all others are gone. */
 static int pause_ms(struct ag_collector *collector, uint64_t now_ns) {
-    enum { QUIET_AFTER_NS = 1000 * 1000 * 1000, QUIET_PAUSE_MS = 4 };
+    enum { QUIET_AFTER_NS = 1000 * 1000 * 1000, QUIET_PAUSE_MS = 4, SAMPLES_PAUSE_MS = 20 };
     if (collector->pulse != collector->last_pulse || collector->moved_ns == 0) {
         collector->last_pulse = collector->pulse;
         collector->moved_ns = now_ns;
+    }
+    if (collector->session->mode == AG_MODE_SAMPLE) {
+        return SAMPLES_PAUSE_MS;
     }
     const bool lingers = collector->first_has_ended && collector->n_open == 0;
     return lingers || now_ns - collector->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
@@ -546,6 +552,7 @@ static void loop(struct ag_collector *collector, int report_fd) {
         next_ask_ns = now_ns >= next_ask_ns ? now_ns + ASK_PROC_EVERY_NS : next_ask_ns;
         const int64_t taken = ag_collector_round(collector);
         measure(collector, now_ns);
+        ag_budget_keep(&collector->budget, collector, now_ns);
         flush_when_due(collector, now_ns, &next_flush_ns);
         const uint32_t n_sealed = ag_collector_finish_ended(collector, now_ns);
         if (first_had_ended) {

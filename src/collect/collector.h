@@ -20,6 +20,12 @@ struct ag_session_options { /* what `run` sets up; size first, zero means defaul
     uint64_t max_bytes;         /* of each trace, 0: none */
     bool no_children;
     bool has_free_stacks; /* a free carries the stack of who freed */
+    bool is_sampling;
+    uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB */
+    uint64_t seed;
+    bool has_seed; /* false: random */
+    double
+        budget_percent; /* of the processes' CPU, for allogram: the interval moves; 0: it stays */
 };
 
 struct ag_session; /* a mapped segment, as its maker sees it */
@@ -52,9 +58,11 @@ struct ag_collector_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
         lost_events, n_other_traces;
-    uint32_t is_cut, error; /* errno of the write that stopped it; 0: the size asked for */
-    uint32_t registered;    /* an agent was there */
-    uint32_t n_refused;     /* processes that came when all slots were taken */
+    uint32_t is_cut, error;  /* errno of the write that stopped it; 0: the size asked for */
+    uint64_t interval_bytes; /* of a sampled trace, at its end */
+    uint32_t is_sampled;
+    uint32_t registered; /* an agent was there */
+    uint32_t n_refused;  /* processes that came when all slots were taken */
     char path[4096];
 };
 /* Runs until every process of the session has ended and is sealed. For a process of its own. */

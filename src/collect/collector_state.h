@@ -2,6 +2,7 @@
 #ifndef AG_COLLECTOR_STATE_H
 #define AG_COLLECTOR_STATE_H
 
+#include "budget.h"
 #include "process_watch.h"
 #include "recording.h"
 #include "session_clock.h"
@@ -39,6 +40,7 @@ struct ag_collector {
     uint32_t n_open, n_retired;
     uint32_t n_slots_seen; /* [0, this) were taken at least once */
     uint64_t next_look_at_all_ns;
+    struct ag_budget budget;
     uint64_t n_traces; /* sealed */
     bool is_offline; /* sealing what others left: nobody's clock ticks, only dead processes count */
     int epoll_fd;

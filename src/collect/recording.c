@@ -299,7 +299,8 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
         (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
         return;
     }
-    if (record.kind == AG_RECORD_MARK) { /* behind the stamp that tells when it was */
+    if (record.kind == AG_RECORD_MARK ||     /* behind the stamp that tells when it was */
+        record.kind == AG_RECORD_SAMPLING) { /* before the events it is about */
         (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
         return;
     }

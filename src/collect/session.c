@@ -37,6 +37,7 @@ enum {
     MAX_SLOTS = 1 << 16,  /* bounds on what a header may claim */
     MAX_TREES = 1 << 16,
     MAX_CHUNKS = 1 << 24,
+    DEFAULT_INTERVAL_BYTES = 512 << 10,
 };
 #define SHARED_MEMORY_FOLDER "/dev/shm"
 #define ROOM_WANTED_BYTES \
@@ -168,6 +169,8 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->chunks_offset = session->chunks_offset;
     header->tree_bytes = AG_TREE_BYTES;
     header->mode = session->mode;
+    header->seed = session->seed;
+    atomic_store_explicit(&header->interval_bytes, session->interval_bytes, memory_order_relaxed);
     header->depth = session->depth;
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
@@ -223,6 +226,19 @@ static struct ag_session *new_session(void) {
     return session;
 }
 
+static int set_up_sampling(struct ag_session *session, const struct ag_session_options *options) {
+    session->mode = options->is_sampling ? AG_MODE_SAMPLE : AG_MODE_EXACT;
+    if (!options->is_sampling) {
+        return 0;
+    }
+    session->interval_bytes =
+        options->interval_bytes ? options->interval_bytes : DEFAULT_INTERVAL_BYTES;
+    session->least_interval_bytes = session->most_interval_bytes = session->interval_bytes;
+    session->budget_percent = options->budget_percent;
+    session->seed = options->seed;
+    return options->has_seed ? 0 : random_id(&session->seed);
+}
+
 int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
                       char ret_message[512]) {
     int r = check_options(options, ret_message);
@@ -244,6 +260,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         goto failed;
     }
     r = random_id(&session->id);
+    r = r < 0 ? r : set_up_sampling(session, options);
     if (r < 0) {
         (void)fail(ret_message, r, "read", "random bytes");
         goto failed;
@@ -339,6 +356,9 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
     }
     session->id = header.session;
     session->mode = header.mode;
+    session->seed = header.seed;
+    session->interval_bytes = atomic_load_explicit(&header.interval_bytes, memory_order_relaxed);
+    session->least_interval_bytes = session->most_interval_bytes = session->interval_bytes;
     session->depth = header.depth;
     session->has_free_stacks = header.free_stacks != 0;
     session->clock_kind = header.clock_kind;

@@ -21,7 +21,10 @@ struct ag_session {
     uint32_t n_slots, n_trees, n_chunks;
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset;
     uint32_t mode, depth;
-    bool has_free_stacks; /* frees carry stacks: then one pass is no faster (one_pass.c) */
+    bool has_free_stacks;          /* frees carry stacks: then one pass is no faster (one_pass.c) */
+    uint64_t interval_bytes, seed; /* mode SAMPLE: asked for */
+    uint64_t least_interval_bytes, most_interval_bytes; /* so far */
+    double budget_percent; /* of the processes' CPU, for allogram; 0: the interval stays */
     uint32_t clock_kind;
     uint64_t clock_origin, clock_origin_realtime_ns;
     uint64_t clock_origin_monotonic_ns; /* known to who made the session and its forks; 0: no refit

@@ -58,6 +58,14 @@ static void define_process(struct ag_recording *recording, const struct ag_proce
                       .command = slot_text(copy, copy->command_offset, copy->text_bytes)}};
     record.u.process.n_arguments = count_strings(record.u.process.command);
     ag_recording_define(recording, &record);
+    if (recording->session->mode == AG_MODE_SAMPLE) {
+        const struct ag_record sampling = {
+            .kind = AG_RECORD_SAMPLING,
+            .u.sampling = {.interval_bytes = recording->session->interval_bytes,
+                           .seed = recording->session->seed,
+                           .method = AG_SAMPLING_POISSON_BYTES}};
+        ag_recording_define(recording, &sampling);
+    }
 }
 
 static struct ag_slot_trace *trace_note(const struct ag_recording *recording) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "recording.h"
+#include "session_clock.h"
 #include "trace_index.h"
 
 static uint64_t lost_by(const struct ag_recording *recording, uint32_t cause) {
@@ -20,6 +21,15 @@ uint64_t ag_recording_lost(const struct ag_recording *recording) {
         total += lost_by(recording, cause);
     }
     return total;
+}
+
+/* The process' time in samples. */
+static uint64_t sampler_ns(const struct ag_recording *recording) {
+    const struct ag_session *session = recording->session;
+    const struct ag_process_slot *slot = ag_session_slot(session, recording->slot);
+    return ag_session_clock_ns(
+        atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed),
+        atomic_load_explicit(&slot->sampler_raw, memory_order_relaxed));
 }
 
 static void append_end(struct ag_recording *recording, struct ag_blob *blob,
@@ -43,6 +53,16 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
                        .failed_stack_checks =
                            atomic_load_explicit(&slot->failed_stack_checks, memory_order_relaxed)}};
     (void)ag_record_append(blob, &profiler);
+    const struct ag_session *session = recording->session;
+    const struct ag_record sampler = {
+        .kind = AG_RECORD_SAMPLER,
+        .u.sampler = {.cpu_ns = sampler_ns(recording),
+                      .budget_millionths = (uint32_t)(session->budget_percent * 10000),
+                      .least_interval_bytes = session->least_interval_bytes,
+                      .most_interval_bytes = session->most_interval_bytes}};
+    if (session->mode == AG_MODE_SAMPLE) {
+        (void)ag_record_append(blob, &sampler);
+    }
     const struct ag_record ended = {
         .kind = AG_RECORD_END,
         .u.end = {.how = end->how,

@@ -184,6 +184,10 @@ struct ag_record { /* one record of the other kinds, decoded */
             struct ag_bytes name, version, note;
         } runtime;
         struct {
+            uint64_t interval_bytes, seed;
+            uint32_t method; /* enum ag_sampling_method of segment.h */
+        } sampling;
+        struct {
             uint32_t count; /* iterate with ag_nodes_next */
             struct ag_bytes data;
         } nodes;
@@ -236,6 +240,12 @@ struct ag_record { /* one record of the other kinds, decoded */
         struct {
             uint64_t rss_bytes, cpu_ns, target_cpu_ns, stack_checks, failed_stack_checks;
         } profiler;
+        struct {
+            uint64_t cpu_ns;            /* of target_cpu_ns: spent on samples */
+            uint32_t budget_millionths; /* of the processes' CPU that allogram was to keep under; 0:
+                                           none */
+            uint64_t least_interval_bytes, most_interval_bytes; /* that it had */
+        } sampler;
         struct ag_summary summary;
         struct {
             uint32_t count; /* iterate with the ag_sums_next_* of the kind */

@@ -63,6 +63,7 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_HEAP:
     case AG_RECORD_VIA:
     case AG_RECORD_RUNTIME:
+    case AG_RECORD_SAMPLING:
     case AG_RECORD_MAP:
     case AG_RECORD_UNMAP:
     case AG_RECORD_RESIDENT:
@@ -75,6 +76,7 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_LOST:
     case AG_RECORD_END:
     case AG_RECORD_PROFILER:
+    case AG_RECORD_SAMPLER:
     case AG_RECORD_SUMMARY:
         return 0;
     }

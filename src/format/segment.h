@@ -64,6 +64,7 @@ enum {
 #define AG_SEGMENT_MAGIC UINT64_C(0x3145564947414c41) /* "ALAGIVE1" as little-endian bytes */
 
 /* ---- header ---- */
+enum ag_mode { AG_MODE_EXACT = 0, AG_MODE_SAMPLE = 1 };
 enum ag_clock_kind { AG_CLOCK_TSC = 0, AG_CLOCK_MONOTONIC = 1 };
 
 struct ag_segment_header {
@@ -76,7 +77,7 @@ struct ag_segment_header {
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
 
     /* configuration, written before any process maps the file */
-    uint32_t mode;  /* enum ag_mode of records.h: exact */
+    uint32_t mode;  /* enum ag_mode */
     uint32_t depth; /* frames kept of a stack */
     uint32_t follow_children;
     uint32_t stamp_every;  /* events between two stamps of a stream; 1 = every event */
@@ -92,13 +93,17 @@ struct ag_segment_header {
     uint64_t pid_namespace;   /* of `run`, see the slot's */
     uint32_t free_stacks;     /* 1: a free carries the stack of who freed */
     uint32_t reserved2;
-    char reserved1[1000];
+    uint64_t seed; /* of the samplers: mode SAMPLE */
+    char reserved1[992];
 
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
     _Atomic uint32_t collector_pid;         /* 0: none */
     _Atomic uint32_t stop; /* 1: recording ended for the whole session (disk full, asked for) */
     _Atomic uint32_t paused;
+    /* mode SAMPLE: mean bytes between samples, 1 to AG_INTERVAL_MAX_BYTES; a thread takes a new one
+     * over behind its next sample */
+    _Atomic uint64_t interval_bytes;
 
     /* the chunk allocator, contended only when a chunk is taken or given back; free_head is
      * tag:32 | (chunk index + 1):32, and LIFO, so that the hottest chunk is reused */
@@ -158,6 +163,7 @@ struct ag_process_slot {
     _Atomic uint64_t lost[AG_LOST_CAUSES];
     _Atomic uint64_t failed_stack_checks; /* debug mode: stacks that differ from the judge's */
     _Atomic uint64_t stack_checks;
+    _Atomic uint64_t sampler_raw;    /* clock spent in samples, all threads: mode SAMPLE */
     uint64_t profiler_private_bytes; /* the recorder's memory here, beside the segment */
     /* Inode of the pid namespace in which pid counts, as /proc/self/ns/pid has it. 0: could not be
      * told (no /proc); then it is taken for that of `run`. */
@@ -244,6 +250,7 @@ enum ag_wide_kind {
     AG_WIDE_HEAP = 6,
     AG_WIDE_VIA = 7,
     AG_WIDE_RUNTIME = 8,
+    AG_WIDE_SAMPLING = 9,
     AG_WIDE_TYPE = 32,
     AG_WIDE_LABEL = 33,
     AG_WIDE_MARK = 34,
@@ -292,6 +299,12 @@ struct ag_wide_gc {              /* a collection that has ended; then runtime_by
     uint32_t thread_id;
     uint16_t runtime_bytes, kind_bytes;
 };
+/* The blocks behind it in its stream were chosen so. Stands before the first one of each chunk. */
+struct ag_wide_sampling {
+    uint64_t interval_bytes, seed;
+    uint32_t method, reserved; /* enum ag_sampling_method */
+};
+enum ag_sampling_method { AG_SAMPLING_POISSON_BYTES = 1 };
 struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note */
     uint16_t name_bytes, version_bytes, note_bytes, hooked;
 };

@@ -87,6 +87,7 @@ struct ag_block {
     uint32_t stack, allocated_by, freed_by;
     uint32_t free_stack; /* 0: open, or not known */
     uint8_t via;
+    const struct ag_weight *weight; /* the ledger has none: who passes a visit on may fill it in */
 };
 typedef void ag_block_visit(void *context, const struct ag_block *block);
 int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit,

@@ -63,6 +63,7 @@ static void visit_block(void *context, const struct ag_block *block) {
         .freed_by = state == AG_BLOCK_OPEN ? UINT32_MAX : block->freed_by,
         .free_stack = block->free_stack,
         .free_profile = pass->profile,
+        .stands_for = block->weight ? block->weight->blocks : 1,
         .domain = heap ? heap->domain : "",
         .allocator = heap ? heap->allocator : "",
     };
@@ -153,6 +154,7 @@ static void tell_ghosts(struct block_pass *pass) {
                                              .freed_by = ghost->stream,
                                              .free_stack = ghost->free_stack,
                                              .free_profile = pass->profile,
+                                             .stands_for = 1,
                                              .domain = heap ? heap->domain : "",
                                              .allocator = heap ? heap->allocator : ""};
             pass->visit(pass->context, &row);
@@ -185,11 +187,7 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
     int r = ag_profile_kept_stacks(profile, &kept, &is_needed);
     options.kept = is_needed ? &kept : NULL;
     r = r < 0 ? r : ag_index_map_init(&pass.newest);
-    struct ag_ledger *ledger = r < 0 ? NULL : ag_ledger_new();
-    r = r < 0    ? r
-        : ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger)
-                 : -ENOMEM;
-    (void)ag_ledger_free(ledger); /* NULL always */
+    r = r < 0 ? r : ag_profile_visit(profile, &options);
     r = r < 0 ? r : pass.error;
     if (r == 0 && has_ghosts) {
         tell_ghosts(&pass);

@@ -22,6 +22,7 @@ struct ag_block_row { /* times since the start of the recording */
     uint32_t freed_by;               /* stream; UINT32_MAX: not freed, or its free was lost */
     uint32_t free_stack;             /* who freed it; 0: nobody, or the trace does not tell */
     struct ag_profile *free_profile; /* whose stack that is: of a merged one the part's own */
+    double stands_for;               /* blocks: 1, and of a sampled trace what this sample weighs */
     const char *domain, *allocator;  /* of its heap, "" where the trace does not tell */
 };
 typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);

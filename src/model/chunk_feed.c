@@ -40,9 +40,10 @@ struct job {
     bool is_lent;             /* the consumer holds blocks[first] */
     bool is_ahead;            /* no stream has come to it */
     bool is_busy, is_started, is_done;
-    bool is_whole;    /* to be started only: the decoder is handed to the consumer */
-    bool is_ready;    /* whole, started, not yet handed out */
-    uint64_t time_ns; /* the decoder's: last stamp */
+    bool is_whole;           /* to be started only: the decoder is handed to the consumer */
+    bool is_ready;           /* whole, started, not yet handed out */
+    uint64_t time_ns;        /* the decoder's: last stamp */
+    uint64_t interval_bytes; /* and the last SAMPLING */
     struct ag_decode_error error;
     struct job *next; /* spare, or open in time order */
 };
@@ -103,6 +104,7 @@ static void note_time(struct job *job, const struct ag_event *events, size_t cou
 static bool start(const struct ag_trace_file *file, struct job *job) {
     job->is_started = true;
     job->time_ns = job->entry->first_time_ns;
+    job->interval_bytes = 0;
     return ag_chunk_decoder_start(job->decoder, file, job->entry, &job->error) == 0;
 }
 
@@ -112,6 +114,7 @@ static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_fe
     if (!job->is_started && !start(file, job)) {
         return false;
     }
+    block->interval_bytes = job->interval_bytes;
     while (block->count < AG_FEED_EVENTS && block->n_maps < AG_FEED_MAPS) {
         struct ag_record record = {0};
         struct ag_event *events = block->events + block->count;
@@ -123,6 +126,13 @@ static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_fe
         note_time(job, events, (size_t)n);
         block->count += (size_t)n;
         ag_feed_block_add_map(block, &record, job->time_ns);
+        if (record.kind == AG_RECORD_SAMPLING) {
+            job->interval_bytes = record.u.sampling.interval_bytes;
+            if (block->count > 0) {
+                break; /* a block has one interval */
+            }
+            block->interval_bytes = job->interval_bytes;
+        }
     }
     return true;
 }

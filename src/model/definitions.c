@@ -38,6 +38,7 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     definitions->has_process = true;
     definitions->pid = record->u.process.pid;
     definitions->mode = record->u.process.mode;
+    definitions->is_sampled |= record->u.process.mode == AG_MODE_SAMPLE;
     definitions->start_ns = record->u.process.start_ns;
     definitions->start_realtime_ns = record->u.process.start_realtime_ns;
     definitions->exe = keep(definitions, record->u.process.exe);
@@ -246,6 +247,20 @@ static void take_end(struct ag_definitions *definitions, const struct ag_record 
     definitions->wait_status_known = record->u.end.wait_status_known;
 }
 
+static void take_sampling(struct ag_definitions *definitions, const struct ag_record *record) {
+    definitions->is_sampled = true;
+    definitions->interval_bytes = record->u.sampling.interval_bytes;
+    definitions->seed = record->u.sampling.seed;
+}
+
+static void take_sampler(struct ag_definitions *definitions, const struct ag_record *record) {
+    definitions->sampler = (struct ag_profile_sampler){
+        .cpu_ns = record->u.sampler.cpu_ns,
+        .budget_percent = (double)record->u.sampler.budget_millionths / 10000,
+        .least_interval_bytes = record->u.sampler.least_interval_bytes,
+        .most_interval_bytes = record->u.sampler.most_interval_bytes};
+}
+
 static int take_record(struct ag_definitions *definitions, const struct ag_record *record) {
     switch (record->kind) {
     case AG_RECORD_PROCESS:
@@ -270,6 +285,9 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_runtime(definitions, record);
     case AG_RECORD_TYPE:
         return take_type(definitions, record);
+    case AG_RECORD_SAMPLING:
+        take_sampling(definitions, record);
+        return 0;
     case AG_RECORD_NODES:
         return take_nodes(definitions, record);
     case AG_RECORD_RESIDENT:
@@ -287,6 +305,9 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
             (struct ag_profile_cost){.rss_bytes = record->u.profiler.rss_bytes,
                                      .cpu_ns = record->u.profiler.cpu_ns,
                                      .target_cpu_ns = record->u.profiler.target_cpu_ns};
+        return 0;
+    case AG_RECORD_SAMPLER:
+        take_sampler(definitions, record);
         return 0;
     case AG_RECORD_SUMMARY:
         definitions->index.summary = record->u.summary;
@@ -370,6 +391,11 @@ void ag_model_sums_done(struct ag_model_sums *sums) {
     free(sums->threads);
     free(sums->pairs);
     free(sums->heaps);
+    free(sums->stack_estimates);
+    free(sums->timeline_estimates);
+    free(sums->thread_estimates);
+    free(sums->pair_estimates);
+    free(sums->heap_estimates);
     *sums = (struct ag_model_sums){0};
 }
 

@@ -54,6 +54,9 @@ struct ag_model_sums { /* of the index, or of a ledger */
     struct ag_thread_sum *threads;
     struct ag_thread_pair *pairs;
     struct ag_heap_sum *heaps;
+    /* of a sampled trace beside each list: what it says, with variances; else NULL */
+    struct ag_metrics *stack_estimates, *timeline_estimates, *thread_estimates, *pair_estimates,
+        *heap_estimates;
     size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;
 };
 
@@ -63,6 +66,8 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
 
     bool has_process, has_end;
     uint32_t pid, mode, n_arguments;
+    bool is_sampled;
+    uint64_t interval_bytes, seed; /* sampled: as asked for */
     const char **arguments;
     const char *exe;
     uint64_t start_ns, start_realtime_ns;
@@ -70,6 +75,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
     uint64_t end_ns;
     uint64_t lost[AG_LOST_CAUSES];
     struct ag_profile_cost cost;
+    struct ag_profile_sampler sampler;
 
     struct ag_model_image *images;
     struct ag_model_heap *heaps;

@@ -109,6 +109,10 @@ int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum 
     }
     struct difference *difference = calloc(1, sizeof(*difference));
     int r = difference ? ag_text_store_init(&difference->texts) : -ENOMEM;
+    if (difference) {
+        difference->shown.is_sampled =
+            ag_profile_identity(before)->is_sampled || ag_profile_identity(after)->is_sampled;
+    }
     r = r < 0 ? r : ag_index_map_init(&difference->by_key);
     r = r < 0 ? r : take(difference, before, by, /* is_after= */ false);
     r = r < 0 ? r : take(difference, after, by, /* is_after= */ true);

@@ -14,6 +14,7 @@ struct ag_difference_row {
     struct ag_metrics before, after; /* own */
 };
 struct ag_difference {
+    bool is_sampled; /* one of the two, so changes are estimates */
     const struct ag_difference_row *rows;
     size_t n_rows;
     struct ag_metrics before, after; /* of all */

@@ -109,7 +109,7 @@ static int keep_maps(struct pass *pass, const struct ag_feed_block *block) {
 
 static bool is_plain(const struct ag_pass_options *options) {
     return options->thread < 0 && options->tail_ns == UINT64_MAX && !options->is_by_stream &&
-           !options->kept && !options->groups;
+           !options->kept && !options->groups && !options->weights;
 }
 
 static uint32_t stack_of(const struct ag_pass_options *options, const struct reader *reader,
@@ -120,8 +120,21 @@ static uint32_t stack_of(const struct ag_pass_options *options, const struct rea
     return options->is_by_stream ? reader->stream : event->stack;
 }
 
-static void rewrite(const struct pass *pass, struct reader *reader, struct ag_event *events,
-                    size_t count) {
+/* A sample becomes one of its group. 0 or -ENOMEM. */
+static int weigh(const struct pass *pass, const struct reader *reader, struct ag_event *event) {
+    struct ag_weights *weights = pass->options->weights;
+    const uint32_t group =
+        ag_weights_group(weights, event->stack, event->size, reader->block->interval_bytes);
+    if (group == AG_INDEX_NONE) {
+        return -ENOMEM;
+    }
+    event->stack = group;
+    event->size = ag_weight_whole_bytes(&weights->groups[group]);
+    return 0;
+}
+
+static int rewrite(const struct pass *pass, struct reader *reader, struct ag_event *events,
+                   size_t count) {
     const struct ag_pass_options *options = pass->options;
     const bool is_wanted =
         options->thread < 0 || (reader->thread_id & ~AG_THREAD_NESTED) == options->thread;
@@ -137,8 +150,12 @@ static void rewrite(const struct pass *pass, struct reader *reader, struct ag_ev
             } else {
                 event->stack = stack_of(options, reader, event);
             }
+            if (options->weights && weigh(pass, reader, event) < 0) {
+                return -ENOMEM;
+            }
         }
     }
+    return 0;
 }
 
 /* ---- delivering ---- */
@@ -181,11 +198,11 @@ static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) 
         reader->at = end;
         return 0;
     }
-    if (!is_plain(pass->options)) {
-        rewrite(pass, reader, events, count);
-    }
+    int r = is_plain(pass->options) ? 0 : rewrite(pass, reader, events, count);
     note_reached(pass, reader, end);
-    int r;
+    if (r < 0) {
+        return r;
+    }
     if (pass->merge) {
         r = ag_merge_add(pass->merge, reader->stream, events, count);
     } else {

@@ -7,6 +7,7 @@
 
 #include "ledger/ledger.h"
 #include "model/definitions.h"
+#include "model/weights.h"
 
 /* What the reader does not want is counted on this stack: it belongs to the process' peak, and its
  * row is left out. No node has this id. */
@@ -27,6 +28,9 @@ struct ag_pass_options {
     ag_block_visit *visit_block; /* NULL: nobody asks for single blocks */
     ag_ghost_visit *visit_ghost;
     void *visit_context;
+    /* Of a sampled trace: the ledger gets groups of WEIGHTS as stacks; who asks for blocks or sums
+     * has to know (ag_profile_pass does). NULL: every block counts as one. */
+    struct ag_weights *weights;
     const struct ag_index_map *groups; /* stack | via << 32 -> what counts as its stack; or NULL */
     /* Where periods end, rising; each is told when the ledger stands there. The last one is not: it
      * is over when the ledger is closed. Not together with from_ns. */

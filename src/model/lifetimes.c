@@ -12,13 +12,16 @@
 #include <string.h>
 
 #include "model/blocks.h"
+#include "model/interval.h"
 #include "model/profile_state.h"
 
 enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
 
-struct sketch {               /* of one key */
-    uint64_t *powers[POWERS]; /* STEPS counters each; NULL: no block */
-    long double sum_ns;       /* of 2^32 hours an integer would run over */
+struct sketch {             /* of one key */
+    double *powers[POWERS]; /* STEPS counters each of those that ended, then STEPS of those that
+                               did not, by their age at the end; NULL: no block */
+    double blocks, bytes, ended, ended_bytes;
+    long double sum_ns; /* of 2^32 hours an integer would run over */
     struct ag_lifetime lifetime;
     uint32_t frame, type; /* type: a text; see has_types */
     bool has_type, has_types;
@@ -30,6 +33,8 @@ struct lifetime_pass {
     struct ag_index_map of_stack; /* stack | via << 32 -> sketch */
     struct sketch all;
     struct ag_lifetime_step decades[DECADES];
+    double decade_blocks[DECADES], decade_bytes[DECADES];
+    uint64_t end_ns; /* of the recording, in the time that blocks have */
     int error;
 };
 
@@ -43,50 +48,54 @@ static size_t step_of(uint64_t lifetime_ns, size_t power) {
     return power == 0 ? lifetime_ns : (lifetime_ns >> (power - 1)) & (STEPS - 1);
 }
 
-static int count(struct sketch *sketch, uint64_t bytes, uint64_t lifetime_ns, bool has_ended) {
+static int count(struct sketch *sketch, uint64_t size, double n, uint64_t lifetime_ns,
+                 bool has_ended) {
     struct ag_lifetime *lifetime = &sketch->lifetime;
-    lifetime->blocks++;
-    lifetime->bytes += bytes;
-    if (!has_ended) {
-        return 0;
-    }
+    const double bytes = n * (double)size;
+    sketch->blocks += n;
+    sketch->bytes += bytes;
     const size_t power = power_of(lifetime_ns);
     if (!sketch->powers[power]) {
-        sketch->powers[power] = calloc(STEPS, sizeof(uint64_t));
+        sketch->powers[power] = calloc((size_t)2 * STEPS, sizeof(double));
         if (!sketch->powers[power]) {
             return -ENOMEM;
         }
     }
-    sketch->powers[power][step_of(lifetime_ns, power)]++;
-    sketch->sum_ns += (long double)lifetime_ns;
+    sketch->powers[power][step_of(lifetime_ns, power) + (has_ended ? 0 : STEPS)] += n;
+    if (!has_ended) {
+        return 0;
+    }
+    sketch->sum_ns += (long double)lifetime_ns * (long double)n;
     lifetime->min_ns =
-        lifetime->ended == 0 || lifetime_ns < lifetime->min_ns ? lifetime_ns : lifetime->min_ns;
+        sketch->ended == 0 || lifetime_ns < lifetime->min_ns ? lifetime_ns : lifetime->min_ns;
     lifetime->max_ns = lifetime_ns > lifetime->max_ns ? lifetime_ns : lifetime->max_ns;
-    lifetime->ended++;
-    lifetime->ended_bytes += bytes;
+    sketch->ended += n;
+    sketch->ended_bytes += bytes;
     return 0;
 }
 
-static void count_decade(struct lifetime_pass *pass, uint64_t bytes, uint64_t lifetime_ns) {
+static void count_decade(struct lifetime_pass *pass, uint64_t size, double n,
+                         uint64_t lifetime_ns) {
     size_t decade = 0;
     while (decade + 1 < DECADES && lifetime_ns >= pass->decades[decade].to_ns) {
         decade++;
     }
-    pass->decades[decade].blocks++;
-    pass->decades[decade].bytes += bytes;
+    pass->decade_blocks[decade] += n;
+    pass->decade_bytes[decade] += n * (double)size;
 }
 
-static void count_life(struct lifetime_pass *pass, uint32_t at, uint64_t bytes,
+static void count_life(struct lifetime_pass *pass, uint32_t at, uint64_t size, double stands_for,
                        uint64_t allocated_ns, uint64_t freed_ns) {
     if (at >= pass->n_sketches || pass->error < 0) {
         return;
     }
     const bool has_ended = freed_ns != UINT64_MAX;
-    const uint64_t lifetime_ns = has_ended && freed_ns > allocated_ns ? freed_ns - allocated_ns : 0;
-    const int r = count(&pass->sketches[at], bytes, lifetime_ns, has_ended);
-    pass->error = r < 0 ? r : count(&pass->all, bytes, lifetime_ns, has_ended);
+    const uint64_t end_ns = has_ended ? freed_ns : pass->end_ns;
+    const uint64_t lifetime_ns = end_ns > allocated_ns ? end_ns - allocated_ns : 0;
+    const int r = count(&pass->sketches[at], size, stands_for, lifetime_ns, has_ended);
+    pass->error = r < 0 ? r : count(&pass->all, size, stands_for, lifetime_ns, has_ended);
     if (has_ended) {
-        count_decade(pass, bytes, lifetime_ns);
+        count_decade(pass, size, stands_for, lifetime_ns);
     }
 }
 
@@ -98,14 +107,15 @@ static uint64_t key_of(uint32_t stack, uint32_t via) {
 static void visit(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
     count_life(pass, ag_index_map_find(&pass->of_stack, key_of(row->stack, row->via)), row->size,
-               row->allocated_ns, row->freed_ns);
+               row->stands_for, row->allocated_ns, row->freed_ns);
 }
 
-/* A block of one process, whose stack is its sketch. */
+/* A block of one process, whose stack is its sketch; times of the session. */
 static void visit_grouped(void *context, const struct ag_block *block) {
     struct lifetime_pass *pass = context;
     if (block->freed_ns >= pass->profile->pass.from_ns) {
-        count_life(pass, block->stack, block->size, block->allocated_ns, block->freed_ns);
+        count_life(pass, block->stack, block->size, block->weight ? block->weight->blocks : 1,
+                   block->allocated_ns, block->freed_ns);
     }
 }
 
@@ -169,35 +179,62 @@ static int assign_stacks(struct lifetime_pass *pass, enum ag_site_key by) {
 
 /* ---- results ---- */
 
+/* The middle of a step, between what was really seen. */
+static uint64_t middle_of(const struct ag_lifetime *lifetime, size_t power, size_t step) {
+    const uint64_t width = power == 0 ? 1 : UINT64_C(1) << (power - 1);
+    const uint64_t low = power == 0 ? step : (STEPS + step) * width;
+    const uint64_t middle = low + width / 2;
+    return middle < lifetime->min_ns   ? lifetime->min_ns
+           : middle > lifetime->max_ns ? lifetime->max_ns
+                                       : middle;
+}
+
+/* Of those that ended, the nearest rank. */
 static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
-    const struct ag_lifetime *lifetime = &sketch->lifetime;
-    const uint64_t n = lifetime->ended;
+    const uint64_t n = (uint64_t)sketch->ended;
     const uint64_t rank = n / 100 * percent + (n % 100 * percent + 99) / 100;
-    uint64_t seen = 0;
+    double seen = 0;
     for (size_t power = 0; power < POWERS; power++) {
         for (size_t step = 0; sketch->powers[power] && step < STEPS; step++) {
             seen += sketch->powers[power][step];
-            if (seen < rank) {
-                continue;
+            if (seen >= (double)rank) {
+                return middle_of(&sketch->lifetime, power, step);
             }
-            const uint64_t width = power == 0 ? 1 : UINT64_C(1) << (power - 1);
-            const uint64_t low = power == 0 ? step : (STEPS + step) * width;
-            const uint64_t middle = low + width / 2;
-            return middle < lifetime->min_ns   ? lifetime->min_ns
-                   : middle > lifetime->max_ns ? lifetime->max_ns
-                                               : middle;
         }
     }
-    return lifetime->max_ns;
+    return sketch->lifetime.max_ns;
 }
 
-static struct ag_lifetime result_of(const struct sketch *sketch) {
+/* Of all blocks (Kaplan and Meier 1958): what was in use at the end lived at least until then, and
+ * counts among those at risk up to its age. Unknown where fewer have died. */
+static uint64_t survival_percentile(const struct sketch *sketch, unsigned percent) {
+    double at_risk = sketch->blocks, alive = 1;
+    for (size_t power = 0; power < POWERS; power++) {
+        for (size_t step = 0; sketch->powers[power] && step < STEPS; step++) {
+            const double died = sketch->powers[power][step];
+            alive *= at_risk > 0 ? 1 - died / at_risk : 1;
+            if (died > 0 && alive <= 1 - percent / 100.0 + 1e-9) {
+                return middle_of(&sketch->lifetime, power, step);
+            }
+            at_risk -= died + sketch->powers[power][step + STEPS];
+        }
+    }
+    return AG_LIFETIME_UNKNOWN;
+}
+
+static struct ag_lifetime result_of(const struct lifetime_pass *pass, const struct sketch *sketch) {
     struct ag_lifetime lifetime = sketch->lifetime;
+    lifetime.blocks = ag_estimate_whole(sketch->blocks);
+    lifetime.bytes = ag_estimate_whole(sketch->bytes);
+    lifetime.ended = ag_estimate_whole(sketch->ended);
+    lifetime.ended_bytes = ag_estimate_whole(sketch->ended_bytes);
     if (lifetime.ended > 0) {
-        lifetime.mean_ns = (uint64_t)(sketch->sum_ns / (long double)lifetime.ended + 0.5L);
-        lifetime.p50_ns = percentile(sketch, 50);
-        lifetime.p90_ns = percentile(sketch, 90);
-        lifetime.p99_ns = percentile(sketch, 99);
+        uint64_t (*const find)(const struct sketch *sketch, unsigned percent) =
+            pass->profile->definitions.is_sampled ? survival_percentile : percentile;
+        lifetime.mean_ns = (uint64_t)(sketch->sum_ns / (long double)sketch->ended + 0.5L);
+        lifetime.p50_ns = find(sketch, 50);
+        lifetime.p90_ns = find(sketch, 90);
+        lifetime.p99_ns = find(sketch, 99);
     }
     return lifetime;
 }
@@ -215,13 +252,17 @@ static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifet
         const struct sketch *sketch = &pass->sketches[i];
         const bool is_told = sketch->has_type && !sketch->has_types && sketch->type != 0;
         const char *type = is_told ? ag_text(texts, sketch->type) : NULL;
-        if (sketch->lifetime.blocks > 0) {
+        if (sketch->blocks > 0) {
             rows[result->n_rows++] =
                 (struct ag_lifetime_row){.frame = sketch->frame,
                                          .label = by == AG_BY_TYPE ? type : NULL,
                                          .type = type,
-                                         .lifetime = result_of(sketch)};
+                                         .lifetime = result_of(pass, sketch)};
         }
+    }
+    for (size_t i = 0; i < DECADES; i++) {
+        pass->decades[i].blocks = ag_estimate_whole(pass->decade_blocks[i]);
+        pass->decades[i].bytes = ag_estimate_whole(pass->decade_bytes[i]);
     }
     size_t first = 0, end = DECADES;
     while (first < DECADES && pass->decades[first].blocks == 0) {
@@ -232,7 +273,7 @@ static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifet
     }
     result->n_steps = end - first;
     memcpy(steps, pass->decades + first, result->n_steps * sizeof(*steps));
-    result->all = result_of(&pass->all);
+    result->all = result_of(pass, &pass->all);
     return 0;
 }
 
@@ -251,15 +292,12 @@ static int see_blocks(struct lifetime_pass *pass) {
     options.groups = &pass->of_stack;
     options.visit_block = visit_grouped;
     options.visit_context = pass;
-    struct ag_ledger *ledger = ag_ledger_new();
-    const int r =
-        ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger) : -ENOMEM;
-    (void)ag_ledger_free(ledger); /* NULL always */
-    return r;
+    return ag_profile_visit(profile, &options);
 }
 
 static int run(struct ag_profile *profile, enum ag_site_key by, struct ag_lifetimes *result) {
-    struct lifetime_pass pass = {.profile = profile};
+    struct lifetime_pass pass = {
+        .profile = profile, .end_ns = profile->definitions.start_ns + profile->summary.duration_ns};
     uint64_t to_ns = 10;
     for (size_t i = 0; i < DECADES; i++) {
         pass.decades[i].from_ns = i > 0 ? pass.decades[i - 1].to_ns : 0;

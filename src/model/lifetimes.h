@@ -4,12 +4,14 @@
 
 #include "model/profile.h"
 
+#define AG_LIFETIME_UNKNOWN UINT64_MAX
 struct ag_lifetime {
     uint64_t blocks, bytes;      /* allocated */
     uint64_t ended, ended_bytes; /* of those, freed; the rest describes these */
     uint64_t min_ns, mean_ns, max_ns;
     /* Nearest rank, from counts in steps of 1/16: up to 3.2 % off; min and max are exact. */
-    uint64_t p50_ns, p90_ns, p99_ns;
+    uint64_t p50_ns, p90_ns, p99_ns; /* of a sampled trace: of all blocks, those in use at the end
+                                        included; AG_LIFETIME_UNKNOWN where too few have died */
 };
 struct ag_lifetime_row {
     uint32_t frame;    /* stands for the key; by type, heap or stack as in struct ag_site_row */

@@ -69,4 +69,16 @@ void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more) {
 #define AG_METRIC_ADD(NAME, name) sum->name += more->name;
     AG_METRIC_TABLE(AG_METRIC_ADD)
 #undef AG_METRIC_ADD
+    for (int i = 0; i < AG_METRICS; i++) {
+        sum->variance[i] += more->variance[i];
+    }
+    sum->heaviest = more->heaviest > sum->heaviest ? more->heaviest : sum->heaviest;
+}
+
+_Static_assert(AG_METRICS == AG_METRIC_END - AG_METRIC_FIRST, "a variance for each metric");
+
+double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metric) {
+    return metric < AG_METRIC_FIRST || metric >= AG_METRIC_END
+               ? 0
+               : (double)metrics->variance[metric - AG_METRIC_FIRST];
 }

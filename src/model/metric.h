@@ -32,6 +32,8 @@ bool ag_metric_parse(const char *name, enum ag_metric *ret_metric);
 bool ag_metric_is_bytes(enum ag_metric metric);
 enum ag_metric ag_metric_blocks_of(enum ag_metric metric); /* in_use_bytes -> in_use_blocks */
 uint64_t ag_metric_of(const struct ag_metrics *metrics, enum ag_metric metric);
+/* 0 where the metric is exact. */
+double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metric);
 void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more);
 
 #endif

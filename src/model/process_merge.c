@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "model/blocks.h"
+#include "model/metric.h"
 #include "model/profile_state.h"
 
 enum { POINTS_MOST = 4096 };
@@ -146,6 +147,7 @@ static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row 
     if (at == merged->sums.n_heaps) {
         *row = *heap;
         row->sum = (struct ag_heap_sum){.heap = (uint32_t)at};
+        row->metrics = (struct ag_metrics){0};
         merged->definitions.heaps[at] = (struct ag_model_heap){.heap = (uint32_t)at,
                                                                .name = heap->name,
                                                                .domain = heap->domain,
@@ -160,6 +162,7 @@ static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row 
     row->sum.in_use_bytes += heap->sum.in_use_bytes;
     row->sum.peak_bytes += heap->sum.peak_bytes;
     row->sum.mapped_bytes += heap->sum.mapped_bytes;
+    ag_metrics_add(&row->metrics, &heap->metrics);
     return (uint32_t)at;
 }
 

@@ -15,6 +15,7 @@
 #include "model/metric.h"
 #include "model/profile_state.h"
 #include "model/runtime_filter.h"
+#include "model/sampled_pass.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
 
@@ -68,9 +69,31 @@ int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *op
         return -ENOTSUP; /* merged: its parts have events */
     }
     struct ag_ledger *ledger = ag_ledger_new();
-    int r = ledger ? ag_event_pass(profile->file, &profile->definitions, options, ledger) : -ENOMEM;
-    r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
+    int r = ledger ? 0 : -ENOMEM;
+    if (r == 0 && profile->definitions.is_sampled) {
+        r = ag_sampled_pass(profile->file, &profile->definitions, options, ledger, take_results,
+                            ret_sums, ret_live);
+    } else {
+        r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, options, ledger);
+        r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
+    }
     (void)ag_ledger_free(ledger);
+    return r;
+}
+
+int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *options) {
+    if (profile->definitions.is_sampled) { /* blocks come with their weights */
+        struct ag_model_sums sums = {0};
+        struct ag_live_sum *live = NULL;
+        const int r = ag_profile_pass(profile, options, &sums, &live);
+        ag_model_sums_done(&sums);
+        free(live);
+        return r;
+    }
+    struct ag_ledger *ledger = ag_ledger_new();
+    const int r =
+        ledger ? ag_event_pass(profile->file, &profile->definitions, options, ledger) : -ENOMEM;
+    (void)ag_ledger_free(ledger); /* NULL always */
     return r;
 }
 
@@ -160,11 +183,12 @@ static void count_stacks(struct ag_profile *profile) {
 static void make_summary(struct ag_profile *profile) {
     profile->summary = profile->sums.summary;
     struct ag_summary *summary = &profile->summary;
-    if (profile->is_filtered) {
-        struct ag_metrics all = {0};
-        for (size_t i = 0; i < profile->n_rows; i++) {
-            ag_metrics_add(&all, &profile->rows[i].metrics);
-        }
+    struct ag_metrics all = {0};
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        ag_metrics_add(&all, &profile->rows[i].metrics);
+    }
+    profile->total = all;
+    if (profile->is_filtered || profile->definitions.is_sampled) {
         summary->allocated_blocks = all.allocated_blocks;
         summary->allocated_bytes = all.allocated_bytes;
         summary->freed_blocks = all.freed_blocks;
@@ -176,7 +200,7 @@ static void make_summary(struct ag_profile *profile) {
         summary->peak_low_bytes = summary->peak_high_bytes = all.peak_bytes;
         summary->temporary_blocks = all.temporary_blocks;
     }
-    if (profile->is_filtered || summary->unique_stacks == 0) {
+    if (profile->is_filtered || profile->definitions.is_sampled || summary->unique_stacks == 0) {
         summary->unique_stacks = summary->truncated_stacks = summary->incomplete_stacks = 0;
         count_stacks(profile);
     }
@@ -198,7 +222,13 @@ static int make_threads(struct ag_profile *profile) {
                 .stream = sum->stream,
                 .thread_id = sum->thread_id,
                 .name = ag_definitions_thread_name(&profile->definitions, sum->stream),
-                .sum = *sum};
+                .sum = *sum,
+                .metrics = sums->thread_estimates
+                               ? sums->thread_estimates[i]
+                               : (struct ag_metrics){.allocated_blocks = sum->allocated_blocks,
+                                                     .allocated_bytes = sum->allocated_bytes,
+                                                     .freed_blocks = sum->freed_blocks,
+                                                     .freed_bytes = sum->freed_bytes}};
         }
     }
     return 0;
@@ -221,7 +251,15 @@ static int make_heaps(struct ag_profile *profile) {
                                         .is_backing = heap->is_backing}
                  : (struct ag_heap_row){
                        .name = "unknown", .domain = "unknown", .allocator = "", .runtime = ""};
-        profile->heaps[i].sum = sums->heaps[i];
+        const struct ag_heap_sum *sum = &sums->heaps[i];
+        profile->heaps[i].sum = *sum;
+        profile->heaps[i].metrics =
+            sums->heap_estimates ? sums->heap_estimates[i]
+                                 : (struct ag_metrics){.allocated_blocks = sum->allocated_blocks,
+                                                       .allocated_bytes = sum->allocated_bytes,
+                                                       .in_use_blocks = sum->in_use_blocks,
+                                                       .in_use_bytes = sum->in_use_bytes,
+                                                       .peak_bytes = sum->peak_bytes};
     }
     return 0;
 }
@@ -258,7 +296,10 @@ static void make_identity(struct ag_profile *profile) {
         .n_arguments = definitions->n_arguments,
         .arguments = definitions->arguments,
         .exe = definitions->exe,
-        .mode = definitions->mode == 0 ? "exact" : "sample",
+        .mode = definitions->is_sampled || definitions->mode != 0 ? "sample" : "exact",
+        .is_sampled = definitions->is_sampled,
+        .interval_bytes = definitions->interval_bytes,
+        .seed = definitions->seed,
         .end = end_name(definitions, is_damaged),
         .wait_status = definitions->wait_status,
         .wait_status_known = definitions->wait_status_known,
@@ -299,7 +340,8 @@ static void plan_pass(struct ag_profile *profile) {
     };
     const bool has_rows_left_out = options->thread >= 0 || options->tail_percent > 0;
     profile->needs_pass = options->force_pass || options->from_ns > 0 || options->to_ns > 0 ||
-                          options->temporary_within > 0 || has_rows_left_out;
+                          options->temporary_within > 0 || has_rows_left_out ||
+                          profile->definitions.is_sampled; /* the index counts samples */
     profile->is_filtered =
         has_rows_left_out || options->focus || options->ignore || options->runtime;
 }
@@ -446,6 +488,14 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
 
 /* ---- answers ---- */
 
+const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile) {
+    return &profile->definitions.sampler;
+}
+
+const struct ag_metrics *ag_profile_total(const struct ag_profile *profile) {
+    return &profile->total;
+}
+
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile) {
     return &profile->summary;
 }
@@ -487,6 +537,14 @@ size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs) {
     *ret_pairs = profile->sums.pairs;
     return profile->sums.n_pairs;
+}
+
+const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile) {
+    return profile->sums.pair_estimates;
+}
+
+const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile) {
+    return profile->sums.timeline_estimates;
 }
 
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows) {

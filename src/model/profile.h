@@ -37,10 +37,17 @@ int ag_profile_open(const char *path, const struct ag_profile_options *options,
                     struct ag_profile **ret_profile, char ret_message[512]);
 struct ag_profile *ag_profile_close(struct ag_profile *profile);
 
+enum { AG_METRICS = 9 };
 struct ag_metrics { /* of a site, a tree node, a stack or all */
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, in_use_blocks,
         in_use_bytes, peak_blocks, peak_bytes, temporary_blocks;
+    /* Of a sampled trace they are estimates: the estimated variance of each, in the order of
+     * AG_METRIC_TABLE. 0 where it is known exactly. */
+    float variance[AG_METRICS];
+    float heaviest; /* of a sampled trace: the most blocks that one sample stands for */
 };
+/* All rows together. */
+const struct ag_metrics *ag_profile_total(const struct ag_profile *profile);
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
 struct ag_profile_window { /* times since the start of the recording */
     uint64_t from_ns, to_ns;
@@ -60,8 +67,11 @@ struct ag_profile_identity {
     uint32_t format_version, pid, n_arguments;
     const char *const *arguments;
     const char *exe;
-    const char *mode; /* "exact" */
-    const char *end;  /* "exit" "signal" "detached" "running" "cut" */
+    const char *mode; /* "exact" "sample" */
+    bool is_sampled;
+    uint64_t interval_bytes; /* sampled: mean bytes between samples, as asked for */
+    uint64_t seed;
+    const char *end; /* "exit" "signal" "detached" "running" "cut" */
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;
     uint32_t n_processes; /* 1; of a merged profile more, and the rest is that of the first */
@@ -82,6 +92,12 @@ struct ag_profile_cost {
     uint64_t rss_bytes, cpu_ns, target_cpu_ns;
 };
 const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
+struct ag_profile_sampler { /* of a sampled trace */
+    uint64_t cpu_ns;        /* of target_cpu_ns: spent on samples */
+    double budget_percent;  /* of the processes' CPU, that allogram was to keep under; 0: none */
+    uint64_t least_interval_bytes, most_interval_bytes; /* 0: not known */
+};
+const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile);
 
 /* A frame as a person sees it; frames are interned: equal (function, file, line, image, runtime)
  * has one id. */
@@ -145,14 +161,19 @@ struct ag_thread_row {
     uint32_t stream, thread_id;
     const char *name;
     struct ag_thread_sum sum;
+    struct ag_metrics metrics; /* the same; of a sampled trace with variances */
 };
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs);
+/* Beside the pairs (freed) and the points (in use, allocated), with variances; NULL: exact. */
+const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile);
+const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile);
 struct ag_heap_row {
     const char *name, *domain, *allocator, *runtime;
     bool is_backing;
     struct ag_heap_sum sum;
+    struct ag_metrics metrics; /* the same; of a sampled trace with variances */
 };
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);
 /* Symbol problems for the reader, one line each. */

@@ -51,6 +51,7 @@ struct ag_profile {
 
     struct ag_model_sums sums; /* of the index or of a pass */
     struct ag_live_sum *live;  /* beside sums.stacks where a time window makes a difference */
+    struct ag_metrics total;   /* of all rows */
     struct ag_summary summary; /* of what the filters let through */
     struct ag_profile_window window;
     bool has_window;
@@ -97,6 +98,9 @@ struct ag_profile {
 /* A pass over the events with other options than the profile's. 0 or negative errno. */
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live);
+
+/* The same for the visits of single blocks that OPTIONS ask for; nobody wants the sums. */
+int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *options);
 
 /* ---- stack_rows.c ---- */
 /* The stacks of all rows, for ag_pass_options.kept; the caller ends the map. Where nothing is left

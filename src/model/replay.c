@@ -102,6 +102,9 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
         return ag_profile_replay_of_parts(profile, visit, context);
     }
     struct replay replay = {.profile = profile, .visit = visit, .context = context};
+    if (profile->definitions.is_sampled) {
+        return -ENOTSUP; /* most of the history passed by unseen */
+    }
     replay.ledger = ag_ledger_new();
     replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring)); /* pages come as they are used */
     int r =

@@ -346,7 +346,7 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
             r = ag_index_map_insert(&map, stream, at);
         }
         const struct ag_stack_sum *sum = &sums->stacks[i];
-        const struct ag_metrics metrics = {.allocated_blocks = sum->allocated_blocks,
+        const struct ag_metrics counted = {.allocated_blocks = sum->allocated_blocks,
                                            .allocated_bytes = sum->allocated_bytes,
                                            .freed_blocks = sum->freed_blocks,
                                            .freed_bytes = sum->freed_bytes,
@@ -355,7 +355,7 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
                                            .peak_blocks = sum->peak_blocks,
                                            .peak_bytes = sum->peak_bytes,
                                            .temporary_blocks = sum->temporary_blocks};
-        ag_metrics_add(&rows[at].own, &metrics);
+        ag_metrics_add(&rows[at].own, sums->stack_estimates ? &sums->stack_estimates[i] : &counted);
         rows[at].total = rows[at].own;
     }
     ag_index_map_done(&map);

@@ -154,13 +154,16 @@ static bool is_nothing(const struct ag_metrics *metrics) {
 }
 
 static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *filter,
-                    const struct ag_stack_sum *sum, const struct ag_live_sum *live) {
+                    size_t index) {
+    const struct ag_stack_sum *sum = &profile->sums.stacks[index];
+    const struct ag_live_sum *live = profile->live ? &profile->live[index] : NULL;
     const struct ag_definitions *definitions = &profile->definitions;
     const uint32_t via = sum->via % AG_MODEL_VIAS;
     const struct ag_model_heap *heap =
         definitions->vias[via].name ? ag_definitions_heap(definitions, definitions->vias[via].heap)
                                     : NULL;
-    struct ag_metrics metrics = metrics_of(sum, live);
+    struct ag_metrics metrics = profile->sums.stack_estimates ? profile->sums.stack_estimates[index]
+                                                              : metrics_of(sum, live);
     check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) ||
@@ -201,7 +204,7 @@ int ag_profile_make_rows(struct ag_profile *profile) {
     struct ag_runtime_filter filter;
     int r = ag_runtime_filter_start(&filter, &profile->definitions, profile->options.runtime);
     for (size_t i = 0; i < sums->n_stacks && r == 0; i++) {
-        add_row(profile, &filter, &sums->stacks[i], profile->live ? &profile->live[i] : NULL);
+        add_row(profile, &filter, i);
     }
     ag_runtime_filter_end(&filter);
     r = r < 0 ? r : mark_used(profile);

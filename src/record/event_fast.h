@@ -11,6 +11,7 @@
 #ifndef AG_EVENT_FAST_H
 #define AG_EVENT_FAST_H
 
+#include "sampler.h"
 #include "thread_state.h"
 #include "unwind/stack_walker_fast.h"
 
@@ -96,7 +97,9 @@ AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint
                                  const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
-        if (ag_recorder_is_active()) {
+        if (ag_recorder_is_active() &&
+            (!ag_recorder_is_sampling() || ag_sampled_may_hold_fast(ag_sampled_key(address, via)) ||
+             kind != AG_WORD_FREE)) {
             ag_record_free_slow(kind, address, via, sp, rbp);
         }
         return;

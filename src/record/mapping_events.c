@@ -11,7 +11,7 @@ static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
 }
 
 static struct ag_thread *own_state(void) {
-    if (atomic_load_explicit(&ag_recorder.state, memory_order_acquire) != AG_RECORDER_ACTIVE) {
+    if (!ag_recorder_is_active()) {
         return NULL;
     }
     struct ag_thread *thread = ag_thread_current;

@@ -38,6 +38,8 @@
 #include "images.h"
 #include "raw_clock.h"
 #include "recorder.h"
+#include "sampled_blocks.h"
+#include "sampler.h"
 #include "thread_state.h"
 
 struct ag_recorder ag_recorder;
@@ -192,6 +194,7 @@ static void clear_slot(struct ag_process_slot *slot) {
     }
     atomic_store_explicit(&slot->failed_stack_checks, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->stack_checks, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->sampler_raw, 0, memory_order_relaxed);
     slot->note[0] = '\0';
 }
 
@@ -447,6 +450,22 @@ static int start_unwinding(void) {
     return ag_recorder.space ? 0 : -ENOMEM;
 }
 
+static bool is_sampling(void) {
+    return ag_recorder.header->mode == AG_MODE_SAMPLE;
+}
+
+static int start_sampling(void) {
+    void *memory = NULL;
+    if (!is_sampling()) {
+        return 0;
+    }
+    const int r = map_private(ag_sampled_blocks_bytes(), &memory);
+    if (r == 0) {
+        ag_sampled_blocks_start(memory);
+    }
+    return r;
+}
+
 /* A stamp every so many words: events are 1 to 3 words, pairs of alloc and free 3, so 3/2 words an
  * event. */
 static uint32_t words_between_stamps(uint32_t events) {
@@ -490,6 +509,9 @@ int ag_recorder_start(const char *session_path) {
     if (r == 0) {
         r = start_unwinding();
     }
+    if (r == 0) {
+        r = start_sampling();
+    }
     if (r < 0) {
         if (ag_recorder.slot) {
             atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
@@ -503,7 +525,9 @@ int ag_recorder_start(const char *session_path) {
     clear_slot(ag_recorder.slot);
     atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);
     fill_slot(ag_recorder.slot, NULL);
-    atomic_store_explicit(&ag_recorder.state, AG_RECORDER_ACTIVE, memory_order_release);
+    atomic_store_explicit(&ag_recorder.state,
+                          is_sampling() ? AG_RECORDER_SAMPLING : AG_RECORDER_ACTIVE,
+                          memory_order_release);
     struct ag_thread *thread = ag_thread_begin();
     if (thread) {
         ag_images_announce_all();
@@ -535,8 +559,7 @@ void ag_recorder_exiting(void) {
 
 void ag_recorder_child_start(void) {
     const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
-    if (ag_recorder.pid == pid ||
-        atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) != AG_RECORDER_ACTIVE) {
+    if (ag_recorder.pid == pid || !ag_recorder_is_active()) {
         return;
     }
     ag_recorder.pid = pid;
@@ -558,6 +581,7 @@ void ag_recorder_child_start(void) {
         return;
     }
     fill_slot(ag_recorder.slot, parent);
+    ag_sampler_forked();
     struct ag_thread *thread = ag_thread_begin();
     if (!thread) {
         ag_recorder_turn_off();
@@ -573,7 +597,7 @@ void ag_recorder_forked(void) {
 }
 
 void ag_recorder_images_changed(void) {
-    if (atomic_load_explicit(&ag_recorder.state, memory_order_acquire) == AG_RECORDER_ACTIVE) {
+    if (ag_recorder_is_active()) {
         ag_images_refresh();
     }
 }

@@ -20,9 +20,13 @@ struct ag_thread;
 
 enum ag_recorder_state {
     AG_RECORDER_UNBORN = 0, /* nobody started it */
-    AG_RECORDER_ACTIVE = 1,
+    AG_RECORDER_ACTIVE = 1, /* every event */
     AG_RECORDER_OFF = 2, /* for good: no session, no slot was free, the segment is damaged, a child
                             not to be followed */
+    AG_RECORDER_SAMPLING = 3, /* the events of sampled blocks (sampler.c) */
+    /* bits */
+    AG_RECORDER_RECORDS = 1, /* something may have to be told */
+    AG_RECORDER_ASIDE = 2,   /* most events are of no interest */
 };
 
 /* What must be announced again in a forked child, because its trace is its own. */
@@ -81,15 +85,22 @@ struct ag_recorder {
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
 };
 extern struct ag_recorder ag_recorder AG_HIDDEN;
-_Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2,
+_Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2 &&
+                   AG_RECORDER_ASIDE == 2,
                "as the entry stubs have it");
 
+/* It records, all or samples. */
 AG_FAST bool ag_recorder_is_active(void) {
-    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_ACTIVE;
+    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) & AG_RECORDER_RECORDS;
 }
 
-AG_FAST bool ag_recorder_is_off(void) {
-    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_OFF;
+AG_FAST bool ag_recorder_is_sampling(void) {
+    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_SAMPLING;
+}
+
+/* It samples, or is off. */
+AG_FAST bool ag_recorder_is_aside(void) {
+    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) & AG_RECORDER_ASIDE;
 }
 
 /* Maps the segment, claims a slot, starts recording. 0 or negative errno (then the process goes on

@@ -39,6 +39,7 @@
 #include "chunk_supply.h"
 #include "event_fast.h"
 #include "raw_clock.h"
+#include "sampled_blocks.h"
 #include "self_check.h"
 
 static struct ag_thread
@@ -159,7 +160,8 @@ static void begin_stream(struct ag_thread *state) {
 }
 
 static uintptr_t open_gate(const struct ag_thread *state) {
-    return ag_self_check_is_on() || ag_recorder.has_free_stacks || state->label_site != 0
+    return ag_self_check_is_on() || ag_recorder.has_free_stacks || state->label_site != 0 ||
+                   ag_recorder_is_sampling()
                ? AG_GATE_THOROUGH
                : AG_GATE_OPEN;
 }
@@ -246,12 +248,13 @@ static bool take_new_chunk(struct ag_thread *thread) {
     thread->control = control;
     thread->words = thread->cursor = words;
     thread->chunk_end = words + AG_CHUNK_WORDS;
+    thread->told_interval_bytes = AG_INTERVAL_UNTOLD;
     return true;
 }
 
 static bool recording_has_stopped(void) {
     return atomic_load_explicit(&ag_recorder.header->stop, memory_order_relaxed) ||
-           atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) != AG_RECORDER_ACTIVE;
+           !ag_recorder_is_active();
 }
 
 static uint64_t *write_stamp(struct ag_thread *thread) {
@@ -439,12 +442,30 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
     thread->gate = AG_GATE_OPEN;
 }
 
-AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
-                                  size_t bytes, uint32_t via, const struct ag_typed_place *place) {
+/* Before the event of a sampled block: with which interval, where the chunk does not say so yet.
+ * Room for a stamp and the event is left behind it, so both stand in one chunk. */
+static void tell_interval(struct ag_thread *thread, uint64_t interval_bytes) {
+    enum { ROOM = 1 + AG_EVENT_MAX_WORDS };
+    const bool has_room = thread->cursor && thread->chunk_end - thread->cursor >= ROOM;
+    if (has_room && thread->told_interval_bytes == interval_bytes) {
+        return;
+    }
+    const struct ag_wide_sampling fields = {.interval_bytes = interval_bytes,
+                                            .seed = ag_recorder.header->seed,
+                                            .method = AG_SAMPLING_POISSON_BYTES};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
+    ag_stream_append_wide(thread, AG_WIDE_SAMPLING, parts, AG_ARRAY_SIZE(parts));
+    thread->told_interval_bytes = interval_bytes;
+}
+
+/* false: this event is told by somebody else, or cannot be. */
+AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
+                                 size_t bytes, uint32_t via, const struct ag_typed_place *place,
+                                 uint64_t interval_bytes) {
     bool can_walk = false;
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
     if (!thread) {
-        return;
+        return false;
     }
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
@@ -453,12 +474,36 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     stack = place && place->pc ? with_pc(stack, place->pc) : stack;
     stack = with_leaf(stack, ag_thread_current->label_site);
     stack = with_leaf(stack, place ? place->site : 0);
+    if (interval_bytes != AG_INTERVAL_UNTOLD) {
+        tell_interval(thread, interval_bytes);
+    }
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
     ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
+    return true;
+}
+
+AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
+                                  size_t bytes, uint32_t via, const struct ag_typed_place *place) {
+    if (!ag_recorder_is_sampling()) {
+        (void)record_alloc(sp, rbp, address, bytes, via, place, AG_INTERVAL_UNTOLD);
+        return;
+    }
+    uint64_t interval_bytes = 0;
+    if (!ag_sampler_takes(bytes, &interval_bytes)) {
+        return;
+    }
+    const uint64_t start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
+    const uintptr_t key = ag_sampled_key(address, via);
+    if (!ag_sampled_blocks_insert(key)) {
+        ag_record_lost(AG_LOST_NO_MEMORY, 1);
+    } else if (!record_alloc(sp, rbp, address, bytes, via, place, interval_bytes)) {
+        (void)ag_sampled_blocks_remove(key); /* nobody else has it yet */
+    }
+    ag_sampler_took(start_raw);
 }
 
 static void append_free_from(struct ag_thread *thread, enum ag_word_kind kind, uint32_t stack,
@@ -477,7 +522,8 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
                                  const uintptr_t *sp, uintptr_t rbp) {
     bool can_walk = false;
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
-    if (!thread) {
+    if (!thread ||
+        (ag_recorder_is_sampling() && !ag_sampler_takes_free(kind, ag_sampled_key(address, via)))) {
         return;
     }
     const uintptr_t gate = thread->gate;

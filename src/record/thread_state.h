@@ -9,7 +9,7 @@ enum {
     AG_GATE_ABSENT = 0,    /* no state yet, or wiped by a fork: the slow path sorts it out */
     AG_GATE_OPEN = 1,      /* nobody of this thread is inside the recorder */
     AG_GATE_THOROUGH = 4,  /* open, but every event takes the slow path: it does more there (a
-                              self-check, the stack of a free, a label) */
+                              self-check, the stack of a free, a label, sampling) */
     AG_GATE_SUSPENDED = 8, /* what happens now is told by somebody else (ag_record_suspend) */
     /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
        cursor are written */
@@ -37,13 +37,16 @@ struct ag_thread {
     uint32_t stream;
     _Atomic uint32_t
         thread_id; /* kernel tid of the owner; claimed by compare-and-swap when the owner is dead */
-    uint32_t nested_mark;     /* AG_THREAD_NESTED in a state that is another one's nested */
-    struct ag_thread *nested; /* for handlers that interrupt an append */
-    struct ag_thread *next;   /* in ag_recorder.threads */
-    uint64_t lost_stopped;    /* events after recording stopped, not yet added to the slot */
-    uint32_t label_site;      /* leaf of all its stacks, 0: none */
-    uint32_t recording;       /* ag_recorder.recording when the state was begun */
+    uint32_t nested_mark;         /* AG_THREAD_NESTED in a state that is another one's nested */
+    struct ag_thread *nested;     /* for handlers that interrupt an append */
+    struct ag_thread *next;       /* in ag_recorder.threads */
+    uint64_t told_interval_bytes; /* that the chunk's events are sampled with; AG_INTERVAL_UNTOLD */
+    uint64_t lost_stopped;        /* events after recording stopped, not yet added to the slot */
+    uint32_t label_site;          /* leaf of all its stacks, 0: none */
+    uint32_t recording;           /* ag_recorder.recording when the state was begun */
 };
+
+#define AG_INTERVAL_UNTOLD UINT64_MAX
 
 /* No hook of this thread is inside. */
 AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {

@@ -108,6 +108,9 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
     ag_json_string(json, "state", state_name(row->state));
     ag_json_integer(json, "address", row->address);
     write_number(json, "size", row->size, is_seen);
+    if (ag_profile_identity(view->profile)->is_sampled) {
+        ag_json_percent(json, "stands_for_blocks", row->stands_for);
+    }
     ag_json_string(json, "type", is_seen ? ag_profile_stack_type(view->profile, row->stack) : NULL);
     ag_json_open(json, "tag", '{');
     const bool has_tag = is_seen || row->domain[0] != '\0';

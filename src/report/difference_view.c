@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/difference.h"
+#include "model/interval.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"
@@ -32,7 +33,18 @@ static const char *word_of(struct change change) {
     return change.after > change.before ? "grew" : change.after < change.before ? "shrank" : "same";
 }
 
-static const char *word_of_row(const struct ag_difference_row *row, struct change change) {
+/* What may as well be chance has no direction. */
+static bool is_unsure(const struct ag_metrics *before, const struct ag_metrics *after,
+                      enum ag_metric metric) {
+    const struct ag_interval_of_change interval = ag_interval_of_change(before, after, metric);
+    return interval.low != interval.high && interval.low <= 0 && interval.high >= 0;
+}
+
+static const char *word_of_row(const struct ag_difference_row *row, enum ag_metric metric,
+                               struct change change) {
+    if (is_unsure(&row->before, &row->after, metric)) {
+        return "unsure";
+    }
     return !row->is_before ? "new" : !row->is_after ? "gone" : word_of(change);
 }
 
@@ -60,11 +72,33 @@ static int rank_rows(const struct ag_view *view, const struct ag_difference *dif
 
 /* ---- JSON ---- */
 
-static void write_changes_json(struct ag_json *json, const struct ag_metrics *before,
-                               const struct ag_metrics *after) {
+static void write_change_ci(struct ag_json *json, const struct ag_metrics *before,
+                            const struct ag_metrics *after, enum ag_metric metric) {
+    char name[64];
+    const struct ag_interval_of_change interval = ag_interval_of_change(before, after, metric);
+    snprintf(name, sizeof name, "%s_ci95", ag_metric_name(metric));
+    if (metric == AG_METRIC_TEMPORARY_BLOCKS) {
+        ag_json_null(json, name);
+        return;
+    }
+    ag_json_open(json, name, '[');
+    ag_json_signed(json, NULL, interval.low);
+    ag_json_signed(json, NULL, interval.high);
+    ag_json_close(json, ']');
+}
+
+static void write_changes_json(struct ag_json *json, const struct ag_difference *difference,
+                               const struct ag_metrics *before, const struct ag_metrics *after) {
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
         const struct change change = change_of(before, after, metric);
-        ag_json_signed(json, ag_metric_name(metric), (int64_t)(change.after - change.before));
+        if (difference->is_sampled && metric == AG_METRIC_TEMPORARY_BLOCKS) {
+            ag_json_null(json, ag_metric_name(metric));
+        } else {
+            ag_json_signed(json, ag_metric_name(metric), (int64_t)(change.after - change.before));
+        }
+        if (difference->is_sampled) {
+            write_change_ci(json, before, after, metric);
+        }
     }
 }
 
@@ -84,12 +118,12 @@ static void write_json(struct ag_view *view, const struct ag_difference *differe
         if (view->options->by == AG_BY_HEAP || view->options->by == AG_BY_TYPE) {
             ag_json_string(json, view->options->by == AG_BY_HEAP ? "heap" : "type", row->label);
         }
-        write_changes_json(json, &row->before, &row->after);
+        write_changes_json(json, difference, &row->before, &row->after);
         ag_json_close(json, '}');
     }
     ag_json_close(json, ']');
     ag_json_open(json, "total", '{');
-    write_changes_json(json, &difference->before, &difference->after);
+    write_changes_json(json, difference, &difference->before, &difference->after);
     ag_json_close(json, '}');
 }
 
@@ -124,7 +158,9 @@ static void write_total(struct ag_view *view, const struct ag_difference *differ
     if (bytes.before == bytes.after) {
         ag_page_print(page, AG_STYLE_PLAIN, "same: %s", ag_quantity_bytes(&number, bytes.after));
     } else {
-        ag_page_print(page, AG_STYLE_BRIGHT, "%s by %s", word_of(bytes),
+        ag_page_print(page, AG_STYLE_BRIGHT, "%s by %s",
+                      is_unsure(&difference->before, &difference->after, metric) ? "unsure, changed"
+                                                                                 : word_of(bytes),
                       ag_quantity_bytes(&number, size_of(bytes)));
         if (bytes.before > 0) {
             const double percent = (double)size_of(bytes) / (double)bytes.before * 100;
@@ -164,7 +200,7 @@ static void add_row(struct ag_view *view, struct ag_table *table,
                                    .runtime = row->runtime,
                                    .line = row->line};
     signed_cell(table, change, unit);
-    ag_table_cell(table, word_of_row(row, change));
+    ag_table_cell(table, word_of_row(row, view->sort, change));
     ag_table_cell(table, ag_quantity_in(&number, change.before, unit));
     ag_table_cell(table, ag_quantity_in(&number, change.after, unit));
     signed_cell(table, blocks, blocks_unit);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/interval.h"
 #include "model/lifetimes.h"
 #include "report/view.h"
 
@@ -28,9 +29,52 @@ const char *ag_metric_words(enum ag_metric metric) {
     return "";
 }
 
-void ag_json_metrics(struct ag_json *json, const struct ag_metrics *metrics) {
+const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metrics *metrics,
+                               enum ag_metric metric) {
+    const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+    const uint64_t value = ag_metric_of(metrics, metric);
+    const uint64_t below = value - interval.low, above = interval.high - value;
+    const double share =
+        value == 0 ? 0 : 100 * (double)(below > above ? below : above) / (double)value;
+    if (interval.low == interval.high) {
+        buffer->text[0] = '\0';
+    } else if (value == 0) {
+        struct ag_quantity most;
+        snprintf(buffer->text, sizeof buffer->text, "to %s",
+                 ag_metric_is_bytes(metric) ? ag_quantity_bytes(&most, interval.high)
+                                            : ag_quantity_short(&most, interval.high));
+    } else if (share < 1) {
+        snprintf(buffer->text, sizeof buffer->text, "±%.1f %%", share);
+    } else {
+        snprintf(buffer->text, sizeof buffer->text, "±%.0f %%", share < 9999 ? share : 9999);
+    }
+    return buffer->text;
+}
+
+void ag_json_metric(const struct ag_view *view, const char *key, const struct ag_metrics *metrics,
+                    enum ag_metric metric) {
+    char name[64];
+    if (!ag_profile_identity(view->profile)->is_sampled) {
+        ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
+        return;
+    }
+    snprintf(name, sizeof name, "%s_ci95", key);
+    if (metric == AG_METRIC_TEMPORARY_BLOCKS) { /* what came between two samples passed by unseen */
+        ag_json_null(view->json, key);
+        ag_json_null(view->json, name);
+        return;
+    }
+    const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+    ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
+    ag_json_open(view->json, name, '[');
+    ag_json_integer(view->json, NULL, interval.low);
+    ag_json_integer(view->json, NULL, interval.high);
+    ag_json_close(view->json, ']');
+}
+
+void ag_json_metrics(const struct ag_view *view, const struct ag_metrics *metrics) {
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
-        ag_json_integer(json, ag_metric_name(metric), ag_metric_of(metrics, metric));
+        ag_json_metric(view, ag_metric_name(metric), metrics, metric);
     }
 }
 
@@ -56,7 +100,7 @@ void ag_json_frames(struct ag_json *json, const char *key, const struct ag_profi
 }
 
 static void write_time(struct ag_json *json, const char *key, uint64_t time_ns, bool is_known) {
-    if (is_known) {
+    if (is_known && time_ns != AG_LIFETIME_UNKNOWN) {
         ag_json_integer(json, key, time_ns);
     } else {
         ag_json_null(json, key);

@@ -159,6 +159,13 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
                       "and %u more as one; the peak is each one's own highest moment, added up\n",
                       identity->n_processes - 1);
     }
+    if (identity->is_sampled) {
+        struct ag_quantity interval;
+        ag_page_print(page, AG_STYLE_DIM,
+                      "sampled, one in %s on average: numbers are estimates, ± holds the truth in "
+                      "95 of 100 recordings\n",
+                      ag_quantity_bytes(&interval, identity->interval_bytes));
+    }
     if (filter != NULL) {
         ag_page_print(page, AG_STYLE_DIM, "only %s\n", filter);
     }
@@ -188,7 +195,12 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
     ag_json_string(json, "mode", identity->mode);
-    ag_json_null(json, "interval_bytes"); /* exact: nothing lies between two samples */
+    if (identity->is_sampled) {
+        ag_json_integer(json, "interval_bytes", identity->interval_bytes);
+        ag_json_integer(json, "seed", identity->seed);
+    } else {
+        ag_json_null(json, "interval_bytes"); /* exact: nothing lies between two samples */
+    }
     ag_json_integer(json, "time_resolution_ns", summary->time_resolution_ns);
     ag_json_integer(json, "duration_ns", summary->duration_ns);
     ag_json_string(json, "end", identity->end);

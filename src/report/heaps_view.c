@@ -63,11 +63,11 @@ int ag_heaps_view_json(struct ag_view *view) {
         ag_json_string(view->json, "domain", row->domain);
         ag_json_string(view->json, "allocator", row->allocator);
         ag_json_string(view->json, "runtime", row->runtime);
-        ag_json_integer(view->json, "allocated_bytes", row->sum.allocated_bytes);
-        ag_json_integer(view->json, "allocated_blocks", row->sum.allocated_blocks);
-        ag_json_integer(view->json, "in_use_bytes", row->sum.in_use_bytes);
-        ag_json_integer(view->json, "in_use_blocks", row->sum.in_use_blocks);
-        ag_json_integer(view->json, "peak_bytes", row->sum.peak_bytes);
+        ag_json_metric(view, "allocated_bytes", &row->metrics, AG_METRIC_ALLOCATED_BYTES);
+        ag_json_metric(view, "allocated_blocks", &row->metrics, AG_METRIC_ALLOCATED_BLOCKS);
+        ag_json_metric(view, "in_use_bytes", &row->metrics, AG_METRIC_IN_USE_BYTES);
+        ag_json_metric(view, "in_use_blocks", &row->metrics, AG_METRIC_IN_USE_BLOCKS);
+        ag_json_metric(view, "peak_bytes", &row->metrics, AG_METRIC_PEAK_BYTES);
         ag_json_integer(view->json, "mapped_bytes", row->sum.mapped_bytes);
         ag_json_null(view->json,
                      "resident_bytes"); /* the kernel tells it for the process, not for a heap */

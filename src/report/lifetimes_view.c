@@ -106,7 +106,7 @@ int ag_lifetimes_view_json(struct ag_view *view) {
 static const char *time_text(struct ag_quantity *buffer, const struct ag_view *view,
                              uint64_t time_ns, bool is_known) {
     const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
-    if (!is_known) {
+    if (!is_known || time_ns == AG_LIFETIME_UNKNOWN) {
         return strcpy(buffer->text, "-");
     }
     if (time_ns < resolution_ns) {

@@ -79,10 +79,10 @@ int ag_sites_view_json(struct ag_view *view) {
         ag_json_open(view->json, NULL, '{');
         write_key_json(view, row);
         ag_json_open(view->json, "own", '{');
-        ag_json_metrics(view->json, &row->own);
+        ag_json_metrics(view, &row->own);
         ag_json_close(view->json, '}');
         ag_json_open(view->json, "total", '{');
-        ag_json_metrics(view->json, &row->total);
+        ag_json_metrics(view, &row->total);
         ag_json_close(view->json, '}');
         ag_json_close(view->json, '}');
     }
@@ -129,6 +129,9 @@ static void add_row(struct ag_table *table, struct ag_view *view, const struct a
     struct ag_frame_text text;
     uint64_t own = ag_metric_of(&row->own, columns->metric);
     ag_table_cell(table, ag_quantity_in(&number, own, columns->metric_unit));
+    if (ag_profile_identity(view->profile)->is_sampled) {
+        ag_table_cell(table, ag_quantity_spread(&number, &row->own, columns->metric));
+    }
     ag_table_cell(table, ag_quantity_share(&number, own, whole));
     ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->total, columns->metric),
                                         columns->metric_unit));
@@ -170,8 +173,9 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     struct site_columns columns;
     choose_columns(view, &total, &columns);
     const bool has_where = !is_labelled(view->options->by) && view->options->by != AG_BY_IMAGE;
-    const struct ag_column table_columns[] = {
-        {.head = columns.heads[0], .style = AG_STYLE_BRIGHT},
+    struct ag_column table_columns[8] = {{.head = columns.heads[0], .style = AG_STYLE_BRIGHT},
+                                         {.head = "±", .style = AG_STYLE_DIM}};
+    const struct ag_column others[] = {
         {.head = "share"},
         {.head = columns.heads[1]},
         {.head = columns.heads[2]},
@@ -185,8 +189,10 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
          .style = AG_STYLE_DIM,
          .least_columns = 12},
     };
+    const size_t n_first = ag_profile_identity(view->profile)->is_sampled ? 2 : 1;
+    memcpy(table_columns + n_first, others, sizeof others);
     struct ag_table *table =
-        ag_table_new(table_columns, sizeof table_columns / sizeof table_columns[0]);
+        ag_table_new(table_columns, n_first + sizeof others / sizeof others[0]);
     r = table == NULL ? -ENOMEM : 0;
     uint64_t shown_own = 0;
     size_t n_shown = 0;

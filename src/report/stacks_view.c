@@ -92,7 +92,7 @@ static const char *state_name(const struct ag_stack_row *row) {
 static void write_stack_json(struct ag_view *view, const struct ag_stack_group *group) {
     struct ag_json *json = view->json;
     ag_json_open(json, NULL, '{');
-    ag_json_metrics(json, &group->metrics);
+    ag_json_metrics(view, &group->metrics);
     ag_json_string(json, "via", group->row->via_name);
     ag_json_string(json, "heap", group->row->heap_name);
     ag_json_string(json, "state", state_name(group->row));
@@ -102,7 +102,7 @@ static void write_stack_json(struct ag_view *view, const struct ag_stack_group *
 
 static void write_stacks_json(struct ag_view *view, const struct stacks *stacks) {
     ag_json_open(view->json, "total", '{');
-    ag_json_metrics(view->json, &stacks->groups.total);
+    ag_json_metrics(view, &stacks->groups.total);
     ag_json_close(view->json, '}');
     ag_json_open(view->json, "stacks", '[');
     for (size_t i = 0; i < stacks->ranking.count && i < view->limit; i++) {
@@ -123,6 +123,9 @@ static void write_amount(struct ag_page *page, enum ag_style style, enum ag_metr
                       ag_quantity_count(&count, blocks), noun);
     } else {
         ag_page_print(page, style, "%s %s", ag_quantity_count(&count, blocks), noun);
+    }
+    if (*ag_quantity_spread(&bytes, metrics, metric) != '\0') {
+        ag_page_print(page, AG_STYLE_PLAIN, " (%s)", bytes.text);
     }
 }
 

@@ -34,6 +34,13 @@ static int write_apart_json(struct ag_view *view) {
     ag_json_integer(json, "rss_bytes", cost->rss_bytes);
     ag_json_integer(json, "cpu_ns", cost->cpu_ns);
     ag_json_integer(json, "target_cpu_ns", cost->target_cpu_ns);
+    if (ag_profile_identity(view->profile)->is_sampled) {
+        const struct ag_profile_sampler *sampler = ag_profile_sampler(view->profile);
+        ag_json_integer(json, "sampler_ns", sampler->cpu_ns);
+        ag_json_percent(json, "budget_percent", sampler->budget_percent);
+        ag_json_integer(json, "least_interval_bytes", sampler->least_interval_bytes);
+        ag_json_integer(json, "most_interval_bytes", sampler->most_interval_bytes);
+    }
     ag_json_close(json, '}');
     const char *const *problems;
     size_t n_problems = ag_profile_problems(view->profile, &problems);
@@ -41,26 +48,44 @@ static int write_apart_json(struct ag_view *view) {
     return r;
 }
 
+/* What the summary says, as metrics: of a sampled trace with variances. */
+static struct ag_metrics all_of(const struct ag_view *view) {
+    const struct ag_summary *summary = ag_profile_summary(view->profile);
+    return ag_profile_identity(view->profile)->is_sampled
+               ? *ag_profile_total(view->profile)
+               : (struct ag_metrics){.allocated_blocks = summary->allocated_blocks,
+                                     .allocated_bytes = summary->allocated_bytes,
+                                     .freed_blocks = summary->freed_blocks,
+                                     .freed_bytes = summary->freed_bytes,
+                                     .in_use_blocks = summary->in_use_blocks,
+                                     .in_use_bytes = summary->in_use_bytes,
+                                     .peak_blocks = summary->peak_blocks,
+                                     .peak_bytes = summary->peak_bytes,
+                                     .temporary_blocks = summary->temporary_blocks};
+}
+
 int ag_summary_view_json(struct ag_view *view) {
     struct ag_json *json = view->json;
     const struct ag_summary *summary = ag_profile_summary(view->profile);
-    ag_json_integer(json, "allocated_blocks", summary->allocated_blocks);
-    ag_json_integer(json, "allocated_bytes", summary->allocated_bytes);
-    ag_json_integer(json, "freed_blocks", summary->freed_blocks);
-    ag_json_integer(json, "freed_bytes", summary->freed_bytes);
-    ag_json_integer(json, "in_use_blocks_at_end", summary->in_use_blocks);
-    ag_json_integer(json, "in_use_bytes_at_end", summary->in_use_bytes);
-    ag_json_integer(json, "peak_bytes", summary->peak_bytes);
-    if (summary->threads >
-        1) { /* where the order between threads is open, the peak is known up to a range */
+    const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
+    const struct ag_metrics all = all_of(view);
+    ag_json_metric(view, "allocated_blocks", &all, AG_METRIC_ALLOCATED_BLOCKS);
+    ag_json_metric(view, "allocated_bytes", &all, AG_METRIC_ALLOCATED_BYTES);
+    ag_json_metric(view, "freed_blocks", &all, AG_METRIC_FREED_BLOCKS);
+    ag_json_metric(view, "freed_bytes", &all, AG_METRIC_FREED_BYTES);
+    ag_json_metric(view, "in_use_blocks_at_end", &all, AG_METRIC_IN_USE_BLOCKS);
+    ag_json_metric(view, "in_use_bytes_at_end", &all, AG_METRIC_IN_USE_BYTES);
+    ag_json_metric(view, "peak_bytes", &all, AG_METRIC_PEAK_BYTES);
+    if (summary->threads > 1 && !is_sampled) { /* where the order between threads is open, the peak
+                                                  is known up to a range */
         ag_json_open(json, "peak_bytes_range", '[');
         ag_json_integer(json, NULL, summary->peak_low_bytes);
         ag_json_integer(json, NULL, summary->peak_high_bytes);
         ag_json_close(json, ']');
     }
-    ag_json_integer(json, "peak_blocks", summary->peak_blocks);
+    ag_json_metric(view, "peak_blocks", &all, AG_METRIC_PEAK_BLOCKS);
     ag_json_integer(json, "peak_time_ns", summary->peak_time_ns);
-    ag_json_integer(json, "temporary_blocks", summary->temporary_blocks);
+    ag_json_metric(view, "temporary_blocks", &all, AG_METRIC_TEMPORARY_BLOCKS);
     ag_json_integer(json, "ghost_frees", summary->ghost_frees);
     ag_json_integer(json, "unique_stacks", summary->unique_stacks);
     ag_json_integer(json, "truncated_stacks", summary->truncated_stacks);
@@ -92,10 +117,14 @@ static void write_pair(struct ag_page *page, const char *left, const char *right
 
 /* "allocated       12,704,112 blocks      1.02 GiB" */
 static const char *amount_line(struct ag_frame_text *line, const char *indent, int name_columns,
-                               const char *name, uint64_t blocks, uint64_t bytes) {
-    struct ag_quantity count, amount;
-    snprintf(line->text, sizeof line->text, "%s%-*s %10s blocks %11s", indent, name_columns, name,
-             ag_quantity_count(&count, blocks), ag_quantity_bytes(&amount, bytes));
+                               const char *name, const struct ag_metrics *all,
+                               enum ag_metric bytes) {
+    struct ag_quantity count, amount, spread;
+    ag_quantity_spread(&spread, all, bytes);
+    snprintf(line->text, sizeof line->text, "%s%-*s %10s blocks %11s%s%s", indent, name_columns,
+             name, ag_quantity_count(&count, ag_metric_of(all, ag_metric_blocks_of(bytes))),
+             ag_quantity_bytes(&amount, ag_metric_of(all, bytes)), *spread.text != '\0' ? " " : "",
+             spread.text);
     return line->text;
 }
 
@@ -104,25 +133,25 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
     struct ag_page *page = view->page;
     struct ag_frame_text left, right;
     struct ag_quantity number, other;
-    write_pair(page,
-               amount_line(&left, "  ", LEFT_NAME, "allocated", summary->allocated_blocks,
-                           summary->allocated_bytes),
-               amount_line(&right, "", RIGHT_NAME, "in use at the end", summary->in_use_blocks,
-                           summary->in_use_bytes));
-    snprintf(right.text, sizeof right.text, "%-*s %10s blocks %11s", RIGHT_NAME, "temporary",
-             ag_quantity_short(&number, summary->temporary_blocks),
-             ag_quantity_share(&other, summary->temporary_blocks, summary->allocated_blocks));
+    const struct ag_metrics all = all_of(view);
     write_pair(
-        page,
-        amount_line(&left, "  ", LEFT_NAME, "freed", summary->freed_blocks, summary->freed_bytes),
-        right.text);
+        page, amount_line(&left, "  ", LEFT_NAME, "allocated", &all, AG_METRIC_ALLOCATED_BYTES),
+        amount_line(&right, "", RIGHT_NAME, "in use at the end", &all, AG_METRIC_IN_USE_BYTES));
+    if (ag_profile_identity(view->profile)->is_sampled) {
+        snprintf(right.text, sizeof right.text, "%-*s not known from samples", RIGHT_NAME,
+                 "temporary");
+    } else {
+        snprintf(right.text, sizeof right.text, "%-*s %10s blocks %11s", RIGHT_NAME, "temporary",
+                 ag_quantity_short(&number, summary->temporary_blocks),
+                 ag_quantity_share(&other, summary->temporary_blocks, summary->allocated_blocks));
+    }
+    write_pair(page, amount_line(&left, "  ", LEFT_NAME, "freed", &all, AG_METRIC_FREED_BYTES),
+               right.text);
     snprintf(right.text, sizeof right.text, "at %s, resident %s",
              ag_quantity_time(&number, summary->peak_time_ns),
              ag_quantity_bytes(&other, summary->rss_peak_bytes));
-    write_pair(
-        page,
-        amount_line(&left, "  ", LEFT_NAME, "peak", summary->peak_blocks, summary->peak_bytes),
-        right.text);
+    write_pair(page, amount_line(&left, "  ", LEFT_NAME, "peak", &all, AG_METRIC_PEAK_BYTES),
+               right.text);
     if (summary->peak_low_bytes != summary->peak_high_bytes) {
         ag_page_print(
             page, AG_STYLE_DIM,

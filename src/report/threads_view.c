@@ -76,6 +76,7 @@ int ag_threads_view_json(struct ag_view *view) {
     ag_heading_whole_process(view);
     const struct ag_thread_row *rows;
     const struct ag_thread_pair *pairs;
+    const struct ag_metrics *estimates = ag_profile_pair_estimates(view->profile);
     size_t n_rows;
     struct ag_ranking ranking, pair_ranking = {.ranks = NULL};
     int r = rank_threads(view, &rows, &n_rows, &ranking);
@@ -87,21 +88,25 @@ int ag_threads_view_json(struct ag_view *view) {
             ag_json_open(view->json, NULL, '{');
             ag_json_integer(view->json, "id", row->thread_id);
             ag_json_string(view->json, "name", row->name);
-            ag_json_integer(view->json, "allocated_bytes", row->sum.allocated_bytes);
-            ag_json_integer(view->json, "allocated_blocks", row->sum.allocated_blocks);
-            ag_json_integer(view->json, "freed_blocks", row->sum.freed_blocks);
-            ag_json_integer(view->json, "freed_bytes", row->sum.freed_bytes);
+            ag_json_metric(view, "allocated_bytes", &row->metrics, AG_METRIC_ALLOCATED_BYTES);
+            ag_json_metric(view, "allocated_blocks", &row->metrics, AG_METRIC_ALLOCATED_BLOCKS);
+            ag_json_metric(view, "freed_blocks", &row->metrics, AG_METRIC_FREED_BLOCKS);
+            ag_json_metric(view, "freed_bytes", &row->metrics, AG_METRIC_FREED_BYTES);
             ag_json_close(view->json, '}');
         }
         ag_json_close(view->json, ']');
         ag_json_open(view->json, "pairs", '[');
         for (size_t i = 0; i < pair_ranking.count && i < view->limit; i++) {
             const struct ag_thread_pair *pair = &pairs[pair_ranking.ranks[i].row];
+            const struct ag_metrics freed =
+                estimates != NULL
+                    ? estimates[pair_ranking.ranks[i].row]
+                    : (struct ag_metrics){.freed_blocks = pair->blocks, .freed_bytes = pair->bytes};
             ag_json_open(view->json, NULL, '{');
             ag_json_integer(view->json, "allocated_by", id_of(rows, n_rows, pair->allocated_by));
             ag_json_integer(view->json, "freed_by", id_of(rows, n_rows, pair->freed_by));
-            ag_json_integer(view->json, "blocks", pair->blocks);
-            ag_json_integer(view->json, "bytes", pair->bytes);
+            ag_json_metric(view, "blocks", &freed, AG_METRIC_FREED_BLOCKS);
+            ag_json_metric(view, "bytes", &freed, AG_METRIC_FREED_BYTES);
             ag_json_close(view->json, '}');
         }
         ag_json_close(view->json, ']');

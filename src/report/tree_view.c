@@ -54,9 +54,9 @@ static int start_walk(struct tree_walk *walk, struct ag_view *view, double usual
 static void open_node_json(struct ag_view *view, const struct ag_tree_node *node, bool is_root) {
     static const struct ag_frame root = {.function = "[root]"};
     ag_json_frame(view->json, is_root ? &root : ag_profile_frame(view->profile, node->frame));
-    ag_json_metrics(view->json, &node->total);
+    ag_json_metrics(view, &node->total);
     ag_json_open(view->json, "own", '{');
-    ag_json_metrics(view->json, &node->own);
+    ag_json_metrics(view, &node->own);
     ag_json_close(view->json, '}');
     ag_json_open(view->json, "children", '[');
 }
@@ -121,8 +121,15 @@ static void write_node_text(const struct tree_walk *walk, const struct ag_tree_n
     ag_page_print(page, AG_STYLE_BRIGHT, "  %*s", columns->width, number.text);
     ag_page_print(page, AG_STYLE_PLAIN, "  %5s  %*s  ", share.text, columns->blocks_width,
                   blocks.text);
-
     size_t taken = (size_t)(2 + columns->width + 2 + 5 + 2 + columns->blocks_width + 2);
+    if (ag_profile_identity(view->profile)->is_sampled) {
+        enum { SPREAD_COLUMNS = 8 };
+        ag_quantity_spread(&number, &node->total, view->sort);
+        ag_page_text(page, AG_STYLE_DIM, number.text);
+        const size_t spread_columns = ag_page_columns_of(number.text);
+        ag_page_spaces(page, spread_columns < SPREAD_COLUMNS ? SPREAD_COLUMNS - spread_columns : 1);
+        taken += spread_columns < SPREAD_COLUMNS ? SPREAD_COLUMNS : spread_columns + 1;
+    }
     size_t least = taken + LEAST_NAME_COLUMNS + 2 + WHERE_COLUMNS;
     size_t room = page->columns > least ? page->columns - least : 0;
     taken += ag_branch_walk_lines(&walk->branches, page, room);

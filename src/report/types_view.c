@@ -151,7 +151,7 @@ int ag_types_view_json(struct ag_view *view) {
             ag_json_open(view->json, NULL, '{');
             ag_json_string(view->json, "type", row->type);
             ag_json_string(view->json, "runtime", row->runtime);
-            ag_json_metrics(view->json, &row->metrics);
+            ag_json_metrics(view, &row->metrics);
             ag_json_lifetime(view->json, lifetime_of(lifetimes, row->type), /* has_p90= */ false);
             ag_json_close(view->json, '}');
         }
@@ -173,14 +173,18 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
     snprintf(heads[0], sizeof heads[0], "%s %s", ag_metric_words(view->sort), unit.name);
     snprintf(heads[1], sizeof heads[1], "objects %s", blocks_unit.name);
     snprintf(heads[2], sizeof heads[2], "in use %s", in_use_unit.name);
-    const struct ag_column columns[] = {
-        {.head = heads[0], .style = AG_STYLE_BRIGHT},
+    const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
+    struct ag_column columns[6] = {{.head = heads[0], .style = AG_STYLE_BRIGHT},
+                                   {.head = "±", .style = AG_STYLE_DIM}};
+    const struct ag_column others[] = {
         {.head = "share"},
         {.head = heads[1]},
         {.head = heads[2]},
         {.head = "type", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 20},
     };
-    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
+    const size_t n_first = is_sampled ? 2 : 1;
+    memcpy(columns + n_first, others, sizeof others);
+    struct ag_table *table = ag_table_new(columns, n_first + sizeof others / sizeof others[0]);
     if (table == NULL) {
         return -ENOMEM;
     }
@@ -189,6 +193,9 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
         const uint64_t value = ag_metric_of(&row->metrics, view->sort);
         struct ag_quantity number;
         ag_table_cell(table, ag_quantity_in(&number, value, unit));
+        if (is_sampled) {
+            ag_table_cell(table, ag_quantity_spread(&number, &row->metrics, view->sort));
+        }
         ag_table_cell(table, ag_quantity_share(&number, value, whole));
         ag_table_cell(table, ag_quantity_in(&number, row->metrics.allocated_blocks, blocks_unit));
         ag_table_cell(table, ag_quantity_in(&number, row->metrics.in_use_blocks, in_use_unit));

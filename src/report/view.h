@@ -4,6 +4,7 @@
 #define AG_VIEW_H
 
 #include "report/page.h"
+#include "report/quantity.h"
 #include "report/report.h"
 #include "report/sparkline.h"
 #include "report/stack_groups.h"
@@ -71,7 +72,10 @@ void ag_heading_whole_recording(struct ag_view *view);
 const char *ag_metric_words(enum ag_metric metric); /* "allocated": for the head of a column */
 
 /* Metrics and frames as keys of an open JSON object. */
-void ag_json_metrics(struct ag_json *json, const struct ag_metrics *metrics);
+void ag_json_metrics(const struct ag_view *view, const struct ag_metrics *metrics);
+/* One of them as KEY; of a sampled trace with its 95 % interval as KEY_ci95. */
+void ag_json_metric(const struct ag_view *view, const char *key, const struct ag_metrics *metrics,
+                    enum ag_metric metric);
 void ag_json_frame(struct ag_json *json,
                    const struct ag_frame *frame); /* function, file, line, image, runtime */
 
@@ -80,6 +84,10 @@ struct ag_lifetime;
 void ag_json_lifetime(struct ag_json *json, const struct ag_lifetime *lifetime, bool has_p90);
 void ag_json_frames(struct ag_json *json, const char *key, const struct ag_profile *profile,
                     const uint32_t *frames, size_t n_frames);
+
+/* "± 12 %": how far the truth may lie, in 95 of 100 recordings; "" where the number is exact. */
+const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metrics *metrics,
+                               enum ag_metric metric);
 
 /* A frame for people. Both fill the buffer and return it. */
 struct ag_frame_text {

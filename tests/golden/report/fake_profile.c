@@ -167,6 +167,25 @@ static void fill_deep(struct ag_profile *profile) {
     profile->rows[0].state = AG_STACK_CUT;
 }
 
+/* Threads and heaps say everything twice: as sums and as metrics. */
+static void fill_metrics(struct ag_profile *profile) {
+    for (size_t i = 0; i < profile->n_threads; i++) {
+        const struct ag_thread_sum *sum = &profile->threads[i].sum;
+        profile->threads[i].metrics = (struct ag_metrics){.allocated_blocks = sum->allocated_blocks,
+                                                          .allocated_bytes = sum->allocated_bytes,
+                                                          .freed_blocks = sum->freed_blocks,
+                                                          .freed_bytes = sum->freed_bytes};
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const struct ag_heap_sum *sum = &profile->heaps[i].sum;
+        profile->heaps[i].metrics = (struct ag_metrics){.allocated_blocks = sum->allocated_blocks,
+                                                        .allocated_bytes = sum->allocated_bytes,
+                                                        .in_use_blocks = sum->in_use_blocks,
+                                                        .in_use_bytes = sum->in_use_bytes,
+                                                        .peak_bytes = sum->peak_bytes};
+    }
+}
+
 static void add_up(struct ag_profile *profile) {
     struct ag_summary *summary = &profile->summary;
     for (size_t i = 0; i < profile->n_stacks; i++) {
@@ -273,6 +292,7 @@ int ag_profile_open(const char *path, const struct ag_profile_options *options,
         return -ENOENT;
     }
     add_up(profile);
+    fill_metrics(profile);
     *ret_profile = profile;
     return 0;
 }
@@ -403,6 +423,26 @@ int ag_profile_tree(struct ag_profile *profile, bool bottom_up,
     *ret_nodes = profile->nodes;
     *ret_count = profile->n_nodes;
     return 0;
+}
+
+const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile) {
+    (void)profile;
+    return NULL; /* for sampled ones */
+}
+
+const struct ag_metrics *ag_profile_total(const struct ag_profile *profile) {
+    (void)profile;
+    return NULL; /* for sampled ones */
+}
+
+const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile) {
+    (void)profile;
+    return NULL;
+}
+
+const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile) {
+    (void)profile;
+    return NULL;
 }
 
 size_t ag_profile_timeline(const struct ag_profile *profile,

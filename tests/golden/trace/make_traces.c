@@ -77,6 +77,68 @@ static int make_free_stacks(void) {
     return write_one_chunk("trace-v1-free-stacks", events, AG_ARRAY_SIZE(events));
 }
 
+/* A sample: an interval that changes, one that is none, blocks that die and blocks that stay. */
+static int add_sampling(struct ag_event_encoder *encoder, uint64_t interval_bytes) {
+    const struct ag_record record = {
+        .kind = AG_RECORD_SAMPLING,
+        .u.sampling = {.interval_bytes = interval_bytes, .seed = 42, .method = 1}};
+    return ag_event_encoder_add_record(encoder, &record);
+}
+
+static int fill_sampled(struct ag_event_encoder *encoder) {
+    static const uint64_t intervals[] = {524288, 4096, 0, UINT64_C(1) << 43};
+    int r = 0;
+    for (uint64_t i = 0; i < AG_ARRAY_SIZE(intervals) && r == 0; i++) {
+        const uint64_t address = 0x55d0c0a01000 + i * 0x1000;
+        const struct ag_event events[] = {
+            {.kind = AG_RECORD_STAMP, .size = 1500 + 100 * i},
+            {.kind = AG_RECORD_ALLOC, .address = address, .size = 152, .stack = 77},
+            {.kind = AG_RECORD_ALLOC, .address = address + 512, .size = 1048, .stack = 78},
+            {.kind = AG_RECORD_FREE, .address = address},
+        };
+        r = add_sampling(encoder, intervals[i]);
+        r = r < 0 ? r : ag_event_encoder_add(encoder, events, AG_ARRAY_SIZE(events));
+    }
+    return r;
+}
+
+static int make_sampled(void) {
+    const struct ag_trace_header header = {
+        .session = 0x0123456789abcdef, .pid = 4711, .start_realtime_ns = 1700000000000000000};
+    const struct ag_record process = {.kind = AG_RECORD_PROCESS,
+                                      .u.process = {.pid = 4711, .mode = 1, .depth = 256}};
+    const struct ag_record sampler = {.kind = AG_RECORD_SAMPLER,
+                                      .u.sampler = {.cpu_ns = 1000,
+                                                    .budget_millionths = 20000,
+                                                    .least_interval_bytes = 4096,
+                                                    .most_interval_bytes = 524288}};
+    struct ag_trace_writer *writer;
+    struct ag_event_encoder *encoder = ag_event_encoder_new();
+    struct ag_blob records = {0};
+    int r = ag_trace_writer_new(create("trace-v1-sampled"), &header, &writer);
+    if (r < 0 || encoder == NULL) {
+        return r;
+    }
+    const struct ag_chunk_info of_records = {.kind = AG_CHUNK_KIND_RECORDS};
+    (void)ag_record_append(&records, &process); /* the writer would refuse */
+    (void)ag_record_append(&records, &sampler);
+    r = ag_trace_writer_chunk(writer, &of_records, records.data, records.length);
+    ag_event_encoder_start(encoder, 1000);
+    r = r < 0 ? r : fill_sampled(encoder);
+    const struct ag_blob *body = ag_event_encoder_body(encoder);
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_EVENTS,
+                                       .thread_id = 4711,
+                                       .sequences = 1,
+                                       .events = ag_event_encoder_events(encoder),
+                                       .first_time_ns = 1000};
+    r = r < 0 ? r : ag_trace_writer_chunk(writer, &info, body->data, body->length);
+    r = r < 0 ? r : ag_trace_writer_finish(writer, NULL);
+    ag_blob_done(&records);
+    (void)ag_trace_writer_free(writer);   /* NULL always */
+    (void)ag_event_encoder_free(encoder); /* NULL always */
+    return r;
+}
+
 /* What a later writer of the same version may add: kinds, fields and columns that this one does not
  * know. */
 static int make_later(void) {
@@ -132,7 +194,7 @@ int main(int argc, char **argv) {
     } traces[] = {{"example", make_example}, {"free-stacks", make_free_stacks},
                   {"later", make_later},     {"torn", make_torn},
                   {"sealed", make_sealed},   {"unsealed", make_unsealed},
-                  {"managed", make_managed}};
+                  {"managed", make_managed}, {"sampled", make_sampled}};
     folder = argc > 1 ? argv[1] : ".";
     int status = 0;
     for (size_t i = 0; i < AG_ARRAY_SIZE(traces); i++) {

@@ -1,0 +1,134 @@
+/* interval.c: 95 % intervals of sums of weighted samples, also where the samples are few.
+ *
+ * 1. A sum Y of samples that weigh the same, w, is w times a number of samples, and that number is
+ * Poisson's (nearly: the chance of one block is small). Y with the estimated variance V is taken
+ * for w = V / Y times n = Y^2 / V; with equal small chances this is just the weight and the count,
+ * with unequal ones the Poisson variable of the same two moments; blocks much larger than the
+ * interval, which are all sampled, put n up and w down, as they should.
+ *
+ * 2. For n of 20 and more the bounds are those of Jeffreys, chi-square quantiles with 2n + 1
+ * degrees of freedom: they cover 95 % on the average, neither more nor less. Below 20 they are
+ * Garwood's, with 2n degrees and 2n + 2: these cover at least 95 %.
+ *
+ * 3. A site without a sample is not in the report. So who reads a row reads it under the condition
+ * that there was a sample, which a site of few expected samples seldom meets: its lower bound is
+ * that of a Poisson variable that is not zero. The difference counts below 6 samples; for one
+ * sample the bound is 0.
+ *
+ * 4. Where sizes differ, so do the numbers of blocks that samples stand for: one of 152 bytes for
+ * seven times as many as one of 1048. And the small blocks, which weigh most, are the ones that may
+ * not have been seen at all. So the upper bound allows for one sample more (half of one, with
+ * Jeffreys) of twice the heaviest weight seen; of four times, with few samples (the form is Fay and
+ * Feuer's, 1997; with equal weights and no factor it is Garwood's). The factors were chosen by
+ * simulation: tests/unit/test_estimates.c. Of bytes all small blocks weigh alike, and none is
+ * needed.
+ *
+ * 5. Quantiles by Wilson and Hilferty's cube (1931), within 1 % here. Why not 1.96 deviations: for
+ * three samples that is 0 to 6.4, and it covers 79 % where 95 is promised. */
+#include "model/interval.h"
+
+#include <math.h>
+
+#include "model/profile.h"
+
+#define NORMAL_QUANTILE 1.959963985 /* of 97.5 % */
+#define NOTHING_SEEN 3.688879454    /* ln 40: above it a count of 0 has a chance below 2.5 % */
+enum { ENOUGH_SAMPLES = 20, UNSEEN_OF_MANY = 2, UNSEEN_OF_FEW = 4 };
+
+#define MOST_WHOLE 0x1p62 /* beyond it sums of two would not fit */
+
+uint64_t ag_estimate_whole(double estimate) {
+    return estimate >= MOST_WHOLE ? UINT64_C(1) << 62
+           : estimate > 0         ? (uint64_t)(estimate + 0.5)
+                                  : 0; /* also what is no number */
+}
+
+float ag_estimate_variance(double variance) {
+    const double most = 1e38; /* FLT_MAX is 3.4 times it */
+    return variance >= most ? (float)most : variance > 0 ? (float)variance : 0;
+}
+
+/* Half of the chi-square quantile with 2 x shape degrees of freedom. */
+static double gamma_quantile(double shape, double normal_quantile) {
+    const double part = 1 / (9 * shape);
+    const double root = 1 - part + normal_quantile * sqrt(part);
+    return root > 0 ? shape * root * root * root : 0;
+}
+
+/* The mean at which a Poisson variable that is not 0 reaches n with a chance of 2.5 %, solved
+ * numerically for n = 1 ... 8; between them in straight lines. */
+static double lowest_mean(double n) {
+    static const double solved[] = {0, 0, 0.0504, 0.4083, 0.9333, 1.5200, 2.1375, 2.7759, 3.4316};
+    enum { LAST = sizeof(solved) / sizeof(solved[0]) - 1 };
+    if (n >= LAST) {
+        return gamma_quantile(n, -NORMAL_QUANTILE);
+    }
+    const int whole = (int)n;
+    return solved[whole] + (n - whole) * (solved[whole + 1] - solved[whole]);
+}
+
+/* Where one sample more, or part of one, of weight WEIGHT would put mean and variance. */
+static double upper_bound(double value, double variance, double weight, double part) {
+    const double mean = value + part * weight, spread = variance + part * weight * weight;
+    return gamma_quantile(mean * mean / spread, NORMAL_QUANTILE) * spread / mean;
+}
+
+struct ag_interval ag_interval_of(uint64_t estimate, double variance, double heaviest) {
+    const double value = (double)estimate;
+    const double scale = variance / value, n = value / scale;
+    if (!(variance > 0) || estimate == 0 || !isfinite(n) || !(n > 0)) {
+        return (struct ag_interval){estimate, estimate};
+    }
+    const bool is_enough = n >= ENOUGH_SAMPLES;
+    const double weight = heaviest > scale ? heaviest : scale;
+    const double low = is_enough ? gamma_quantile(n + 0.5, -NORMAL_QUANTILE) : lowest_mean(n);
+    const double unseen =
+        heaviest > 0 ? weight * (is_enough ? UNSEEN_OF_MANY : UNSEEN_OF_FEW) : weight;
+    const double high = upper_bound(value, variance, unseen, is_enough ? 0.5 : 1);
+    const uint64_t from = ag_estimate_whole(floor(low * scale)), to = ag_estimate_whole(ceil(high));
+    return (struct ag_interval){from < estimate ? from : estimate, to > estimate ? to : estimate};
+}
+
+struct ag_interval ag_interval_of_nothing(double scale) {
+    return (struct ag_interval){0, ag_estimate_whole(ceil(NOTHING_SEEN * scale))};
+}
+
+static double heaviest_of(const struct ag_metrics *metrics, enum ag_metric metric) {
+    return ag_metric_is_bytes(metric) ? 0 : (double)metrics->heaviest;
+}
+
+/* What a sample of these stands for. */
+static double scale_of(const struct ag_metrics *metrics, enum ag_metric metric) {
+    const enum ag_metric allocated =
+        ag_metric_is_bytes(metric) ? AG_METRIC_ALLOCATED_BYTES : AG_METRIC_ALLOCATED_BLOCKS;
+    const double value = (double)ag_metric_of(metrics, allocated);
+    const double scale = value > 0 ? ag_metric_variance(metrics, allocated) / value : 0;
+    const double heaviest = heaviest_of(metrics, metric);
+    return scale > 0 && heaviest > scale ? heaviest : scale;
+}
+
+struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric) {
+    const uint64_t value = ag_metric_of(metrics, metric);
+    return value == 0 ? ag_interval_of_nothing(scale_of(metrics, metric))
+                      : ag_interval_of(value, ag_metric_variance(metrics, metric),
+                                       heaviest_of(metrics, metric));
+}
+
+static int64_t whole_change(double change) {
+    return change < 0 ? -(int64_t)ag_estimate_whole(-change) : (int64_t)ag_estimate_whole(change);
+}
+
+/* The bounds of the two are put together by squares (Zou and Donner 2008): they may lie unevenly.
+ */
+struct ag_interval_of_change ag_interval_of_change(const struct ag_metrics *before,
+                                                   const struct ag_metrics *after,
+                                                   enum ag_metric metric) {
+    const struct ag_interval b = ag_interval_of_metric(before, metric),
+                             a = ag_interval_of_metric(after, metric);
+    const double was = (double)ag_metric_of(before, metric),
+                 is = (double)ag_metric_of(after, metric);
+    const double down = hypot(is - (double)a.low, (double)b.high - was),
+                 up = hypot((double)a.high - is, was - (double)b.low);
+    return (struct ag_interval_of_change){whole_change(floor(is - was - down)),
+                                          whole_change(ceil(is - was + up))};
+}

