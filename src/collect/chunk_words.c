@@ -269,6 +269,63 @@ static bool sampling_record(const struct ag_wide *wide, struct ag_record *record
     return true;
 }
 
+static bool frame_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
+    struct ag_wide_frame fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_FRAME;
+    record->u.frame.frame = fields.frame;
+    record->u.frame.line = fields.line;
+    record->u.frame.runtime = next_string(tail, fields.runtime_bytes);
+    record->u.frame.function = next_string(tail, fields.function_bytes);
+    record->u.frame.file = next_string(tail, fields.file_bytes);
+    return !tail->is_short && fields.frame != 0 && fields.frame <= AG_FRAME_MOST;
+}
+
+/* Its time stays raw. */
+static bool functions_record(const struct ag_wide *wide, struct tail *tail,
+                             struct ag_record *record) {
+    struct ag_wide_functions fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_FUNCTIONS;
+    record->u.functions.tree = fields.tree;
+    record->u.functions.snapshot = fields.snapshot;
+    record->u.functions.epoch = fields.epoch;
+    record->u.functions.n_calls = fields.n_calls;
+    record->u.functions.word_bytes = fields.word_bytes;
+    record->u.functions.thread_id = fields.thread_id;
+    record->u.functions.time_ns = fields.time_raw;
+    record->u.functions.runtime = next_string(tail, fields.runtime_bytes);
+    record->u.functions.process = next_string(tail, fields.process_bytes);
+    record->u.functions.initial_call = next_string(tail, fields.initial_call_bytes);
+    return !tail->is_short;
+}
+
+size_t ag_wide_calls(const struct ag_wide *wide, struct ag_call_path ret_paths[AG_WIDE_CALLS_MOST],
+                     bool *ret_time_is_raw) {
+    struct ag_wide_calls fields = {0};
+    if (wide->bytes < sizeof(fields)) {
+        return 0;
+    }
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    if (fields.n_rows > (wide->bytes - sizeof(fields)) / sizeof(struct ag_wide_call)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < fields.n_rows; i++) {
+        struct ag_wide_call row;
+        memcpy(&row, wide->u.data + sizeof(fields) + i * sizeof(row), sizeof(row));
+        ret_paths[i] = (struct ag_call_path){.tree = fields.tree,
+                                             .snapshot = fields.snapshot,
+                                             .node = row.node,
+                                             .parent = row.parent,
+                                             .frame = row.frame,
+                                             .calls = row.calls,
+                                             .own_words = row.own_words,
+                                             .own_ns = row.own_time};
+    }
+    *ret_time_is_raw = fields.time_is_raw != 0;
+    return fields.n_rows;
+}
+
 bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_record *ret_record) {
     static const uint8_t fixed_bytes[] = {
         [AG_WIDE_IMAGE_LOAD] = sizeof(struct ag_wide_image_load),
@@ -284,6 +341,8 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
         [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
         [AG_WIDE_SAMPLING] = sizeof(struct ag_wide_sampling),
+        [AG_WIDE_FRAME] = sizeof(struct ag_wide_frame),
+        [AG_WIDE_FUNCTIONS] = sizeof(struct ag_wide_functions),
     };
     if (wide->kind == 0 || wide->kind >= AG_ARRAY_SIZE(fixed_bytes) ||
         fixed_bytes[wide->kind] == 0 || wide->bytes < fixed_bytes[wide->kind]) {
@@ -319,6 +378,12 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         return gc_record(wide, &tail, ret_record);
     case AG_WIDE_SAMPLING:
         return sampling_record(wide, ret_record);
+    case AG_WIDE_FRAME:
+        return frame_record(wide, &tail, ret_record);
+    case AG_WIDE_FUNCTIONS:
+        return functions_record(wide, &tail, ret_record);
+    case AG_WIDE_CALLS:
+        return false; /* rows, not a record: ag_wide_calls */
     }
     return false;
 }

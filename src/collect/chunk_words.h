@@ -44,5 +44,10 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
 /* Builds the record that a wide stands for; its strings point into the wide. false: it contradicts
  * itself. */
 bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_record *ret_record);
+/* The rows of an AG_WIDE_CALLS, with their times as they came. 0: it contradicts itself, or is
+ * empty. */
+enum { AG_WIDE_CALLS_MOST = AG_WIDE_MAX_BYTES / sizeof(struct ag_wide_call) };
+size_t ag_wide_calls(const struct ag_wide *wide, struct ag_call_path ret_paths[AG_WIDE_CALLS_MOST],
+                     bool *ret_time_is_raw);
 
 #endif

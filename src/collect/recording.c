@@ -262,21 +262,45 @@ static void book_mapping(struct ag_recording *recording, const struct ag_record 
     }
 }
 
+static uint64_t raw_to_ns(const struct ag_recording *recording, uint64_t raw) {
+    const struct ag_segment_header *header = recording->session->header;
+    return ag_session_clock_ns(
+        atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed), raw);
+}
+
 /* Its times are raw so far. */
 static void date_collection(struct ag_recording *recording, struct ag_record *record) {
-    const struct ag_segment_header *header = recording->session->header;
-    const uint64_t rate = atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
-    const uint64_t start_ns = ag_session_clock_ns(rate, record->u.gc.start_ns);
-    const uint64_t end_ns = ag_session_clock_ns(rate, record->u.gc.pause_ns);
+    const uint64_t start_ns = raw_to_ns(recording, record->u.gc.start_ns);
+    const uint64_t end_ns = raw_to_ns(recording, record->u.gc.pause_ns);
     record->u.gc.start_ns = start_ns;
     record->u.gc.pause_ns = end_ns > start_ns ? end_ns - start_ns : 0;
     ag_stack_harvest_learn(&recording->stacks, record->u.gc.stack);
+}
+
+static void take_calls(struct ag_recording *recording, const struct ag_wide *wide) {
+    static struct ag_call_path paths[AG_WIDE_CALLS_MOST]; /* 20 KiB that one process needs once */
+    bool time_is_raw = false;
+    const size_t count = ag_wide_calls(wide, paths, &time_is_raw);
+    for (size_t i = 0; i < count && time_is_raw; i++) {
+        paths[i].own_ns = raw_to_ns(recording, paths[i].own_ns);
+    }
+    if (count > 0) {
+        (void)ag_record_append_calls(&recording->records, paths, count); /* seen at the write */
+    } else {
+        recording->lost[AG_LOST_DAMAGED]++;
+    }
 }
 
 static void take_wide(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                       const struct ag_wide *wide, unsigned destinations) {
     struct ag_record record;
     char name[64];
+    if (wide->kind == AG_WIDE_CALLS) {
+        if (destinations & TO_TRACE) {
+            take_calls(recording, wide);
+        }
+        return;
+    }
     if (!ag_wide_record(wide, number, &record)) {
         recording->lost[AG_LOST_DAMAGED] += destinations & TO_TRACE ? 1 : 0;
         return;
@@ -306,6 +330,9 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
     }
     if (record.kind == AG_RECORD_GC) {
         date_collection(recording, &record);
+    }
+    if (record.kind == AG_RECORD_FUNCTIONS) {
+        record.u.functions.time_ns = raw_to_ns(recording, record.u.functions.time_ns);
     }
     if (record.kind == AG_RECORD_THREAD && record.u.thread.name.length == 0) {
         name_thread(recording, &record, name);

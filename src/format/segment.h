@@ -255,6 +255,9 @@ enum ag_wide_kind {
     AG_WIDE_LABEL = 33,
     AG_WIDE_MARK = 34,
     AG_WIDE_GC = 27,
+    AG_WIDE_FRAME = 24,
+    AG_WIDE_FUNCTIONS = 25,
+    AG_WIDE_CALLS = 26,
 };
 struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of path (no NUL) */
     uint32_t image;         /* id from 1, unique in the process */
@@ -305,6 +308,23 @@ struct ag_wide_sampling {
     uint32_t method, reserved; /* enum ag_sampling_method */
 };
 enum ag_sampling_method { AG_SAMPLING_POISSON_BYTES = 1 };
+struct ag_wide_frame { /* then runtime_bytes, function_bytes, file_bytes */
+    uint32_t frame, line;
+    uint16_t runtime_bytes, function_bytes, file_bytes, reserved;
+};
+struct ag_wide_functions { /* then runtime_bytes, process_bytes, initial_call_bytes */
+    uint32_t tree, snapshot, epoch, n_calls, word_bytes, thread_id; /* as in the record */
+    uint64_t time_raw;                                              /* clock since clock_origin */
+    uint16_t runtime_bytes, process_bytes, initial_call_bytes, reserved;
+};
+struct ag_wide_calls { /* then n_rows of ag_wide_call */
+    uint32_t tree, snapshot, n_rows;
+    uint32_t time_is_raw; /* 1: times are of the clock; 0: they are ns */
+};
+struct ag_wide_call {
+    uint32_t node, parent, frame, reserved;
+    uint64_t calls, own_words, own_time;
+};
 struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note */
     uint16_t name_bytes, version_bytes, note_bytes, hooked;
 };

@@ -155,6 +155,54 @@ static void a_wide_whose_strings_do_not_fit_is_refused(void **state) {
     assert_false(ag_wide_record(&wide, 0, &record));
 }
 
+static void rows_of_calls_keep_their_fields_or_are_refused(void **state) {
+    (void)state;
+    static struct ag_call_path paths[AG_WIDE_CALLS_MOST];
+    struct {
+        struct ag_wide_calls fields;
+        struct ag_wide_call rows[2];
+    } calls = {{.tree = 3, .snapshot = 4, .n_rows = 2, .time_is_raw = 1},
+               {{.node = 1, .frame = 7, .calls = 8, .own_words = 9, .own_time = 10},
+                {.node = 2, .parent = 1, .frame = 8}}};
+    bool is_raw = false;
+    wide.kind = AG_WIDE_CALLS;
+    wide.bytes = sizeof(calls);
+    memcpy(wide.u.data, &calls, sizeof(calls));
+    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 2);
+    assert_true(is_raw);
+    const struct ag_call_path first = {
+        .tree = 3, .snapshot = 4, .node = 1, .frame = 7, .calls = 8, .own_words = 9, .own_ns = 10};
+    assert_memory_equal(&paths[0], &first, sizeof(first));
+    assert_int_equal(paths[1].parent, 1);
+    wide.bytes = sizeof(calls) - 1; /* the second row is cut */
+    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 0);
+    wide.bytes = sizeof(calls.fields) - 1;
+    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 0);
+    calls.fields.n_rows = UINT32_MAX;
+    wide.bytes = AG_WIDE_MAX_BYTES;
+    memcpy(wide.u.data, &calls, sizeof(calls));
+    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 0);
+    struct ag_record record;
+    assert_false(ag_wide_record(&wide, 0, &record)); /* it is rows */
+}
+
+static void a_frame_without_a_possible_number_is_refused(void **state) {
+    (void)state;
+    struct ag_wide_frame frame = {.frame = AG_FRAME_MOST, .line = 5};
+    struct ag_record record;
+    wide.kind = AG_WIDE_FRAME;
+    wide.bytes = sizeof(frame);
+    memcpy(wide.u.data, &frame, sizeof(frame));
+    assert_true(ag_wide_record(&wide, 0, &record));
+    assert_int_equal(record.u.frame.line, 5);
+    frame.frame = AG_FRAME_MOST + 1;
+    memcpy(wide.u.data, &frame, sizeof(frame));
+    assert_false(ag_wide_record(&wide, 0, &record));
+    frame.frame = 0;
+    memcpy(wide.u.data, &frame, sizeof(frame));
+    assert_false(ag_wide_record(&wide, 0, &record));
+}
+
 static void a_wide_longer_than_its_chunk_ends_it(void **state) {
     (void)state;
     const uint64_t words[] = {UINT64_C(4096) << 32 | AG_WIDE_THREAD << 16 | AG_WORD_WIDE, 0, 0};
@@ -202,6 +250,8 @@ int main(void) {
         cmocka_unit_test(an_event_cut_by_the_end_is_not_read),
         cmocka_unit_test(a_wide_comes_between_its_neighbours),
         cmocka_unit_test(a_wide_whose_strings_do_not_fit_is_refused),
+        cmocka_unit_test(rows_of_calls_keep_their_fields_or_are_refused),
+        cmocka_unit_test(a_frame_without_a_possible_number_is_refused),
         cmocka_unit_test(a_wide_longer_than_its_chunk_ends_it),
         cmocka_unit_test(noise_ends_in_bounds),
     };
