@@ -109,6 +109,7 @@ __attribute__((constructor)) static void start_with_the_program(void) {
 }
 
 __attribute__((destructor)) static void note_the_exit(void) {
+    ag_host_exiting();
     ag_recorder_exiting();
 }
 

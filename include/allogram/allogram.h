@@ -41,6 +41,9 @@
  * open, closed, ghost   allocated and never freed; allocated and freed; freed and never seen
  *             allocated.
  * session     the time between start and stop; it writes one trace.
+ * function    one of the program, or of the virtual machine in it, whose calls are counted.
+ * counters    a counter set: how often functions called each other in one thread, or in one process
+ *             of a virtual machine; own: of a function itself, without what it called.
  * tracker     the program's own callbacks on sampled blocks.
  *
  * RULES FOR ALL FUNCTIONS
@@ -49,7 +52,7 @@
  * several threads at one address must happen in the order in which they are told: tell an
  * allocation after it, a free before it.
  * Signals: the events (alloc ... gc_end), mark and label_set may be called from a signal handler,
- * whatever it interrupted; the other functions may not.
+ * whatever it interrupted; the other functions may not. Function counters: see there.
  * Errors: 0, or a negative errno. Events have no result: what could not be recorded is counted by
  * its cause in the trace. errno is left as it was.
  * Before start, after stop, while paused, and once exit has begun to run destructors: events do
@@ -181,9 +184,76 @@ ALLOGRAM_WEAK_ int allogram_stop_tracker(void);
  * -EBUSY: it samples; -ENOENT: there is none of this number, or it has no blocks. */
 ALLOGRAM_WEAK_ int allogram_discard_tracker(int tracker);
 
+/* ---- function counters --------------------------------------------------------------------
+ *
+ * For who knows when functions are entered and left: an interpreter, a compiler that instruments,
+ * a few functions by hand. `allogram report --view=functions` then has calls, own words and their
+ * share, words per call and time of each function; --callers=FUNCTION and --tree have the paths.
+ *
+ * A counter set is used by one thread at a time (a process of a virtual machine may move from
+ * thread to thread); different sets need nothing from each other, and enter and leave take no lock.
+ * A signal handler may use a set that is its own. Using one set from two threads at once is an
+ * error that the library does not find.
+ *
+ * It counts while a session runs (so under `allogram run` always), from 0 in each session. It is
+ * written into the trace by allogram_stop, at exit, when the set is freed, and by
+ * allogram_counters_tell. What was not written when the program ends otherwise (a signal, exec;
+ * under `allogram run` also _exit and quick_exit) is not in the trace. */
+
+typedef uint32_t allogram_function;                 /* 0: none that is registered */
+typedef struct allogram_counters allogram_counters; /* every function takes NULL, does nothing */
+
+struct allogram_function_options {
+    size_t size;
+    const char *name;    /* as its programmers write it */
+    const char *file;    /* NULL: not known */
+    const char *runtime; /* "lua"; NULL: "c", native code */
+    uint32_t line;       /* where it begins; 0: not known */
+    uint32_t reserved;
+};
+/* Registers a function. The same name, file, line and runtime give the same handle, whoever asks. 0
+ * where there is no name, there are too many (1,048,575), or without the library: calls of it are
+ * then counted for one that is called [no registered function]. Takes a lock for a moment; before
+ * and during a session. */
+ALLOGRAM_WEAK_ allogram_function
+allogram_register_function(const struct allogram_function_options *options);
+
+enum { ALLOGRAM_NO_CLOCK = 0, ALLOGRAM_CLOCK = 1 };
+struct allogram_counters_options {
+    size_t size;
+    const char *runtime;      /* as that of its functions; NULL: "c" */
+    const char *process;      /* its name, where it is no thread's; NULL: that of the thread that
+                                 uses it first */
+    const char *initial_call; /* the function that the process was started with; NULL: not known */
+    uint32_t word_bytes;      /* 0: 8 */
+    uint32_t clock;           /* ALLOGRAM_CLOCK: the library measures the time from step to step;
+                                 ALLOGRAM_NO_CLOCK: allogram_count_time tells it */
+};
+/* A set at 0, outside of all functions. options NULL: all defaults. NULL: no memory, options of
+ * another version, or without the library. Costs a page, and 48 bytes for each path of calls from
+ * the 64th on. */
+ALLOGRAM_WEAK_ allogram_counters *allogram_make_counters(
+    const struct allogram_counters_options *options);
+/* Writes what it counted into the trace and ends it; it may not be used any more. */
+ALLOGRAM_WEAK_ void allogram_free_counters(allogram_counters *set);
+/* Writes a snapshot of what it has counted so far; of several the last one counts. By its user. */
+ALLOGRAM_WEAK_ void allogram_tell_counters(allogram_counters *set);
+/* Between the two calls are followed and nothing is counted: neither calls nor words nor time. Not
+ * nested. allogram_pause does the same to all sets. By its user. */
+ALLOGRAM_WEAK_ void allogram_pause_counters(allogram_counters *set);
+ALLOGRAM_WEAK_ void allogram_resume_counters(allogram_counters *set);
+/* All its counters are 0 again; functions that are entered stay entered. By its user. */
+ALLOGRAM_WEAK_ void allogram_reset_counters(allogram_counters *set);
+
 /* ---- what the inline functions below call -------------------------------------------------- */
 
-enum { ALLOGRAM_TELLS_ = 1, ALLOGRAM_SAMPLES_ = 2, ALLOGRAM_FREES_ = 4, ALLOGRAM_EACH_ = 8 };
+enum {
+    ALLOGRAM_TELLS_ = 1,
+    ALLOGRAM_SAMPLES_ = 2,
+    ALLOGRAM_FREES_ = 4,
+    ALLOGRAM_EACH_ = 8,
+    ALLOGRAM_COUNTS_ = 16
+};
 extern ALLOGRAM_WEAK_ volatile uint32_t allogram_mode_;
 extern ALLOGRAM_WEAK_ __thread uint64_t allogram_left_ __attribute__((tls_model("initial-exec")));
 ALLOGRAM_WEAK_ void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes,
@@ -202,6 +272,13 @@ ALLOGRAM_WEAK_ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_
                                             uint64_t heap_bytes);
 ALLOGRAM_WEAK_ void allogram_tell_gc_end_(allogram_heap heap, const char *kind,
                                           uint64_t heap_bytes);
+ALLOGRAM_WEAK_ void allogram_count_enter_(allogram_counters *set, allogram_function function);
+ALLOGRAM_WEAK_ void allogram_count_leave_(allogram_counters *set);
+ALLOGRAM_WEAK_ void allogram_count_leave_to_(allogram_counters *set, uint64_t depth);
+ALLOGRAM_WEAK_ void allogram_count_tail_call_(allogram_counters *set, allogram_function function);
+ALLOGRAM_WEAK_ void allogram_count_words_(allogram_counters *set, uint64_t words);
+ALLOGRAM_WEAK_ void allogram_count_time_(allogram_counters *set, uint64_t ns);
+ALLOGRAM_WEAK_ uint64_t allogram_count_depth_(allogram_counters *set);
 
 /* The library or the agent is there. */
 ALLOGRAM_INLINE_ int allogram_is_there_(void) {
@@ -319,6 +396,63 @@ ALLOGRAM_INLINE_ void allogram_complete(allogram_heap heap, uint64_t address) {
     }
 }
 
+/* ---- counting ----------------------------------------------------------------------------- */
+
+ALLOGRAM_INLINE_ int allogram_is_counted_(const allogram_counters *set) {
+    return set != NULL && allogram_is_there_() && (allogram_mode_ & ALLOGRAM_COUNTS_) != 0;
+}
+
+/* The function was called by the one that is at hand. Measured (-O2, CPU time, best of 3 rounds of
+ * 20 million): 25 ns for an enter with its leave, 63 ns with the clock. Depth is limited by the
+ * number of paths of a set alone (1,048,511, each level of a recursion is one); a call beyond, or
+ * without memory, is counted as lost, and what it does counts for the innermost function that is
+ * known. */
+ALLOGRAM_INLINE_ void allogram_enter(allogram_counters *set, allogram_function function) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_enter_(set, function);
+    }
+}
+/* The function at hand returned. Outside of all functions it is nothing: a session may have begun
+ * inside of some. */
+ALLOGRAM_INLINE_ void allogram_leave(allogram_counters *set) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_leave_(set);
+    }
+}
+/* The function at hand ended with a call of this one, which takes its place: called by who called
+ * it, and one leave ends it. Outside of all functions it is an enter. */
+ALLOGRAM_INLINE_ void allogram_tail_call(allogram_counters *set, allogram_function function) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_tail_call_(set, function);
+    }
+}
+/* How many functions are entered and not left: for allogram_leave_to, in the function that will
+ * catch. 0 where nothing is counted. */
+ALLOGRAM_INLINE_ uint64_t allogram_depth(allogram_counters *set) {
+    return allogram_is_counted_(set) ? allogram_count_depth_(set) : 0;
+}
+/* An exception went through functions: leaves until so many are left. Where there are no more than
+ * that it is nothing. */
+ALLOGRAM_INLINE_ void allogram_leave_to(allogram_counters *set, uint64_t depth) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_leave_to_(set, depth);
+    }
+}
+/* The function at hand allocated so many words itself. Outside of all functions they count for [no
+ * registered function]. */
+ALLOGRAM_INLINE_ void allogram_count_words(allogram_counters *set, uint64_t words) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_words_(set, words);
+    }
+}
+/* The function at hand took so long itself. Nothing outside of all functions, and where the library
+ * has the clock. */
+ALLOGRAM_INLINE_ void allogram_count_time(allogram_counters *set, uint64_t ns) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_time_(set, ns);
+    }
+}
+
 /* ---- the same without the library ---------------------------------------------------------- */
 
 ALLOGRAM_INLINE_ int allogram_start(const struct allogram_options *options, char *ret_message) {
@@ -377,6 +511,39 @@ ALLOGRAM_INLINE_ allogram_label allogram_label_new(const char *name) {
 }
 ALLOGRAM_INLINE_ allogram_label allogram_label_set(allogram_label label) {
     return allogram_is_there_() ? allogram_set_label(label) : 0;
+}
+ALLOGRAM_INLINE_ allogram_function
+allogram_function_new(const struct allogram_function_options *options) {
+    return allogram_is_there_() ? allogram_register_function(options) : 0;
+}
+ALLOGRAM_INLINE_ allogram_counters *allogram_counters_new(
+    const struct allogram_counters_options *options) {
+    return allogram_is_there_() ? allogram_make_counters(options) : NULL;
+}
+ALLOGRAM_INLINE_ void allogram_counters_free(allogram_counters *set) {
+    if (set != NULL) {
+        allogram_free_counters(set);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_tell(allogram_counters *set) {
+    if (set != NULL) {
+        allogram_tell_counters(set);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_pause(allogram_counters *set) {
+    if (set != NULL) {
+        allogram_pause_counters(set);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_resume(allogram_counters *set) {
+    if (set != NULL) {
+        allogram_resume_counters(set);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_reset(allogram_counters *set) {
+    if (set != NULL) {
+        allogram_reset_counters(set);
+    }
 }
 
 #ifdef __cplusplus

@@ -53,6 +53,10 @@ AG_FAST void get_ready(void) {
     }
 }
 
+void ag_host_get_ready(void) {
+    get_ready();
+}
+
 AG_FAST const struct ag_host_heap *heap_to_tell(allogram_heap heap) {
     get_ready();
     return ag_host_heap(heap);

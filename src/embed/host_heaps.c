@@ -52,6 +52,28 @@ static void tell_name(struct ag_told_names *names, uint32_t number, enum ag_wide
     ag_record_wide(kind, parts, AG_ARRAY_SIZE(parts));
 }
 
+static void tell_frame(uint32_t frame, const struct ag_told_function *told) {
+    const struct ag_wide_part runtime = text_part(told->runtime), name = text_part(told->name),
+                              file = text_part(told->file);
+    const struct ag_wide_frame fields = {.frame = frame,
+                                         .line = told->line,
+                                         .runtime_bytes = (uint16_t)runtime.bytes,
+                                         .function_bytes = (uint16_t)name.bytes,
+                                         .file_bytes = (uint16_t)file.bytes};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, runtime, name, file};
+    ag_record_wide(AG_WIDE_FRAME, parts, AG_ARRAY_SIZE(parts));
+}
+
+static void tell_functions(void) {
+    static const struct ag_told_function none = {
+        .name = "[no registered function]", .file = "", .runtime = "c"};
+    const uint32_t count = atomic_load_explicit(&ag_host.functions.count, memory_order_acquire);
+    tell_frame(AG_NO_FUNCTION_FRAME, &none);
+    for (uint32_t number = 1; number <= count; number++) {
+        tell_frame(number, ag_told_functions_get(&ag_host.functions, number));
+    }
+}
+
 static void tell_all(void) {
     const uint32_t n_heaps = atomic_load_explicit(&ag_host.n_heaps, memory_order_acquire);
     for (uint32_t i = 0; i < n_heaps; i++) {
@@ -65,6 +87,7 @@ static void tell_all(void) {
     for (uint32_t number = 1; number <= n_labels; number++) {
         tell_name(&ag_host.labels, number, AG_WIDE_LABEL);
     }
+    tell_functions();
 }
 
 void ag_host_announce(void) {
@@ -153,6 +176,28 @@ allogram_type allogram_register_type(const char *name, const char *runtime) {
 
 allogram_label allogram_register_label(const char *name) {
     return register_name(&ag_host.labels, AG_WIDE_LABEL, name, NULL);
+}
+
+/* ---- functions ---- */
+
+allogram_function allogram_register_function(const struct allogram_function_options *options) {
+    bool is_new = false;
+    uint32_t number = 0;
+    if (!options || options->size < sizeof(*options) || !options->name || !options->name[0] ||
+        !ag_host_lock_take(&registering)) {
+        return 0;
+    }
+    const struct ag_told_function wanted = {
+        .name = options->name,
+        .file = options->file ? options->file : "",
+        .runtime = options->runtime && options->runtime[0] ? options->runtime : "c",
+        .line = options->line};
+    number = ag_told_functions_intern(&ag_host.functions, &wanted, &is_new);
+    if (is_new) {
+        tell_frame(number, ag_told_functions_get(&ag_host.functions, number));
+    }
+    ag_host_lock_give(&registering);
+    return number;
 }
 
 /* ---- the filter ---- */

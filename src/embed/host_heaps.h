@@ -1,5 +1,5 @@
-/* host_heaps.h: what a program registered of itself: heaps, types, labels; and the filter that says
- * which heaps are recorded. */
+/* host_heaps.h: what a program registered of itself: heaps, types, labels, functions; and the
+ * filter that says which heaps are recorded. */
 #ifndef AG_HOST_HEAPS_H
 #define AG_HOST_HEAPS_H
 
@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "format/segment.h"
+#include "told_functions.h"
 #include "told_names.h"
 
 enum { AG_HOST_HEAPS_MOST = AG_VIAS_MOST - AG_VIA_HOST, AG_HOST_TEXT_BYTES = 64 };
@@ -23,6 +24,7 @@ struct ag_host {
     struct ag_host_heap heaps[AG_HOST_HEAPS_MOST];
     _Atomic uint32_t n_heaps; /* heaps [0, this) are whole */
     struct ag_told_names types, labels;
+    struct ag_told_functions functions;
 };
 extern struct ag_host ag_host AG_HIDDEN;
 

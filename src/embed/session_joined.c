@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "allogram/allogram.h"
+#include "counters.h"
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
@@ -15,7 +16,13 @@ static struct ag_host_lock lock;
 
 void ag_host_join(void) {
     ag_host_announce();
-    ag_host_mode(ALLOGRAM_TELLS_, 0);
+    ag_counters_follow();
+    ag_host_mode(ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_, 0);
+}
+
+void ag_host_exiting(void) {
+    ag_host_mode(0, ALLOGRAM_COUNTS_);
+    ag_counters_tell_all();
 }
 
 int allogram_session_start(const struct allogram_options *options, char *ret_message) {

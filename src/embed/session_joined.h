@@ -4,5 +4,7 @@
 
 /* Once, when the recorder has started. */
 void ag_host_join(void);
+/* exit has begun: what functions counted is written. */
+void ag_host_exiting(void);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "allogram/allogram.h"
 #include "collect/collector.h"
+#include "counters.h"
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
@@ -86,7 +87,8 @@ static int start_locked(const struct allogram_options *options, char message[512
     r = r < 0 ? r : begin(options, message);
     session.is_active = r == 0;
     if (r == 0) {
-        ag_host_mode(ALLOGRAM_TELLS_, 0);
+        ag_counters_follow();
+        ag_host_mode(ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_, 0);
     }
     return r;
 }
@@ -109,7 +111,8 @@ static int stop_locked(void) {
     if (!is_ours()) {
         return -ENOENT;
     }
-    ag_host_mode(0, ALLOGRAM_TELLS_);
+    ag_host_mode(0, ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_);
+    ag_counters_tell_all();
     ag_recorder_leave();
     session.is_active = false;
     const int r = ag_collector_seal_own(session.trace, message);

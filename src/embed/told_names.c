@@ -8,7 +8,7 @@
 #include "base/raw_syscall.h"
 #include "record/recorder.h"
 
-static void *map_memory(size_t bytes) {
+void *ag_told_memory(size_t bytes) {
     const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return ag_syscall_failed(address) ? NULL : (void *)address;
@@ -20,7 +20,7 @@ static char *take_text_memory(size_t bytes) {
     static char *block;
     static size_t left;
     if (bytes > left) {
-        block = map_memory(BLOCK_BYTES);
+        block = ag_told_memory(BLOCK_BYTES);
         left = block ? BLOCK_BYTES : 0;
     }
     if (!block || bytes > left) {
@@ -32,7 +32,7 @@ static char *take_text_memory(size_t bytes) {
     return text;
 }
 
-static const char *copy_text(const char *text) {
+const char *ag_told_text_copy(const char *text) {
     const size_t length = strnlen(text, AG_TOLD_NAME_BYTES - 1);
     char *copy = take_text_memory(length + 1);
     if (copy) {
@@ -68,7 +68,7 @@ static struct ag_told_name *place_of(struct ag_told_names *names, uint32_t numbe
     struct ag_told_name *page =
         atomic_load_explicit(&names->pages[number / AG_TOLD_PAGE], memory_order_relaxed);
     if (!page) {
-        page = map_memory(AG_TOLD_PAGE * sizeof(*page));
+        page = ag_told_memory(AG_TOLD_PAGE * sizeof(*page));
         atomic_store_explicit(&names->pages[number / AG_TOLD_PAGE], page, memory_order_relaxed);
     }
     return page ? &page[number % AG_TOLD_PAGE] : NULL;
@@ -87,8 +87,8 @@ uint32_t ag_told_names_intern(struct ag_told_names *names, const char *name, con
     }
     const uint32_t number = atomic_load_explicit(&names->count, memory_order_relaxed) + 1;
     struct ag_told_name *made = number <= AG_TOLD_NAMES_MOST ? place_of(names, number) : NULL;
-    const char *name_copy = made ? copy_text(name) : NULL;
-    const char *runtime_copy = name_copy ? copy_text(runtime) : NULL;
+    const char *name_copy = made ? ag_told_text_copy(name) : NULL;
+    const char *runtime_copy = name_copy ? ag_told_text_copy(runtime) : NULL;
     if (!runtime_copy) {
         return 0;
     }

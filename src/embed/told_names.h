@@ -6,6 +6,7 @@
 #define AG_TOLD_NAMES_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -33,6 +34,11 @@ uint32_t ag_told_names_intern(struct ag_told_names *names, const char *name, con
                               int *ret_is_new);
 /* NULL: there is none of this number. From any thread and handler. */
 struct ag_told_name *ag_told_names_get(struct ag_told_names *names, uint32_t number);
+/* Zeros from the kernel, not from the host's malloc; NULL: there is no memory. */
+void *ag_told_memory(size_t bytes);
+/* A copy that stays, cut to AG_TOLD_NAME_BYTES - 1; NULL: no memory. All callers hold the lock
+ * under which names are interned. */
+const char *ag_told_text_copy(const char *text);
 /* Its site in this recording; 0: no such number, or no memory. From any thread and handler. */
 uint32_t ag_told_names_site(struct ag_told_names *names, uint32_t number);
 

@@ -1,0 +1,133 @@
+/* function_table.c: functions that count their calls and words with allogram.h alone, as an
+ * interpreter does for those of its programs: recursion, tail calls, an exception.
+ *
+ *     cc -g function_table.c $(pkg-config --cflags --libs allogram) -o function_table
+ *     ./function_table                            writes a trace of its own and says where
+ *     allogram report --view=functions TRACE      also: --callers=cons, --tree
+ *
+ * What it does, counted by hand (the tests compare every number); acc is with all that was called:
+ *
+ *     function  calls  own words  percent  words per call  acc words
+ *     loop        100        100     50.0             1.0        130   calls itself last: a tail
+ * call cons         20         60     30.0             3.0         60   10 for range, 10 for loop
+ *     fib           9         27     13.5             3.0         27   calls itself twice
+ *     main          1          7      3.5             7.0        200
+ *     parse         3          6      3.0             2.0          6   three deep, left by an
+ * exception range        11          0      0.0             0.0         30   eleven deep even 4 0
+ * 0.0             0.0          0   even and odd call each other last odd           4          0 0.0
+ * 0.0          0 total       152        200                                       */
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <allogram/allogram.h>
+
+enum { MAIN, FIB, RANGE, CONS, LOOP, EVEN, ODD, PARSE, FUNCTIONS };
+static const char *const names[FUNCTIONS] = {"main", "fib",  "range", "cons",
+                                             "loop", "even", "odd",   "parse"};
+static allogram_function functions[FUNCTIONS];
+static allogram_counters *counters;
+
+static void fib(int n) {
+    allogram_enter(counters, functions[FIB]);
+    allogram_count_words(counters, 3);
+    if (n > 1) {
+        fib(n - 1);
+        fib(n - 2);
+    }
+    allogram_leave(counters);
+}
+
+static void cons(void) {
+    allogram_enter(counters, functions[CONS]);
+    allogram_count_words(counters, 3);
+    allogram_leave(counters);
+}
+
+static void range(int n) {
+    allogram_enter(counters, functions[RANGE]);
+    if (n > 0) {
+        range(n - 1);
+        cons();
+    }
+    allogram_leave(counters);
+}
+
+/* loop(n) ends with a call of loop(n - 1). */
+static void loop(int n) {
+    allogram_enter(counters, functions[LOOP]);
+    for (;;) {
+        allogram_count_words(counters, 1);
+        if (n % 10 == 0) {
+            cons();
+        }
+        n--;
+        if (n == 0) {
+            break;
+        }
+        allogram_tail_call(counters, functions[LOOP]);
+    }
+    allogram_leave(counters);
+}
+
+/* even(n) ends with odd(n - 1), and odd with even. */
+static void even(int n) {
+    allogram_enter(counters, functions[EVEN]);
+    for (int is_even = 1; n > 0; n--) {
+        is_even = !is_even;
+        allogram_tail_call(counters, functions[is_even ? EVEN : ODD]);
+    }
+    allogram_leave(counters);
+}
+
+static jmp_buf handler;
+
+static void parse(int level, int wrong_level) {
+    allogram_enter(counters, functions[PARSE]);
+    allogram_count_words(counters, 2);
+    if (level == wrong_level) {
+        longjmp(handler, 1); /* out of all levels at once: none of their leaves runs */
+    }
+    if (level < 9) {
+        parse(level + 1, wrong_level);
+    }
+    allogram_leave(counters);
+}
+
+static void run(void) {
+    allogram_enter(counters, functions[MAIN]);
+    fib(4);
+    range(10);
+    loop(100);
+    even(7);
+    const uint64_t depth = allogram_depth(counters);
+    if (setjmp(handler) == 0) {
+        parse(1, 3);
+    }
+    allogram_leave_to(counters, depth);
+    allogram_count_words(counters, 7);
+    allogram_leave(counters);
+}
+
+int main(void) {
+    for (int i = 0; i < FUNCTIONS; i++) {
+        const struct allogram_function_options function = {.size = sizeof(function),
+                                                           .name = names[i],
+                                                           .file = "program.calc",
+                                                           .line = 10 * (uint32_t)i + 1,
+                                                           .runtime = "calc"};
+        functions[i] = allogram_function_new(&function);
+    }
+    const struct allogram_counters_options options = {
+        .size = sizeof(options), .runtime = "calc", .clock = ALLOGRAM_CLOCK};
+    counters = allogram_counters_new(&options);
+    char message[512];
+    if (allogram_start(NULL, message) < 0) {
+        fprintf(stderr, "%s\n", message); /* under `allogram run`: that one records already */
+    }
+    run();
+    if (allogram_stop() == 0) {
+        puts(allogram_trace());
+    }
+    allogram_counters_free(counters);
+    return 0;
+}

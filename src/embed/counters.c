@@ -1,0 +1,402 @@
+/* counters.c: function counters: how often functions of a program (or of the virtual machine in it)
+ * were called on each path, what they allocated and how long they took.
+ *
+ * 1. Data. A set is a tree of calls: a node is a function and the node that called it, so there is
+ * no stack beside it: the node at hand knows its caller. A tail call is a step to a sibling. Nodes
+ * lie in pages that never move and are told apart by a hash table of parent and function.
+ *
+ * 2. Who may. A set has one owner at a time, which alone adds nodes and counts; enter and leave
+ * take no lock and write nothing that others write. Who tells a snapshot reads nodes that are
+ * whole, and their counters, which are atomic for that reason alone. What takes nodes away (a
+ * reset, another recording, the set's end) takes the lock of the list, which who tells holds.
+ *
+ * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
+ * only stops the counting. A call without a node (no memory, or a million paths) is one of
+ * `beyond`: what it does counts for the innermost function that has a node, and it is counted as
+ * lost. A leave of nothing is nothing: a session may begin in the middle of calls. In a forked
+ * child with a trace of its own the set begins at 0 on the path at hand, for the child goes on
+ * there.
+ *
+ * 4. Time is the set's, from step to step: it counts for the function that was at hand before the
+ * step. */
+#include "counters.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "allogram/allogram.h"
+#include "base/raw_syscall.h"
+#include "host_events.h"
+#include "host_heaps.h"
+#include "host_lock.h"
+#include "record/raw_clock.h"
+#include "record/recorder.h"
+
+enum { SET_BYTES = 4096 };
+_Static_assert(sizeof(struct allogram_counters) <= SET_BYTES, "a small set is a page");
+_Static_assert(AG_COUNTER_FIRST_NODES == 1 << 6, "as ag_counter_node has it");
+
+static struct {
+    struct ag_host_lock lock;
+    struct allogram_counters *first; /* under the lock, as what follows */
+    uint32_t last_tree;
+    _Atomic uint32_t following; /* how many sessions began */
+} all;
+
+static uint64_t elapsed_raw(void) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    return ag_raw_clock(header->clock_kind) - header->clock_origin;
+}
+
+/* By the owner alone: no other write can come between. */
+static void add_to(_Atomic uint64_t *counter, uint64_t more) {
+    const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, now + more, memory_order_relaxed);
+}
+
+static bool counts(const struct allogram_counters *set) {
+    return !set->is_paused && allogram_mode_ & ALLOGRAM_TELLS_;
+}
+
+/* ---- nodes ---- */
+
+static uint32_t hash_of(uint32_t parent, uint32_t function) {
+    const uint64_t mixed =
+        ((uint64_t)parent << 32 | function) * UINT64_C(0x9E3779B97F4A7C15); /* Fibonacci */
+    return (uint32_t)(mixed >> 32);
+}
+
+/* The place of a node in the table, or the free one where it belongs. */
+static uint32_t *place_of(struct allogram_counters *set, uint32_t parent, uint32_t function) {
+    const uint32_t mask = set->n_places - 1;
+    for (uint32_t at = hash_of(parent, function) & mask;; at = (at + 1) & mask) {
+        uint32_t *place = &set->places[at];
+        const struct ag_counter_node *node = *place ? ag_counter_node(set, *place) : NULL;
+        if (!node || (node->parent == parent && node->function == function)) {
+            return place;
+        }
+    }
+}
+
+static void drop_places(struct allogram_counters *set) {
+    if (set->places != set->first_places) {
+        (void)ag_syscall2(SYS_munmap, (long)set->places, (long)(set->n_places * sizeof(uint32_t)));
+    }
+}
+
+static void fill_places(struct allogram_counters *set, uint32_t n_nodes) {
+    for (uint32_t node = 1; node < n_nodes; node++) {
+        const struct ag_counter_node *known = ag_counter_node(set, node);
+        *place_of(set, known->parent, known->function) = node;
+    }
+}
+
+static bool grow_places(struct allogram_counters *set, uint32_t n_nodes) {
+    if ((n_nodes + 1) * 2 < set->n_places) {
+        return true;
+    }
+    const uint32_t n_places = set->n_places * 2;
+    uint32_t *places = ag_told_memory(n_places * sizeof(*places));
+    if (!places) {
+        return false;
+    }
+    drop_places(set);
+    set->places = places;
+    set->n_places = n_places;
+    fill_places(set, n_nodes);
+    return true;
+}
+
+/* Room for a node in its page. */
+static bool has_page(struct allogram_counters *set, uint32_t node) {
+    const uint32_t page = 31 - (uint32_t)__builtin_clz(node + AG_COUNTER_FIRST_NODES) - 6;
+    if (node >= AG_COUNTER_NODES_MOST) {
+        return false;
+    }
+    if (!set->pages[page]) {
+        set->pages[page] = ag_told_memory(((size_t)AG_COUNTER_FIRST_NODES << page) *
+                                          sizeof(struct ag_counter_node));
+    }
+    return set->pages[page] != NULL;
+}
+
+/* The node of a function that the one at hand's PARENT calls. 0: no room. */
+static uint32_t child_of(struct allogram_counters *set, uint32_t parent, uint32_t function) {
+    const uint32_t known = *place_of(set, parent, function);
+    if (AG_LIKELY(known != 0)) {
+        return known;
+    }
+    const uint32_t node = atomic_load_explicit(&set->n_nodes, memory_order_relaxed);
+    if (!has_page(set, node) || !grow_places(set, node)) {
+        return 0;
+    }
+    *ag_counter_node(set, node) = (struct ag_counter_node){.parent = parent, .function = function};
+    *place_of(set, parent, function) = node;
+    atomic_store_explicit(&set->n_nodes, node + 1, memory_order_release); /* it is whole */
+    return node;
+}
+
+/* ---- beginning anew ---- */
+
+/* Turns the pointers of the path at hand around: each node's parent is then the one that it called.
+ * Returns the outermost. */
+static uint32_t turn_path(struct allogram_counters *set) {
+    uint32_t outer = 0;
+    for (uint32_t node = set->current; node != 0;) {
+        struct ag_counter_node *turned = ag_counter_node(set, node);
+        const uint32_t caller = turned->parent;
+        turned->parent = outer;
+        outer = node;
+        node = caller;
+    }
+    return outer;
+}
+
+/* All counters to 0; of the nodes only the path at hand stays, moved to the front: callers are
+ * older than what they call, so none is overwritten before it is read. */
+static void begin_anew_locked(struct allogram_counters *set) {
+    uint32_t last = 0;
+    for (uint32_t node = turn_path(set); node != 0;) {
+        const struct ag_counter_node kept = *ag_counter_node(set, node);
+        *ag_counter_node(set, last + 1) =
+            (struct ag_counter_node){.parent = last, .function = kept.function};
+        last++;
+        node = kept.parent; /* turned around: whom it called */
+    }
+    *ag_counter_node(set, 0) = (struct ag_counter_node){0};
+    set->current = last;
+    atomic_store_explicit(&set->n_nodes, last + 1, memory_order_release);
+    memset(set->places, 0, set->n_places * sizeof(*set->places));
+    fill_places(set, last + 1);
+    set->since_raw = elapsed_raw();
+}
+
+/* The first step in a recording. */
+AG_COLD static bool renew(struct allogram_counters *set) {
+    const uint32_t following = atomic_load_explicit(&all.following, memory_order_relaxed);
+    if (!ag_recorder_is_active() || !ag_host_lock_take(&all.lock)) {
+        return false;
+    }
+    if (set->following != following) { /* calls in between were not followed */
+        set->current = 0;
+        set->depth = set->beyond = 0;
+    }
+    begin_anew_locked(set);
+    set->following = following;
+    set->recording = ag_recorder.recording;
+    set->slot = ag_recorder.slot_index;
+    set->slot_generation = ag_recorder.slot_generation;
+    set->snapshot = 0;
+    set->n_lost_told = 0;
+    atomic_store_explicit(&set->n_lost, 0, memory_order_relaxed);
+    if (set->is_of_thread) {
+        set->thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0);
+    }
+    ag_host_lock_give(&all.lock);
+    return true;
+}
+
+AG_FAST bool is_ready(struct allogram_counters *set) {
+    const uint32_t following = atomic_load_explicit(&all.following, memory_order_relaxed);
+    return AG_LIKELY(ag_counters_are_of_now(set) && set->following == following) || renew(set);
+}
+
+/* ---- steps ---- */
+
+/* What went by since the last step is the function's at hand. */
+static void take_time(struct allogram_counters *set) {
+    if (!set->is_clocked) {
+        return;
+    }
+    const uint64_t now = elapsed_raw();
+    if (set->current != 0 && counts(set) && now > set->since_raw) {
+        add_to(&ag_counter_node(set, set->current)->time, now - set->since_raw);
+    }
+    set->since_raw = now;
+}
+
+static void step_into(struct allogram_counters *set, uint32_t parent, allogram_function function) {
+    const bool is_known =
+        function <= atomic_load_explicit(&ag_host.functions.count, memory_order_acquire);
+    const uint32_t node = set->beyond == 0 ? child_of(set, parent, is_known ? function : 0) : 0;
+    set->depth++;
+    if (node != 0) {
+        set->current = node;
+    } else {
+        set->current = parent;
+        set->beyond++;
+    }
+    if (counts(set)) {
+        add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->n_lost, 1);
+    }
+}
+
+static void step_out(struct allogram_counters *set) {
+    if (set->depth == 0) {
+        return;
+    }
+    set->depth--;
+    if (set->beyond > 0) {
+        set->beyond--;
+    } else {
+        set->current = ag_counter_node(set, set->current)->parent;
+    }
+}
+
+void allogram_count_enter_(allogram_counters *set, allogram_function function) {
+    if (is_ready(set)) {
+        take_time(set);
+        step_into(set, set->current, function);
+    }
+}
+
+void allogram_count_leave_(allogram_counters *set) {
+    if (is_ready(set)) {
+        take_time(set);
+        step_out(set);
+    }
+}
+
+void allogram_count_leave_to_(allogram_counters *set, uint64_t depth) {
+    if (is_ready(set)) {
+        take_time(set);
+        while (set->depth > depth) {
+            step_out(set);
+        }
+    }
+}
+
+void allogram_count_tail_call_(allogram_counters *set, allogram_function function) {
+    if (is_ready(set)) {
+        take_time(set);
+        step_out(set);
+        step_into(set, set->current, function);
+    }
+}
+
+void allogram_count_words_(allogram_counters *set, uint64_t words) {
+    if (is_ready(set) && counts(set)) {
+        add_to(&ag_counter_node(set, set->current)->words, words);
+    }
+}
+
+void allogram_count_time_(allogram_counters *set, uint64_t ns) {
+    if (is_ready(set) && counts(set) && !set->is_clocked && set->current != 0) {
+        add_to(&ag_counter_node(set, set->current)->time, ns);
+    }
+}
+
+uint64_t allogram_count_depth_(allogram_counters *set) {
+    return is_ready(set) ? set->depth : 0;
+}
+
+/* ---- now and then ---- */
+
+void allogram_pause_counters(allogram_counters *set) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set)) {
+        take_time(set);
+    }
+    set->is_paused = true;
+}
+
+void allogram_resume_counters(allogram_counters *set) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set)) {
+        take_time(set);
+    }
+    set->is_paused = false;
+}
+
+void allogram_reset_counters(allogram_counters *set) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && ag_host_lock_take(&all.lock)) {
+        begin_anew_locked(set);
+        ag_host_lock_give(&all.lock);
+    }
+}
+
+void allogram_tell_counters(allogram_counters *set) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set)) {
+        take_time(set);
+        ag_host_get_ready();
+        if (ag_host_lock_take(&all.lock)) {
+            ag_counters_tell_locked(set);
+            ag_host_lock_give(&all.lock);
+        }
+    }
+}
+
+void ag_counters_tell_all(void) {
+    ag_host_get_ready();
+    if (ag_host_lock_take(&all.lock)) {
+        for (struct allogram_counters *set = all.first; set; set = set->next) {
+            ag_counters_tell_locked(set);
+        }
+        ag_host_lock_give(&all.lock);
+    }
+}
+
+void ag_counters_follow(void) {
+    atomic_fetch_add_explicit(&all.following, 1, memory_order_relaxed);
+}
+
+/* ---- sets ---- */
+
+static void copy_text(char to[AG_COUNTER_TEXT_BYTES], const char *text, const char *otherwise) {
+    const char *from = text && text[0] ? text : otherwise;
+    memcpy(to, from, strnlen(from, AG_COUNTER_TEXT_BYTES - 1)); /* to is zeros */
+}
+
+allogram_counters *allogram_make_counters(const struct allogram_counters_options *options) {
+    const struct allogram_counters_options defaults = {.size = sizeof(defaults)};
+    options = options ? options : &defaults;
+    struct allogram_counters *set =
+        options->size >= sizeof(*options) ? ag_told_memory(SET_BYTES) : NULL;
+    if (!set) {
+        return NULL;
+    }
+    if (!ag_host_lock_take(&all.lock)) {
+        (void)ag_syscall2(SYS_munmap, (long)set, SET_BYTES);
+        return NULL;
+    }
+    set->word_bytes = options->word_bytes;
+    set->is_clocked = options->clock != 0;
+    set->is_of_thread = !options->process || !options->process[0];
+    copy_text(set->runtime, options->runtime, "c");
+    copy_text(set->process, options->process, "");
+    copy_text(set->initial_call, options->initial_call, "");
+    set->pages[0] = set->first_nodes;
+    set->places = set->first_places;
+    set->n_places = AG_ARRAY_SIZE(set->first_places);
+    atomic_store_explicit(&set->n_nodes, 1, memory_order_relaxed);
+    set->tree = ++all.last_tree;
+    set->next = all.first;
+    all.first = set;
+    ag_host_lock_give(&all.lock);
+    return set;
+}
+
+static void take_off_list(struct allogram_counters *set) {
+    struct allogram_counters **link = &all.first;
+    while (*link && *link != set) {
+        link = &(*link)->next;
+    }
+    if (*link) {
+        *link = set->next;
+    }
+}
+
+void allogram_free_counters(allogram_counters *set) {
+    allogram_tell_counters(set);
+    if (!ag_host_lock_take(&all.lock)) {
+        return; /* a handler inside of start or stop, which may not */
+    }
+    take_off_list(set);
+    ag_host_lock_give(&all.lock);
+    drop_places(set);
+    for (uint32_t page = 1; page < AG_COUNTER_PAGES && set->pages[page]; page++) {
+        (void)ag_syscall2(
+            SYS_munmap, (long)set->pages[page],
+            (long)(((size_t)AG_COUNTER_FIRST_NODES << page) * sizeof(struct ag_counter_node)));
+    }
+    (void)ag_syscall2(SYS_munmap, (long)set, SET_BYTES);
+}

@@ -1,0 +1,98 @@
+/* counters_told.c: a counter set becomes a snapshot in the trace: a functions record and rows of
+ * calls, told like any rare record, through the live segment. Its owner may go on counting
+ * meanwhile: each number is then some true one of the time between begin and end. */
+#include "counters.h"
+
+#include <string.h>
+
+#include "host_heaps.h"
+#include "record/raw_clock.h"
+#include "record/recorder.h"
+#include "record/thread_state.h"
+
+enum { ROWS_AT_ONCE = 128 };
+
+/* Under the lock of the list: 5 KiB that a host's stack may not have. */
+static struct {
+    struct ag_wide_calls fields;
+    struct ag_wide_call rows[ROWS_AT_ONCE];
+} batch;
+
+static void tell_batch(void) {
+    const struct ag_wide_part part = {&batch, sizeof(batch.fields) +
+                                                  batch.fields.n_rows * sizeof(batch.rows[0])};
+    if (batch.fields.n_rows > 0) {
+        ag_record_wide(AG_WIDE_CALLS, &part, 1);
+    }
+    batch.fields.n_rows = 0;
+}
+
+static void tell_row(struct allogram_counters *set, uint32_t node, uint32_t number) {
+    const struct ag_counter_node *from = ag_counter_node(set, node);
+    batch.rows[batch.fields.n_rows++] = (struct ag_wide_call){
+        .node = number,
+        .parent = from->parent,
+        .frame = from->function != 0 ? from->function : (uint32_t)AG_NO_FUNCTION_FRAME,
+        .calls = atomic_load_explicit(&from->calls, memory_order_relaxed),
+        .own_words = atomic_load_explicit(&from->words, memory_order_relaxed),
+        .own_time = atomic_load_explicit(&from->time, memory_order_relaxed),
+    };
+    if (batch.fields.n_rows == ROWS_AT_ONCE) {
+        tell_batch();
+    }
+}
+
+static void tell_heading(const struct allogram_counters *set, uint32_t n_rows) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    const struct ag_wide_functions fields = {
+        .tree = set->tree,
+        .snapshot = set->snapshot,
+        .epoch = 1,
+        .n_calls = n_rows,
+        .word_bytes = set->word_bytes,
+        .thread_id = set->thread_id,
+        .time_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
+        .runtime_bytes = (uint16_t)strlen(set->runtime),
+        .process_bytes = (uint16_t)strlen(set->process),
+        .initial_call_bytes = (uint16_t)strlen(set->initial_call),
+    };
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
+                                         {set->runtime, fields.runtime_bytes},
+                                         {set->process, fields.process_bytes},
+                                         {set->initial_call, fields.initial_call_bytes}};
+    ag_record_wide(AG_WIDE_FUNCTIONS, parts, AG_ARRAY_SIZE(parts));
+}
+
+static void tell_lost(struct allogram_counters *set) {
+    const uint64_t n_lost = atomic_load_explicit(&set->n_lost, memory_order_relaxed);
+    if (n_lost != set->n_lost_told) {
+        ag_record_lost(AG_LOST_NO_MEMORY, n_lost - set->n_lost_told);
+        set->n_lost_told = n_lost;
+    }
+}
+
+void ag_counters_tell_locked(struct allogram_counters *set) {
+    if (!ag_counters_are_of_now(set) || !ag_recorder_is_active()) {
+        return;
+    }
+    /* acquire: pairs with the release of who adds a node; it is whole */
+    const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_acquire);
+    const bool has_outside =
+        atomic_load_explicit(&ag_counter_node(set, 0)->words, memory_order_relaxed) > 0;
+    const uint32_t n_rows = n_nodes - 1 + has_outside;
+    if (n_rows == 0 && set->snapshot == 0) {
+        return;
+    }
+    set->snapshot++;
+    tell_heading(set, n_rows);
+    batch.fields = (struct ag_wide_calls){
+        .tree = set->tree, .snapshot = set->snapshot, .time_is_raw = set->is_clocked};
+    for (uint32_t node = 1; node < n_nodes; node++) {
+        tell_row(set, node, node);
+    }
+    if (has_outside) {
+        tell_row(set, 0, n_nodes);
+    }
+    tell_batch();
+    tell_lost(set);
+}

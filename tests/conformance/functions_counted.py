@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Programs that count their functions with allogram.h: the table of a hand-counted example, built as a stranger would with
+pkg-config, and every rule of the header, with the library alone and under `allogram run`."""
+
+import argparse
+import glob
+import os
+import re
+import shlex
+import shutil
+import sys
+
+import recorded
+import tap
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLE = os.path.join(HERE, "..", "..", "examples", "function_table.c")
+
+TABLE = { # function: calls, own words, percent, words per call, acc words; as the example's comment has it
+    "loop": (100, 100, 50.0, 1.0, 130),
+    "cons": (20, 60, 30.0, 3.0, 60),
+    "fib": (9, 27, 13.5, 3.0, 27),
+    "main": (1, 7, 3.5, 7.0, 200),
+    "parse": (3, 6, 3.0, 2.0, 6),
+    "range": (11, 0, 0.0, 0.0, 30),
+    "even": (4, 0, 0.0, 0.0, 0),
+    "odd": (4, 0, 0.0, 0.0, 0),
+}
+PATHS = { # callers downward: calls, own words
+    ("main",): (1, 7),
+    ("main", "loop"): (100, 100),
+    ("main", "loop", "cons"): (10, 30),
+    ("main", "even"): (4, 0),
+    ("main", "odd"): (4, 0),
+    ("main", "fib"): (1, 3),
+    ("main", "fib", "fib"): (2, 6),
+    ("main", "fib", "fib", "fib"): (4, 12),
+    ("main", "fib", "fib", "fib", "fib"): (2, 6),
+}
+for level in range(1, 12):
+    PATHS[("main",) + ("range",) * level] = (1, 0)
+    if level <= 10:
+        PATHS[("main",) + ("range",) * level + ("cons",)] = (1, 3)
+for level in range(1, 4):
+    PATHS[("main",) + ("parse",) * level] = (1, 2)
+
+
+def paths_below(node, path=()):
+    for child in node["children"]:
+        yield path + (child["function"],), (child["calls"], child["own_words"])
+        yield from paths_below(child, path + (child["function"],))
+
+
+def example_is_told(tools, trace):
+    failures = tap.Failures()
+    report = recorded.report(tools, trace, "--view=functions")
+    table = {row["function"]: (row["calls"], row["own_words"], row["percent"], row["words_per_call"], row["acc_words"])
+             for row in report["functions"]}
+    failures.expect("table", table, TABLE)
+    failures.expect("runtimes", {row["runtime"] for row in report["functions"]}, {"calc"})
+    failures.expect("bytes", {row["own_bytes"] - 8 * row["own_words"] for row in report["functions"]}, {0})
+    failures.expect("total", (report["total"]["calls"], report["total"]["own_words"]), (152, 200))
+    failures.expect("time of all is that of the outermost", report["total"]["own_ns"],
+                    next(row["acc_ns"] for row in report["functions"] if row["function"] == "main"))
+    failures.require("it took some time", report["total"]["own_ns"] > 0)
+    for name, wanted in (("cons", {"range": (10, 30), "loop": (10, 30)}), ("fib", {"main": (9, 27)}),
+                         ("loop", {"main": (100, 100)}), ("main", {"[root]": (1, 7)})):
+        rows = recorded.report(tools, trace, "--view=functions", "--callers=" + name)["callers"]
+        failures.expect("callers of " + name, {row["function"]: (row["calls"], row["words"]) for row in rows}, wanted)
+    root = recorded.report(tools, trace, "--view=functions", "--tree")["root"]
+    failures.expect("tree", dict(paths_below(root)), PATHS)
+    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
+    failures.expect("check", recorded.check(tools, trace)[0], 0)
+    return failures
+
+
+def example_alone(tools):
+    with recorded.Folder() as folder:
+        outcome = recorded.run([os.path.join(tools.build, "examples/function_table")], cwd=folder)
+        if outcome.status != 0:
+            return ["status %d: %s" % (outcome.status, outcome.stderr)]
+        return example_is_told(tools, outcome.stdout.decode().strip())
+
+
+def example_under_run(tools):
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [os.path.join(tools.build, "examples/function_table")], folder)
+        failures = example_is_told(tools, traces[0])
+        failures.expect("status", outcome.status, 0)
+        return failures
+
+
+# ---- as a stranger builds it ----
+
+def built_with_pkg_config(tools):
+    """The pc file, header and library are put where an installation has them."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        libraries, headers = os.path.join(folder, "lib"), os.path.join(folder, "include")
+        os.mkdir(libraries)
+        shutil.copytree(os.path.join(HERE, "..", "..", "include", "allogram"), os.path.join(headers, "allogram"))
+        for library in glob.glob(os.path.join(tools.build, "src/embed/liballogram.so*")):
+            if os.path.isfile(library):
+                shutil.copy(library, libraries, follow_symlinks=False)
+        pc = os.path.join(tools.build, "meson-private", "allogram.pc")
+        flags = recorded.run(["pkg-config", "--define-variable=includedir=" + headers, "--define-variable=libdir=" + libraries,
+                              "--cflags", "--libs", pc])
+        if flags.status != 0:
+            return ["pkg-config: %s" % flags.stderr.decode()]
+        program = os.path.join(folder, "function_table")
+        compiled = recorded.run(["cc", "-g", EXAMPLE, *shlex.split(flags.stdout.decode()), "-o", program])
+        failures.expect("the compiler", (compiled.status, compiled.stderr), (0, b""))
+        outcome = recorded.run([program], cwd=folder, env={"LD_LIBRARY_PATH": libraries})
+        failures.expect("status", outcome.status, 0)
+        for failure in example_is_told(tools, outcome.stdout.decode().strip()):
+            failures.append(failure)
+    return failures
+
+
+# ---- the rules ----
+
+def cases():
+    """The table of function_counters.c."""
+    with open(os.path.join(HERE, "..", "programs", "function_counters.c"), encoding="utf-8") as source:
+        return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
+
+
+def compare(tools, trace, wanted, failures):
+    outcome = recorded.run([tools.allogram, "check", trace]) # seals what a killed program left
+    failures.expect("check", outcome.status, 0)
+    rows = recorded.report(tools, trace, "--view=functions")["functions"]
+    failures.expect(os.path.basename(trace), {row["function"]: [row["calls"], row["own_words"], row["own_ns"]] for row in rows},
+                    wanted["functions"])
+    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], wanted["lost"])
+
+
+def told_lines(outcome, failures):
+    lines = outcome.stdout.decode().splitlines()
+    for line in lines:
+        if line.startswith("wrong: "):
+            failures.append(line)
+    return [recorded.json.loads(line) for line in lines if line.startswith("{")]
+
+
+def rule(tools, case, is_under_run):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        command = [tools.program("function_counters"), case]
+        if is_under_run:
+            outcome, traces = recorded.record(tools, command, folder)
+        else:
+            outcome = recorded.run(command, cwd=folder)
+        failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
+        truths = told_lines(outcome, failures)
+        if not is_under_run:
+            truths = truths[:1] if case == "forked_child" else truths
+            traces = [truth["trace"] for truth in truths]
+            failures.expect("traces", len(os.listdir(folder)), len(truths))
+        failures.require("it says what it did", truths)
+        failures.expect("traces", len(traces), len(truths))
+        for trace, truth in zip(traces, truths):
+            compare(tools, trace, truth, failures)
+    return failures
+
+
+def rule_without_the_library(tools):
+    """The program runs, and every call is nothing; under run it is counted all the same."""
+    failures = tap.Failures()
+    program = tools.program("function_counters_alone")
+    with recorded.Folder() as folder:
+        outcome = recorded.run([program, "no_set"], cwd=folder)
+        failures.expect("status", outcome.status, 0)
+        failures.expect("no trace", os.listdir(folder), [])
+        outcome, traces = recorded.record(tools, [program, "reset"], folder)
+        compare(tools, traces[0], told_lines(outcome, failures)[0], failures)
+    return failures
+
+
+NOT_UNDER_RUN = {"sessions_in_turn"} # about sessions of one's own
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    rules = cases()
+    results = tap.Plan(4 + 2 * len(rules) - len(NOT_UNDER_RUN))
+    results.run("the example alone", lambda: example_alone(tools))
+    results.run("the example under run", lambda: example_under_run(tools))
+    if shutil.which("pkg-config") and shutil.which("cc"):
+        results.run("the example, built with pkg-config", lambda: built_with_pkg_config(tools))
+    else:
+        results.skip("the example, built with pkg-config", "pkg-config or cc is not installed")
+    results.run("neither library nor profiler", lambda: rule_without_the_library(tools))
+    for case in rules:
+        results.run("alone: " + case, lambda case=case: rule(tools, case, False))
+        if case not in NOT_UNDER_RUN:
+            results.run("under run: " + case, lambda case=case: rule(tools, case, True))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

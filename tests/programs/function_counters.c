@@ -1,0 +1,382 @@
+/* function_counters.c CASE: a program that counts functions with allogram.h in one way, right or
+ * wrong, and prints what its trace has to say then, counted by hand, as JSON: a line for each
+ * trace. With a session of its own, and under `allogram run`. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <allogram/allogram.h>
+
+#define NONE "[no registered function]"
+
+static allogram_function f, g;
+static allogram_counters *set;
+static char message[512];
+static char wanted[1024]; /* the functions, as JSON: name: calls, own words, own ns */
+
+static void require(int holds, const char *what) {
+    if (!holds) {
+        printf("wrong: %s\n", what);
+        fflush(stdout);
+        _exit(9);
+    }
+}
+
+static void want(const char *name, uint64_t calls, uint64_t words, uint64_t ns) {
+    const size_t at = strlen(wanted);
+    snprintf(wanted + at, sizeof(wanted) - at, "%s\"%s\": [%llu, %llu, %llu]", at ? ", " : "", name,
+             (unsigned long long)calls, (unsigned long long)words, (unsigned long long)ns);
+}
+
+static void say(uint64_t lost) {
+    printf("{\"trace\": \"%s\", \"functions\": {%s}, \"lost\": %llu}\n", allogram_trace(), wanted,
+           (unsigned long long)lost);
+    fflush(stdout);
+    wanted[0] = '\0';
+}
+
+static void start(void) {
+    (void)allogram_start(NULL, message); /* under `allogram run` there is one */
+}
+
+static void finish(void) {
+    (void)allogram_stop();
+    say(0);
+}
+
+static void call(allogram_function function, uint64_t words) {
+    allogram_enter(set, function);
+    allogram_count_words(set, words);
+    allogram_leave(set);
+}
+
+/* ---- cases ---- */
+
+static void never_registered(void) {
+    const struct allogram_function_options nameless = {.size = sizeof(nameless)};
+    const struct allogram_function_options small = {.size = 8, .name = "small"};
+    const struct allogram_counters_options small_set = {.size = 8};
+    require(allogram_function_new(NULL) == 0, "a function needs options");
+    require(allogram_function_new(&nameless) == 0, "and a name");
+    require(allogram_function_new(&small) == 0, "of this version");
+    require(allogram_counters_new(&small_set) == NULL, "and so does a set");
+    start();
+    allogram_count_words(set, 100); /* outside of all */
+    allogram_enter(set, 0);
+    allogram_count_words(set, 10);
+    call(f, 1);
+    allogram_leave(set);
+    call(4711, 1000);
+    want(NONE, 2, 1110, 0);
+    want("f", 1, 1, 0);
+    finish();
+}
+
+static void no_set(void) {
+    start();
+    allogram_enter(NULL, f);
+    allogram_tail_call(NULL, f);
+    allogram_count_words(NULL, 1);
+    allogram_count_time(NULL, 1);
+    allogram_leave(NULL);
+    allogram_leave_to(NULL, 0);
+    require(allogram_depth(NULL) == 0, "no set, no depth");
+    allogram_counters_pause(NULL);
+    allogram_counters_resume(NULL);
+    allogram_counters_reset(NULL);
+    allogram_counters_tell(NULL);
+    allogram_counters_free(NULL);
+    call(f, 2);
+    want("f", 1, 2, 0);
+    finish();
+}
+
+static void leave_without_enter(void) {
+    start();
+    allogram_leave(set);
+    allogram_leave(set);
+    allogram_leave_to(set, 0);
+    allogram_leave_to(set, 1000);
+    call(f, 1);
+    allogram_leave(set);
+    call(f, 1);
+    require(allogram_depth(set) == 0, "nothing is entered");
+    want("f", 2, 2, 0);
+    finish();
+}
+
+static void tail_calls_and_exceptions(void) {
+    start();
+    allogram_tail_call(set, g); /* outside of all: an enter */
+    require(allogram_depth(set) == 1, "one leave ends it");
+    const uint64_t depth = allogram_depth(set);
+    for (int i = 0; i < 100; i++) {
+        allogram_enter(set, f);
+    }
+    allogram_leave_to(set, depth);
+    allogram_count_words(set, 7); /* g's */
+    for (int i = 0; i < 50; i++) {
+        allogram_tail_call(set, g);
+    }
+    require(allogram_depth(set) == 1, "tail calls take no room");
+    allogram_leave(set);
+    require(allogram_depth(set) == 0, "one leave ends them");
+    want("g", 51, 7, 0);
+    want("f", 100, 0, 0);
+    finish();
+}
+
+static void paused(void) {
+    start();
+    allogram_enter(set, f);
+    allogram_counters_pause(set);
+    call(g, 1000);
+    allogram_enter(set, g);
+    allogram_counters_resume(set);
+    allogram_count_words(set, 1); /* g's, though its call was not counted */
+    allogram_leave(set);
+    allogram_count_words(set, 10);
+    allogram_pause();
+    call(g, 1000);
+    allogram_enter(set, g);
+    allogram_count_time(set, 1000);
+    allogram_resume();
+    allogram_count_words(set, 2);
+    allogram_leave(set);
+    allogram_count_words(set, 20);
+    allogram_leave(set);
+    require(allogram_depth(set) == 0, "all is left");
+    want("f", 1, 30, 0);
+    want("g", 0, 3, 0);
+    finish();
+}
+
+static void reset(void) {
+    start();
+    call(g, 1000);
+    allogram_enter(set, f);
+    call(g, 1000);
+    allogram_enter(set, f);
+    allogram_count_words(set, 1000);
+    allogram_counters_tell(set);
+    allogram_counters_reset(set);
+    allogram_count_words(set, 1); /* of the inner f */
+    allogram_leave(set);
+    call(g, 10);
+    allogram_leave(set);
+    require(allogram_depth(set) == 0, "all is left");
+    want("f", 0, 1, 0);
+    want("g", 1, 10, 0);
+    finish();
+}
+
+static void told_time(void) {
+    start();
+    allogram_count_time(set, 1000); /* nobody's */
+    allogram_enter(set, f);
+    allogram_count_time(set, 11);
+    allogram_enter(set, g);
+    allogram_count_time(set, 5);
+    allogram_leave(set);
+    allogram_count_time(set, 11);
+    allogram_leave(set);
+    want("f", 1, 0, 22);
+    want("g", 1, 0, 5);
+    finish();
+}
+
+static void *count_in_thread(void *unused) {
+    (void)unused;
+    allogram_counters *own = allogram_counters_new(NULL);
+    for (int i = 0; i < 10000; i++) {
+        allogram_enter(own, f);
+        allogram_count_words(own, 1);
+        allogram_enter(own, g);
+        allogram_leave(own);
+        allogram_leave(own);
+    }
+    return NULL;
+}
+
+static void threads(void) {
+    enum { THREADS = 4 };
+    pthread_t ids[THREADS];
+    start();
+    for (int i = 0; i < THREADS; i++) {
+        require(pthread_create(&ids[i], NULL, count_in_thread, NULL) == 0, "a thread");
+    }
+    for (int i = 0; i < 100; i++) { /* of sets that are being used */
+        call(f, 1);
+        allogram_counters_tell(set);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    want("f", 100 + 10000 * THREADS, 100 + 10000 * THREADS, 0);
+    want("g", 10000 * THREADS, 0, 0);
+    finish();
+}
+
+static void processes(void) {
+    start();
+    for (int i = 0; i < 1000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "<0.%d.0>", i);
+        const struct allogram_counters_options options = {
+            .size = sizeof(options), .runtime = "vm", .process = name, .initial_call = "f"};
+        set = allogram_counters_new(&options);
+        call(i % 2 ? f : g, 3);
+        allogram_counters_free(set);
+    }
+    want("f", 500, 1500, 0);
+    want("g", 500, 1500, 0);
+    finish();
+}
+
+/* 5,000 functions that the same one calls: more than a page of nodes and of functions. */
+static void many(void) {
+    static allogram_function many[5000];
+    start();
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 5000; i++) {
+            const struct allogram_function_options options = {
+                .size = sizeof(options), .name = "same name", .line = i + 1};
+            const allogram_function number = allogram_function_new(&options);
+            require(number != 0 && (round == 0 || number == many[i]), "the same is the same");
+            many[i] = number;
+            allogram_enter(set, f);
+            call(number, 2);
+            allogram_leave(set);
+        }
+    }
+    want("f", 10000, 0, 0);
+    want("same name", 10000, 20000, 0);
+    finish();
+}
+
+/* Deeper than there are paths. */
+static void too_deep(void) {
+    enum { DEPTH = 1100000, PATHS_MOST = 1048511 };
+    start();
+    for (int i = 0; i < DEPTH; i++) {
+        allogram_enter(set, f);
+    }
+    require(allogram_depth(set) == DEPTH, "all are followed");
+    allogram_count_words(set, 5);
+    allogram_tail_call(set, g); /* lost too */
+    for (int i = 0; i < DEPTH; i++) {
+        allogram_leave(set);
+    }
+    require(allogram_depth(set) == 0, "and left");
+    call(f, 1);
+    want("f", PATHS_MOST + 1, 6, 0);
+    (void)allogram_stop();
+    say(DEPTH - PATHS_MOST + 1);
+}
+
+static void exit_without_stop(void) {
+    start();
+    call(f, 1);
+    allogram_enter(set, g);
+    want("f", 1, 1, 0);
+    want("g", 1, 0, 0);
+    say(0);
+    exit(0);
+}
+
+static void killed(void) {
+    start();
+    call(f, 1);
+    allogram_counters_tell(set);
+    call(f, 1);
+    allogram_counters_tell(set);
+    call(f, 1000); /* never told */
+    want("f", 2, 2, 0);
+    say(0);
+    (void)raise(SIGKILL);
+}
+
+static void sessions_in_turn(void) {
+    allogram_enter(set, f); /* before the first */
+    for (uint64_t i = 1; i <= 3; i++) {
+        start();
+        for (uint64_t k = 0; k < i; k++) {
+            call(g, i);
+        }
+        allogram_enter(set, f); /* not left in its session */
+        want("g", i, i * i, 0);
+        want("f", 1, 0, 0);
+        finish();
+        call(g, 1000);
+        allogram_counters_tell(set);
+        allogram_counters_reset(set);
+        require(allogram_depth(set) == 0, "nothing is followed");
+    }
+}
+
+/* The child goes on in f; with the library alone it has no session. */
+static void forked_child(void) {
+    start();
+    allogram_enter(set, f);
+    allogram_count_words(set, 1);
+    const pid_t child = fork();
+    if (child == 0) {
+        call(g, 10);
+        allogram_count_words(set, 100);
+        allogram_leave(set);
+        exit(allogram_stop() == 0 ? 9 : 0);
+    }
+    int status = -1;
+    require(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
+    allogram_leave(set);
+    call(g, 2);
+    want("f", 1, 1, 0);
+    want("g", 1, 2, 0);
+    finish();
+    want("f", 0, 100, 0);
+    want("g", 1, 10, 0);
+    say(0);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"never_registered", never_registered},
+    {"no_set", no_set},
+    {"leave_without_enter", leave_without_enter},
+    {"tail_calls_and_exceptions", tail_calls_and_exceptions},
+    {"paused", paused},
+    {"reset", reset},
+    {"told_time", told_time},
+    {"threads", threads},
+    {"processes", processes},
+    {"many", many},
+    {"too_deep", too_deep},
+    {"exit_without_stop", exit_without_stop},
+    {"killed", killed},
+    {"sessions_in_turn", sessions_in_turn},
+    {"forked_child", forked_child},
+};
+
+int main(int argc, char **argv) {
+    const struct allogram_function_options named_f = {
+        .size = sizeof(named_f), .name = "f", .file = "f.vm", .runtime = "vm", .line = 3};
+    const struct allogram_function_options named_g = {.size = sizeof(named_g), .name = "g"};
+    f = allogram_function_new(&named_f);
+    g = allogram_function_new(&named_g);
+    set = allogram_counters_new(NULL);
+    for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            cases[i].run();
+            return 0;
+        }
+    }
+    fprintf(stderr, "usage: function_counters CASE\n");
+    return 2;
+}
