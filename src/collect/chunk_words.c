@@ -326,24 +326,25 @@ size_t ag_wide_calls(const struct ag_wide *wide, struct ag_call_path ret_paths[A
     return fields.n_rows;
 }
 
+static const uint8_t fixed_bytes[] = {
+    [AG_WIDE_IMAGE_LOAD] = sizeof(struct ag_wide_image_load),
+    [AG_WIDE_IMAGE_UNLOAD] = sizeof(struct ag_wide_image_unload),
+    [AG_WIDE_MAP] = sizeof(struct ag_wide_map),
+    [AG_WIDE_UNMAP] = sizeof(struct ag_wide_map),
+    [AG_WIDE_THREAD] = sizeof(struct ag_wide_thread),
+    [AG_WIDE_HEAP] = sizeof(struct ag_wide_heap),
+    [AG_WIDE_VIA] = sizeof(struct ag_wide_via),
+    [AG_WIDE_RUNTIME] = sizeof(struct ag_wide_runtime),
+    [AG_WIDE_TYPE] = sizeof(struct ag_wide_type),
+    [AG_WIDE_LABEL] = sizeof(struct ag_wide_type),
+    [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
+    [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
+    [AG_WIDE_SAMPLING] = sizeof(struct ag_wide_sampling),
+    [AG_WIDE_FRAME] = sizeof(struct ag_wide_frame),
+    [AG_WIDE_FUNCTIONS] = sizeof(struct ag_wide_functions),
+};
+
 bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_record *ret_record) {
-    static const uint8_t fixed_bytes[] = {
-        [AG_WIDE_IMAGE_LOAD] = sizeof(struct ag_wide_image_load),
-        [AG_WIDE_IMAGE_UNLOAD] = sizeof(struct ag_wide_image_unload),
-        [AG_WIDE_MAP] = sizeof(struct ag_wide_map),
-        [AG_WIDE_UNMAP] = sizeof(struct ag_wide_map),
-        [AG_WIDE_THREAD] = sizeof(struct ag_wide_thread),
-        [AG_WIDE_HEAP] = sizeof(struct ag_wide_heap),
-        [AG_WIDE_VIA] = sizeof(struct ag_wide_via),
-        [AG_WIDE_RUNTIME] = sizeof(struct ag_wide_runtime),
-        [AG_WIDE_TYPE] = sizeof(struct ag_wide_type),
-        [AG_WIDE_LABEL] = sizeof(struct ag_wide_type),
-        [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
-        [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
-        [AG_WIDE_SAMPLING] = sizeof(struct ag_wide_sampling),
-        [AG_WIDE_FRAME] = sizeof(struct ag_wide_frame),
-        [AG_WIDE_FUNCTIONS] = sizeof(struct ag_wide_functions),
-    };
     if (wide->kind == 0 || wide->kind >= AG_ARRAY_SIZE(fixed_bytes) ||
         fixed_bytes[wide->kind] == 0 || wide->bytes < fixed_bytes[wide->kind]) {
         return false;
