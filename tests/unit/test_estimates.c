@@ -119,15 +119,13 @@ static void judge(const struct mix *mix, const char *what, const struct tally *t
     const double deviation = sqrt((tally->squares / n - mean * mean) / n);
     const double covered = (double)tally->n_covered_enough / (double)tally->n_enough,
                  covered_few = (double)tally->n_covered_few / (double)tally->n_few;
-    print_message("%s %s: bias %+.3f %%, z %+.2f, covered %.1f %% of %llu, with few samples "
+    print_message("# %s %s: bias %+.3f %%, z %+.2f, covered %.1f %% of %llu, with few samples "
                   "%.1f %% of %llu\n",
                   mix->name, what, 100 * (mean / truth - 1), (mean - truth) / deviation,
                   100 * covered, (unsigned long long)tally->n_enough, 100 * covered_few,
                   (unsigned long long)tally->n_few);
-    if (0)
-        assert_true(fabs(mean - truth) < 4 * deviation);
-    if (0)
-        assert_true(fabs(mean / truth - 1) < 0.005 || deviation > 0.00125 * truth);
+    assert_true(fabs(mean - truth) < 4 * deviation);
+    assert_true(fabs(mean / truth - 1) < 0.005 || deviation > 0.00125 * truth);
     if (tally->n_enough > 500) {
         assert_true(covered > 0.93 - noise(tally->n_enough) &&
                     covered < 0.97 + noise(tally->n_enough));
