@@ -6,7 +6,6 @@
  * removed. */
 #include <errno.h>
 #include <fcntl.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,21 +76,6 @@ static int wrong_metric(const char *value) {
     return ag_fail(AG_EXIT_USAGE, "export: --metric=%s: no such metric; there are%s", value, names);
 }
 
-static int check_regex(const char *option, const char *value) {
-    regex_t regex;
-    const int error = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
-    if (error == 0) {
-        regfree(&regex);
-        return AG_EXIT_OK;
-    }
-    char why[200];
-    regerror(error, &regex, why, sizeof why);
-    return ag_fail(
-        AG_EXIT_USAGE,
-        "export: --%s=%s: not a regular expression (POSIX extended, such as '^parse_.*'): %s",
-        option, value, why);
-}
-
 /* A time where the format is expected: --to of `report`. */
 static bool is_a_time(const char *value) {
     uint64_t time_ns;
@@ -144,10 +128,10 @@ static int set_option(struct request *request, int id, const char *value) {
         return AG_EXIT_OK;
     case OPTION_FOCUS:
         request->profile.focus = value;
-        return check_regex("focus", value);
+        return ag_check_regex("export", "focus", value);
     case OPTION_IGNORE:
         request->profile.ignore = value;
-        return check_regex("ignore", value);
+        return ag_check_regex("export", "ignore", value);
     case OPTION_THREAD:
         if (!ag_parse_count(value, &number) || number > INT32_MAX) {
             return ag_fail(AG_EXIT_USAGE, "export: --thread=%s: not the number of a thread", value);

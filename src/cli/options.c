@@ -4,6 +4,7 @@
 #include "cli/options.h"
 
 #include <getopt.h>
+#include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -192,4 +193,19 @@ bool ag_parse_percent(const char *text, double *ret_percent) {
     }
     *ret_percent = (double)millionths / 1e6;
     return true;
+}
+
+int ag_check_regex(const char *command, const char *option, const char *value) {
+    regex_t regex;
+    const int error = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
+    if (error == 0) {
+        regfree(&regex);
+        return AG_EXIT_OK;
+    }
+    char why[200];
+    regerror(error, &regex, why, sizeof why);
+    return ag_fail(
+        AG_EXIT_USAGE,
+        "%s: --%s=%s: not a regular expression (POSIX extended, such as '^parse_.*'): %s", command,
+        option, value, why);
 }

@@ -69,4 +69,8 @@ bool ag_parse_time(const char *text,
                    uint64_t *ret_time_ns); /* seconds, or a number with ns, us, ms, s, m, h */
 bool ag_parse_percent(const char *text, double *ret_percent); /* 0 to 100, with or without % */
 
+/* A pattern that does not compile is a mistake of the command line, so it is told before any trace
+ * is opened. AG_EXIT_OK, or the exit status after a line that names COMMAND and OPTION. */
+int ag_check_regex(const char *command, const char *option, const char *value);
+
 #endif

@@ -2,7 +2,6 @@
  * views: one table with the help, and what each does to the request. */
 #include "cli/report_request.h"
 
-#include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,24 +121,6 @@ static void add_filter(struct ag_report_request *request, const char *words, con
     request->report.filter = request->filter;
 }
 
-/* A pattern that does not compile is a mistake of the command line, so it is told before any trace
- * is opened. */
-static int check_regex(const struct ag_report_request *request, const char *option,
-                       const char *value) {
-    regex_t regex;
-    int error = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
-    if (error == 0) {
-        regfree(&regex);
-        return AG_EXIT_OK;
-    }
-    char why[200];
-    regerror(error, &regex, why, sizeof why);
-    return ag_fail(
-        AG_EXIT_USAGE,
-        "%s: --%s=%s: not a regular expression (POSIX extended, such as '^parse_.*'): %s",
-        request->command, option, value, why);
-}
-
 static int set_window(struct ag_report_request *request, int id, const char *value) {
     struct ag_profile_options *profile = &request->profile;
     switch (id) {
@@ -188,11 +169,11 @@ static int set_filter(struct ag_report_request *request, int id, const char *val
     case OPTION_FOCUS:
         profile->focus = value;
         add_filter(request, "stacks with ", value);
-        return check_regex(request, "focus", value);
+        return ag_check_regex(request->command, "focus", value);
     case OPTION_IGNORE:
         profile->ignore = value;
         add_filter(request, "stacks without ", value);
-        return check_regex(request, "ignore", value);
+        return ag_check_regex(request->command, "ignore", value);
     case OPTION_FROM:
     case OPTION_TO:
     case OPTION_AT:
