@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embed/adapter.h"
 #include "embed/session_joined.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
@@ -91,6 +92,7 @@ static void start_recording(void) {
     };
     ag_recorder_announce(&announcement);
     ag_host_join();
+    ag_adapters_attach(getenv("ALLOGRAM_ADAPTERS"));
 }
 
 AG_COLD void ag_libc_start(void) {
@@ -109,6 +111,7 @@ __attribute__((constructor)) static void start_with_the_program(void) {
 }
 
 __attribute__((destructor)) static void note_the_exit(void) {
+    ag_adapters_end();
     ag_host_exiting();
     ag_recorder_exiting();
 }

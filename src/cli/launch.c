@@ -47,6 +47,9 @@ static int set_environment(const struct ag_launch *launch) {
         }
         free(preload);
     }
+    if (launch->adapters && setenv("ALLOGRAM_ADAPTERS", launch->adapters, /* overwrite= */ 1) < 0) {
+        return -ENOMEM;
+    }
     return setenv("ALLOGRAM_SESSION", launch->session_path, /* overwrite= */ 1) < 0 ? -ENOMEM : 0;
 }
 

@@ -12,6 +12,7 @@ struct ag_launch {
     const char *path; /* of the program */
     char *const *arguments;
     const char *agent, *session_path;
+    const char *adapters; /* which may act; NULL: all */
     /* ours while the program waits */
     pid_t pid;
     int go_fd;     /* a byte into it: the program may run; closed without one: it must not */

@@ -20,6 +20,7 @@
 
 #include "base/compiler.h"
 #include "base/skip.h"
+#include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/launch.h"
@@ -43,6 +44,7 @@ enum {
     OPTION_INTERVAL,
     OPTION_BUDGET,
     OPTION_SEED,
+    OPTION_ADAPTERS,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
@@ -64,9 +66,10 @@ static const struct ag_option option_table[] = {
      "and costs)"},
     {OPTION_FREE_STACKS, "free-stacks", NULL,
      "the stack of every free too, for report --view=blocks (costs\nabout as much again)"},
+    {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
+     "which runtimes' adapters may act (default: auto, all)"},
     {'q', "quiet", NULL, "no closing summary"},
-    {OPTION_PROMISED + 2, "adapters", "auto|none|LIST", "not built in this version, as all below"},
-    {OPTION_PROMISED + 3, "filter", "EXPR", ""},
+    {OPTION_PROMISED + 3, "filter", "EXPR", "not built in this version, as all below"},
     {OPTION_PROMISED + 4, "dump-at", "WHEN", ""},
     {OPTION_PROMISED + 5, "serve", "PORT", ""},
     {OPTION_PROMISED + 7, "delay", "TIME", ""},
@@ -80,6 +83,7 @@ struct wishes {
     struct ag_session_options session;
     bool is_exact;               /* asked for by name */
     const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
+    const char *adapters;        /* NULL: all */
     bool is_quiet;
 };
 
@@ -112,6 +116,15 @@ static int set_sampling_option(struct wishes *wishes, int id, const char *name, 
         wishes->sampling_option = "--seed";
         return 0;
     }
+    return 0;
+}
+
+static int set_adapters(struct wishes *wishes, const char *name, const char *value) {
+    char message[512];
+    if (!ag_adapter_list_check(value, message)) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: %s", name, value, message);
+    }
+    wishes->adapters = value;
     return 0;
 }
 
@@ -167,6 +180,8 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         }
         wishes->session.stamp_every = (uint32_t)number;
         return 0;
+    case OPTION_ADAPTERS:
+        return set_adapters(wishes, name, value);
     }
     return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not built in this version", name);
 }
@@ -283,7 +298,7 @@ static int run_program(struct wishes *wishes, char **arguments) {
     if (ag_agent_place_find(agent, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
-    struct ag_launch launch = {.path = target.path, .arguments = arguments, .agent = agent};
+    struct ag_launch launch = {.path = target.path, .arguments = arguments, .agent = agent, .adapters = wishes->adapters};
     struct ag_session *session = NULL;
     ag_launch_guard_standard();
     ag_launch_lift_limits(&launch);

@@ -208,6 +208,8 @@ static bool runtime_record(const struct ag_wide *wide, struct tail *tail,
     memcpy(&fields, wide->u.data, sizeof(fields));
     record->kind = AG_RECORD_RUNTIME;
     record->u.runtime.hooked = fields.hooked != 0;
+    record->u.runtime.told = fields.told;
+    record->u.runtime.counted = fields.counted;
     record->u.runtime.name = next_string(tail, fields.name_bytes);
     record->u.runtime.version = next_string(tail, fields.version_bytes);
     record->u.runtime.note = next_string(tail, fields.note_bytes);

@@ -182,6 +182,7 @@ struct ag_record { /* one record of the other kinds, decoded */
         struct {
             uint32_t hooked;
             struct ag_bytes name, version, note;
+            uint64_t told, counted; /* 0, 0: it does not count for itself */
         } runtime;
         struct {
             uint64_t interval_bytes, seed;

@@ -54,7 +54,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 3,
+    AG_SEGMENT_VERSION = 4,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -325,8 +325,10 @@ struct ag_wide_call {
     uint32_t node, parent, frame, reserved;
     uint64_t calls, own_words, own_time;
 };
-struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note */
+struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note. Told again, it
+                            stands for what was told before */
     uint16_t name_bytes, version_bytes, note_bytes, hooked;
+    uint64_t told, counted; /* of what it counts itself: as the runtime record has it */
 };
 
 #endif

@@ -137,7 +137,9 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
                                                .version =
                                                    keep(definitions, record->u.runtime.version),
                                                .note = keep(definitions, record->u.runtime.note),
-                                               .hooked = record->u.runtime.hooked != 0};
+                                               .hooked = record->u.runtime.hooked != 0,
+                                               .told = record->u.runtime.told,
+                                               .counted = record->u.runtime.counted};
     for (size_t i = 0; i < definitions->n_runtimes; i++) {
         if (definitions->runtimes[i].name == runtime.name) { /* texts are kept once */
             definitions->runtimes[i] = runtime;

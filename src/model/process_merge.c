@@ -325,6 +325,12 @@ static void find_peak_time(struct ag_profile *merged) {
     }
 }
 
+static bool is_same_runtime(const struct ag_profile_runtime *one,
+                            const struct ag_profile_runtime *other) {
+    return strcmp(one->name, other->name) == 0 && strcmp(one->version, other->version) == 0 &&
+           strcmp(one->note, other->note) == 0 && one->hooked == other->hooked;
+}
+
 static int add_definitions(struct ag_profile *merged, const struct ag_profile *own) {
     struct ag_definitions *to = &merged->definitions;
     const struct ag_definitions *from = &own->definitions;
@@ -342,14 +348,14 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     to->runtimes = runtimes;
     for (size_t i = 0; i < from->n_runtimes; i++) {
         const struct ag_profile_runtime *runtime = &from->runtimes[i];
-        bool is_known = false;
-        for (size_t k = 0; k < to->n_runtimes && !is_known; k++) {
-            is_known = strcmp(runtimes[k].name, runtime->name) == 0 &&
-                       strcmp(runtimes[k].version, runtime->version) == 0 &&
-                       strcmp(runtimes[k].note, runtime->note) == 0 &&
-                       runtimes[k].hooked == runtime->hooked;
+        size_t k = 0;
+        while (k < to->n_runtimes && !is_same_runtime(&runtimes[k], runtime)) {
+            k++;
         }
-        if (!is_known) {
+        if (k < to->n_runtimes) {
+            runtimes[k].told += runtime->told;
+            runtimes[k].counted += runtime->counted;
+        } else {
             runtimes[to->n_runtimes++] = *runtime;
         }
     }

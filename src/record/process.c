@@ -313,13 +313,14 @@ static void announce_via(struct ag_thread *thread, const struct ag_via_definitio
     ag_stream_append_wide(thread, AG_WIDE_VIA, parts, AG_ARRAY_SIZE(parts));
 }
 
-static void announce_runtime(struct ag_thread *thread,
-                             const struct ag_runtime_definition *runtime) {
+void ag_record_runtime(const struct ag_runtime_definition *runtime) {
     const struct ag_wide_runtime fields = {
         .name_bytes = (uint16_t)bytes_of(runtime->name),
         .version_bytes = (uint16_t)bytes_of(runtime->version),
         .note_bytes = (uint16_t)bytes_of(runtime->note),
         .hooked = runtime->is_hooked,
+        .told = runtime->told,
+        .counted = runtime->counted,
     };
     const struct ag_wide_part parts[] = {
         {&fields, sizeof(fields)},
@@ -327,7 +328,7 @@ static void announce_runtime(struct ag_thread *thread,
         {runtime->version, fields.version_bytes},
         {runtime->note, fields.note_bytes},
     };
-    ag_stream_append_wide(thread, AG_WIDE_RUNTIME, parts, AG_ARRAY_SIZE(parts));
+    ag_record_wide(AG_WIDE_RUNTIME, parts, AG_ARRAY_SIZE(parts));
 }
 
 static void tell(struct ag_thread *thread, const struct ag_announcement *announcement) {
@@ -338,7 +339,7 @@ static void tell(struct ag_thread *thread, const struct ag_announcement *announc
         announce_via(thread, &announcement->vias[i]);
     }
     if (announcement->runtime) {
-        announce_runtime(thread, announcement->runtime);
+        ag_record_runtime(announcement->runtime);
     }
     if (announcement->tell_more) {
         announcement->tell_more();

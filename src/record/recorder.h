@@ -41,6 +41,8 @@ struct ag_via_definition {
 struct ag_runtime_definition {
     const char *name, *version, *note; /* static strings */
     bool is_hooked;
+    uint64_t told, counted; /* of what it counts itself, this much is in the trace; 0, 0: it does
+                               not count */
 };
 typedef void ag_tell_fn(void); /* tells the trace by ag_record_wide */
 struct ag_announcement {       /* one per adapter; static, never freed */
@@ -114,6 +116,9 @@ void ag_recorder_leave(void);
 
 /* Tells the trace about an adapter's heaps and vias; remembered for forked children. */
 void ag_recorder_announce(const struct ag_announcement *announcement);
+
+/* Says anew what is known of a runtime; the last word of its name counts. */
+void ag_record_runtime(const struct ag_runtime_definition *runtime);
 
 /* exit, _exit or quick_exit was called: a death from here on is no signal's. */
 void ag_recorder_exiting(void);

@@ -3,6 +3,12 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
+/* Of what the runtime counted itself: 0 to 1. More than it counted is no better than all. */
+static double coverage_of(const struct ag_profile_runtime *runtime) {
+    return runtime->told >= runtime->counted ? 1.0
+                                             : (double)runtime->told / (double)runtime->counted;
+}
+
 static void write_runtimes_json(struct ag_view *view) {
     const struct ag_profile_runtime *runtimes;
     size_t count = ag_profile_runtimes(view->profile, &runtimes);
@@ -12,7 +18,11 @@ static void write_runtimes_json(struct ag_view *view) {
         ag_json_string(view->json, "name", runtimes[i].name);
         ag_json_string(view->json, "version", runtimes[i].version);
         ag_json_bool(view->json, "hooked", runtimes[i].hooked);
-        ag_json_null(view->json, "coverage"); /* no runtime of this version counts for itself */
+        if (runtimes[i].counted != 0) {
+            ag_json_decimal(view->json, "coverage", coverage_of(&runtimes[i]), 6);
+        } else {
+            ag_json_null(view->json, "coverage"); /* it does not count for itself */
+        }
         ag_json_string(view->json, "note", runtimes[i].note);
         ag_json_close(view->json, '}');
     }
@@ -181,7 +191,11 @@ static void write_runtimes(struct ag_view *view) {
     const struct ag_profile_runtime *runtimes;
     size_t count = ag_profile_runtimes(view->profile, &runtimes);
     for (size_t i = 0; i < count; i++) {
-        if (!runtimes[i].hooked) { /* the good case needs no line */
+        if (runtimes[i].hooked && runtimes[i].counted != 0) {
+            ag_page_print(view->page, AG_STYLE_PLAIN,
+                          "  %s %s: %.4g %% of what it counted itself is here\n", runtimes[i].name,
+                          runtimes[i].version, 100 * coverage_of(&runtimes[i]));
+        } else if (!runtimes[i].hooked) { /* the good case needs no line */
             ag_page_print(view->page, AG_STYLE_WARNING, "  not seen: %s %s: %s\n", runtimes[i].name,
                           runtimes[i].version != NULL ? runtimes[i].version : "",
                           runtimes[i].note != NULL ? runtimes[i].note : "could not be hooked");

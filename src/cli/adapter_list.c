@@ -1,0 +1,37 @@
+/* adapter_list.c: the value of `run --adapters`, checked before a program starts with it. */
+#include "cli/adapter_list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_adapter(const char *name, size_t length) {
+    for (size_t i = 0; ag_adapter_names[i]; i++) {
+        if (strlen(ag_adapter_names[i]) == length &&
+            strncmp(ag_adapter_names[i], name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ag_adapter_list_check(const char *list, char ret_message[512]) {
+    if (strcmp(list, "auto") == 0 || strcmp(list, "none") == 0) {
+        return true;
+    }
+    for (const char *at = list;; at++) {
+        const size_t length = strcspn(at, ",");
+        if (!is_adapter(at, length)) {
+            int used = snprintf(ret_message, 512, "no adapter is called \"%.*s\": auto, none",
+                                (int)(length < 64 ? length : 64), at);
+            for (size_t i = 0; ag_adapter_names[i] && used < 500; i++) {
+                used += snprintf(ret_message + used, 512 - (size_t)used, ", %s",
+                                 ag_adapter_names[i]);
+            }
+            return false;
+        }
+        at += length;
+        if (*at == '\0') {
+            return true;
+        }
+    }
+}

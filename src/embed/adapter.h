@@ -1,0 +1,53 @@
+/* adapter.h: what a runtime's adapter is to the agent, and what it may count on.
+ *
+ * An adapter lives in adapters/NAME, is compiled into the agent, and stands as one row in
+ * adapters/adapters.def. When a program starts under `allogram run`, the agent asks each adapter
+ * that --adapters admits whether its runtime is in the process. One that is puts itself into the
+ * runtime's way (hook/detour.h, the runtime's own callbacks) and tells what it sees through the
+ * public functions of allogram.h: its heaps, types, blocks, collections, frames. It gets nothing
+ * that a program which embeds the library does not get, except for this moment.
+ *
+ * What holds for all code of an adapter in the process: no malloc, no stdio, no lock that the host
+ * can hold, no dlsym after the start, errno as it was; a version that it does not know row by row,
+ * or whose calibration fails, is refused and nothing of it is changed. */
+#ifndef AG_ADAPTER_H
+#define AG_ADAPTER_H
+
+#include "record/recorder.h"
+
+enum ag_adapter_answer {
+    AG_ADAPTER_ABSENT,  /* the runtime is not here: nothing is said of it */
+    AG_ADAPTER_REFUSED, /* it is here and is left alone: the note says why */
+    AG_ADAPTER_ACTS
+};
+
+struct ag_adapter {
+    /* Called once, with no lock held, by the thread that starts the agent: before the program's
+     * first line, when all objects that it is linked with are in memory and relocated. What is left
+     * of the program may not have been initialised. Fills ret_runtime, which has the name already:
+     * version and note ("": nothing to say), strings that stay; and reads nothing but what it must
+     * of an absent runtime, since every program pays for it. */
+    enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
+    /* exit has begun, or the process is about to end in another orderly way; NULL: nothing to do.
+     * Only where attach answered ACTS. Sets ret_runtime->told and ->counted where the runtime
+     * counts for itself: what the adapter told of what the runtime handed out, in bytes (or blocks,
+     * where it counts no bytes). */
+    void (*end)(struct ag_runtime_definition *ret_runtime);
+};
+
+struct ag_adapter_row {
+    const char *name; /* as in --adapters=LIST and the report's runtimes */
+    const struct ag_adapter *adapter;
+};
+/* adapters/agent_adapters.c: all that were built, in the order of adapters.def. */
+extern const struct ag_adapter_row ag_adapter_rows[] AG_HIDDEN;
+extern const size_t ag_n_adapter_rows AG_HIDDEN;
+
+/* Asks the adapters; once, when the recorder acts and the program's own session is joined. wanted:
+ * "auto" or NULL: all; "none"; or names joined by commas, of which unknown ones are passed over
+ * (`run` has refused them). */
+void ag_adapters_attach(const char *wanted);
+/* The process ends: what the runtimes counted is written. Once or more. */
+void ag_adapters_end(void);
+
+#endif
