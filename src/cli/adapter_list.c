@@ -24,8 +24,8 @@ bool ag_adapter_list_check(const char *list, char ret_message[512]) {
             int used = snprintf(ret_message, 512, "no adapter is called \"%.*s\": auto, none",
                                 (int)(length < 64 ? length : 64), at);
             for (size_t i = 0; ag_adapter_names[i] && used < 500; i++) {
-                used += snprintf(ret_message + used, 512 - (size_t)used, ", %s",
-                                 ag_adapter_names[i]);
+                used +=
+                    snprintf(ret_message + used, 512 - (size_t)used, ", %s", ag_adapter_names[i]);
             }
             return false;
         }

@@ -298,7 +298,8 @@ static int run_program(struct wishes *wishes, char **arguments) {
     if (ag_agent_place_find(agent, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
-    struct ag_launch launch = {.path = target.path, .arguments = arguments, .agent = agent, .adapters = wishes->adapters};
+    struct ag_launch launch = {
+        .path = target.path, .arguments = arguments, .agent = agent, .adapters = wishes->adapters};
     struct ag_session *session = NULL;
     ag_launch_guard_standard();
     ag_launch_lift_limits(&launch);

@@ -1,5 +1,5 @@
-/* adapter_start.c: asks the adapters of runtimes, at the start of a program, who of them is at home;
- * for the agent, which does not know them by name. */
+/* adapter_start.c: asks the adapters of runtimes, at the start of a program, who of them is at
+ * home; for the agent, which does not know them by name. */
 #include "adapter.h"
 
 #include <string.h>

@@ -85,7 +85,8 @@ const char *ag_profile_lost_name(uint32_t cause); /* NULL behind the last cause 
 struct ag_profile_runtime {
     const char *name, *version, *note;
     bool hooked;
-    uint64_t told, counted; /* of what it counts itself, this much was told; counted 0: it does not */
+    uint64_t told,
+        counted; /* of what it counts itself, this much was told; counted 0: it does not */
 };
 size_t ag_profile_runtimes(const struct ag_profile *profile,
                            const struct ag_profile_runtime **ret_runtimes);

@@ -135,6 +135,29 @@ static void one_name_in_two_runtimes_is_two_functions(void **state) {
     trace_end(&trace);
 }
 
+static void what_a_runtime_counted_is_known_when_it_is_told_again(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    struct ag_record runtime = {
+        .kind = AG_RECORD_RUNTIME,
+        .u.runtime = {.hooked = 1, .name = {"lua", 3}, .version = {"5.4.4", 5}}};
+    trace_record(&trace, &runtime);
+    runtime.u.runtime.told = 999;
+    runtime.u.runtime.counted = 1000;
+    trace_record(&trace, &runtime);
+    trace_finish(&trace, 10, NULL);
+    const struct ag_profile_options options = all();
+    struct ag_profile *profile = open_with(trace.path, &options);
+    const struct ag_profile_runtime *runtimes;
+    assert_int_equal(ag_profile_runtimes(profile, &runtimes), 1);
+    assert_true(runtimes[0].hooked);
+    assert_int_equal(runtimes[0].told, 999);
+    assert_int_equal(runtimes[0].counted, 1000);
+    assert_null(ag_profile_close(profile));
+    trace_end(&trace);
+}
+
 static void managed_frames_have_no_address(void **state) {
     (void)state;
     struct ag_profile *profile = open_managed();
@@ -642,6 +665,7 @@ int main(void) {
         cmocka_unit_test(managed_frames_stand_between_native_ones),
         cmocka_unit_test(a_frame_that_nothing_defines_has_its_number_for_a_name),
         cmocka_unit_test(one_name_in_two_runtimes_is_two_functions),
+        cmocka_unit_test(what_a_runtime_counted_is_known_when_it_is_told_again),
         cmocka_unit_test(managed_frames_have_no_address),
         cmocka_unit_test(frames_keep_their_runtime_in_a_merged_profile),
         cmocka_unit_test(a_runtime_has_the_stacks_with_its_frames_and_its_heaps),
