@@ -24,6 +24,8 @@ static void say(const char *format, va_list arguments) {
         used += ag_utf8_put(clean + used, ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c);
     }
     clean[used++] = '\n';
+    (void)fflush(stdout); /* what was printed comes first where both are one file; who cares looks
+                             at ferror in the end */
     fwrite(clean, 1, used, stderr);
 }
 
