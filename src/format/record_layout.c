@@ -100,54 +100,6 @@ bool ag_record_layout(enum ag_record_kind kind, struct ag_record_layout *ret_lay
     return true;
 }
 
-uint64_t ag_field_number(const struct ag_field *field, const void *base) {
-    const uint8_t *at = (const uint8_t *)base + field->offset;
-    uint64_t value = 0;
-
-    switch (field->type) {
-    case AG_FIELD_U8:
-        return *at;
-    case AG_FIELD_U32: {
-        uint32_t value32;
-        memcpy(&value32, at, sizeof(value32));
-        return value32;
-    }
-    case AG_FIELD_U64:
-    case AG_FIELD_ADDRESS:
-        memcpy(&value, at, sizeof(value));
-        return value;
-    case AG_FIELD_TEXT:
-    case AG_FIELD_TEXTS:
-    case AG_FIELD_BYTES:
-        break;
-    }
-    return 0;
-}
-
-bool ag_field_set_number(const struct ag_field *field, void *base, uint64_t value) {
-    uint8_t *at = (uint8_t *)base + field->offset;
-
-    switch (field->type) {
-    case AG_FIELD_U8:
-        *at = (uint8_t)value;
-        return value <= UINT8_MAX;
-    case AG_FIELD_U32: {
-        const uint32_t value32 = (uint32_t)value;
-        memcpy(at, &value32, sizeof(value32));
-        return value <= UINT32_MAX;
-    }
-    case AG_FIELD_U64:
-    case AG_FIELD_ADDRESS:
-        memcpy(at, &value, sizeof(value));
-        return true;
-    case AG_FIELD_TEXT:
-    case AG_FIELD_TEXTS:
-    case AG_FIELD_BYTES:
-        break;
-    }
-    return false;
-}
-
 /* ---- names ---- */
 
 const char *ag_record_kind_name(enum ag_record_kind kind) {

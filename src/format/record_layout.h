@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/compiler.h"
 #include "decode.h"
 
 enum ag_field_type {
@@ -33,11 +35,56 @@ struct ag_record_layout {
 /* false when the kind is an event or unknown. */
 bool ag_record_layout(enum ag_record_kind kind, struct ag_record_layout *ret_layout);
 
-uint64_t ag_field_number(const struct ag_field *field, const void *base); /* of the number types */
-bool ag_field_set_number(const struct ag_field *field, void *base,
-                         uint64_t value); /* false: it does not fit */
-static inline bool ag_field_is_number(const struct ag_field *field) {
+AG_FAST bool ag_field_is_number(const struct ag_field *field) {
     return field->type <= AG_FIELD_ADDRESS;
+}
+
+/* Of the number types; 0 of the others. */
+AG_FAST uint64_t ag_field_number(const struct ag_field *field, const void *base) {
+    const uint8_t *at = (const uint8_t *)base + field->offset;
+    uint64_t value = 0;
+    uint32_t value32;
+
+    switch (field->type) {
+    case AG_FIELD_U8:
+        return *at;
+    case AG_FIELD_U32:
+        memcpy(&value32, at, sizeof(value32));
+        return value32;
+    case AG_FIELD_U64:
+    case AG_FIELD_ADDRESS:
+        memcpy(&value, at, sizeof(value));
+        return value;
+    case AG_FIELD_TEXT:
+    case AG_FIELD_TEXTS:
+    case AG_FIELD_BYTES:
+        break;
+    }
+    return 0;
+}
+
+/* false: it does not fit. */
+AG_FAST bool ag_field_set_number(const struct ag_field *field, void *base, uint64_t value) {
+    uint8_t *at = (uint8_t *)base + field->offset;
+    const uint32_t value32 = (uint32_t)value;
+
+    switch (field->type) {
+    case AG_FIELD_U8:
+        *at = (uint8_t)value;
+        return value <= UINT8_MAX;
+    case AG_FIELD_U32:
+        memcpy(at, &value32, sizeof(value32));
+        return value <= UINT32_MAX;
+    case AG_FIELD_U64:
+    case AG_FIELD_ADDRESS:
+        memcpy(at, &value, sizeof(value));
+        return true;
+    case AG_FIELD_TEXT:
+    case AG_FIELD_TEXTS:
+    case AG_FIELD_BYTES:
+        break;
+    }
+    return false;
 }
 
 #endif

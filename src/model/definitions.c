@@ -185,8 +185,14 @@ static int take_collection(struct ag_definitions *definitions, const struct ag_r
 }
 
 static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
+    enum { AHEAD = 8 }; /* nodes: their slots of a large table are on the way meanwhile */
     struct ag_node node;
+    size_t ahead = AHEAD;
     for (size_t cursor = 0; ag_nodes_next(record, &cursor, &node) > 0;) {
+        struct ag_node next;
+        if (ag_nodes_next(record, &ahead, &next) > 0) {
+            ag_node_ids_expect(&definitions->nodes.by_id, next.id);
+        }
         const int r = ag_stack_nodes_add(&definitions->nodes, &node);
         if (r < 0) {
             return r;

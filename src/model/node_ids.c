@@ -55,11 +55,22 @@ static int grow(struct ag_node_ids *ids) {
 
 int ag_node_ids_insert(struct ag_node_ids *ids, uint32_t id, uint32_t node) {
     const int r = is_full(ids) ? grow(ids) : 0;
-    if (r == 0) {
-        ids->slots[seek(ids->slots, ids->bits, id)] = (uint64_t)id << 32 | (node + 1);
-        ids->count++;
+    if (r < 0) {
+        return r;
     }
-    return r;
+    uint64_t *slot = &ids->slots[seek(ids->slots, ids->bits, id)];
+    if (*slot != 0) {
+        return 0;
+    }
+    *slot = (uint64_t)id << 32 | (node + 1);
+    ids->count++;
+    return 1;
+}
+
+void ag_node_ids_expect(const struct ag_node_ids *ids, uint32_t id) {
+    if (ids->slots) {
+        __builtin_prefetch(&ids->slots[home_of(id, ids->bits)]);
+    }
 }
 
 uint32_t ag_node_ids_find(const struct ag_node_ids *ids, uint32_t id) {

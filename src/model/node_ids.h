@@ -15,8 +15,10 @@ struct ag_node_ids { /* zero-initialise */
 };
 
 void ag_node_ids_done(struct ag_node_ids *ids);
-/* ID must not be there; NODE < AG_NODE_NONE. 0 or -ENOMEM. */
+/* NODE < AG_NODE_NONE. 1, or 0 when ID is there already (it stays what it was), or -ENOMEM. */
 int ag_node_ids_insert(struct ag_node_ids *ids, uint32_t id, uint32_t node);
+/* ID will be looked up or inserted in a moment: its slot is fetched until then. */
+void ag_node_ids_expect(const struct ag_node_ids *ids, uint32_t id);
 /* AG_NODE_NONE: not there. */
 uint32_t ag_node_ids_find(const struct ag_node_ids *ids, uint32_t id);
 

@@ -81,31 +81,40 @@ static int add_leaf(struct ag_stack_nodes *nodes, const struct ag_node *node) {
     return ag_index_map_insert(&nodes->by_leaf, node->id, (uint32_t)nodes->n_leaves++);
 }
 
+/* A chain of callers comes one after the other: the parent mostly is the node before. */
+static uint32_t parent_of(const struct ag_stack_nodes *nodes, uint32_t id) {
+    return nodes->count != 0 && id == nodes->last_id ? (uint32_t)nodes->count - 1
+                                                     : ag_stack_nodes_find(nodes, id);
+}
+
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
-    if (node->id < AG_NODE_FIRST || ag_node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE ||
-        ag_index_map_find(&nodes->by_leaf, node->id) != AG_INDEX_NONE) {
+    if (node->id < AG_NODE_FIRST ||
+        (nodes->n_leaves != 0 && ag_index_map_find(&nodes->by_leaf, node->id) != AG_INDEX_NONE)) {
         return 0; /* no node, or known already */
     }
     if (AG_IMAGE_IS_LEAF(node->image)) {
-        return add_leaf(nodes, node);
+        const bool is_known = ag_node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE;
+        return is_known ? 0 : add_leaf(nodes, node);
     }
     struct ag_stack_node *list = grown(nodes->nodes, &nodes->capacity, nodes->count, sizeof(*list));
     if (!list) {
         return -ENOMEM;
     }
     nodes->nodes = list;
-    const uint32_t parent = ag_stack_nodes_find(nodes, node->parent);
+    const uint32_t parent = parent_of(nodes, node->parent);
     const uint32_t depth = AG_IS_ROOT(parent) ? 1 : list[parent].depth + 1;
     if (depth > AG_STACK_DEPTH_MOST) { /* the outer frames stay: the stack is one of theirs */
-        return ag_node_ids_insert(&nodes->by_id, node->id, parent);
+        return ag_node_ids_insert(&nodes->by_id, node->id, parent) < 0 ? -ENOMEM : 0;
     }
-    struct ag_stack_node *made = &list[nodes->count];
+    const int r = ag_node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
+    if (r <= 0) {
+        return r;
+    }
+    struct ag_stack_node *made = &list[nodes->count++];
     *made = (struct ag_stack_node){
         .parent = parent, .depth = depth, .root = ag_stack_nodes_root(nodes, parent)};
-    int r = find_or_add_site(nodes, node->pc, node->image, &made->site);
-    r = r < 0 ? r : ag_node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
-    nodes->count += r == 0;
-    return r;
+    nodes->last_id = node->id;
+    return find_or_add_site(nodes, node->pc, node->image, &made->site);
 }
 
 uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack) {
@@ -117,8 +126,9 @@ uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack)
 }
 
 struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack) {
-    const uint32_t leaf =
-        stack >= AG_NODE_FIRST ? ag_index_map_find(&nodes->by_leaf, stack) : AG_INDEX_NONE;
+    const uint32_t leaf = stack >= AG_NODE_FIRST && nodes->n_leaves != 0
+                              ? ag_index_map_find(&nodes->by_leaf, stack)
+                              : AG_INDEX_NONE;
     if (leaf != AG_INDEX_NONE) {
         return nodes->leaves[leaf];
     }

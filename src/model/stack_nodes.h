@@ -41,6 +41,7 @@ struct ag_stack_nodes { /* zero-initialise, then init */
     size_t count, capacity;
     struct ag_stack_site *sites;
     size_t n_sites, site_capacity;
+    uint32_t last_id; /* of the newest node */
     struct ag_node_ids by_id;
     struct ag_index_map by_site;
     struct ag_stack_leaf *leaves;
