@@ -12,8 +12,10 @@
 #include "base/raw_syscall.h"
 #include "format/decode.h"
 #include "host_events.h"
+#include "host_frames.h"
 #include "host_heaps.h"
 #include "record/event_fast.h"
+#include "record/managed_frames.h"
 #include "record/raw_clock.h"
 #include "tracker.h"
 
@@ -72,8 +74,11 @@ static bool tracks(void) {
 
 static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
                      const struct allogram_block *block) {
+    struct ag_managed_frame frames[AG_HOST_BLOCK_FRAMES_MOST];
     const struct ag_typed_place place = {.site = ag_told_names_site(&ag_host.types, block->type),
-                                         .pc = block->pc};
+                                         .pc = block->pc,
+                                         .frames = frames,
+                                         .n_frames = ag_host_frames_of(block, frames)};
     const size_t bytes = block->bytes <= BYTES_MOST ? block->bytes : BYTES_MOST;
     ag_record_alloc_typed(sp, rbp, (uintptr_t)block->address, bytes, heap, &place);
 }

@@ -2,6 +2,7 @@
  * record with a stack). */
 #include "base/raw_syscall.h"
 #include "event_fast.h"
+#include "managed_frames.h"
 #include "thread_state.h"
 
 static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
@@ -26,6 +27,12 @@ static struct ag_thread *own_state(void) {
     return thread && ag_thread_is_idle(thread) ? thread : NULL;
 }
 
+static uint32_t capture(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp) {
+    return ag_frame_sources_are_there()
+               ? ag_managed_walk(thread, sp, rbp, /* pc= */ 0)
+               : ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
+}
+
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,
                    size_t bytes, int protection, int flags) {
     struct ag_thread *thread = own_state();
@@ -38,7 +45,7 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
     const struct ag_wide_map fields = {
         .address = address,
         .bytes = bytes,
-        .stack = ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp),
+        .stack = capture(thread, sp, rbp),
         .via = via,
         .protection = (uint32_t)protection,
         .flags = (uint32_t)flags,
@@ -70,7 +77,7 @@ uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp) {
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    const uint32_t stack = ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
+    const uint32_t stack = capture(thread, sp, rbp);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
     return stack;

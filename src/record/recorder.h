@@ -148,9 +148,12 @@ uint32_t ag_record_leaf_site(uint32_t number, uint32_t image);
 /* What this thread allocates from here on, in whatever heap, stands under this leaf; 0: under none.
  * Every event of a thread with a label takes the slow path. */
 void ag_record_set_label_site(uint32_t site);
+struct ag_managed_frame; /* managed_frames.h */
 struct ag_typed_place {
     uint32_t site; /* of the block's type, or 0 */
     uintptr_t pc;  /* where in the calling function it was allocated; 0: at the call */
+    const struct ag_managed_frame *frames; /* of the block's own stack, innermost first */
+    uint32_t n_frames;
 };
 /* As ag_record_alloc_fast. */
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,

@@ -38,6 +38,7 @@
 #include "base/raw_syscall.h"
 #include "chunk_supply.h"
 #include "event_fast.h"
+#include "managed_frames.h"
 #include "raw_clock.h"
 #include "sampled_blocks.h"
 #include "self_check.h"
@@ -161,7 +162,7 @@ static void begin_stream(struct ag_thread *state) {
 
 static uintptr_t open_gate(const struct ag_thread *state) {
     return ag_self_check_is_on() || ag_recorder.has_free_stacks || state->label_site != 0 ||
-                   ag_recorder_is_sampling()
+                   ag_frame_sources_are_there() || ag_recorder_is_sampling()
                ? AG_GATE_THOROUGH
                : AG_GATE_OPEN;
 }
@@ -392,7 +393,10 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     return thread;
 }
 
-static uint32_t walk(struct ag_thread *thread, bool can_walk, const uintptr_t *sp, uintptr_t rbp) {
+static uint32_t with_pc(uint32_t stack, uintptr_t pc);
+
+static uint32_t walk_native(struct ag_thread *thread, bool can_walk, const uintptr_t *sp,
+                            uintptr_t rbp) {
     if (!can_walk) {
         return ag_walk_plain(ag_recorder.space, sp, rbp);
     }
@@ -401,6 +405,16 @@ static uint32_t walk(struct ag_thread *thread, bool can_walk, const uintptr_t *s
         ag_self_check_stack(stack, sp);
     }
     return stack;
+}
+
+/* pc: as in ag_typed_place. In a handler that interrupted a hook there are native frames only. */
+static uint32_t walk(struct ag_thread *thread, bool can_walk, const uintptr_t *sp, uintptr_t rbp,
+                     uintptr_t pc) {
+    if (can_walk && ag_frame_sources_are_there()) {
+        return ag_managed_walk(thread, sp, rbp, pc);
+    }
+    const uint32_t stack = walk_native(thread, can_walk, sp, rbp);
+    return pc != 0 ? with_pc(stack, pc) : stack;
 }
 
 /* STACK, where there is no memory for the node. */
@@ -424,7 +438,7 @@ static uint32_t with_pc(uint32_t stack, uintptr_t pc) {
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place) {
     struct ag_thread *thread = ag_thread_current;
-    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN || place->n_frames != 0)) {
         if (ag_recorder_is_active()) {
             ag_record_alloc_slow(sp, rbp, address, bytes, via, place);
         }
@@ -470,8 +484,10 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    uint32_t stack = walk(thread, can_walk, sp, rbp);
-    stack = place && place->pc ? with_pc(stack, place->pc) : stack;
+    uint32_t stack = walk(thread, can_walk, sp, rbp, place ? place->pc : 0);
+    if (place && place->n_frames != 0) {
+        stack = ag_managed_push(stack, place->frames, place->n_frames);
+    }
     stack = with_leaf(stack, ag_thread_current->label_site);
     stack = with_leaf(stack, place ? place->site : 0);
     if (interval_bytes != AG_INTERVAL_UNTOLD) {
@@ -532,7 +548,7 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
     if (has_stack) {
         thread->gate = (uintptr_t)sp;
         AG_SIGNAL_FENCE();
-        stack = walk(thread, can_walk, sp, rbp);
+        stack = walk(thread, can_walk, sp, rbp, /* pc= */ 0);
         AG_SIGNAL_FENCE();
     }
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
@@ -588,6 +604,11 @@ void ag_record_set_label_site(uint32_t site) {
         return;
     }
     thread->label_site = site;
+    ag_thread_reopen();
+}
+
+void ag_thread_reopen(void) {
+    struct ag_thread *thread = ag_thread_current;
     if (ag_thread_is_idle(thread)) {
         thread->gate = open_gate(thread);
     }

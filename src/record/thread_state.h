@@ -44,6 +44,7 @@ struct ag_thread {
     uint64_t lost_stopped;        /* events after recording stopped, not yet added to the slot */
     uint32_t label_site;          /* leaf of all its stacks, 0: none */
     uint32_t recording;           /* ag_recorder.recording when the state was begun */
+    struct ag_walk_scratch *scratch; /* of managed_frames.c, NULL until it is needed */
 };
 
 #define AG_INTERVAL_UNTOLD UINT64_MAX
@@ -69,6 +70,9 @@ uint64_t *ag_stream_renew_slow(struct ag_thread *thread);
 /* Appends a rare record: a struct and up to three byte strings. Sets AG_GATE_APPENDING itself. */
 void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
                            const struct ag_wide_part *parts, size_t n_parts);
+
+/* What its gate has to be when nobody is inside may have changed: a label, a source of frames. */
+void ag_thread_reopen(void);
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events);
 

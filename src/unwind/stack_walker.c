@@ -334,9 +334,10 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     return false;
 }
 
-/* Walks from the registers until it meets the memo or an end; returns the node, 0: lost. */
+/* Walks from the registers until it meets the memo or an end; returns the node, 0: lost. What it
+ * came to: new_frames[0 .. n_new - 1], innermost first, then frames[known .. 0]. */
 static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
-                     struct ag_registers registers) {
+                     struct ag_registers registers, struct outcome *ret_outcome) {
     struct reader reader = {
         .stack = &walker->stack,
         .return_word = {(const uintptr_t *)registers.sp - 1, registers.pc},
@@ -361,6 +362,7 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
         break;
     }
     outcome.return_word = reader.return_word;
+    *ret_outcome = outcome;
     return append(walker, space, &outcome);
 }
 
@@ -478,7 +480,7 @@ AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwin
 
 /* The capture by memo and rules. */
 static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space *space,
-                                const uintptr_t *sp, uintptr_t rbp) {
+                                const uintptr_t *sp, uintptr_t rbp, struct outcome *ret_outcome) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     if (AG_UNLIKELY(walker->generation != generation)) {
         walker->generation = generation;
@@ -490,7 +492,7 @@ static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space
         walker->n_frames = 0;
     }
     const struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
-    return walk(walker, space, registers);
+    return walk(walker, space, registers, ret_outcome);
 }
 
 /* The place in its node's set where a stack is or may be filled in; NULL: others stay there until
@@ -541,6 +543,7 @@ static void learn(struct ag_walker *walker, struct ag_unwind_space *space, uint1
 AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
                                             const uintptr_t *sp, uintptr_t rbp,
                                             uint16_t *expected) {
+    struct outcome outcome = {0};
     if (expected == NULL) {
         if (--walker->bypass == 0) {
             walker->credit = AG_CACHE_CREDIT_START;
@@ -548,7 +551,7 @@ AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_
         if (is_last_stack(walker, space, sp, rbp)) {
             return walker->last = walker->frames[walker->n_frames - 1].node;
         }
-        return walker->last = capture_by_walk(walker, space, sp, rbp);
+        return walker->last = capture_by_walk(walker, space, sp, rbp, &outcome);
     }
     const uint64_t key = stack_key(walker, sp, rbp);
     const uint32_t set = (uint32_t)(key >> (64 - AG_CACHED_SETS_BITS));
@@ -561,7 +564,7 @@ AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_
             return entry->node;
         }
     }
-    const uint32_t node = capture_by_walk(walker, space, sp, rbp);
+    const uint32_t node = capture_by_walk(walker, space, sp, rbp, &outcome);
     learn(walker, space, by_key, sp, rbp, node, expected);
     return node;
 }
@@ -569,6 +572,29 @@ AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
     return ag_walker_capture_fast(walker, space, sp, rbp);
+}
+
+uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_space *space,
+                                  const uintptr_t *sp, uintptr_t rbp,
+                                  struct ag_walked_frame *ret_frames, uint32_t *ret_n_frames,
+                                  enum ag_root *ret_root) {
+    struct outcome outcome = {0};
+    const uint32_t innermost = capture_by_walk(walker, space, sp, rbp, &outcome);
+    uint32_t node = innermost, n_frames = 0;
+    while (node >= AG_NODE_FIRST && n_frames < walker->depth) {
+        const uint64_t word =
+            atomic_load_explicit(&space->tree.nodes[node].word, memory_order_relaxed);
+        const struct ag_registers *registers =
+            n_frames < outcome.n_new
+                ? &walker->new_frames[n_frames].registers
+                : &walker->frames[outcome.known - (int32_t)(n_frames - outcome.n_new)].registers;
+        ret_frames[n_frames++] = (struct ag_walked_frame){
+            .pc = registers->pc, .sp = registers->sp, .site = (uint32_t)word};
+        node = (uint32_t)(word >> 32);
+    }
+    *ret_n_frames = n_frames;
+    *ret_root = (enum ag_root)node;
+    return innermost;
 }
 
 /* ---- the plain walk ------------------------------------------------------ */

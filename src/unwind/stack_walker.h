@@ -57,6 +57,19 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth);
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp);
 
+/* The same past the cache, with the frames: ret_frames [the space's depth] gets them, innermost
+ * first, *ret_n_frames how many, *ret_root how the walk ended. 0: none. For who has to know where
+ * on the stack a frame lies. */
+struct ag_walked_frame {
+    uintptr_t pc;  /* where it stands */
+    uintptr_t sp;  /* where its memory begins: it goes up to the next frame's sp */
+    uint32_t site; /* of pc */
+};
+uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_space *space,
+                                  const uintptr_t *sp, uintptr_t rbp,
+                                  struct ag_walked_frame *ret_frames, uint32_t *ret_n_frames,
+                                  enum ag_root *ret_root);
+
 /* The same without memo and cache: for signal handlers that interrupted a capture, and as the judge
  * in debug mode. It maps and unmaps its scratch memory (depth * 4 bytes): some microseconds. */
 uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp);

@@ -1,0 +1,15 @@
+/* host_frames.h: the frames that a program gives of its virtual machine, as the recorder has them.
+ */
+#ifndef AG_HOST_FRAMES_H
+#define AG_HOST_FRAMES_H
+
+#include "allogram/allogram.h"
+#include "record/managed_frames.h"
+
+enum { AG_HOST_BLOCK_FRAMES_MOST = 64 };
+
+/* The block's own frames; returns how many. */
+uint32_t ag_host_frames_of(const struct allogram_block *block,
+                           struct ag_managed_frame ret_frames[AG_HOST_BLOCK_FRAMES_MOST]);
+
+#endif

@@ -1,0 +1,219 @@
+/* managed_frames.c: see managed_frames.h.
+ *
+ *     native, by the walker     sp       managed, by the source     position
+ *       draw                    7f10                                             innermost
+ *       interpret               7f40       on_click  line 12         7f58
+ *                                          dispatch  line 80         7f58
+ *       vm_call                 7fa0
+ *       interpret               7fc0       main      line 3          7fd8
+ *       main                    7ff0                                             outermost
+ *
+ * A native frame has the memory from its sp up to the sp of the next one. What an interpreter runs
+ * was called through it: so the frames of a position stand before (inside of) the native frame that
+ * has it, and behind what that one called: draw, on_click, dispatch, interpret, vm_call, main:3,
+ * interpret, main. No code of the interpreter has to be known for that, and a frame whose position
+ * lies in no native frame (the walk was incomplete, the stack was changed) stands with the one
+ * before it: it is never lost.
+ *
+ * The walker's memo makes the native half cheap; both are interned anew, some 4 ns a frame. */
+#include "managed_frames.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "base/stack_tree_fast.h"
+#include "format/decode.h"
+#include "self_check.h"
+#include "unwind/unwind_space.h"
+
+static __thread struct {
+    struct {
+        const void *key;
+        struct ag_frame_source source;
+    } rows[AG_FRAME_SOURCES_MOST];
+    uint32_t n;
+} sources;
+
+bool ag_frame_sources_are_there(void) {
+    return sources.n != 0;
+}
+
+int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
+    uint32_t at = 0;
+    while (at < sources.n && sources.rows[at].key != key) {
+        at++;
+    }
+    if (at == AG_FRAME_SOURCES_MOST) {
+        return source->walk ? -ENOSPC : 0;
+    }
+    if (!source->walk) {
+        if (at < sources.n) { /* the last one takes its place; a handler sees it twice at worst */
+            sources.rows[at] = sources.rows[sources.n - 1];
+            atomic_signal_fence(memory_order_seq_cst);
+            sources.n--;
+        }
+    } else {
+        sources.rows[at].source = *source;
+        sources.rows[at].key = key;
+        atomic_signal_fence(memory_order_seq_cst);
+        sources.n += at == sources.n;
+    }
+    ag_thread_reopen();
+    return 0;
+}
+
+/* ---- memory ---- */
+
+/* What one walk needs; a thread's own, mapped when it first has a source. */
+struct ag_walk_scratch {
+    struct ag_walked_frame *natives;  /* [depth] */
+    struct ag_managed_frame *managed; /* [depth] */
+    uint32_t *places;                 /* [depth]: of managed[i], the native frame */
+    size_t depth;                     /* of the recording that it was mapped for */
+};
+
+static struct ag_walk_scratch *scratch_of(struct ag_thread *thread) {
+    const size_t depth = ag_recorder.depth;
+    if (thread->scratch && thread->scratch->depth >= depth) {
+        return thread->scratch;
+    }
+    const size_t bytes = sizeof(struct ag_walk_scratch) +
+                         depth * (sizeof(struct ag_walked_frame) + sizeof(struct ag_managed_frame) +
+                                  sizeof(uint32_t));
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
+    struct ag_walk_scratch *scratch = (struct ag_walk_scratch *)address;
+    scratch->natives = (struct ag_walked_frame *)(scratch + 1);
+    scratch->managed = (struct ag_managed_frame *)(scratch->natives + depth);
+    scratch->places = (uint32_t *)(scratch->managed + depth);
+    scratch->depth = depth;
+    thread->scratch = scratch;
+    return scratch;
+}
+
+/* ---- merging ---- */
+
+/* The native frame from FIRST outward that has the address; n_natives: none. */
+static uint32_t frame_at(const struct ag_walked_frame *natives, uint32_t n_natives, uint32_t first,
+                         uintptr_t address) {
+    for (uint32_t i = first; i < n_natives; i++) {
+        const uintptr_t high = i + 1 < n_natives ? natives[i + 1].sp : UINTPTR_MAX;
+        if (natives[i].sp <= address && address < high) {
+            return i;
+        }
+    }
+    return n_natives;
+}
+
+/* What one source says, behind the N frames that others said. Returns how many there are then. */
+static uint32_t ask(const struct ag_frame_source *source, const struct ag_walk_scratch *scratch,
+                    uint32_t n_natives, uint32_t n) {
+    const uint32_t most = ag_recorder.depth - n;
+    const uint32_t said =
+        source->walk(source->context, scratch->natives, n_natives, scratch->managed + n, most);
+    const uint32_t end = n + (said < most ? said : most);
+    uint32_t place = 0;
+    for (uint32_t i = n; i < end; i++) {
+        const uintptr_t position = scratch->managed[i].position;
+        const uint32_t found =
+            position != 0 ? frame_at(scratch->natives, n_natives, place, position) : n_natives;
+        place = found < n_natives ? found : place;
+        scratch->places[i] = place;
+    }
+    return end;
+}
+
+/* Sources said their frames one after the other: by place, and within one in the order they were
+ * said. Few, and nearly in order. */
+static void sort_by_place(const struct ag_walk_scratch *scratch, uint32_t n) {
+    for (uint32_t i = 1; i < n; i++) {
+        const struct ag_managed_frame frame = scratch->managed[i];
+        const uint32_t place = scratch->places[i];
+        uint32_t at = i;
+        for (; at > 0 && scratch->places[at - 1] > place; at--) {
+            scratch->managed[at] = scratch->managed[at - 1];
+            scratch->places[at] = scratch->places[at - 1];
+        }
+        scratch->managed[at] = frame;
+        scratch->places[at] = place;
+    }
+}
+
+static uint32_t site_of(const struct ag_managed_frame *frame) {
+    enum { LINE_MOST = (1 << 24) - 1 };
+    const uint32_t line = frame->line <= LINE_MOST ? frame->line : LINE_MOST;
+    return ag_site_intern(&ag_recorder.space->tree, ag_managed_pc(frame->function, line),
+                          AG_IMAGE_MANAGED);
+}
+
+/* All frames, the outermost first; 0: there is no memory for one. */
+static uint32_t intern_all(const struct ag_walk_scratch *scratch, uint32_t n_natives,
+                           uint32_t n_managed, enum ag_root root) {
+    struct ag_stack_tree *tree = &ag_recorder.space->tree;
+    const uint32_t total = n_natives + n_managed;
+    uint32_t left_out = total > ag_recorder.depth ? total - ag_recorder.depth : 0;
+    uint32_t node = left_out ? (uint32_t)AG_ROOT_CUT : (uint32_t)root;
+    uint32_t managed = n_managed;
+    for (uint32_t i = n_natives; i-- > 0;) {
+        if (left_out > 0) {
+            left_out--;
+        } else {
+            node = ag_node_intern_fast(tree, node, scratch->natives[i].site);
+        }
+        for (; managed > 0 && scratch->places[managed - 1] == i && node != 0; managed--) {
+            if (left_out > 0) {
+                left_out--;
+                continue;
+            }
+            const uint32_t site = site_of(&scratch->managed[managed - 1]);
+            node = site != 0 ? ag_node_intern_fast(tree, node, site) : 0;
+        }
+        if (node == 0) {
+            return 0;
+        }
+    }
+    return node;
+}
+
+uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, uint32_t n) {
+    uint32_t node = stack;
+    while (n-- > 0 && node != 0) {
+        const uint32_t site = site_of(&frames[n]);
+        node = site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, node, site) : 0;
+    }
+    return node != 0 ? node : stack;
+}
+
+uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
+                         uintptr_t pc) {
+    const struct ag_walk_scratch *scratch = scratch_of(thread);
+    enum ag_root root;
+    uint32_t n_natives, n_managed = 0;
+    if (!scratch) {
+        return ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
+    }
+    const uint32_t native = ag_walker_capture_frames(thread->walker, ag_recorder.space, sp, rbp,
+                                                     scratch->natives, &n_natives, &root);
+    if (ag_self_check_is_on()) {
+        ag_self_check_stack(native, sp);
+    }
+    if (n_natives == 0) {
+        return native;
+    }
+    for (uint32_t i = 0; i < sources.n; i++) {
+        n_managed = ask(&sources.rows[i].source, scratch, n_natives, n_managed);
+    }
+    const uint32_t site = pc != 0 ? AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc)) : 0;
+    if (n_managed == 0 && site == 0) {
+        return native;
+    }
+    scratch->natives[0].site = site != 0 ? site : scratch->natives[0].site;
+    sort_by_place(scratch, n_managed);
+    const uint32_t merged = intern_all(scratch, n_natives, n_managed, root);
+    return merged != 0 ? merged : native;
+}
