@@ -57,11 +57,11 @@ class Bench:
         self.bars.append((what, spread.text(form) + unit, ("at least " + form + "%s") % (limit, unit), spread.low >= limit))
 
     # ---- recording and proving that it recorded ----
-    def record(self, command, trace="trace.allogram", env=None, stdin=None, run=measure):
+    def record(self, command, trace="trace.allogram", env=None, stdin=None, run=measure, options=()):
         path = self.path(trace)
         if os.path.exists(path):
             os.unlink(path)
-        result = run([self.allogram, "run", "-q", "-o", path, "--", *command], env=env, cwd=self.folder, stdin=stdin)
+        result = run([self.allogram, "run", "-q", "-o", path, *options, "--", *command], env=env, cwd=self.folder, stdin=stdin)
         return result, path
 
     def prove(self, path, expected):
@@ -332,6 +332,106 @@ def bench_pairs(bench):
     bench.bar("preloaded but stopped: added", Spread(off), 2, "%.1f", " ns")
 
 
+# ---- sampling ----------------------------------------------------------------------------------------------------------
+SAMPLING = ["--mode=sample"]  # at the default interval, 512 KiB
+
+
+def added_in_process(bench, shape, prefix=(), env=None):
+    """(base, added) in ns of pairs that are measured in turns within one process (micro_pair.c), over the rounds."""
+    command = [*prefix, os.path.join(bench.build, "bench/micro_pair"), "1000", shape]
+    bases, added = [], []
+    for _ in range(bench.rounds):
+        trace = bench.path("pair.allogram")
+        if os.path.exists(trace):
+            os.unlink(trace)
+        words = measure(command, env=env, cwd=bench.folder).stdout.split()
+        if os.path.basename(bench.agent) not in words[4].decode():
+            raise RuntimeError("malloc came from %s: nothing was hooked" % words[4].decode())
+        bases.append(float(words[0]))
+        added.append(float(words[1]))
+    return Spread(bases), Spread(added)
+
+
+def bench_sampled_pairs(bench):
+    bench.say()
+    bench.say("| pair of malloc and free, within one process | base, ns | added, ns |")
+    bench.say("|---|---:|---:|")
+    recorded = [bench.allogram, "run", "-q", *SAMPLING, "-o", bench.path("pair.allogram"), "--"]
+    for shape, text in (("loop", "freed at once"), ("ring", "4096 blocks live")):
+        for what, prefix, env in (("preloaded, not recording", (), {"LD_PRELOAD": bench.agent}), ("sampled", recorded, None)):
+            base, added = added_in_process(bench, shape, prefix, env)
+            bench.say("| %s, %s | %s | %s |" % (what, text, base.text("%.1f"), added.text("%.1f")))
+            bench.bar("pair %s, %s: added" % (what, text), added, 2, "%.1f", " ns")
+
+
+def sampled_blocks_of(bench, trace):
+    outcome = subprocess.run([bench.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=False)
+    verdict = json.loads(outcome.stdout)
+    if outcome.returncode != 0 or not verdict["whole"] or verdict["events"] == 0:
+        raise RuntimeError("%s: nothing was sampled: %s" % (trace, verdict))
+    return verdict["events"]
+
+
+def bench_sampled_programs(bench, scale):
+    bench.say()
+    bench.say("| sampled program | base, s | samples and their frees | wall | CPU |")
+    bench.say("|---|---:|---:|---:|---:|")
+    for program in programs_of(bench, scale):
+        ratios, plains, events = Ratios(), [], 0
+        for _ in range(bench.rounds):
+            plain = measure(program.command, cwd=bench.folder)
+            result, trace = bench.record(program.command, options=SAMPLING)
+            if result.stdout != plain.stdout:
+                raise RuntimeError(program.name + ": other output when sampled")
+            events = sampled_blocks_of(bench, trace)
+            plains.append(plain.wall)
+            ratios.add(result, plain)
+        bench.say("| %s | %.2f | %d | %s | %s |" % (program.name, Spread(plains).median, events, Spread(ratios.wall).text("%.3f"),
+                                                     Spread(ratios.cpu).text("%.3f")))
+        if program.name.startswith(("jq", "z3")):
+            bench.bar("sampled " + program.name + ": wall", Spread(ratios.wall), 1.01, "%.3f", "x")
+    if shutil.which("redis-server") and shutil.which("redis-benchmark"):
+        plains, ratios, path = [], [], bench.path("redis.allogram")
+        for _ in range(bench.rounds):
+            plains.append(redis_round(bench, []))
+            if os.path.exists(path):
+                os.unlink(path)
+            ratios.append(redis_round(bench, [bench.allogram, "run", "-q", *SAMPLING, "-o", path, "--"]) / plains[-1])
+        bench.say("| redis-server, redis-benchmark | %.2f | %d | %s | |" % (
+            Spread(plains).median, sampled_blocks_of(bench, path), Spread(ratios).text("%.3f")))
+        bench.bar("sampled redis-server: wall of redis-benchmark", Spread(ratios), 1.01, "%.3f", "x")
+
+
+def bench_sampled_memory(bench, scale):
+    command = [bench.workload("cover"), str(int(3000 * scale))]
+    plain = resident_kib(measure(command, cwd=bench.folder))
+    result, _ = bench.record(command, options=SAMPLING)
+    added = [(b - a) / 1024 for a, b in zip(plain, resident_kib(result))]
+    bench.say()
+    bench.say("Resident memory that sampling adds to cover: %.1f MiB, of it anonymous %.1f, files %.1f, the shared segment %.1f." % (
+        sum(added), *added))
+    bench.bar("resident memory added by sampling", Spread([sum(added)]), 4, "%.1f", " MiB")
+
+
+def bench_embedded(bench):
+    """allogram_alloc where a tracker samples and the block is none: nanoseconds of a call, less those of an empty loop."""
+    runs = [measure([os.path.join(bench.build, "bench/micro_embedded")], cwd=bench.folder).stdout.split() for _ in range(bench.rounds)]
+    bench.say()
+    bench.say("| allogram_alloc, inlined, of a block that nobody records | ns |")
+    bench.say("|---|---:|")
+    for i, text in enumerate(("no session", "a tracker samples")):
+        spread = Spread([float(words[i]) for words in runs])
+        bench.say("| %s | %s |" % (text, spread.text("%.1f")))
+        bench.bar("allogram_alloc, %s" % text, spread, 2, "%.1f", " ns")
+
+
+def bench_sampling(bench, scale):
+    bench_sampled_pairs(bench)
+    bench_embedded(bench)
+    bench_sampled_programs(bench, scale)
+    bench_sampled_memory(bench, scale)
+
+
 # ---- memory and reading ----------------------------------------------------------------------------------------------
 def resident_kib(result):
     return [int(word) for word in re.search(rb"resident_kib (\d+) (\d+) (\d+)", result.stderr).groups()]
@@ -459,14 +559,14 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--scale", type=float, default=1.0, help="of the workloads' length")
-    parser.add_argument("--only", help="one of: programs redis pairs memory reading first_screen page, joined by commas")
+    parser.add_argument("--only", help="one of: programs redis pairs memory reading first_screen page sampling, joined by commas")
     parser.add_argument("--peers", default="heaptrack,gperftools,dhat,massif")
     parser.add_argument("--write", metavar="FILE", help="puts the tables into FILE between its two marks")
     options = parser.parse_args()
     folder = os.path.join(os.path.abspath(options.build), "bench-data")
     os.makedirs(folder, exist_ok=True)
     bench = Bench(options.build, options.rounds, folder, options.peers.split(","))
-    parts = {"programs", "redis", "pairs", "memory", "reading", "first_screen", "page"}
+    parts = {"programs", "redis", "pairs", "memory", "reading", "first_screen", "page", "sampling"}
     chosen = set(options.only.split(",")) if options.only else parts
     describe_machine(bench)
     if chosen & {"programs", "redis"}:
@@ -488,6 +588,8 @@ def main():
         bench_first_screen(bench)
     if "page" in chosen:
         bench_page(bench, options.scale)
+    if "sampling" in chosen:
+        bench_sampling(bench, options.scale)
     bench.say()
     bench.say("| bar | measured | wanted | |")
     bench.say("|---|---:|---:|---|")

@@ -2,85 +2,154 @@
  * the C function behind it as two more arguments and jumps there: the unwinder starts from the exact state of the call, at
  * no frame of ours, and needs no frame pointer.
  *
+ * Before that comes what a recorder costs that has nothing to tell. One that samples: a compare, and for an allocation the
+ * thread's skip (a subtraction and a branch), for a free the filter of the sampled blocks (a load and a compare); then the
+ * function behind is jumped to, and no branch was taken. One that is off: the compare. One that records all goes on in C.
+ *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
- *     entry_of_next NAME, SLOT, ..., SIZE: a recorder that is off costs a compare and a jump to the function behind (SLOT:
- *                                    its index in ag_next, asserted in start.c); one that samples costs a subtraction and
- *                                    a branch more, unless the block (SIZE: the register of its bytes) is a sample
+ *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, asserted in start.c; SIZE the register of the bytes
+ *     entry_of_new, entry_of_delete: where the operator behind is malloc and a check (operators.c); KIND: where that stands
  */
-#define RECORDER_OFF 2   /* AG_RECORDER_OFF */
-#define RECORDER_ASIDE 2 /* AG_RECORDER_ASIDE */
-#define LEFT_BYTES 16    /* in struct ag_skip */
+#define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
+#define OPERATOR_IS_MALLOC 1
+#define KIND 16             /* in struct operator_behind */
+#define LEFT_BYTES 16       /* in struct ag_skip */
+#define SLOT_MALLOC 0
+#define SLOT_FREE 3
 
     .macro begin name
     .globl \name
     .type \name, @function
-    .p2align 4
+    .p2align 5
 \name:
     .cfi_startproc
     endbr64
+    .endm
+
+    .macro end name
+    .cfi_endproc
+    .size \name, . - \name
     .endm
 
     .macro go implementation, sp_register, bp_register
     mov %rsp, %\sp_register
     mov %rbp, %\bp_register
     jmp \implementation
-    .cfi_endproc
+    .endm
+
+    .macro go_next slot
+    jmp *(ag_next + 8 * \slot)(%rip)
+    .endm
+
+    /* Below off it records all (or nobody knows yet): to TARGET; above, it samples, and goes on. One compare for both. */
+    .macro sampling_or_off_2f_or target
+    cmpl $RECORDER_OFF, ag_recorder(%rip)
+    jb \target
+    je 2f
     .endm
 
     /* As ag_skip_take_fast; rax and r11 are nobody's here. A thread that has not begun has nothing left. */
-    .macro skip_or_1b slot, size
+    .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r11
     sub %\size, %r11
-    jbe 1b
+    jbe 1f
     dec %r11
     mov %r11, %fs:LEFT_BYTES(%rax)
-    jmp *(ag_next + 8 * \slot)(%rip)
+    .endm
+
+    /* As ag_sampled_may_hold_fast of the first argument. */
+    .macro unsampled_or target
+    imul $0x10001, %rdi, %rax
+    shr $20, %rax
+    movzwl %ax, %eax
+    lea ag_sampled_filter(%rip), %r11
+    cmpb $0, (%r11, %rax)
+    jne \target
     .endm
 
     .macro entry_of_next name, slot, implementation, sp_register, bp_register, size
     begin \name
-    testl $RECORDER_ASIDE, ag_recorder(%rip)
-    jnz 2f
-1:
-    mov %rsp, %\sp_register
-    mov %rbp, %\bp_register
-    jmp \implementation
-2:
-    cmpl $RECORDER_OFF, ag_recorder(%rip)
-    jne 3f
-    jmp *(ag_next + 8 * \slot)(%rip)
-3:
+    sampling_or_off_2f_or 1f
     .ifc \size, product
     mov %rdi, %rax
     mul %rsi
-    jo 1b
+    jo 1f
     mov %rax, %r10
-    skip_or_1b \slot, r10
+    skip_or_1f r10
     .else
-    .ifnb \size
-    skip_or_1b \slot, \size
-    .else
-    jmp 1b
+    skip_or_1f \size
     .endif
-    .endif
-    .cfi_endproc
-    .size \name, . - \name
+2:
+    go_next \slot
+1:
+    go \implementation, \sp_register, \bp_register
+    end \name
     .endm
 
     .macro entry name, implementation, sp_register, bp_register
     begin \name
     go \implementation, \sp_register, \bp_register
-    .size \name, . - \name
+    end \name
+    .endm
+
+    /* malloc is called and not jumped to: when it fails, the operator has more to do. 0 bytes are asked of it as 1. */
+    .macro entry_of_new name, implementation, behind, sp_register, bp_register
+    begin \name
+    sampling_or_off_2f_or 1f
+    cmpl $OPERATOR_IS_MALLOC, \behind + KIND(%rip)
+    jne 1f
+    test %rdi, %rdi
+    jz 1f
+    skip_or_1f rdi
+3:
+    push %rdi
+    .cfi_adjust_cfa_offset 8
+    push %rsi
+    .cfi_adjust_cfa_offset 8
+    sub $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    call *(ag_next + 8 * SLOT_MALLOC)(%rip)
+    add $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    pop %rsi
+    .cfi_adjust_cfa_offset -8
+    pop %rdi
+    .cfi_adjust_cfa_offset -8
+    test %rax, %rax
+    jz 1f
+    ret
+2:
+    cmpl $OPERATOR_IS_MALLOC, \behind + KIND(%rip)
+    jne 1f
+    test %rdi, %rdi
+    jnz 3b
+1:
+    go \implementation, \sp_register, \bp_register
+    end \name
+    .endm
+
+    .macro entry_of_delete name, implementation, behind
+    begin \name
+    sampling_or_off_2f_or \implementation
+    cmpl $OPERATOR_IS_MALLOC, \behind + KIND(%rip)
+    jne \implementation
+    unsampled_or \implementation
+    go_next SLOT_FREE
+2:
+    cmpl $OPERATOR_IS_MALLOC, \behind + KIND(%rip)
+    jne \implementation
+    go_next SLOT_FREE
+    end \name
     .endm
 
     .hidden ag_recorder
     .hidden ag_thread_skip
+    .hidden ag_sampled_filter
     .hidden ag_next
     .text
-    entry_of_next malloc,         0, ag_malloc,         rsi, rdx, rdi
+    entry_of_next malloc,         SLOT_MALLOC, ag_malloc, rsi, rdx, rdi
     entry_of_next calloc,         1, ag_calloc,         rdx, rcx, product
-    entry_of_next realloc,        2, ag_realloc,        rdx, rcx
     entry_of_next memalign,       4, ag_memalign,       rdx, rcx, rsi
     entry_of_next aligned_alloc,  5, ag_aligned_alloc,  rdx, rcx, rsi
     entry_of_next posix_memalign, 6, ag_posix_memalign, rcx, r8, rdx
@@ -88,14 +157,47 @@
     entry_of_next pvalloc,        8, ag_pvalloc,        rsi, rdx, rdi
     entry reallocarray,   ag_reallocarray,   rcx, r8
 
+    begin free
+    sampling_or_off_2f_or ag_free
+    unsampled_or ag_free
+2:
+    go_next SLOT_FREE
+    end free
+
+    /* Neither the block that goes nor the one that comes is a sample. */
+    begin realloc
+    sampling_or_off_2f_or 1f
+    unsampled_or 1f
+    skip_or_1f rsi
+2:
+    go_next 2
+1:
+    go ag_realloc, rdx, rcx
+    end realloc
+
     /* operator new and new[], each plain, nothrow, aligned, aligned and nothrow */
-    entry _Znwm,                              ag_new,                       rsi, rdx
-    entry _Znam,                              ag_new_array,                 rsi, rdx
-    entry _ZnwmRKSt9nothrow_t,                ag_new_nothrow,               rdx, rcx
-    entry _ZnamRKSt9nothrow_t,                ag_new_array_nothrow,         rdx, rcx
+    entry_of_new _Znwm, ag_new, behind_new, rsi, rdx
+    entry_of_new _Znam, ag_new_array, behind_new_array, rsi, rdx
+    entry_of_new _ZnwmRKSt9nothrow_t, ag_new_nothrow, behind_new_nothrow, rdx, rcx
+    entry_of_new _ZnamRKSt9nothrow_t, ag_new_array_nothrow, behind_new_array_nothrow, rdx, rcx
     entry _ZnwmSt11align_val_t,               ag_new_aligned,               rdx, rcx
     entry _ZnamSt11align_val_t,               ag_new_array_aligned,         rdx, rcx
     entry _ZnwmSt11align_val_tRKSt9nothrow_t, ag_new_aligned_nothrow,       rcx, r8
     entry _ZnamSt11align_val_tRKSt9nothrow_t, ag_new_array_aligned_nothrow, rcx, r8
+
+
+    /* operator delete and delete[], each plain, sized, nothrow, aligned, sized and aligned, aligned and nothrow */
+    entry_of_delete _ZdlPv, ag_delete, behind_delete
+    entry_of_delete _ZdaPv, ag_delete_array, behind_delete_array
+    entry_of_delete _ZdlPvm, ag_delete_sized, behind_delete_sized
+    entry_of_delete _ZdaPvm, ag_delete_array_sized, behind_delete_array_sized
+    entry_of_delete _ZdlPvRKSt9nothrow_t, ag_delete_nothrow, behind_delete_nothrow
+    entry_of_delete _ZdaPvRKSt9nothrow_t, ag_delete_array_nothrow, behind_delete_array_nothrow
+    entry_of_delete _ZdlPvSt11align_val_t, ag_delete_aligned, behind_delete_aligned
+    entry_of_delete _ZdaPvSt11align_val_t, ag_delete_array_aligned, behind_delete_array_aligned
+    entry_of_delete _ZdlPvmSt11align_val_t, ag_delete_sized_aligned, behind_delete_sized_aligned
+    entry_of_delete _ZdaPvmSt11align_val_t, ag_delete_array_sized_aligned, behind_delete_array_sized_aligned
+    entry_of_delete _ZdlPvSt11align_val_tRKSt9nothrow_t, ag_delete_aligned_nothrow, behind_delete_aligned_nothrow
+    entry_of_delete _ZdaPvSt11align_val_tRKSt9nothrow_t, ag_delete_array_aligned_nothrow, behind_delete_array_aligned_nothrow
 
     .section .note.GNU-stack, "", @progbits

@@ -97,7 +97,8 @@ void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
 
 /* ---- free ---- */
 
-AG_EXPORT void free(void *block);
+/* Called from entry_x86_64.S. */
+void ag_free(void *block);
 AG_EXPORT void cfree(void *block);
 AG_EXPORT void free_sized(void *block, size_t bytes);
 AG_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
@@ -119,14 +120,9 @@ AG_NOINLINE void ag_free_slowly(void *block, enum ag_libc_via via) {
 
 /* Every call in it is the last: it needs no frame, saves no register, and nothing of ours is on the
  * stack while the host frees. */
-void free(void *block) {
-    if (AG_UNLIKELY(ag_recorder_is_aside())) {
-        if (AG_UNLIKELY(ag_recorder_is_sampling() && ag_sampled_may_hold_fast((uintptr_t)block))) {
-            ag_free_slowly(block, VIA_MALLOC);
-            return;
-        }
-    } else if (AG_LIKELY(block != NULL) &&
-               AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {
+void ag_free(void *block) {
+    if (AG_LIKELY(block != NULL) &&
+        AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {
         ag_free_slowly(block, VIA_MALLOC);
         return;
     }

@@ -32,7 +32,13 @@ struct operator_behind {
     _Atomic int kind; /* enum operator_kind; stored after address (release) */
 };
 
-#define BEHIND(variable, symbol) static struct operator_behind variable = {.name = symbol}
+_Static_assert(offsetof(struct operator_behind, kind) == 16 && OPERATOR_IS_MALLOC == 1,
+               "as entry_x86_64.S has it");
+
+/* entry_x86_64.S looks at their kinds. */
+#define BEHIND(variable, symbol)                      \
+    extern struct operator_behind variable AG_HIDDEN; \
+    struct operator_behind variable = {.name = symbol}
 BEHIND(behind_new, "_Znwm");
 BEHIND(behind_new_array, "_Znam");
 BEHIND(behind_new_nothrow, "_ZnwmRKSt9nothrow_t");
@@ -209,47 +215,39 @@ void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *t
 
 /* As free does it: every call is the last, nothing of ours is on the stack while the host frees. */
 AG_FAST void delete_block(void *block, enum ag_libc_via via) {
-    if (AG_UNLIKELY(block == NULL)) {
-        return;
-    }
-    if (AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, via)) &&
-        ag_recorder_is_active() &&
-        (!ag_recorder_is_sampling() || ag_sampled_may_hold_fast((uintptr_t)block))) {
+    if (AG_LIKELY(block != NULL) &&
+        AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, via))) {
         ag_free_slowly(block, via);
         return;
     }
     ag_next.free(block);
 }
 
-/* The names are the C++ ABI's. PARAMETERS and ARGUMENTS come in parentheses. */
-#define DELETE(symbol, behind, via, parameters, arguments)           \
-    AG_EXPORT void symbol parameters;                                \
-    void symbol parameters {                                         \
-        if (AG_UNLIKELY(kind_of(&(behind)) != OPERATOR_IS_MALLOC)) { \
-            ((void(*) parameters)address_of(&(behind))) arguments;   \
-            return;                                                  \
-        }                                                            \
-        delete_block(block, via);                                    \
+/* Called from entry_x86_64.S, where the C++ ABI's names stand. PARAMETERS and ARGUMENTS come in
+ * parentheses. */
+#define DELETE(name, via, parameters, arguments)                          \
+    void ag_##name parameters;                                            \
+    void ag_##name parameters {                                           \
+        if (AG_UNLIKELY(kind_of(&behind_##name) != OPERATOR_IS_MALLOC)) { \
+            ((void(*) parameters)address_of(&behind_##name)) arguments;   \
+            return;                                                       \
+        }                                                                 \
+        delete_block(block, via);                                         \
     }
 
-DELETE(_ZdlPv, behind_delete, VIA_NEW, (void *block), (block))
-DELETE(_ZdaPv, behind_delete_array, VIA_NEW_ARRAY, (void *block), (block))
-DELETE(_ZdlPvm, behind_delete_sized, VIA_NEW, (void *block, size_t bytes), (block, bytes))
-DELETE(_ZdaPvm, behind_delete_array_sized, VIA_NEW_ARRAY, (void *block, size_t bytes),
-       (block, bytes))
-DELETE(_ZdlPvRKSt9nothrow_t, behind_delete_nothrow, VIA_NEW, (void *block, const void *tag),
-       (block, tag))
-DELETE(_ZdaPvRKSt9nothrow_t, behind_delete_array_nothrow, VIA_NEW_ARRAY,
-       (void *block, const void *tag), (block, tag))
-DELETE(_ZdlPvSt11align_val_t, behind_delete_aligned, VIA_NEW, (void *block, size_t alignment),
-       (block, alignment))
-DELETE(_ZdaPvSt11align_val_t, behind_delete_array_aligned, VIA_NEW_ARRAY,
-       (void *block, size_t alignment), (block, alignment))
-DELETE(_ZdlPvmSt11align_val_t, behind_delete_sized_aligned, VIA_NEW,
-       (void *block, size_t bytes, size_t alignment), (block, bytes, alignment))
-DELETE(_ZdaPvmSt11align_val_t, behind_delete_array_sized_aligned, VIA_NEW_ARRAY,
-       (void *block, size_t bytes, size_t alignment), (block, bytes, alignment))
-DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, behind_delete_aligned_nothrow, VIA_NEW,
-       (void *block, size_t alignment, const void *tag), (block, alignment, tag))
-DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, behind_delete_array_aligned_nothrow, VIA_NEW_ARRAY,
+DELETE(delete, VIA_NEW, (void *block), (block))
+DELETE(delete_array, VIA_NEW_ARRAY, (void *block), (block))
+DELETE(delete_sized, VIA_NEW, (void *block, size_t bytes), (block, bytes))
+DELETE(delete_array_sized, VIA_NEW_ARRAY, (void *block, size_t bytes), (block, bytes))
+DELETE(delete_nothrow, VIA_NEW, (void *block, const void *tag), (block, tag))
+DELETE(delete_array_nothrow, VIA_NEW_ARRAY, (void *block, const void *tag), (block, tag))
+DELETE(delete_aligned, VIA_NEW, (void *block, size_t alignment), (block, alignment))
+DELETE(delete_array_aligned, VIA_NEW_ARRAY, (void *block, size_t alignment), (block, alignment))
+DELETE(delete_sized_aligned, VIA_NEW, (void *block, size_t bytes, size_t alignment),
+       (block, bytes, alignment))
+DELETE(delete_array_sized_aligned, VIA_NEW_ARRAY, (void *block, size_t bytes, size_t alignment),
+       (block, bytes, alignment))
+DELETE(delete_aligned_nothrow, VIA_NEW, (void *block, size_t alignment, const void *tag),
+       (block, alignment, tag))
+DELETE(delete_array_aligned_nothrow, VIA_NEW_ARRAY,
        (void *block, size_t alignment, const void *tag), (block, alignment, tag))

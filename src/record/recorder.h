@@ -24,9 +24,7 @@ enum ag_recorder_state {
     AG_RECORDER_OFF = 2, /* for good: no session, no slot was free, the segment is damaged, a child
                             not to be followed */
     AG_RECORDER_SAMPLING = 3, /* the events of sampled blocks (sampler.c) */
-    /* bits */
-    AG_RECORDER_RECORDS = 1, /* something may have to be told */
-    AG_RECORDER_ASIDE = 2,   /* most events are of no interest */
+    AG_RECORDER_RECORDS = 1,  /* a bit: something may have to be told */
 };
 
 /* What must be announced again in a forked child, because its trace is its own. */
@@ -88,7 +86,7 @@ struct ag_recorder {
 };
 extern struct ag_recorder ag_recorder AG_HIDDEN;
 _Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2 &&
-                   AG_RECORDER_ASIDE == 2,
+                   AG_RECORDER_ACTIVE < AG_RECORDER_OFF && AG_RECORDER_SAMPLING > AG_RECORDER_OFF,
                "as the entry stubs have it");
 
 /* It records, all or samples. */
@@ -98,11 +96,6 @@ AG_FAST bool ag_recorder_is_active(void) {
 
 AG_FAST bool ag_recorder_is_sampling(void) {
     return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) == AG_RECORDER_SAMPLING;
-}
-
-/* It samples, or is off. */
-AG_FAST bool ag_recorder_is_aside(void) {
-    return atomic_load_explicit(&ag_recorder.state, memory_order_relaxed) & AG_RECORDER_ASIDE;
 }
 
 /* Maps the segment, claims a slot, starts recording. 0 or negative errno (then the process goes on

@@ -6,7 +6,9 @@
  * blocks come from the program's allocator like all others, and their addresses are kept here.
  *
  * 2. The filter. 2^16 counters of a byte, by a hash of the address: zero means that no sampled
- * block can have it. So nearly every free costs one load of 64 KiB that stay in L2, and a compare.
+ * block can have it. So nearly every free costs one load and a compare. The hash keeps neighbours
+ * together (a line of it is a KiB of heap), so a loop over few blocks touches few of its lines; a
+ * hash that scatters would have 64 KiB compete with the program for the first cache.
  * With n live samples a free of another block goes on to the table in n / 65536 of all cases (2 GiB
  * in use at the default interval: 6 %). A counter that reaches 255 stays there.
  *
@@ -25,6 +27,7 @@
 
 #include "sampler.h"
 
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio */
 enum { LEVELS = 6, FIRST_LINES = 1 << 9, LINE_SLOTS = 8 };
 
 struct line {
@@ -39,9 +42,8 @@ static size_t lines_before(uint32_t level) {
     return FIRST_LINES * (((size_t)1 << 2 * level) - 1) / 3;
 }
 
-/* Other bits of the product than the filter's. */
 static struct line *line_of(uintptr_t address, uint32_t level) {
-    const uint64_t hash = (uint64_t)(address >> 4) * AG_SAMPLED_HASH;
+    const uint64_t hash = (uint64_t)(address >> 4) * HASH_FACTOR;
     const size_t n_lines = (size_t)FIRST_LINES << 2 * level;
     return &lines[lines_before(level) + ((hash >> 20) & (n_lines - 1))];
 }

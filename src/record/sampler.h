@@ -35,13 +35,15 @@ AG_FAST uintptr_t ag_sampled_key(uintptr_t address, uint32_t via) {
     return address ^ (uintptr_t)AG_VIA_SPACE(via) << 48;
 }
 
-/* sampled_blocks.c: zero where no sampled block has an address with this hash. */
+/* sampled_blocks.c: zero where no sampled block has an address with this hash. Entry stubs in
+ * assembly read it. */
 enum { AG_SAMPLED_FILTER_SLOTS = 1 << 16 };
-#define AG_SAMPLED_HASH UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio */
 extern _Atomic uint8_t ag_sampled_filter[AG_SAMPLED_FILTER_SLOTS] AG_HIDDEN;
 
+/* (address >> 4) + (address >> 20), by one multiplication: neighbours in the heap are neighbours in
+ * the filter, and blocks that are all aligned to something large differ all the same. */
 AG_FAST uint32_t ag_sampled_filter_slot(uintptr_t address) {
-    return (uint32_t)((uint64_t)(address >> 4) * AG_SAMPLED_HASH >> 48);
+    return (uint16_t)((uint64_t)address * 0x10001 >> 20);
 }
 AG_FAST bool ag_sampled_may_hold_fast(uintptr_t address) {
     return atomic_load_explicit(&ag_sampled_filter[ag_sampled_filter_slot(address)],

@@ -131,6 +131,41 @@ def odd_calls_come_out_right(tools):
     return failures
 
 
+def operators_are_sampled(tools):
+    """new and delete have entries of their own; at an interval of one byte every block of 24 bytes and more is a sample."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for program in ("cxx_operators", "cxx_bad_alloc", "cxx_exceptions", "cxx_containers"):
+            plain = recorded.run([tools.program(program)])
+            for interval in ("1", "100", "512K"):
+                for trace in recorded.traces_in(folder):
+                    os.remove(trace)
+                outcome, traces = recorded.record(tools, [tools.program(program)], folder,
+                                                  options=["--mode=sample", "--interval=" + interval])
+                failures.expect("%s at %s" % (program, interval), (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+                summary = recorded.report(tools, traces[0])
+                failures.expect("ghosts of %s at %s" % (program, interval), summary["ghost_frees"], 0)
+                if program == "cxx_operators" and interval == "1":
+                    heaps = {row["name"]: row for row in recorded.report(tools, traces[0], "--view=heaps")["heaps"]}
+                    found = heaps.get("operator new", {})
+                    failures.expect("blocks of new", (found.get("allocated_blocks"), found.get("in_use_blocks")), (360, 5))
+    return failures
+
+
+def blocks_outlive_the_recorder(tools):
+    """A child that is not followed has its parent's sampled blocks, and a recorder that is off."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for interval in ("1", "1K", "512K"):
+            for trace in recorded.traces_in(folder):
+                os.remove(trace)
+            outcome, traces = recorded.record(tools, [tools.program("sampled"), "stopped"], folder,
+                                              options=["--mode=sample", "--interval=" + interval, "--follow=none"])
+            failures.expect("status at %s" % interval, (outcome.status, outcome.stdout, len(traces)), (0, b"", 1))
+            failures.expect("ghosts at %s" % interval, recorded.report(tools, traces[0])["ghost_frees"], 0)
+    return failures
+
+
 def threads_free_for_each_other(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -209,6 +244,8 @@ def main():
              ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
              ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
              ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),
+             ("operators are sampled", lambda: operators_are_sampled(tools)),
+             ("blocks outlive the recorder", lambda: blocks_outlive_the_recorder(tools)),
              ("threads free for each other", lambda: threads_free_for_each_other(tools)),
              ("handlers and children are safe", lambda: handlers_and_children_are_safe(tools)),
              ("an unknown answer is refused", lambda: an_unknown_answer_is_refused(tools)),

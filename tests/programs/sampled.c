@@ -3,7 +3,8 @@
  * sampled MODE: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn),
  * `heavy` (a heavy tail: size = 64 / u^(1/1.5)), each from a function of its own, half of the
  * blocks freed; `odd` (realloc, calloc, aligned, of size 0, usable size), `threads` (one allocates,
- * another frees), `handler` (allocates in a signal handler), `fork`. Prints per function: blocks,
+ * another frees), `handler` (allocates in a signal handler), `fork`, `stopped` (what a child does
+ * with its parent's blocks, when the recorder does not follow it). Prints per function: blocks,
  * bytes, freed blocks, freed bytes. */
 #include <malloc.h>
 #include <pthread.h>
@@ -220,13 +221,69 @@ static void with_child(void) {
     say(&small_truth);
 }
 
+/* ---- the recorder goes, the blocks stay ---- */
+
+enum { KINDS = 4, STOPPED_BLOCKS = 8000 };
+
+static unsigned char *of_kind(int kind, size_t bytes) {
+    void *block = NULL;
+    switch (kind) {
+    case 0:
+        block = malloc(bytes);
+        break;
+    case 1:
+        block = calloc(1, bytes);
+        break;
+    case 2:
+        block = realloc(malloc(8), bytes);
+        break;
+    default:
+        expect(posix_memalign(&block, 256, bytes) == 0, "aligned");
+        break;
+    }
+    memset(block, (int)(bytes & 0xff), bytes);
+    return block;
+}
+
+static void use_and_free(unsigned char *block, size_t bytes, int kind) {
+    const unsigned char filled = bytes & 0xff;
+    expect(block[0] == filled && block[bytes - 1] == filled, "what was written is there");
+    expect(malloc_usable_size(block) >= bytes && malloc_usable_size(block) < bytes + 512,
+           "usable size");
+    expect(kind != 3 || (uintptr_t)block % 256 == 0, "alignment");
+    if (bytes % 3 == 0) {
+        block = realloc(block, bytes * 2);
+        expect(block[bytes - 1] == filled, "realloc keeps what it holds");
+    }
+    free(block);
+}
+
+static void stopped(void) {
+    static unsigned char *blocks[STOPPED_BLOCKS];
+    for (int i = 0; i < STOPPED_BLOCKS; i++) {
+        blocks[i] = of_kind(i % KINDS, 1 + (size_t)i % 700);
+    }
+    const pid_t child = fork();
+    for (int i = 0; i < STOPPED_BLOCKS; i++) {
+        use_and_free(blocks[i], 1 + (size_t)i % 700, i % KINDS);
+        blocks[i] = of_kind(i % KINDS, 100);
+    }
+    for (int i = 0; i < STOPPED_BLOCKS; i++) {
+        use_and_free(blocks[i], 100, i % KINDS);
+    }
+    int status = 0;
+    if (child != 0) {
+        expect(waitpid(child, &status, 0) == child && status == 0, "the child's end");
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
     } modes[] = {{"periodic", periodic}, {"powers", powers},   {"heavy", tail},
                  {"odd", odd_sizes},     {"threads", threads}, {"handler", handler},
-                 {"fork", with_child}};
+                 {"fork", with_child},   {"stopped", stopped}};
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();
