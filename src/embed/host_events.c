@@ -174,7 +174,7 @@ static __thread struct {
     uint32_t n;
 } collecting;
 
-static uint64_t elapsed_raw(void) {
+uint64_t ag_host_elapsed_raw(void) {
     const struct ag_segment_header *header = ag_recorder.header;
     return ag_raw_clock(header->clock_kind) - header->clock_origin;
 }
@@ -186,7 +186,7 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
     if (collecting.n == COLLECTIONS_MOST) { /* their ends were never told */
         collecting.n = 0;
     }
-    collecting.begun[collecting.n].start_raw = elapsed_raw();
+    collecting.begun[collecting.n].start_raw = ag_host_elapsed_raw();
     collecting.begun[collecting.n].needed_bytes = needed_bytes;
     collecting.begun[collecting.n].heap_bytes = heap_bytes;
     collecting.begun[collecting.n].heap = heap;
@@ -194,24 +194,27 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
     collecting.n++;
 }
 
-static void tell_collection(uint32_t at, const struct ag_host_heap *heap, const char *kind,
-                            uint64_t heap_bytes) {
+void ag_host_tell_collection(allogram_heap heap, const struct ag_host_collection *collection,
+                             const char *kind) {
     enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4 }; /* of the gc record */
-    const uint64_t before = collecting.begun[at].heap_bytes;
-    const uint64_t needed = collecting.begun[at].needed_bytes;
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (!found || !ag_recorder_is_active()) {
+        return;
+    }
     const struct ag_wide_gc fields = {
-        .start_raw = collecting.begun[at].start_raw,
-        .end_raw = elapsed_raw(),
-        .needed_bytes = needed,
-        .heap_before_bytes = before,
-        .heap_after_bytes = heap_bytes,
-        .known = ENDED | (before != 0 ? HEAP_KNOWN : 0) | (needed != 0 ? NEED_KNOWN : 0),
-        .stack = collecting.begun[at].stack,
+        .start_raw = collection->start_raw,
+        .end_raw = collection->end_raw,
+        .needed_bytes = collection->needed_bytes,
+        .heap_before_bytes = collection->heap_before_bytes,
+        .heap_after_bytes = collection->heap_after_bytes,
+        .known = ENDED | (collection->heap_before_bytes != 0 ? HEAP_KNOWN : 0) |
+                 (collection->needed_bytes != 0 ? NEED_KNOWN : 0),
+        .stack = collection->stack,
         .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
-        .runtime_bytes = (uint16_t)strnlen(heap->runtime, sizeof(heap->runtime)),
+        .runtime_bytes = (uint16_t)strnlen(found->runtime, sizeof(found->runtime)),
         .kind_bytes = (uint16_t)(kind ? strnlen(kind, TEXT_MOST) : 0)};
     const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
-                                         {heap->runtime, fields.runtime_bytes},
+                                         {found->runtime, fields.runtime_bytes},
                                          {kind, fields.kind_bytes}};
     ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
 }
@@ -226,8 +229,16 @@ void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_b
         return; /* an end without a beginning */
     }
     collecting.n = at - 1;
-    if (collecting.begun[at - 1].start_raw <= elapsed_raw()) { /* else: of another recording */
-        tell_collection(at - 1, found, kind, heap_bytes);
+    if (collecting.begun[at - 1].start_raw <=
+        ag_host_elapsed_raw()) { /* else: of another recording */
+        const struct ag_host_collection collection = {
+            .start_raw = collecting.begun[at - 1].start_raw,
+            .end_raw = ag_host_elapsed_raw(),
+            .needed_bytes = collecting.begun[at - 1].needed_bytes,
+            .heap_before_bytes = collecting.begun[at - 1].heap_bytes,
+            .heap_after_bytes = heap_bytes,
+            .stack = collecting.begun[at - 1].stack};
+        ag_host_tell_collection(heap, &collection, kind);
     }
 }
 

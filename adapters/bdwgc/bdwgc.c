@@ -1,0 +1,196 @@
+/* bdwgc.c: the adapter of the Boehm-Demers-Weiser collector (libgc), as a library of its own or
+ * linked into the program. What it stands on is the collector's public interface: names, arguments,
+ * events and statistics as gc.h of bdwgc 8.0 to 8.2 documents them. */
+#include <link.h>
+#include <string.h>
+
+#include "collector_calls.h"
+#include "collector_cycle.h"
+#include "embed/adapter.h"
+#include "embed/host_heaps.h"
+#include "hook/elf_symbols.h"
+#include "hook/next_symbol.h"
+
+#include "allogram/allogram.h"
+
+static const char *const needed[] = {"GC_base",        "GC_is_marked",
+                                     "GC_size",        "GC_get_total_bytes",
+                                     "GC_get_version", "GC_get_prof_stats_unsafe"};
+enum { N_NEEDED = AG_ARRAY_SIZE(needed), PLACES_MOST = 128 };
+
+/* Addresses in memory of the functions that are needed, then of those that are hooked. */
+struct places {
+    struct ag_collector_place place[PLACES_MOST];
+    size_t n;
+};
+
+static const char *name_of(size_t at) {
+    return at < N_NEEDED ? needed[at] : ag_collector_call_name(at - N_NEEDED);
+}
+
+static int read_program_bias(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size; /* only a field that every glibc has is read */
+    *(uintptr_t *)context = info->dlpi_addr;
+    return 1; /* the first object is the program */
+}
+
+/* In the program's own symbol table. */
+static bool find_in_program(struct places *places) {
+    const char *names[PLACES_MOST];
+    struct ag_elf_symbol found[PLACES_MOST];
+    struct ag_elf_symbols symbols;
+    uintptr_t bias = 0;
+    if (ag_elf_symbols_open("/proc/self/exe", &symbols) < 0) {
+        return false;
+    }
+    for (size_t i = 0; i < places->n; i++) {
+        names[i] = name_of(i);
+    }
+    (void)dl_iterate_phdr(read_program_bias, &bias);
+    const size_t n_found = ag_elf_symbols_find(&symbols, names, places->n, found);
+    for (size_t i = 0; i < places->n && n_found > 0; i++) {
+        if (found[i].address != 0) {
+            places->place[i].address = found[i].address + bias;
+            places->place[i].bytes = found[i].size_bytes;
+        }
+    }
+    ag_elf_symbols_close(&symbols);
+    return n_found > 0;
+}
+
+static void find_by_loader(struct places *places) {
+    for (size_t i = 0; i < places->n; i++) {
+        struct ag_symbol_place place;
+        if (places->place[i].address == 0 &&
+            ag_symbol_find(name_of(i), AG_SYMBOL_FIRST, NULL, &place)) {
+            places->place[i].address = (uintptr_t)place.address;
+        }
+    }
+}
+
+/* false: the collector is not in this process. */
+static bool find_collector(struct places *places) {
+    struct ag_symbol_place place;
+    places->n = N_NEEDED + ag_collector_n_calls();
+    const bool is_known = ag_symbol_find("GC_malloc", AG_SYMBOL_FIRST, NULL, &place);
+    const bool is_library = is_known && !place.in_executable;
+    if (!is_library && !find_in_program(places) && !is_known) {
+        return false;
+    }
+    if (is_known) {
+        find_by_loader(places);
+    }
+    for (size_t i = N_NEEDED; i < places->n; i++) {
+        if (strcmp(name_of(i), "GC_malloc") == 0) {
+            return places->place[i].address != 0;
+        }
+    }
+    return false;
+}
+
+static char version[24], note[200];
+
+static void write_version(unsigned number) {
+    const unsigned parts[] = {number >> 16 & 255, number >> 8 & 255, number & 255};
+    size_t at = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
+        if (i > 0) {
+            version[at++] = '.';
+        }
+        for (unsigned power = 100; power > 0; power /= 10) {
+            if (parts[i] >= power || power == 1) {
+                version[at++] = (char)('0' + parts[i] / power % 10);
+            }
+        }
+    }
+    version[at] = '\0';
+}
+
+static void write_note(const char *first, const char *second, const char *third) {
+    const char *const parts[] = {first, second, third};
+    size_t at = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
+        for (const char *c = parts[i]; *c && at + 1 < sizeof(note); c++) {
+            note[at++] = *c;
+        }
+    }
+    note[at] = '\0';
+}
+
+/* What gc.h of these versions says is what the adapter stands on. */
+static bool is_known_version(unsigned number) {
+    const unsigned major = number >> 16 & 255, minor = number >> 8 & 255;
+    return major == 8 && minor <= 2;
+}
+
+static void take_needed(const struct places *places) {
+    ag_collector.base = (void *(*)(void *))places->place[0].address;
+    ag_collector.is_marked = (int (*)(const void *))places->place[1].address;
+    ag_collector.size = (size_t(*)(const void *))places->place[2].address;
+    ag_collector.total_bytes = (size_t(*)(void))places->place[3].address;
+    ag_collector.version = (unsigned (*)(void))places->place[4].address;
+    ag_collector.statistics =
+        (size_t(*)(struct ag_collector_statistics *, size_t))places->place[5].address;
+}
+
+static const char *missing(const struct places *places) {
+    for (size_t i = 0; i < N_NEEDED; i++) {
+        if (places->place[i].address == 0) {
+            return needed[i];
+        }
+    }
+    return NULL;
+}
+
+static uint32_t recorded_pid;
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    struct places places = {.n = 0};
+    if (!find_collector(&places)) {
+        return AG_ADAPTER_ABSENT;
+    }
+    ret_runtime->version = version;
+    ret_runtime->note = note;
+    const char *absent = missing(&places);
+    if (absent) {
+        write_note("the collector is left alone: it has no ", absent, "");
+        return AG_ADAPTER_REFUSED;
+    }
+    take_needed(&places);
+    write_version(ag_collector.version());
+    if (!is_known_version(ag_collector.version())) {
+        write_note("the collector is left alone: versions 8.0 to 8.2 are known, not ", version, "");
+        return AG_ADAPTER_REFUSED;
+    }
+    const struct allogram_heap_options heap = {.size = sizeof(heap),
+                                               .name = "bdwgc",
+                                               .allocator = "bdwgc",
+                                               .runtime = "bdwgc",
+                                               .domain = ALLOGRAM_CPU};
+    const char *reason = "", *name = "";
+    if (ag_collector_hook(places.place + N_NEEDED, &reason, &name) < 0) {
+        write_note("the collector is left alone: ", name[0] ? name : "", reason);
+        return AG_ADAPTER_REFUSED;
+    }
+    ag_collector_heap = allogram_register_heap(&heap);
+    ag_collector_listen(ag_collector_cycle_event);
+    recorded_pid = ag_recorder.pid;
+    return AG_ADAPTER_ACTS;
+}
+
+static void end(struct ag_runtime_definition *ret_runtime) {
+    if (ag_recorder.pid != recorded_pid || ag_recorder_is_sampling()) {
+        return; /* a child knows only what it did itself, a sample only the samples */
+    }
+    static bool has_counted;
+    if (!has_counted) {
+        has_counted = true;
+        ag_collector_cycle_count_waiting();
+    }
+    const uint64_t elsewhere = ag_collector_own_bytes() + ag_collector_left_bytes();
+    const uint64_t total = ag_collector.total_bytes();
+    ret_runtime->told = ag_collector_told_bytes();
+    ret_runtime->counted = total > elsewhere ? total - elsewhere : 0;
+}
+
+const struct ag_adapter ag_adapter_bdwgc AG_HIDDEN = {.attach = attach, .end = end};

@@ -1,0 +1,415 @@
+/* collector_calls.c: every entry point of the collector: its function does the work, the trace is
+ * told.
+ *
+ * 1. The collector's functions call each other by their public names, so only the outermost call of
+ * a thread is told. Finalizers run inside of calls and are the program's code: they are outside
+ * again (SHAPE_LEAVES).
+ *
+ * 2. What a batch gives (GC_malloc_many, GC_generic_malloc_many called by the program, as the
+ * macros of gc_inline.h do) is a list of blocks, each of which is told: from then on they are the
+ * program's, in whatever free list it keeps them.
+ *
+ * 3. Order: an alloc is told after the collector's function, a free before it. A block that dies in
+ * a collection is told by who collects (collector_cycle.c), before the collector's lock is let go:
+ * no other thread can have its address before. Of a free and a collection that want to tell the
+ * same death the one does that clears the block's bit.
+ *
+ * 4. Coverage is in bytes of the collector's blocks. Its counter (GC_get_total_bytes) has a batch
+ * when a thread's own free list is refilled with it, not when a block is handed out. So what was
+ * refilled waits (held_blocks.h), what is handed out waits no more, and what waits at the end is no
+ * loss, as long as it still is a list: a block that the program had got would not begin with a
+ * link. What the collector allocates for itself (finalizers, links) is seen by the counter's step
+ * over such a call. */
+#include "collector_calls.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "crystal_types.h"
+#include "embed/host_heaps.h"
+#include "embed/tracker.h"
+#include "held_blocks.h"
+#include "hook/detour.h"
+#include "record/event_fast.h"
+
+enum shape {                     /* what the arguments mean */
+             SHAPE_BYTES,        /* (bytes, ...) */
+             SHAPE_ATOMIC,       /* (bytes), memory without pointers */
+             SHAPE_COUNT_BYTES,  /* (count, bytes, ...) */
+             SHAPE_ALIGNED,      /* (alignment, bytes) */
+             SHAPE_POSIX,        /* (ret_block, alignment, bytes) */
+             SHAPE_TEXT,         /* (text, ...): a copy */
+             SHAPE_REALLOC,      /* (block, bytes, ...) */
+             SHAPE_FREE,         /* (block) */
+             SHAPE_LIST,         /* (bytes), a list of blocks */
+             SHAPE_REFILL,       /* (bytes, kind, ret_list) */
+             SHAPE_LEAVES,       /* runs the program's code */
+             SHAPE_INSIDE,       /* nothing is told, but it is inside */
+             SHAPE_OWN,          /* may allocate for the collector itself */
+             SHAPE_SET_LISTENER, /* (listener) */
+             SHAPE_GET_LISTENER, /* () */
+};
+
+struct row {
+    const char *name;
+    enum shape shape;
+};
+static const struct row rows[] = {
+#define AG_COLLECTOR(name, shape) {#name, shape},
+#define AG_COLLECTOR_ALWAYS(name, shape) {#name, shape},
+#include "collector_functions.def"
+#undef AG_COLLECTOR
+#undef AG_COLLECTOR_ALWAYS
+};
+enum { N_ROWS = AG_ARRAY_SIZE(rows) };
+
+typedef uintptr_t original_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+extern original_fn *ag_collector_originals[N_ROWS] AG_HIDDEN;
+original_fn *ag_collector_originals[N_ROWS];
+extern const unsigned char ag_collector_entries[] AG_HIDDEN;
+static struct ag_detour detours[N_ROWS];
+
+struct ag_collector_functions ag_collector;
+uint32_t ag_collector_heap;
+_Atomic(ag_collection_listener *) ag_program_listener;
+__thread uintptr_t ag_collector_inside;
+__thread const struct ag_collector_call *ag_collector_outermost;
+
+/* ---- sums ---- */
+
+enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
+struct sum { /* of one thread, but for the last */
+    AG_CACHE_ALIGNED _Atomic uint64_t told_bytes;
+};
+static struct sum *sums; /* mapped; wiped in a child */
+static _Atomic uint32_t n_sums;
+static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* plus 1 */
+static _Atomic uint64_t own_bytes, left_bytes;
+
+AG_COLD static uint32_t take_sum(void) {
+    const uint32_t taken = atomic_fetch_add_explicit(&n_sums, 1, memory_order_relaxed);
+    own_sum = (taken < SUM_SHARED ? taken : (uint32_t)SUM_SHARED) + 1;
+    return own_sum;
+}
+
+static void add_told(uint64_t bytes) {
+    const uint32_t at = (own_sum != 0 ? own_sum : take_sum()) - 1;
+    _Atomic uint64_t *sum = &sums[at].told_bytes;
+    if (at == SUM_SHARED) {
+        atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed);
+    } else {
+        atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + bytes,
+                              memory_order_relaxed);
+    }
+}
+
+uint64_t ag_collector_told_bytes(void) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < SUMS_MOST; i++) {
+        total += atomic_load_explicit(&sums[i].told_bytes, memory_order_relaxed);
+    }
+    return total;
+}
+
+uint64_t ag_collector_own_bytes(void) {
+    return atomic_load_explicit(&own_bytes, memory_order_relaxed);
+}
+
+void ag_collector_not_handed_out(uint64_t bytes) {
+    atomic_fetch_add_explicit(&left_bytes, bytes, memory_order_relaxed);
+}
+
+uint64_t ag_collector_left_bytes(void) {
+    return atomic_load_explicit(&left_bytes, memory_order_relaxed);
+}
+
+static int start_sums(void) {
+    enum { WIPE_ON_FORK = 18 }; /* MADV_WIPEONFORK */
+    const long bytes = SUMS_MOST * sizeof(*sums);
+    const long address =
+        ag_syscall6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return (int)address;
+    }
+    (void)ag_syscall3(SYS_madvise, address, bytes, WIPE_ON_FORK);
+    sums = (struct sum *)address;
+    return 0;
+}
+
+/* ---- telling ---- */
+
+/* The collector's block that the program's pointer points into. */
+static uintptr_t block_of(uintptr_t address) {
+    void *base = ag_collector.base((void *)address);
+    return base ? (uintptr_t)base : address;
+}
+
+static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, size_t bytes) {
+    if (address == 0) {
+        return;
+    }
+    if (!ag_recorder_is_sampling()) {
+        const uintptr_t block = block_of(address);
+        (void)ag_held_clear(AG_HELD_WAITING, block);
+        add_told(ag_collector.size((const void *)block));
+        (void)ag_held_set(AG_HELD_ALIVE, address);
+    }
+    ag_record_alloc_fast(call->sp, call->rbp, address, bytes, ag_collector_heap);
+    if (ag_recorder_is_sampling() &&
+        ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
+        (void)ag_held_set(AG_HELD_ALIVE, address);
+    }
+    ag_crystal_types_allocated(address, bytes);
+    if (AG_UNLIKELY(allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_))) {
+        ag_tracker_alloc(ag_collector_heap, address, bytes, 0);
+    }
+}
+
+/* true: it was told. */
+static bool tell_free(const struct ag_collector_call *call, enum ag_word_kind kind,
+                      uintptr_t address) {
+    if (address == 0) {
+        return false;
+    }
+    ag_crystal_types_freeing(address);
+    if (!ag_held_clear(AG_HELD_ALIVE, address) && ag_recorder_is_sampling()) {
+        return false;
+    }
+    ag_record_free_fast(kind, address, ag_collector_heap, call->sp, call->rbp);
+    if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_)) {
+        ag_tracker_free(ag_collector_heap, address);
+    }
+    return true;
+}
+
+static uintptr_t next_in_list(uintptr_t block) {
+    return *(const uintptr_t *)block;
+}
+
+static void tell_list(const struct ag_collector_call *call, uintptr_t first, size_t bytes) {
+    for (uintptr_t block = first; block != 0; block = next_in_list(block)) {
+        tell_alloc(call, block, bytes);
+    }
+}
+
+/* A thread's own free list was refilled. Blocks that wait already had been counted before (a list
+ * of a thread that ended, handed on). */
+static void note_refill(uintptr_t first) {
+    if (ag_recorder_is_sampling() || first == 0) {
+        return;
+    }
+    const size_t bytes = ag_collector.size((const void *)first);
+    for (uintptr_t block = first; block != 0; block = next_in_list(block)) {
+        if (ag_held_has(AG_HELD_WAITING, block)) {
+            ag_collector_not_handed_out(bytes);
+        } else {
+            (void)ag_held_set(AG_HELD_WAITING, block);
+        }
+    }
+}
+
+/* ---- calls ---- */
+
+static uintptr_t call_original(const struct ag_collector_call *call) {
+    const uintptr_t *a = call->arguments;
+    return ag_collector_originals[call->row](a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static uintptr_t call_inside(const struct ag_collector_call *call) {
+    ag_collector_outermost = call;
+    ag_collector_inside = (uintptr_t)call->sp;
+    const uintptr_t result = call_original(call);
+    ag_collector_inside = 0;
+    return result;
+}
+
+static uintptr_t call_leaving(const struct ag_collector_call *call) {
+    const uintptr_t inside = ag_collector_inside;
+    const struct ag_collector_call *outermost = ag_collector_outermost;
+    ag_collector_inside = 0;
+    const uintptr_t result = call_original(call);
+    ag_collector_inside = inside;
+    ag_collector_outermost = outermost;
+    return result;
+}
+
+static uintptr_t call_own(const struct ag_collector_call *call) {
+    const uint64_t before = ag_collector.total_bytes();
+    const uintptr_t result = call_inside(call);
+    const uint64_t after = ag_collector.total_bytes();
+    atomic_fetch_add_explicit(&own_bytes, after - before, memory_order_relaxed);
+    return result;
+}
+
+static uintptr_t call_refill(const struct ag_collector_call *call) {
+    uintptr_t *list = (uintptr_t *)call->arguments[2];
+    if (ag_collector_inside != 0) {
+        const uintptr_t result = call_original(call);
+        note_refill(*list);
+        return result;
+    }
+    const uintptr_t result = call_inside(call);
+    tell_list(call, *list, call->arguments[0]);
+    return result;
+}
+
+static uintptr_t call_realloc(const struct ag_collector_call *call) {
+    const uintptr_t block = call->arguments[0];
+    const size_t bytes = call->arguments[1];
+    const bool is_told = tell_free(call, AG_WORD_REALLOC_FREE, block);
+    const uintptr_t moved = call_inside(call);
+    if (moved == 0 && is_told && bytes != 0) {
+        (void)ag_held_set(AG_HELD_ALIVE, block);
+        ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_collector_heap, call->sp, call->rbp);
+    } else if (moved == block && moved != 0 && !ag_recorder_is_sampling()) {
+        const uint64_t again = ag_collector.size((const void *)block_of(moved));
+        add_told(-again); /* the collector does not count it again */
+    }
+    tell_alloc(call, moved, bytes);
+    return moved;
+}
+
+static uintptr_t set_listener(const struct ag_collector_call *call) {
+    atomic_store_explicit(&ag_program_listener, (ag_collection_listener *)call->arguments[0],
+                          memory_order_release);
+    return 0;
+}
+
+/* Called from collector_entry_x86_64.S. */
+uintptr_t ag_collector_call(const struct ag_collector_call *call);
+uintptr_t ag_collector_call(const struct ag_collector_call *call) {
+    const uintptr_t *a = call->arguments;
+    uintptr_t result = 0;
+    switch (rows[call->row].shape) {
+    case SHAPE_BYTES:
+        result = call_inside(call);
+        tell_alloc(call, result, a[0]);
+        return result;
+    case SHAPE_ATOMIC:
+        result = call_inside(call);
+        ag_crystal_types_prepare(result, a[0]);
+        tell_alloc(call, result, a[0]);
+        return result;
+    case SHAPE_COUNT_BYTES:
+        result = call_inside(call);
+        tell_alloc(call, result, a[0] * a[1]);
+        return result;
+    case SHAPE_ALIGNED:
+        result = call_inside(call);
+        tell_alloc(call, result, a[1]);
+        return result;
+    case SHAPE_POSIX:
+        result = call_inside(call);
+        if ((int)result == 0) {
+            tell_alloc(call, *(const uintptr_t *)a[0], a[2]);
+        }
+        return result;
+    case SHAPE_TEXT:
+        result = call_inside(call);
+        tell_alloc(call, result, result != 0 ? strlen((const char *)result) + 1 : 0);
+        return result;
+    case SHAPE_REALLOC:
+        return call_realloc(call);
+    case SHAPE_FREE:
+        (void)tell_free(call, AG_WORD_FREE, a[0]);
+        return call_inside(call);
+    case SHAPE_LIST:
+        result = call_inside(call);
+        tell_list(call, result, a[0]);
+        return result;
+    case SHAPE_REFILL:
+        return call_refill(call);
+    case SHAPE_LEAVES:
+        return call_leaving(call);
+    case SHAPE_INSIDE:
+        return call_inside(call);
+    case SHAPE_OWN:
+        return call_own(call);
+    case SHAPE_SET_LISTENER:
+        return set_listener(call);
+    case SHAPE_GET_LISTENER:
+        return (uintptr_t)atomic_load_explicit(&ag_program_listener, memory_order_acquire);
+    }
+    __builtin_unreachable();
+}
+
+uint64_t ag_collector_needed_bytes(const struct ag_collector_call *call) {
+    const uintptr_t *a = call->arguments;
+    switch (rows[call->row].shape) {
+    case SHAPE_BYTES:
+    case SHAPE_ATOMIC:
+    case SHAPE_LIST:
+    case SHAPE_REFILL:
+        return a[0];
+    case SHAPE_COUNT_BYTES:
+        return a[0] * a[1];
+    case SHAPE_ALIGNED:
+    case SHAPE_REALLOC:
+        return a[1];
+    case SHAPE_POSIX:
+        return a[2];
+    case SHAPE_TEXT:
+    case SHAPE_FREE:
+    case SHAPE_LEAVES:
+    case SHAPE_INSIDE:
+    case SHAPE_OWN:
+    case SHAPE_SET_LISTENER:
+    case SHAPE_GET_LISTENER:
+        return 0;
+    }
+    __builtin_unreachable();
+}
+
+/* ---- hooking ---- */
+
+size_t ag_collector_n_calls(void) {
+    return N_ROWS;
+}
+
+const char *ag_collector_call_name(size_t row) {
+    return rows[row].name;
+}
+
+static bool is_hooked_already(const struct ag_collector_place *places, size_t row) {
+    for (size_t i = 0; i < row; i++) {
+        if (places[i].address == places[row].address) {
+            return true; /* one function under two names */
+        }
+    }
+    return false;
+}
+
+int ag_collector_hook(const struct ag_collector_place *places, const char **ret_reason,
+                      const char **ret_name) {
+    int r = start_sums();
+    r = r < 0 ? r : ag_held_start();
+    if (r < 0) {
+        *ret_reason = "there is no memory";
+        *ret_name = "";
+        return r;
+    }
+    for (size_t i = 0; i < N_ROWS && r == 0; i++) {
+        if (places[i].address == 0 || is_hooked_already(places, i)) {
+            continue;
+        }
+        r = ag_detour_install(
+            &detours[i], (void *)places[i].address, places[i].bytes,
+            (void *)(uintptr_t)(ag_collector_entries + i * AG_COLLECTOR_ENTRY_BYTES),
+            (void **)&ag_collector_originals[i]);
+        *ret_reason = detours[i].reason ? detours[i].reason : "cannot be detoured";
+        *ret_name = rows[i].name;
+    }
+    for (size_t i = 0; i < N_ROWS && r < 0; i++) {
+        (void)ag_detour_remove(&detours[i]); /* half of them would give wrong numbers */
+    }
+    return r;
+}
+
+void ag_collector_listen(ag_collection_listener *listener) {
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].shape == SHAPE_SET_LISTENER && ag_collector_originals[i]) {
+            (void)ag_collector_originals[i]((uintptr_t)listener, 0, 0, 0, 0, 0);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+/* collector_calls.h: the collector as the adapter calls it, and its functions as it stands in front
+ * of them. */
+#ifndef AG_COLLECTOR_CALLS_H
+#define AG_COLLECTOR_CALLS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+enum { AG_COLLECTOR_ENTRY_BYTES = 16 };
+
+struct ag_collector_call { /* laid out by collector_entry_x86_64.S */
+    uintptr_t arguments[6];
+    const uintptr_t *sp; /* where the return address of the call lies */
+    uintptr_t rbp;       /* as the caller left it */
+    uint64_t row;
+};
+
+struct ag_collector_statistics { /* struct GC_prof_stats_s of gc.h, its first fields */
+    uint64_t heap_bytes, free_bytes, unmapped_bytes, since_collection_bytes,
+        before_collection_bytes;
+};
+
+/* Functions that the adapter calls: public ones, which take no lock of the collector's. */
+struct ag_collector_functions {
+    void *(*base)(void *);
+    int (*is_marked)(const void *);
+    size_t (*size)(const void *);
+    size_t (*total_bytes)(void);
+    unsigned (*version)(void);
+    size_t (*statistics)(struct ag_collector_statistics *, size_t);
+};
+extern struct ag_collector_functions ag_collector AG_HIDDEN;
+
+/* The heap as allogram.h knows it; 0: not recorded. */
+extern uint32_t ag_collector_heap AG_HIDDEN;
+
+/* The outermost call of this thread that is inside the collector: its frame's sp; 0: none. */
+extern __thread uintptr_t ag_collector_inside __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
+/* That call: for who wants to know why there is a collection. */
+extern __thread const struct ag_collector_call *ag_collector_outermost
+    __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
+
+/* Puts the detours in. 0, or a negative errno with ret_reason and nothing changed. place: where a
+ * row's function is. */
+struct ag_collector_place {
+    uintptr_t address; /* 0: there is none */
+    size_t bytes;      /* 0: not known */
+};
+size_t ag_collector_n_calls(void);
+const char *ag_collector_call_name(size_t row);
+int ag_collector_hook(const struct ag_collector_place *places, const char **ret_reason,
+                      const char **ret_name);
+
+/* The sums of what was told, and of what the collector took for itself, in bytes of its blocks. */
+uint64_t ag_collector_told_bytes(void);
+uint64_t ag_collector_own_bytes(void);
+/* As its statistics have it, of bytes that were never handed out. */
+void ag_collector_not_handed_out(uint64_t bytes);
+uint64_t ag_collector_left_bytes(void);
+
+/* How much the call asked for; 0: it is no allocation. */
+uint64_t ag_collector_needed_bytes(const struct ag_collector_call *call);
+
+typedef void ag_collection_listener(int event);
+/* Asks the collector to call it. */
+void ag_collector_listen(ag_collection_listener *listener);
+/* The program's own listener; may be NULL. */
+extern _Atomic(ag_collection_listener *) ag_program_listener AG_HIDDEN;
+
+#endif

@@ -1,0 +1,151 @@
+/* collector_cycle.c: collections as they are told by the collector's events, and deaths.
+ *
+ * 1. Deaths. At RECLAIM_END the mark bits say who lives: marking is over, the finalizer queue has
+ * been marked as well (so what a finalizer will see is not told dead before it is), empty blocks of
+ * memory have been given back (GC_base knows no block there), and nothing else has been reused,
+ * since the collector's lock is held all along. Blocks of threads' free lists are marked by the
+ * collector. All blocks that the trace holds alive are asked, in the order of their addresses.
+ *
+ * 2. Where the world is stopped nothing is done but reading the clock: a thread may stand still
+ * inside the recorder.
+ *
+ * 3. The pause is the time between the stop and the start of the world, summed where a collection
+ * stops it more than once. The collection was caused by whoever is inside the outermost call. */
+#include "collector_cycle.h"
+
+#include <stdbool.h>
+
+#include "collector_calls.h"
+#include "crystal_types.h"
+#include "embed/host_events.h"
+#include "embed/tracker.h"
+#include "held_blocks.h"
+#include "record/event_fast.h"
+
+enum event { /* GC_EventType of gc.h */
+             EVENT_START = 0,
+             EVENT_RECLAIM_END = 4,
+             EVENT_END = 5,
+             EVENT_PRE_STOP_WORLD = 6,
+             EVENT_POST_START_WORLD = 9,
+};
+
+/* The one collection at a time, under the collector's lock. */
+static struct {
+    uint64_t begun_raw, stopped_raw, paused_raw; /* begun: 0: no stop yet */
+    uint64_t before_bytes;
+    bool is_stopped, is_swept;
+} now;
+
+static uint64_t used_bytes(void) {
+    struct ag_collector_statistics statistics = {0};
+    (void)ag_collector.statistics(&statistics, sizeof(statistics));
+    return statistics.heap_bytes - statistics.free_bytes;
+}
+
+static bool is_alive(uintptr_t address) {
+    void *base = ag_collector.base((void *)address);
+    return base && ag_collector.is_marked(base);
+}
+
+static void bury(void *context, uintptr_t address) {
+    const uintptr_t *sp = context;
+    if (is_alive(address) || !ag_held_clear(AG_HELD_ALIVE, address)) {
+        return;
+    }
+    ag_record_free_fast(AG_WORD_FREE, address, ag_collector_heap, sp, 0);
+    if (allogram_mode_ & ALLOGRAM_FREES_) {
+        ag_tracker_free(ag_collector_heap, address);
+    }
+}
+
+/* It was counted when a list was refilled with it; now it is swept and will be counted again. */
+static void forget_waiting(void *context, uintptr_t address) {
+    uint64_t *bytes = context;
+    if (!is_alive(address) && ag_held_clear(AG_HELD_WAITING, address)) {
+        void *base = ag_collector.base((void *)address);
+        *bytes += base ? ag_collector.size(base) : 0;
+    }
+}
+
+static void sweep(void) {
+    const uintptr_t *frame = __builtin_frame_address(0);
+    uint64_t bytes = 0;
+    ag_held_walk(AG_HELD_ALIVE, bury, (void *)(uintptr_t)(frame + 1));
+    ag_held_walk(AG_HELD_WAITING, forget_waiting, &bytes);
+    ag_collector_not_handed_out(bytes);
+    now.is_swept = true;
+}
+
+static void tell(void) {
+    const struct ag_collector_call *cause = ag_collector_inside ? ag_collector_outermost : NULL;
+    const uintptr_t *frame = __builtin_frame_address(0);
+    const struct ag_host_collection collection = {
+        .start_raw = now.begun_raw,
+        .end_raw = now.begun_raw + now.paused_raw,
+        .heap_before_bytes = now.before_bytes,
+        .heap_after_bytes = used_bytes(),
+        .needed_bytes = cause ? ag_collector_needed_bytes(cause) : 0,
+        .stack =
+            cause ? ag_record_stack(cause->sp, cause->rbp) : ag_record_stack(frame + 1, frame[0])};
+    ag_host_tell_collection(ag_collector_heap, &collection, "full");
+}
+
+static void follow(enum event event) {
+    switch (event) {
+    case EVENT_START:
+        now.begun_raw = now.paused_raw = 0;
+        now.is_stopped = now.is_swept = false;
+        now.before_bytes = used_bytes();
+        return;
+    case EVENT_PRE_STOP_WORLD:
+        now.stopped_raw = ag_host_elapsed_raw();
+        now.begun_raw = now.begun_raw != 0 ? now.begun_raw : now.stopped_raw;
+        now.is_stopped = true;
+        return;
+    case EVENT_POST_START_WORLD:
+        now.paused_raw += now.is_stopped ? ag_host_elapsed_raw() - now.stopped_raw : 0;
+        now.is_stopped = false;
+        return;
+    case EVENT_RECLAIM_END:
+        sweep();
+        return;
+    case EVENT_END:
+        if (now.is_swept && now.begun_raw != 0) {
+            tell();
+        }
+        now.begun_raw = 0;
+        return;
+    }
+}
+
+void ag_collector_cycle_event(int event) {
+    ag_collection_listener *listener =
+        atomic_load_explicit(&ag_program_listener, memory_order_acquire);
+    if (ag_recorder_is_active()) {
+        follow((enum event)event);
+    }
+    if (listener) {
+        listener(event);
+    }
+}
+
+/* ---- at the end ---- */
+
+/* A block that waits in a list begins with a link to another one, or with the list's end (the
+ * collector puts small numbers there). */
+static void count_waiting(void *context, uintptr_t address) {
+    enum { NUMBERS_MOST = 4096 }; /* of gc_inline.h and thread_local_alloc.h: counters in lists */
+    uint64_t *bytes = context;
+    void *base = ag_collector.base((void *)address);
+    const uintptr_t link = base ? *(const uintptr_t *)address : 0;
+    if (base && (link < NUMBERS_MOST || ag_held_has(AG_HELD_WAITING, link))) {
+        *bytes += ag_collector.size(base);
+    }
+}
+
+void ag_collector_cycle_count_waiting(void) {
+    uint64_t bytes = 0;
+    ag_held_walk(AG_HELD_WAITING, count_waiting, &bytes);
+    ag_collector_not_handed_out(bytes);
+}

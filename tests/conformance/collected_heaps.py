@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""The Boehm collector's heap: every entry point, deaths, collections, threads and a child of a hand-counted program, with the
+collector as a library and linked into the program; and what is said where it is left alone."""
+
+import argparse
+import os
+import sys
+
+import recorded
+import tap
+
+COVERAGE_LEAST = 0.999
+
+
+def truth_of(outcome):
+    """{function: (blocks, bytes, freed)}, {comment word: number} as the program said."""
+    told, said = {}, {}
+    for line in outcome.stdout.decode().splitlines():
+        words = line.split()
+        if words[0] == "#":
+            said.update(zip(words[1::2], map(int, words[2::2])))
+        else:
+            told[words[0]] = tuple(map(int, words[1:]))
+    return told, said
+
+
+def own_of(tools, trace):
+    sites = recorded.report(tools, trace, "--view=sites")["sites"]
+    return {row["function"]: row["own"] for row in sites if row["own"]["allocated_blocks"]}
+
+
+def compare(failures, tools, trace, told, at=None):
+    own = own_of(tools, trace)
+    for function, (blocks, size, freed) in told.items():
+        row = own.get(at or function, {})
+        failures.expect(function, (row.get("allocated_blocks"), row.get("allocated_bytes")), (blocks, size))
+        if freed < 1 << 63:
+            failures.expect(function + " freed", row.get("freed_blocks"), freed)
+    return own
+
+
+def runtime(tools, trace, name="bdwgc"):
+    return next(row for row in recorded.report(tools, trace)["runtimes"] if row["name"] == name)
+
+
+def covers(failures, tools, trace):
+    coverage = runtime(tools, trace)["coverage"]
+    failures.require("coverage %s" % coverage, coverage is not None and COVERAGE_LEAST <= coverage <= 1)
+
+
+def is_clean(failures, tools, trace):
+    summary = recorded.report(tools, trace)
+    failures.expect("lost", summary["lost_events"]["total"], 0)
+    failures.expect("ghosts", summary["ghost_frees"], 0)
+    failures.expect("check", recorded.check(tools, trace)[0], 0)
+
+
+def entries(tools, program):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [program, "entries"], folder)
+        failures.expect("status", outcome.status, 0)
+        told, _ = truth_of(outcome)
+        failures.require("it said all", len(told) == 23)
+        compare(failures, tools, traces[0], told)
+        covers(failures, tools, traces[0])
+        is_clean(failures, tools, traces[0])
+    return failures
+
+
+def dies_when_the_collector_says_so(tools, program):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [program, "deaths"], folder)
+        failures.expect("status", outcome.status, 0)
+        told, said = truth_of(outcome)
+        failures.require("some died", told["dies_small"][2] > 4000 and told["dies_large"][2] > 4000)
+        blocks = recorded.report(tools, traces[0], "--view=blocks")["blocks"]
+        for function, size in (("dies_small", 24), ("dies_large", 6000)):
+            of_size = [block for block in blocks if block["size"] == size and
+                       any(frame["function"] == "dies" for frame in block["stack"])]
+            failures.expect(function, len(of_size), 5000)
+            failures.expect(function + " dead", sum(block["state"] == "closed" for block in of_size), told[function][2])
+        own = own_of(tools, traces[0])
+        failures.expect("in finalizers", own["in_finalizer"]["allocated_blocks"], told["in_finalizer"][0])
+        failures.expect("finalized", own["finalized"]["allocated_blocks"], 100)
+        failures.require("finalizers ran", told["in_finalizer"][0] >= 90)
+        view = recorded.report(tools, traces[0], "--view=gc")["collections"]
+        failures.expect("collections, as the collector counts them", len(view), said["collections"])
+        failures.require("the program's own listener hears of collections", said["heard"] >= 5)
+        failures.require("pauses", all(row["pause_ns"] > 0 and row["runtime"] == "bdwgc" for row in view))
+        failures.require("heap sizes", all(row["heap_after_bytes"] > 0 for row in view[1:]))
+        covers(failures, tools, traces[0])
+        is_clean(failures, tools, traces[0])
+    return failures
+
+
+def threads(tools, program):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [program, "threads"], folder)
+        failures.expect("status", outcome.status, 0)
+        told, _ = truth_of(outcome)
+        own = compare(failures, tools, traces[0], told)
+        failures.require("most are dead", own["in_thread"]["in_use_blocks"] < told["in_thread"][0] / 10)
+        covers(failures, tools, traces[0])
+        is_clean(failures, tools, traces[0])
+    return failures
+
+
+def sampled(tools, program):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [program, "threads"], folder, options=["--mode=sample", "--interval=16K", "--seed=7"])
+        failures.expect("status", outcome.status, 0)
+        told, _ = truth_of(outcome)
+        row = own_of(tools, traces[0])["in_thread"]
+        low, high = row["allocated_bytes_ci95"]
+        failures.require("%d bytes, between %d and %d" % (told["in_thread"][1], low, high),
+                         0.9 * low <= told["in_thread"][1] <= 1.1 * high)
+        failures.require("most are dead", row["in_use_blocks"] < told["in_thread"][0] / 5)
+        failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
+    return failures
+
+
+def child(tools, program):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [program, "child"], folder)
+        failures.expect("status", outcome.status, 0)
+        failures.expect("traces", len(traces), 2)
+        told, _ = truth_of(outcome)
+        for trace in traces:
+            own = own_of(tools, trace)
+            if "in_child" in own:
+                compare(failures, tools, trace, told)
+                failures.require("its blocks die", own["in_child"]["freed_blocks"] > 400)
+            else:
+                failures.expect("before the fork", own["before_fork"]["allocated_blocks"], 1000)
+                failures.expect("of it freed", own["before_fork"]["freed_blocks"], 0)
+            is_clean(failures, tools, trace)
+    return failures
+
+
+def left_alone(tools, program):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = recorded.record(tools, [program, "entries"], folder, options=["--adapters=none"])
+        failures.expect("runtimes", [row["name"] for row in recorded.report(tools, traces[0])["runtimes"]], ["libc"])
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = (entries, dies_when_the_collector_says_so, threads, sampled, child)
+    programs = [name for name in ("collected", "collected_static") if os.path.exists(tools.program(name))]
+    plan = tap.Plan(len(cases) * len(programs) + 1 if programs else 1)
+    if not programs:
+        plan.skip("the Boehm collector", "libgc-dev is not installed")
+        return 0
+    for name in programs:
+        for case in cases:
+            plan.run("%s: %s" % (name, case.__name__), lambda case=case, name=name: case(tools, tools.program(name)))
+    plan.run("left alone", lambda: left_alone(tools, tools.program("collected")))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
