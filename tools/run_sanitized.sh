@@ -1,5 +1,5 @@
 #!/bin/sh
-# run_sanitized.sh BUILD asan|ubsan|tsan: the unit tests, built apart under a sanitizer.
+# run_sanitized.sh BUILD asan|ubsan|asan+ubsan|tsan: the unit tests, built apart under a sanitizer, or two in one build.
 #
 # Everything but the interposition itself, which cannot share malloc with a sanitizer: the libraries as their unit tests
 # use them (tree, unwinder, format, ledger, collector, symbols, model).
@@ -10,9 +10,10 @@ cd "$(dirname "$0")/.."
 case $which in
 asan) sanitizer=address ;;
 ubsan) sanitizer=undefined ;;
+asan+ubsan) sanitizer=address,undefined ;;
 tsan) sanitizer=thread ;;
 *)
-    echo "run_sanitized: asan, ubsan or tsan, not $which" >&2
+    echo "run_sanitized: asan, ubsan, asan+ubsan or tsan, not $which" >&2
     exit 2
     ;;
 esac

@@ -27,8 +27,7 @@ tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
     exit 1
 }
 step meson test -C "$build" --no-rebuild --timeout-multiplier 4 --no-suite roots --print-errorlogs
-step tools/run_sanitized.sh "$build" asan
-step tools/run_sanitized.sh "$build" ubsan
+step tools/run_sanitized.sh "$build" asan+ubsan
 step tools/run_sanitized.sh "$build" tsan
 step tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing"
 wait $roots || tail -n 5 "$build/roots.log"
