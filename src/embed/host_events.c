@@ -83,17 +83,24 @@ static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
     ag_record_alloc_typed(sp, rbp, (uintptr_t)block->address, bytes, heap, &place);
 }
 
-void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type) {
+#define CALLER() (&(struct ag_host_caller){CALLER_SP(), CALLER_RBP()})
+
+void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
+                   size_t bytes, allogram_type type) {
     const struct ag_host_heap *found = heap_to_tell(heap);
     const struct allogram_block block = {.address = address, .bytes = bytes, .type = type};
     if (found && !found->is_backing) {
         if (tells()) {
-            alloc_at(CALLER_SP(), CALLER_RBP(), heap, &block);
+            alloc_at(caller->sp, caller->rbp, heap, &block);
         }
         if (tracks()) {
             ag_tracker_alloc(heap, address, bytes, type);
         }
     }
+}
+
+void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type) {
+    ag_host_alloc(CALLER(), heap, address, bytes, type);
 }
 
 void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *blocks,
@@ -111,11 +118,11 @@ void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *bloc
     }
 }
 
-void allogram_tell_free_(allogram_heap heap, uint64_t address) {
+void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address) {
     const struct ag_host_heap *found = heap_to_tell(heap);
     if (found && !found->is_backing) {
         if (tells()) {
-            ag_record_free_fast(AG_WORD_FREE, (uintptr_t)address, heap, CALLER_SP(), CALLER_RBP());
+            ag_record_free_fast(AG_WORD_FREE, (uintptr_t)address, heap, caller->sp, caller->rbp);
         }
         if (allogram_mode_ & ALLOGRAM_FREES_) {
             ag_tracker_free(heap, address);
@@ -123,24 +130,50 @@ void allogram_tell_free_(allogram_heap heap, uint64_t address) {
     }
 }
 
-void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_address,
-                            size_t bytes, allogram_type type) {
+void allogram_tell_free_(allogram_heap heap, uint64_t address) {
+    ag_host_free(CALLER(), heap, address);
+}
+
+void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
+                           uint64_t address) {
     const struct ag_host_heap *found = heap_to_tell(heap);
-    const struct allogram_block block = {.address = new_address, .bytes = bytes, .type = type};
+    if (found && !found->is_backing && tells()) {
+        ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)address, heap, caller->sp,
+                            caller->rbp);
+    }
+}
+
+void ag_host_realloc_failed(const struct ag_host_caller *caller, allogram_heap heap,
+                            uint64_t address) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (found && !found->is_backing && tells()) {
+        ag_record_free_fast(AG_WORD_UNDO_FREE, (uintptr_t)address, heap, caller->sp, caller->rbp);
+    }
+}
+
+void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
+                         const struct allogram_block *block) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
     if (!found || found->is_backing) {
         return;
     }
     if (tells()) {
-        ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)address, heap, CALLER_SP(),
-                            CALLER_RBP());
-        alloc_at(CALLER_SP(), CALLER_RBP(), heap, &block);
+        alloc_at(caller->sp, caller->rbp, heap, block);
     }
     if (allogram_mode_ & ALLOGRAM_FREES_) {
         ag_tracker_free(heap, address);
     }
     if (tracks()) {
-        ag_tracker_alloc(heap, new_address, bytes, type);
+        ag_tracker_alloc(heap, block->address, block->bytes, block->type);
     }
+}
+
+void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_address,
+                            size_t bytes, allogram_type type) {
+    const struct ag_host_caller caller = {CALLER_SP(), CALLER_RBP()};
+    const struct allogram_block block = {.address = new_address, .bytes = bytes, .type = type};
+    ag_host_realloc_begin(&caller, heap, address);
+    ag_host_realloc_end(&caller, heap, address, &block);
 }
 
 /* A heap's mappings are of its own space, like its blocks. */

@@ -1,8 +1,12 @@
-/* host_events.h: whether events are wanted. */
+/* host_events.h: whether events are wanted; and events that an adapter tells of its runtime, whose
+ * stacks begin where the runtime's allocator was called and not in the adapter. */
 #ifndef AG_HOST_EVENTS_H
 #define AG_HOST_EVENTS_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "allogram/allogram.h"
 
 /* Bits of allogram_mode_ (ALLOGRAM_TELLS_ ...), each the business of one caller under its lock. */
 void ag_host_mode(uint32_t set, uint32_t clear);
@@ -19,5 +23,23 @@ void ag_host_tell_collection(uint32_t heap, const struct ag_host_collection *col
                              const char *kind);
 /* The clock now; a recording runs. */
 uint64_t ag_host_elapsed_raw(void);
+
+/* Who called: sp is where the return address of that call lies, rbp as the caller left it. */
+struct ag_host_caller {
+    const uintptr_t *sp;
+    uintptr_t rbp;
+};
+/* As allogram_alloc, and as allogram_free. */
+void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
+                   size_t bytes, allogram_type type);
+void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address);
+/* The halves of a realloc: before it, so that no other thread can be told of the address first; and
+ * after it has succeeded, or has failed and the block lives on. */
+void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
+                           uint64_t address);
+void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
+                         const struct allogram_block *block);
+void ag_host_realloc_failed(const struct ag_host_caller *caller, allogram_heap heap,
+                            uint64_t address);
 
 #endif

@@ -47,17 +47,21 @@ static uint32_t sysv_hash_of(const char *name) {
     return hash;
 }
 
-static bool is_match(const struct dynamic_tables *tables, uint32_t index, const char *name) {
+static bool is_match(const struct dynamic_tables *tables, uint32_t index,
+                     const struct search *search) {
     enum { VERSION_HIDDEN = 0x8000 };
     const ElfW(Sym) *symbol = &tables->symbols[index];
     const int type = ELF64_ST_TYPE(symbol->st_info);
-    if (symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_NOTYPE)) {
+    const bool is_wanted = search->scope == AG_SYMBOL_FIRST_DATA
+                               ? type == STT_OBJECT
+                               : type == STT_FUNC || type == STT_NOTYPE;
+    if (symbol->st_shndx == SHN_UNDEF || !is_wanted) {
         return false;
     }
     if (tables->versions && (tables->versions[index] & VERSION_HIDDEN)) {
         return false;
     }
-    return strcmp(tables->strings + symbol->st_name, name) == 0;
+    return strcmp(tables->strings + symbol->st_name, search->name) == 0;
 }
 
 /* DT_GNU_HASH: | n_buckets | first symbol | bloom words | bloom shift | bloom[] | buckets[] |
@@ -76,7 +80,7 @@ static uint32_t find_by_gnu_hash(const struct dynamic_tables *tables, const stru
     }
     for (;; index++) {
         const uint32_t hash = chains[index - first];
-        if ((hash | 1) == (search->gnu_hash | 1) && is_match(tables, index, search->name)) {
+        if ((hash | 1) == (search->gnu_hash | 1) && is_match(tables, index, search)) {
             return index;
         }
         if (hash & 1) {
@@ -93,7 +97,7 @@ static uint32_t find_by_sysv_hash(const struct dynamic_tables *tables,
         return 0;
     }
     for (uint32_t index = buckets[search->sysv_hash % n_buckets]; index; index = chains[index]) {
-        if (is_match(tables, index, search->name)) {
+        if (is_match(tables, index, search)) {
             return index;
         }
     }
@@ -180,7 +184,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     for (size_t i = 0; name[i] && i + 1 < sizeof(place.image_name); i++) {
         place.image_name[i] = name[i];
     }
-    if (search->scope == AG_SYMBOL_FIRST || search->is_past_self) {
+    if (search->scope != AG_SYMBOL_NEXT || search->is_past_self) {
         search->answer = place;
         search->has_answer = true;
         return 1;

@@ -24,11 +24,12 @@ enum ag_symbol_scope {
     AG_SYMBOL_FIRST, /* the first definition in load order: what a call binds to */
     AG_SYMBOL_NEXT,  /* the first definition behind the object that contains `self`; else any other
                         object's */
+    AG_SYMBOL_FIRST_DATA, /* as FIRST, of a variable */
 };
 
-/* Finds a defined function symbol. `self` is an address inside the calling object. Takes the
- * loader's list lock for a moment (dl_iterate_phdr): hold none of your own. Never allocates.
- * Returns whether it was found. */
+/* Finds a defined symbol, of a function where the scope does not say otherwise. `self` is an
+ * address inside the calling object. Takes the loader's list lock for a moment (dl_iterate_phdr):
+ * hold none of your own. Never allocates. Returns whether it was found. */
 bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *self,
                     struct ag_symbol_place *ret_place);
 

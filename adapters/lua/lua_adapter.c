@@ -1,0 +1,230 @@
+/* lua_adapter.c: Lua 5.4, in liblua5.4.so or in the program itself (the interpreter is linked
+ * statically).
+ *
+ * Lua has one door for its memory, the allocator of each state, and a C API whose functions keep
+ * their names in a stripped program, for C modules need them. So all that is done to it are detours
+ * at the start of a few of those functions: lua_newstate puts our allocator before the host's
+ * (lua_states.c), lua_getallocf and lua_setallocf hide that again, and the functions that run Lua
+ * code note their state (lua_stacks.c). Before anything is changed the release is compared with the
+ * rows of lua_releases.def, and the row with Lua's answers (lua_calibration.c). */
+#include <errno.h>
+#include <string.h>
+
+#include "embed/adapter.h"
+#include "hook/detour.h"
+#include "hook/next_symbol.h"
+#include "lua_calibration.h"
+#include "lua_stacks.h"
+#include "lua_states.h"
+
+enum { AG_LUA_ENTRY_BYTES = 64, TEXT_BYTES = 200 };
+
+extern const unsigned char ag_lua_entries[] AG_HIDDEN; /* AG_LUA_ENTRIES, in lua_entry_x86_64.S */
+extern const unsigned char ag_lua_new_entry[] AG_HIDDEN;
+extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN; /* and where each goes on */
+extern void *ag_lua_new_original AG_HIDDEN;
+void *ag_lua_originals[AG_LUA_ENTRIES];
+void *ag_lua_new_original;
+
+static const struct ag_lua_release releases[] = {
+#define AG_LUA_RELEASE(...) {__VA_ARGS__},
+#include "lua_releases.def"
+#undef AG_LUA_RELEASE
+};
+
+/* ---- what is there ---- */
+
+/* "$LuaVersion: Lua 5.4.4  Copyright ..." -> 5.4.4 */
+static void read_release(const char *ident, char ret_release[TEXT_BYTES]) {
+    static const char before[] = "$LuaVersion: Lua ";
+    size_t n = 0;
+    if (strncmp(ident, before, sizeof(before) - 1) == 0) {
+        ident += sizeof(before) - 1;
+        while (n < TEXT_BYTES - 1 && ident[n] > ' ' && ident[n] <= '~') {
+            ret_release[n] = ident[n];
+            n++;
+        }
+    }
+    ret_release[n] = '\0';
+}
+
+static const struct ag_lua_release *find_release(const char *name) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(releases); i++) {
+        if (strcmp(releases[i].name, name) == 0) {
+            return &releases[i];
+        }
+    }
+    return NULL;
+}
+
+/* In the object that has lua_newstate; NULL: it has none of that name. */
+static void *find_in(const struct ag_symbol_place *lua, const char *name) {
+    struct ag_symbol_place place;
+    const bool is_there =
+        ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place) && place.bias == lua->bias;
+    return is_there ? place.address : NULL;
+}
+
+static bool find_api(const struct ag_symbol_place *lua, const char **ret_missing) {
+#define AG_LUA_FUNCTION(name, result, arguments)                           \
+    ag_lua.api.name = (result(*) arguments)(uintptr_t)find_in(lua, #name); \
+    if (!ag_lua.api.name) {                                                \
+        *ret_missing = #name;                                              \
+        return false;                                                      \
+    }
+#include "lua_api.def"
+#undef AG_LUA_FUNCTION
+#define AG_LUA_ENTRY(name, is_base) \
+    ag_lua.entries[AG_LUA_ENTRY_##name] = (uintptr_t)find_in(lua, #name);
+#include "lua_entries.def"
+#undef AG_LUA_ENTRY
+    return true;
+}
+
+/* ---- what hides us ---- */
+
+static ag_lua_alloc *get_allocator(lua_State *L, void **ret_ud) {
+    void *ud = NULL;
+    ag_lua_alloc *allocate = ag_lua.api.lua_getallocf(L, &ud);
+    if (allocate == ag_lua_allocate) {
+        const struct ag_lua_state *state = ud;
+        allocate = state->allocate;
+        ud = state->ud;
+    }
+    if (ret_ud) {
+        *ret_ud = ud;
+    }
+    return allocate;
+}
+
+static void set_allocator(lua_State *L, ag_lua_alloc *allocate, void *ud) {
+    void *own = NULL;
+    if (ag_lua.api.lua_getallocf(L, &own) != ag_lua_allocate) {
+        ag_lua.api.lua_setallocf(L, allocate, ud);
+        return;
+    }
+    struct ag_lua_state *state = own;
+    state->allocate = allocate;
+    state->ud = ud;
+}
+
+/* ---- detours ---- */
+
+enum { DETOURS = AG_LUA_ENTRIES + 3 };
+static struct ag_detour detours[DETOURS];
+static size_t n_detours;
+
+static int detour(uintptr_t function, const void *replacement, void **ret_original) {
+    if (function == 0) {
+        return 0;
+    }
+    struct ag_detour *made = &detours[n_detours];
+    const int r =
+        ag_detour_install(made, (void *)function, 0, (void *)(uintptr_t)replacement, ret_original);
+    n_detours += r == 0;
+    return r;
+}
+
+static void remove_detours(void) {
+    while (n_detours > 0) {
+        (void)ag_detour_remove(&detours[--n_detours]);
+    }
+}
+
+/* An API function that has a detour is called past it from here on. */
+static void call_past_detours(void *get_original, void *set_original) {
+    ag_lua.api.lua_getallocf = (ag_lua_alloc * (*)(lua_State *, void **))(uintptr_t)get_original;
+    ag_lua.api.lua_setallocf =
+        (void (*)(lua_State *, ag_lua_alloc *, void *))(uintptr_t)set_original;
+}
+
+static int install_detours(void) {
+    static void *get_original, *set_original;
+    int r = 0;
+    for (size_t i = 0; i < AG_LUA_ENTRIES && r == 0; i++) {
+        r = detour(ag_lua.entries[i], ag_lua_entries + i * AG_LUA_ENTRY_BYTES,
+                   &ag_lua_originals[i]);
+    }
+    const uintptr_t get = (uintptr_t)ag_lua.api.lua_getallocf;
+    const uintptr_t set = (uintptr_t)ag_lua.api.lua_setallocf;
+    if (r == 0) {
+        r = detour(get, (const void *)(uintptr_t)get_allocator, &get_original);
+    }
+    if (r == 0) {
+        r = detour(set, (const void *)(uintptr_t)set_allocator, &set_original);
+    }
+    if (r == 0) {
+        call_past_detours(get_original, set_original);
+        r = detour((uintptr_t)ag_lua.api.lua_newstate, ag_lua_new_entry, &ag_lua_new_original);
+    }
+    if (r < 0) {
+        remove_detours();
+    }
+    return r;
+}
+
+/* ---- the contract ---- */
+
+static char release[TEXT_BYTES], note[TEXT_BYTES];
+
+static void add_to_note(const char *text) {
+    const size_t at = strlen(note);
+    const size_t length = strnlen(text, TEXT_BYTES - 1 - at);
+    memcpy(note + at, text, length);
+    note[at + length] = '\0';
+}
+
+static enum ag_adapter_answer refuse(struct ag_runtime_definition *ret_runtime, const char *why,
+                                     const char *what) {
+    add_to_note("left alone: ");
+    add_to_note(why);
+    add_to_note(what);
+    ret_runtime->note = note;
+    return AG_ADAPTER_REFUSED;
+}
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    struct ag_symbol_place lua, ident;
+    const char *reason = "";
+    if (!ag_symbol_find("lua_newstate", AG_SYMBOL_FIRST, NULL, &lua) ||
+        !ag_symbol_find("lua_ident", AG_SYMBOL_FIRST_DATA, NULL, &ident) ||
+        ident.bias != lua.bias) {
+        return AG_ADAPTER_ABSENT;
+    }
+    read_release(ident.address, release);
+    ret_runtime->version = release;
+    ag_lua.release = find_release(release);
+    if (!ag_lua.release) {
+        return refuse(ret_runtime, "no release that is known: ", "5.4.4, 5.4.6, 5.4.7, 5.4.8");
+    }
+    if (!find_api(&lua, &reason)) {
+        return refuse(ret_runtime, "it has no ", reason);
+    }
+    if (ag_lua_calibrate(&reason) < 0) {
+        return refuse(ret_runtime, reason, "");
+    }
+    if (install_detours() < 0) {
+        return refuse(ret_runtime, "a function cannot be detoured: ", detours[n_detours].reason);
+    }
+    ag_lua_states_start();
+    return AG_ADAPTER_ACTS;
+}
+
+/* What lives at the end, by our count and by Lua's. */
+static void add_state(void *context, const struct ag_lua_state *state) {
+    enum { BEFORE_STATE = 8 }; /* LUA_EXTRASPACE: L lies so far in its block */
+    struct ag_runtime_definition *runtime = context;
+    if (state->first_block) {
+        const void *L = (const char *)state->first_block + BEFORE_STATE;
+        const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+        runtime->told += (uint64_t)state->in_use_bytes;
+        runtime->counted += (uint64_t)ag_lua_total_bytes(global);
+    }
+}
+
+static void end(struct ag_runtime_definition *ret_runtime) {
+    ret_runtime->told = ret_runtime->counted = 0;
+    ag_lua_states_visit(add_state, ret_runtime);
+}
+
+const struct ag_adapter ag_adapter_lua = {.attach = attach, .end = end};

@@ -1,0 +1,348 @@
+/* lua_calibration.c: see lua_calibration.h.
+ *
+ * 1. Fields. A script with nested, recursive, variadic and tail calls, long jumps between lines and
+ * a coroutine calls a C function of ours at known places. There the calls as the fields tell them
+ * are compared with those of lua_getstack and lua_getinfo: how many, Lua or C, where defined, which
+ * line, which source; and the bytes in use by the fields with those that our allocator gave out.
+ *
+ * 2. Functions without a name. The C function is called once directly and once by a script: the one
+ * function whose frame is on the second stack and not on the first is luaV_execute. A finalizer of
+ * ours is called by a full collection and by a step: the function that lua_gc called is luaC_fullgc
+ * or luaC_step. Frames are told apart by where their function begins in .eh_frame.
+ *
+ * The state lives in an arena of ours, so nothing of this reaches the host's allocator. */
+#include "lua_calibration.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "lua_runtime.h"
+#include "record/recorder.h"
+
+enum {
+    ARENA_BYTES = 4 << 20,
+    CLASSES = 65, /* of 16 bytes: free blocks of up to 1024 bytes are used again */
+    FRAMES_MOST = 64,
+    COLLECT = 2, /* LUA_GCCOLLECT ... */
+    STEP = 5,
+    FINALIZING = 7, /* GCScallfin */
+};
+
+struct stack {
+    uintptr_t functions[FRAMES_MOST]; /* where they begin, innermost first */
+    int n;
+};
+
+static struct { /* of the calibration that runs */
+    char *arena;
+    size_t used_bytes;
+    int64_t in_use_bytes;
+    void *free[CLASSES];
+    struct stack direct, by_script, collected, stepped;
+    struct stack *wanted; /* that the next finalizer fills in */
+    int n_compared, n_finalized;
+    const char *reason; /* the first that is wrong */
+} own;
+
+static void complain(const char *reason) {
+    own.reason = own.reason ? own.reason : reason;
+}
+
+/* ---- the arena ---- */
+
+static void *take(size_t bytes) {
+    const size_t class = (bytes + 15) / 16;
+    if (class < CLASSES && own.free[class]) {
+        void *block = own.free[class];
+        own.free[class] = *(void **)block;
+        return block;
+    }
+    if (bytes > ARENA_BYTES - own.used_bytes - 16) {
+        return NULL;
+    }
+    void *block = own.arena + own.used_bytes;
+    own.used_bytes += class * 16;
+    return block;
+}
+
+static void give(void *block, size_t bytes) {
+    const size_t class = (bytes + 15) / 16;
+    if (class > 0 && class < CLASSES) {
+        *(void **)block = own.free[class];
+        own.free[class] = block;
+    }
+}
+
+static void *allocate(void *ud, void *block, size_t old_bytes, size_t new_bytes) {
+    void *made = NULL;
+    (void)ud;
+    if (new_bytes != 0) {
+        made = take(new_bytes);
+        if (!made) {
+            return NULL;
+        }
+    }
+    if (block) {
+        if (made) {
+            memcpy(made, block, old_bytes < new_bytes ? old_bytes : new_bytes);
+        }
+        give(block, old_bytes);
+        own.in_use_bytes -= (int64_t)old_bytes;
+    }
+    own.in_use_bytes += (int64_t)new_bytes;
+    return made;
+}
+
+/* ---- native frames ---- */
+
+AG_NOINLINE static void keep_stack(struct stack *ret_stack) {
+    uint64_t pcs[FRAMES_MOST];
+    enum ag_root root;
+    const uintptr_t *frame = __builtin_frame_address(0);
+    const uint32_t node = ag_walk_plain(ag_recorder.space, frame + 1, *frame);
+    ret_stack->n = ag_stack_tree_frames(ag_recorder.tree, node, FRAMES_MOST, pcs, &root);
+    if (ret_stack->n < 0 || ret_stack->n > FRAMES_MOST) {
+        ret_stack->n = 0;
+    }
+    for (int i = 0; i < ret_stack->n; i++) {
+        ret_stack->functions[i] = ag_lua_function_at((uintptr_t)pcs[i]);
+    }
+}
+
+static bool has(const struct stack *stack, uintptr_t function) {
+    for (int i = 0; i < stack->n; i++) {
+        if (stack->functions[i] == function) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The only function between us and the API's function that is on ONE and not on OTHER; 0: there is
+ * none, or several. */
+static uintptr_t only_on(const struct stack *one, const struct stack *other, uintptr_t api) {
+    uintptr_t found = 0;
+    for (int i = 1; i < one->n && one->functions[i] != api; i++) {
+        if (!has(other, one->functions[i]) && one->functions[i] != found) {
+            if (found != 0) {
+                return 0;
+            }
+            found = one->functions[i];
+        }
+    }
+    return found;
+}
+
+/* Whom the API's function called; 0: it is not there. */
+static uintptr_t called_by(const struct stack *stack, uintptr_t api) {
+    for (int i = 1; i < stack->n; i++) {
+        if (stack->functions[i] == api) {
+            return stack->functions[i - 1];
+        }
+    }
+    return 0;
+}
+
+/* ---- fields ---- */
+
+static bool is_same_call(const lua_State *L, const void *ci, const struct ag_lua_debug *debug) {
+    const bool is_c = ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
+    if (is_c || strcmp(debug->what, "C") == 0) {
+        return is_c && strcmp(debug->what, "C") == 0;
+    }
+    const void *proto = ag_lua_proto_of(L, ci);
+    if (!proto) {
+        return false;
+    }
+    const char *source = ag_lua_pointer(proto, ag_lua.release->proto_source);
+    return ag_lua_int(proto, ag_lua.release->proto_line) == debug->line_defined &&
+           source + ag_lua.release->string_text == debug->source &&
+           ag_lua_line_of(proto, ag_lua_pointer(ci, ag_lua.release->ci_saved_pc)) ==
+               (uint32_t)debug->line;
+}
+
+static void compare_calls(lua_State *L) {
+    const void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
+    struct ag_lua_debug debug;
+    int level = 0;
+    for (; ag_lua.api.lua_getstack(L, level, &debug); level++, ci = ag_lua_caller(ci)) {
+        if (!ci || debug.ci != ci || !ag_lua.api.lua_getinfo(L, "Sl", &debug) ||
+            !is_same_call(L, ci, &debug)) {
+            complain("its calls are not where this release has them");
+            return;
+        }
+    }
+    if (!ci || ag_lua_caller(ci)) {
+        complain("its calls do not end where this release has them");
+    }
+    own.n_compared++;
+}
+
+static void compare_state(const lua_State *L) {
+    const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    if (ag_lua_pointer(global, 0) != (void *)(uintptr_t)allocate ||
+        ag_lua_pointer(global, 8) != (void *)&own) {
+        complain("its global state is not where this release has it");
+    } else if (ag_lua_total_bytes(global) != own.in_use_bytes) {
+        complain("it does not count its bytes where this release does");
+    }
+}
+
+static int probe(lua_State *L) {
+    compare_state(L);
+    compare_calls(L);
+    if (own.by_script.n == 0) { /* the coroutine's is another */
+        keep_stack(&own.by_script);
+    }
+    return 0;
+}
+
+static int probe_directly(lua_State *L) {
+    (void)L;
+    keep_stack(&own.direct);
+    return 0;
+}
+
+static int finalize(lua_State *L) {
+    const char *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    keep_stack(own.wanted);
+    own.n_finalized++;
+    if (global[ag_lua.release->global_gc_state] != FINALIZING) {
+        complain("its collector's state is not where this release has it");
+    }
+    return 0;
+}
+
+/* ---- the script ---- */
+
+#define TEN "\n\n\n\n\n\n\n\n\n\n"
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+static const char script[] = "local probe = ...\n"
+                             "local function inner(...)\n"
+                             "  probe()\n"
+                             "  local a = { ... }\n"
+                             "  probe() " HUNDRED HUNDRED "  probe()\n"
+                             "  return #a\n"
+                             "end\n"
+                             "local function outer(n)\n"
+                             "  if n == 0 then inner(1, 2, 3) return inner(4) end\n"
+                             "  local s = 'x' .. n\n"
+                             "  outer(n - 1)\n"
+                             "  return s\n"
+                             "end\n"
+                             "local object = setmetatable and 1 or 2\n"
+                             "outer(3)\n"
+                             "for i = 1, 3 do local t = { i, i .. 'y' } probe() end\n"
+                             "probe()\n";
+
+static const char *read_script(lua_State *L, void *data, size_t *ret_bytes) {
+    bool *is_read = data;
+    (void)L;
+    *ret_bytes = *is_read ? 0 : sizeof(script) - 1;
+    *is_read = true;
+    return script;
+}
+
+static bool load(lua_State *L) {
+    bool is_read = false;
+    if (ag_lua.api.lua_load(L, read_script, &is_read, "@calibration", "t") != 0) {
+        complain("it cannot load a script");
+        return false;
+    }
+    ag_lua.api.lua_pushcclosure(L, probe, 0);
+    return true;
+}
+
+static void call_protected(lua_State *L, int n_arguments) {
+    if (ag_lua.api.lua_pcallk(L, n_arguments, 0, 0, 0, NULL) != 0) {
+        complain("a script of ours fails");
+    }
+}
+
+static void run_script(lua_State *L) {
+    ag_lua.api.lua_pushcclosure(L, probe_directly, 0);
+    call_protected(L, 0);
+    if (!load(L)) {
+        return;
+    }
+    call_protected(L, 1);
+    lua_State *coroutine = ag_lua.api.lua_newthread(L);
+    int n_results;
+    const int n_before = own.n_compared;
+    if (load(coroutine) && ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
+        complain("a coroutine of ours fails");
+    }
+    if (own.n_compared == n_before || n_before == 0) {
+        complain("a script of ours does not call back");
+    }
+    ag_lua.api.lua_settop(L, 0);
+}
+
+/* An object that is garbage at once and has a finalizer. */
+static void make_garbage(lua_State *L) {
+    (void)ag_lua.api.lua_newuserdatauv(L, 8, 0);
+    ag_lua.api.lua_createtable(L, 0, 1);
+    ag_lua.api.lua_pushcclosure(L, finalize, 0);
+    ag_lua.api.lua_setfield(L, -2, "__gc");
+    (void)ag_lua.api.lua_setmetatable(L, -2);
+    ag_lua.api.lua_settop(L, 0);
+}
+
+static void collect(lua_State *L) {
+    enum { STEPS_MOST = 1000 };
+    const char *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    own.wanted = &own.collected;
+    make_garbage(L);
+    (void)ag_lua.api.lua_gc(L, COLLECT);
+    if (own.n_finalized != 1 || global[ag_lua.release->global_gc_state] != AG_LUA_GC_PAUSE) {
+        complain("a full collection does not finalize");
+        return;
+    }
+    own.wanted = &own.stepped;
+    make_garbage(L);
+    for (int i = 0; i < STEPS_MOST && own.n_finalized == 1; i++) {
+        (void)ag_lua.api.lua_gc(L, STEP, 0);
+    }
+    if (own.n_finalized != 2) {
+        complain("steps of the collector do not finalize");
+    }
+}
+
+static void find_functions(void) {
+    const uintptr_t gc = (uintptr_t)ag_lua.api.lua_gc;
+    ag_lua.execute = only_on(&own.by_script, &own.direct, (uintptr_t)ag_lua.api.lua_pcallk);
+    ag_lua.full = called_by(&own.collected, gc);
+    ag_lua.step = called_by(&own.stepped, gc);
+    if (ag_lua.execute == 0) {
+        complain("its interpreter's function cannot be told from the others");
+    } else if (ag_lua.full == 0 || ag_lua.step == 0 || ag_lua.full == ag_lua.step) {
+        complain("its collector's functions cannot be told from the others");
+    }
+}
+
+int ag_lua_calibrate(const char **ret_reason) {
+    memset(&own, 0, sizeof(own));
+    const long arena = ag_syscall6(SYS_mmap, 0, ARENA_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ag_syscall_failed(arena)) {
+        *ret_reason = "there is no memory to try it";
+        return -ENOMEM;
+    }
+    own.arena = (char *)arena;
+    lua_State *L = ag_lua.api.lua_newstate(allocate, &own);
+    if (L) {
+        run_script(L);
+        collect(L);
+        ag_lua.api.lua_close(L);
+    } else {
+        complain("it makes no state");
+    }
+    if (!own.reason) {
+        find_functions();
+    }
+    (void)ag_syscall2(SYS_munmap, arena, ARENA_BYTES);
+    *ret_reason = own.reason;
+    return own.reason ? -ENOTSUP : 0;
+}

@@ -1,0 +1,18 @@
+/* lua_functions.h: the functions of a state, as the trace knows them. */
+#ifndef AG_LUA_FUNCTIONS_H
+#define AG_LUA_FUNCTIONS_H
+
+#include "lua_states.h"
+
+/* The function that a call of Lua code runs, and its line. function 0: it cannot be told. */
+struct ag_lua_place {
+    allogram_function function;
+    uint32_t line;
+};
+struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci);
+/* A block goes that may be a function of the state. */
+void ag_lua_function_forget(struct ag_lua_state *state, const void *proto);
+/* All go. */
+void ag_lua_functions_forget(struct ag_lua_state *state);
+
+#endif

@@ -1,0 +1,113 @@
+/* lua_runtime.h: Lua 5.4 as the adapter knows it: its C API, and where the fields lie that it
+ * reads.
+ *
+ * Lua's own headers are not needed: what stands here is the ABI that 5.4 keeps (lua.h), and the
+ * rows of lua_releases.def. Fields are read through functions, by the offsets of the release that
+ * runs, and only when the calibration has held them against Lua's own answers. */
+#ifndef AG_LUA_RUNTIME_H
+#define AG_LUA_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+typedef struct lua_State lua_State;
+typedef void *ag_lua_alloc(void *ud, void *block, size_t old_bytes, size_t new_bytes);
+typedef int ag_lua_function(lua_State *L);
+typedef const char *ag_lua_reader(lua_State *L, void *data, size_t *ret_bytes);
+struct ag_lua_debug { /* lua_Debug of lua.h, 5.4 */
+    int event;
+    const char *name, *name_what, *what, *source;
+    size_t source_bytes;
+    int line, line_defined, last_line_defined;
+    unsigned char n_upvalues, n_parameters;
+    char is_vararg, is_tail_call;
+    unsigned short first_transferred, n_transferred;
+    char short_source[60];
+    void *ci;
+    char spare[64]; /* a build with another LUA_IDSIZE writes further */
+};
+
+/* What the allocator is told of a new block instead of its old size. */
+enum ag_lua_tag {
+    AG_LUA_TAG_STRING = 4,
+    AG_LUA_TAG_TABLE = 5,
+    AG_LUA_TAG_FUNCTION = 6,
+    AG_LUA_TAG_USERDATA = 7,
+    AG_LUA_TAG_THREAD = 8,
+    AG_LUA_TAG_UPVALUE = 9,
+    AG_LUA_TAG_PROTO = 10,
+    AG_LUA_TAGS = 11, /* others: a vector */
+};
+enum {
+    AG_LUA_CALL_IS_C = 1 << 1,     /* CIST_C */
+    AG_LUA_CALL_IS_FRESH = 1 << 2, /* CIST_FRESH: luaV_execute was called for it */
+    AG_LUA_CLOSURE_TAG = 0x46,     /* ctb(LUA_VLCL) */
+    AG_LUA_GC_PAUSE = 8,           /* GCSpause: no cycle runs */
+};
+
+struct ag_lua_release {
+    const char *name;
+    uint16_t state_global, state_ci, state_stack;
+    uint16_t ci_function, ci_previous, ci_saved_pc, ci_status;
+    uint16_t closure_proto;
+    uint16_t proto_n_absolute, proto_line, proto_code, proto_lines, proto_absolute, proto_source;
+    uint16_t proto_bytes, string_text;
+    uint16_t global_total, global_debt, global_gc_state;
+};
+
+enum {
+#define AG_LUA_ENTRY(name, is_base) AG_LUA_ENTRY_##name,
+#include "lua_entries.def"
+#undef AG_LUA_ENTRY
+    AG_LUA_ENTRIES
+};
+
+struct ag_lua_api {
+#define AG_LUA_FUNCTION(name, result, arguments) result(*name) arguments;
+#include "lua_api.def"
+#undef AG_LUA_FUNCTION
+};
+
+/* The Lua of this process; one. */
+struct ag_lua {
+    struct ag_lua_api api; /* as the functions are called past the detours */
+    const struct ag_lua_release *release;
+    uintptr_t execute;                 /* where luaV_execute begins */
+    uintptr_t step, full;              /* luaC_step and luaC_fullgc */
+    uintptr_t entries[AG_LUA_ENTRIES]; /* where the functions of lua_entries.def begin; 0: none */
+};
+extern struct ag_lua ag_lua AG_HIDDEN;
+
+/* Where the function begins that the pc lies in, by its image's unwind tables; 0: nobody knows. */
+uintptr_t ag_lua_function_at(uintptr_t pc);
+
+/* ---- reading ---- */
+
+AG_FAST void *ag_lua_pointer(const void *object, uint16_t offset) {
+    return *(void *const *)((const char *)object + offset);
+}
+AG_FAST int ag_lua_int(const void *object, uint16_t offset) {
+    return *(const int *)(const void *)((const char *)object + offset);
+}
+AG_FAST uint16_t ag_lua_call_status(const void *ci) {
+    return *(const uint16_t *)(const void *)((const char *)ci + ag_lua.release->ci_status);
+}
+AG_FAST void *ag_lua_caller(const void *ci) {
+    return ag_lua_pointer(ci, ag_lua.release->ci_previous);
+}
+/* By Lua's own count. */
+AG_FAST int64_t ag_lua_total_bytes(const void *global) {
+    const char *at = global;
+    return *(const int64_t *)(const void *)(at + ag_lua.release->global_total) +
+           *(const int64_t *)(const void *)(at + ag_lua.release->global_debt);
+}
+
+/* The function that a call runs, of a call of Lua code; NULL: it cannot be told now. */
+const void *ag_lua_proto_of(const lua_State *L, const void *ci);
+/* The line that a call of the function is in; 0: not known. */
+uint32_t ag_lua_line_of(const void *proto, const void *saved_pc);
+
+#endif

@@ -1,0 +1,330 @@
+/* lua_stacks.c: see lua_stacks.h.
+ *
+ * 1. Which native frames run Lua. luaV_execute runs Lua functions; one that calls another stays in
+ * it, so a native frame of it stands for a run of Lua calls: from the innermost outward up to the
+ * one that is marked as fresh, for which luaV_execute was called. What runs in C has a native frame
+ * of its own. So the n-th frame of luaV_execute belongs to the n-th run of its state.
+ *
+ *     native          calls of L
+ *       f (C)           f
+ *       luaV_execute    g  h  main(fresh)      <- in this order inside of the native frame
+ *       lua_pcallk
+ *       host's main
+ *
+ * 2. Which state. Lua code is run through a few functions of the API. Each is entered through a
+ * note of ours (lua_entry_x86_64.S): this frame, known by where it ends on the stack, is of L. A
+ * note is looked for only when such a frame is on the stack, and the newest with that address is
+ * its own: so notes of calls that returned, or were left by an error, need not be taken back.
+ *
+ * 3. Coroutines. Each has calls of its own; lua_resume on the native stack ends those of one and
+ * goes on with those of who resumed it. One that yielded has lost its native frames: what it still
+ * has to return to, below a call into C, stands with its outermost luaV_execute.
+ *
+ * 4. The stack that moves. While Lua reallocates the stack of a state, its calls point to the old
+ * one. So the frames are taken before and handed out again (ag_lua_stacks_keep). */
+#include "lua_stacks.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "lua_functions.h"
+#include "record/managed_frames.h"
+#include "unwind/unwind_space.h"
+
+enum {
+    NOTES = 256, /* LUAI_MAXCCALLS: 200 calls of C on a stack */
+    NOTES_TRIED = 8,
+    KEPT_MOST = 256,
+    RUNS_MOST = 256,
+    STATES_MOST = 8, /* coroutines and states that are in the middle of something */
+    THREAD_BYTES = 12 * 1024,
+};
+
+struct note {
+    uintptr_t cfa;
+    lua_State *L;
+};
+struct lua_thread { /* of a thread that ran Lua; taken over from one that is dead */
+    struct lua_thread *next;
+    _Atomic uint32_t owner; /* kernel tid */
+    uint32_t pid;           /* that it was made in */
+    enum { NOT_KEPT, KEEPING, KEPT } keeping;
+    uint32_t n_kept;
+    struct note notes[NOTES];
+    struct ag_managed_frame kept[KEPT_MOST];
+};
+_Static_assert(sizeof(struct lua_thread) <= THREAD_BYTES, "it fits");
+
+static struct lua_thread *_Atomic newest;
+static __thread struct lua_thread *current __attribute__((tls_model("initial-exec")));
+
+/* ---- threads ---- */
+
+static struct lua_thread *inherit(uint32_t self, uint32_t pid) {
+    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
+    struct lua_thread *thread = atomic_load_explicit(&newest, memory_order_acquire);
+    for (; thread; thread = thread->next) {
+        uint32_t owner = atomic_load_explicit(&thread->owner, memory_order_relaxed);
+        if (thread->pid == pid && owner != self &&
+            ag_syscall3(SYS_tgkill, pid, owner, 0) == NO_SUCH_THREAD &&
+            atomic_compare_exchange_strong_explicit(&thread->owner, &owner, self,
+                                                    memory_order_acq_rel, memory_order_relaxed)) {
+            memset(thread->notes, 0, sizeof(thread->notes));
+            thread->keeping = NOT_KEPT;
+            return thread;
+        }
+    }
+    return NULL;
+}
+
+static struct lua_thread *map_thread(uint32_t self, uint32_t pid) {
+    const long address = ag_syscall6(SYS_mmap, 0, THREAD_BYTES, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    struct lua_thread *thread = (struct lua_thread *)address;
+    atomic_store_explicit(&thread->owner, self, memory_order_relaxed);
+    thread->pid = pid;
+    struct lua_thread *head = atomic_load_explicit(&newest, memory_order_relaxed);
+    do {
+        thread->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&newest, &head, thread, memory_order_release,
+                                                    memory_order_relaxed));
+    return thread;
+}
+
+static ag_frame_source_fn walk;
+
+AG_COLD static struct lua_thread *begin_thread(void) {
+    const struct ag_frame_source source = {.walk = walk};
+    const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
+    const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    struct lua_thread *thread = inherit(self, pid);
+    if (!thread) {
+        thread = map_thread(self, pid);
+    }
+    current = thread;
+    if (thread) {
+        (void)ag_frame_source_set(&newest, &source); /* full: its stacks are native */
+    }
+    return thread;
+}
+
+/* ---- notes ---- */
+
+static uint32_t place_of(uintptr_t cfa) {
+    return (uint32_t)((uint64_t)cfa * UINT64_C(0x9e3779b97f4a7c15) >> 56);
+}
+
+/* Of the places that a note may have: its own, else a free one, else that of the call that is
+ * deepest in the stack, which most likely has returned. */
+void ag_lua_entered(lua_State *L, uintptr_t cfa) {
+    struct lua_thread *thread = AG_LIKELY(current != NULL) ? current : begin_thread();
+    const uint32_t first = place_of(cfa);
+    struct note *chosen = NULL;
+    for (uint32_t i = 0; thread && i < NOTES_TRIED; i++) {
+        struct note *note = &thread->notes[(first + i) % NOTES];
+        if (note->cfa == cfa) {
+            note->L = L;
+            return;
+        }
+        if (!chosen || note->cfa < chosen->cfa) { /* 0: free */
+            chosen = note;
+        }
+    }
+    if (chosen) {
+        chosen->cfa = 0;
+        atomic_signal_fence(memory_order_seq_cst); /* a handler finds both or none */
+        chosen->L = L;
+        atomic_signal_fence(memory_order_seq_cst);
+        chosen->cfa = cfa;
+    }
+}
+
+static lua_State *state_noted(const struct lua_thread *thread, uintptr_t cfa) {
+    const uint32_t first = place_of(cfa);
+    for (uint32_t i = 0; i < NOTES_TRIED; i++) {
+        const struct note *note = &thread->notes[(first + i) % NOTES];
+        if (note->cfa == cfa) {
+            return note->L;
+        }
+    }
+    return NULL;
+}
+
+/* ---- which function a native frame is of ---- */
+
+enum frame_class { /* then: FRAME_ENTRY + its row in lua_entries.def */
+                   FRAME_UNKNOWN,
+                   FRAME_OTHER,
+                   FRAME_EXECUTES,
+                   FRAME_ENTRY
+};
+enum { CLASSES = 4096, CLASS_BITS = 4 };
+_Static_assert(FRAME_ENTRY + AG_LUA_ENTRIES <= 1 << CLASS_BITS, "a class fits");
+static _Atomic uint64_t classes[CLASSES];   /* pc << CLASS_BITS | class */
+static _Atomic uint32_t classes_generation; /* of the unwinder: then objects have gone */
+
+static uint32_t find_class(uintptr_t pc) {
+    const uintptr_t function = ag_lua_function_at(pc);
+    if (function == 0 || function == ag_lua.execute) {
+        return function ? FRAME_EXECUTES : FRAME_OTHER;
+    }
+    for (uint32_t i = 0; i < AG_LUA_ENTRIES; i++) {
+        if (ag_lua.entries[i] == function) {
+            return FRAME_ENTRY + i;
+        }
+    }
+    return FRAME_OTHER;
+}
+
+static uint32_t class_of(uintptr_t pc) {
+    _Atomic uint64_t *place = &classes[(pc * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+    const uint64_t word = atomic_load_explicit(place, memory_order_relaxed);
+    if (AG_LIKELY(word >> CLASS_BITS == pc)) {
+        return (uint32_t)word & ((1 << CLASS_BITS) - 1);
+    }
+    const uint32_t class = find_class(pc);
+    atomic_store_explicit(place, (uint64_t)pc << CLASS_BITS | class, memory_order_relaxed);
+    return class;
+}
+
+static void forget_stale_classes(void) {
+    const uint32_t generation =
+        atomic_load_explicit(&ag_recorder.space->generation, memory_order_acquire);
+    if (atomic_load_explicit(&classes_generation, memory_order_relaxed) != generation) {
+        for (uint32_t i = 0; i < CLASSES; i++) {
+            atomic_store_explicit(&classes[i], 0, memory_order_relaxed);
+        }
+        atomic_store_explicit(&classes_generation, generation, memory_order_relaxed);
+    }
+}
+
+/* ---- the walk ---- */
+
+struct cursor { /* how far the calls of L are told */
+    lua_State *L;
+    void *ci; /* NULL: all are */
+};
+struct telling {
+    struct ag_managed_frame *frames;
+    uint32_t n, most;
+    struct cursor cursors[STATES_MOST];
+    uint32_t n_cursors;
+    uint32_t runs[RUNS_MOST]; /* native frames of luaV_execute that are not told yet */
+    uint32_t n_runs;
+};
+
+/* NULL: there are too many. */
+static struct cursor *cursor_of(struct telling *telling, lua_State *L) {
+    for (uint32_t i = 0; i < telling->n_cursors; i++) {
+        if (telling->cursors[i].L == L) {
+            return &telling->cursors[i];
+        }
+    }
+    if (telling->n_cursors == STATES_MOST) {
+        return NULL;
+    }
+    struct cursor *made = &telling->cursors[telling->n_cursors++];
+    *made = (struct cursor){L, ag_lua_pointer(L, ag_lua.release->state_ci)};
+    return made;
+}
+
+static bool is_c(const void *ci) {
+    return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
+}
+
+/* The next run of Lua calls, at the native frame that lies at POSITION. */
+static void tell_run(struct telling *telling, struct ag_lua_state *state, struct cursor *cursor,
+                     uintptr_t position) {
+    void *ci = cursor->ci;
+    bool is_fresh = false;
+    while (ci && is_c(ci)) {
+        ci = ag_lua_caller(ci);
+    }
+    for (; ci && !is_fresh && telling->n < telling->most && !is_c(ci); ci = ag_lua_caller(ci)) {
+        const struct ag_lua_place place = ag_lua_place_of(state, cursor->L, ci);
+        telling->frames[telling->n++] = (struct ag_managed_frame){
+            .function = place.function, .line = place.line, .position = position};
+        is_fresh = ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH;
+    }
+    cursor->ci = ci;
+}
+
+/* natives[entry] is of an API function that was called with L: what ran inside of it. */
+static void tell_entry(struct telling *telling, lua_State *L, bool is_base,
+                       const struct ag_walked_frame *natives, uint32_t entry) {
+    struct ag_lua_state *state = ag_lua_state_of(L);
+    struct cursor *cursor = state ? cursor_of(telling, L) : NULL;
+    uintptr_t position = natives[entry].sp;
+    for (uint32_t i = 0; cursor && i < telling->n_runs; i++) {
+        position = natives[telling->runs[i]].sp;
+        tell_run(telling, state, cursor, position);
+    }
+    while (cursor && is_base && cursor->ci && telling->n < telling->most) {
+        tell_run(telling, state, cursor, position);
+    }
+}
+
+static uint32_t tell_all(const struct lua_thread *thread, const struct ag_walked_frame *natives,
+                         uint32_t n_natives, struct ag_managed_frame *ret_frames, uint32_t most) {
+    static const bool is_base[] = {
+#define AG_LUA_ENTRY(name, is_base) is_base,
+#include "lua_entries.def"
+#undef AG_LUA_ENTRY
+    };
+    struct telling telling = {.frames = ret_frames, .most = most};
+    forget_stale_classes();
+    for (uint32_t i = 0; i + 1 < n_natives; i++) {
+        const uint32_t class = class_of(natives[i].pc);
+        if (class == FRAME_EXECUTES && telling.n_runs < RUNS_MOST) {
+            telling.runs[telling.n_runs++] = i;
+        } else if (class >= FRAME_ENTRY) {
+            lua_State *L = state_noted(thread, natives[i + 1].sp);
+            if (L) {
+                tell_entry(&telling, L, is_base[class - FRAME_ENTRY], natives, i);
+            }
+            telling.n_runs = 0;
+        }
+    }
+    return telling.n;
+}
+
+static uint32_t walk(void *context, const struct ag_walked_frame *natives, uint32_t n_natives,
+                     struct ag_managed_frame *ret_frames, uint32_t most) {
+    struct lua_thread *thread = current;
+    (void)context;
+    if (!thread) {
+        return 0;
+    }
+    if (thread->keeping == KEPT) {
+        const uint32_t n = thread->n_kept < most ? thread->n_kept : most;
+        memcpy(ret_frames, thread->kept, n * sizeof(*ret_frames));
+        return n;
+    }
+    const uint32_t n = tell_all(thread, natives, n_natives, ret_frames, most);
+    if (thread->keeping == KEEPING) {
+        thread->n_kept = n < KEPT_MOST ? n : KEPT_MOST;
+        memcpy(thread->kept, ret_frames, thread->n_kept * sizeof(*ret_frames));
+    }
+    return n;
+}
+
+void ag_lua_stacks_keep(const struct ag_host_caller *caller) {
+    struct lua_thread *thread = current;
+    if (thread && ag_recorder_is_active()) {
+        thread->n_kept = 0;
+        thread->keeping = KEEPING;
+        (void)ag_record_stack(caller->sp, caller->rbp);
+        thread->keeping = KEPT;
+    }
+}
+
+void ag_lua_stacks_let_go(void) {
+    if (current) {
+        current->keeping = NOT_KEPT;
+    }
+}

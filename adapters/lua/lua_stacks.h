@@ -1,0 +1,15 @@
+/* lua_stacks.h: the frames of Lua functions in the stacks of a thread. */
+#ifndef AG_LUA_STACKS_H
+#define AG_LUA_STACKS_H
+
+#include "embed/host_events.h"
+#include "lua_runtime.h"
+
+/* A function of lua_entries.def was called with L; cfa: its frame ends there. Called from
+ * lua_entry_x86_64.S. */
+void ag_lua_entered(lua_State *L, uintptr_t cfa);
+/* Between the two, the frames of this thread are what they are now. */
+void ag_lua_stacks_keep(const struct ag_host_caller *caller);
+void ag_lua_stacks_let_go(void);
+
+#endif

@@ -1,0 +1,191 @@
+/* lua_states.c: see lua_states.h.
+ *
+ * Lua has one door for all its memory: the function that its state was made with. It is called with
+ * what a new block is for (a tag in the place of the old size), with the old size of one that dies,
+ * so types and sizes are Lua's own and nothing is guessed. We stand in that door: the host's
+ * function is called with the recorder looking away (what it takes from malloc holds Lua's blocks
+ * and would be counted twice), and the block is told as one of the heap "lua".
+ *
+ * A block of Lua's own is a vector when it has no tag: the array and hash parts of tables, stacks,
+ * code and constants of functions, the table of strings. */
+#include "lua_states.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "embed/host_events.h"
+#include "lua_functions.h"
+#include "lua_stacks.h"
+#include "record/recorder.h"
+
+allogram_heap ag_lua_heap;
+static allogram_type types[AG_LUA_TAGS];
+static struct ag_lua_state *_Atomic newest;
+
+void ag_lua_states_start(void) {
+    static const char *const names[AG_LUA_TAGS] = {
+        [0] = "vector",
+        [AG_LUA_TAG_STRING] = "string",
+        [AG_LUA_TAG_TABLE] = "table",
+        [AG_LUA_TAG_FUNCTION] = "closure",
+        [AG_LUA_TAG_USERDATA] = "userdata",
+        [AG_LUA_TAG_THREAD] = "thread",
+        [AG_LUA_TAG_UPVALUE] = "upvalue",
+        [AG_LUA_TAG_PROTO] = "proto",
+    };
+    const struct allogram_heap_options options = {
+        .size = sizeof(options), .name = "lua", .allocator = "lua", .runtime = "lua"};
+    ag_lua_heap = allogram_register_heap(&options);
+    for (uint32_t tag = 0; tag < AG_LUA_TAGS; tag++) {
+        types[tag] = allogram_register_type(names[tag] ? names[tag] : names[0], "lua");
+    }
+}
+
+/* ---- states ---- */
+
+static struct ag_lua_state *find_free(void) {
+    for (struct ag_lua_state *state = atomic_load_explicit(&newest, memory_order_acquire); state;
+         state = state->next) {
+        uint32_t is_taken = 0;
+        if (atomic_compare_exchange_strong_explicit(&state->is_taken, &is_taken, 1,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            return state;
+        }
+    }
+    return NULL;
+}
+
+static struct ag_lua_state *map_state(void) {
+    const long address = ag_syscall6(SYS_mmap, 0, sizeof(struct ag_lua_state),
+                                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    struct ag_lua_state *state = (struct ag_lua_state *)address;
+    state->functions = state->first_functions;
+    state->functions_capacity = AG_LUA_FIRST_FUNCTIONS;
+    atomic_store_explicit(&state->is_taken, 1, memory_order_relaxed);
+    struct ag_lua_state *head = atomic_load_explicit(&newest, memory_order_relaxed);
+    do {
+        state->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&newest, &head, state, memory_order_release,
+                                                    memory_order_relaxed));
+    return state;
+}
+
+struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud) {
+    struct ag_lua_state *state = find_free();
+    if (!state) {
+        state = map_state();
+    }
+    if (state) {
+        state->allocate = allocate;
+        state->ud = ud;
+        state->first_block = NULL;
+        state->in_use_bytes = 0;
+        state->cycle_start_raw = 0;
+    }
+    return state;
+}
+
+/* The state is closed: its last block goes. */
+static void give_up(struct ag_lua_state *state) {
+    ag_lua_functions_forget(state);
+    atomic_store_explicit(&state->is_taken, 0, memory_order_release);
+}
+
+struct ag_lua_state *ag_lua_state_of(const lua_State *L) {
+    const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    ag_lua_alloc *allocate = (ag_lua_alloc *)(uintptr_t)ag_lua_pointer(global, 0);
+    return allocate == ag_lua_allocate ? ag_lua_pointer(global, sizeof(void *)) : NULL;
+}
+
+void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state *state),
+                         void *context) {
+    for (const struct ag_lua_state *state = atomic_load_explicit(&newest, memory_order_acquire);
+         state; state = state->next) {
+        if (atomic_load_explicit(&state->is_taken, memory_order_relaxed)) {
+            visit(context, state);
+        }
+    }
+}
+
+/* ---- the door ---- */
+
+/* Called from lua_entry_x86_64.S with the caller's sp and rbp. */
+void *ag_lua_allocate_from(struct ag_lua_state *state, void *block, size_t old_bytes,
+                           size_t new_bytes, const uintptr_t *sp, uintptr_t rbp);
+
+static void *call_host(const struct ag_lua_state *state, void *block, size_t old_bytes,
+                       size_t new_bytes) {
+    const uintptr_t suspended = ag_record_suspend();
+    void *made = state->allocate(state->ud, block, old_bytes, new_bytes);
+    ag_record_resume(suspended);
+    return made;
+}
+
+static void *allocate(struct ag_lua_state *state, size_t tag, size_t bytes,
+                      const struct ag_host_caller *caller) {
+    void *made = call_host(state, NULL, tag, bytes);
+    if (made) {
+        if (!state->first_block) {
+            state->first_block = made;
+        }
+        state->in_use_bytes += (int64_t)bytes;
+        ag_host_alloc(caller, ag_lua_heap, (uintptr_t)made, bytes,
+                      types[tag < AG_LUA_TAGS ? tag : 0]);
+    }
+    return made;
+}
+
+static void *release(struct ag_lua_state *state, void *block, size_t bytes,
+                     const struct ag_host_caller *caller) {
+    const bool is_last = block == state->first_block;
+    if (bytes == ag_lua.release->proto_bytes) {
+        ag_lua_function_forget(state, block);
+    }
+    state->in_use_bytes -= (int64_t)bytes;
+    ag_host_free(caller, ag_lua_heap, (uintptr_t)block);
+    void *nothing = call_host(state, block, bytes, 0);
+    if (is_last) {
+        give_up(state);
+    }
+    return nothing;
+}
+
+/* A stack that moves cannot be read until Lua has put its pointers right: so the frames are kept
+ * that it had before. */
+static void *reallocate(struct ag_lua_state *state, void *block, size_t old_bytes, size_t new_bytes,
+                        const struct ag_host_caller *caller) {
+    enum { STACK_BYTES_LEAST = 40 * 16 }; /* BASIC_STACK_SIZE slots */
+    const bool may_be_stack = old_bytes >= STACK_BYTES_LEAST;
+    if (may_be_stack) {
+        ag_lua_stacks_keep(caller);
+    }
+    ag_host_realloc_begin(caller, ag_lua_heap, (uintptr_t)block);
+    void *made = call_host(state, block, old_bytes, new_bytes);
+    if (made) {
+        const struct allogram_block told = {
+            .address = (uintptr_t)made, .bytes = new_bytes, .type = types[0]};
+        state->in_use_bytes += (int64_t)new_bytes - (int64_t)old_bytes;
+        ag_host_realloc_end(caller, ag_lua_heap, (uintptr_t)block, &told);
+    } else {
+        ag_host_realloc_failed(caller, ag_lua_heap, (uintptr_t)block);
+    }
+    if (may_be_stack) {
+        ag_lua_stacks_let_go();
+    }
+    return made;
+}
+
+void *ag_lua_allocate_from(struct ag_lua_state *state, void *block, size_t old_bytes,
+                           size_t new_bytes, const uintptr_t *sp, uintptr_t rbp) {
+    const struct ag_host_caller caller = {sp, rbp};
+    if (!block) {
+        return new_bytes != 0 ? allocate(state, old_bytes, new_bytes, &caller)
+                              : call_host(state, NULL, old_bytes, 0);
+    }
+    return new_bytes != 0 ? reallocate(state, block, old_bytes, new_bytes, &caller)
+                          : release(state, block, old_bytes, &caller);
+}

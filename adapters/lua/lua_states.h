@@ -1,0 +1,54 @@
+/* lua_states.h: the states of Lua in this process, and the allocator that stands before each one's
+ * own. */
+#ifndef AG_LUA_STATES_H
+#define AG_LUA_STATES_H
+
+#include <stdatomic.h>
+
+#include "allogram/allogram.h"
+#include "lua_runtime.h"
+
+struct ag_lua_known_line {
+    const void *saved_pc; /* NULL: free */
+    uint32_t line;
+};
+struct ag_lua_known_function {
+    const void *proto; /* NULL: free */
+    allogram_function function;
+};
+enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
+
+/* One state with all its coroutines (a lua_newstate). Used by one thread at a time, as Lua is. */
+struct ag_lua_state {
+    ag_lua_alloc *allocate; /* the host's own */
+    void *ud;
+    void *first_block; /* the state itself: the last that is freed */
+    int64_t in_use_bytes;
+    struct ag_lua_state *next;   /* in the list of all; never taken out */
+    _Atomic uint32_t is_taken;   /* 0: of a state that is closed; may be taken for a new one */
+    uint32_t n_functions;        /* in the table, with those that died */
+    uint32_t functions_capacity; /* a power of two */
+    struct ag_lua_known_function *functions;
+    struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES];
+    struct ag_lua_known_function first_functions[AG_LUA_FIRST_FUNCTIONS];
+    uint64_t cycle_start_raw, cycle_pause_raw; /* of a cycle of the collector that runs in steps */
+    int64_t cycle_before_bytes;
+    uint32_t cycle_stack;
+};
+
+/* For a state that is about to be made with this allocator; NULL: there is no memory. */
+struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud);
+/* Ours, of this thread of Lua; NULL: it is of a state that we do not stand before. */
+struct ag_lua_state *ag_lua_state_of(const lua_State *L);
+/* Calls VISIT for each state that lives. */
+void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state *state),
+                         void *context);
+
+/* What Lua calls (an lua_Alloc), in lua_entry_x86_64.S. */
+ag_lua_alloc ag_lua_allocate;
+
+/* Registers heap and types. Once, before the first state. */
+void ag_lua_states_start(void);
+extern allogram_heap ag_lua_heap AG_HIDDEN;
+
+#endif
