@@ -21,7 +21,7 @@ packages_of() {
         node_packages
         ;;
     test) echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? \
-        procps? sqlite3? libxml2-utils? graphviz? lua5.4? redis-server? redis-tools? rustc? gdb? \
+        procps? sqlite3? libxml2-utils? graphviz? lua5.4? liblua5.4-dev? redis-server? redis-tools? rustc? gdb? \
         chromium? libgc-dev? libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev? golang-go? heaptrack? ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;

@@ -14,6 +14,7 @@
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
 #include "lua_calibration.h"
+#include "lua_collections.h"
 #include "lua_stacks.h"
 #include "lua_states.h"
 
@@ -110,7 +111,7 @@ static void set_allocator(lua_State *L, ag_lua_alloc *allocate, void *ud) {
 
 /* ---- detours ---- */
 
-enum { DETOURS = AG_LUA_ENTRIES + 3 };
+enum { DETOURS = AG_LUA_ENTRIES + 5 };
 static struct ag_detour detours[DETOURS];
 static size_t n_detours;
 
@@ -144,6 +145,12 @@ static int install_detours(void) {
     for (size_t i = 0; i < AG_LUA_ENTRIES && r == 0; i++) {
         r = detour(ag_lua.entries[i], ag_lua_entries + i * AG_LUA_ENTRY_BYTES,
                    &ag_lua_originals[i]);
+    }
+    if (r == 0) {
+        r = detour(ag_lua.step, (const void *)(uintptr_t)ag_lua_step, &ag_lua_step_original);
+    }
+    if (r == 0) {
+        r = detour(ag_lua.full, (const void *)(uintptr_t)ag_lua_full, &ag_lua_full_original);
     }
     const uintptr_t get = (uintptr_t)ag_lua.api.lua_getallocf;
     const uintptr_t set = (uintptr_t)ag_lua.api.lua_setallocf;

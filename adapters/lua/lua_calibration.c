@@ -25,9 +25,12 @@ enum {
     ARENA_BYTES = 4 << 20,
     CLASSES = 65, /* of 16 bytes: free blocks of up to 1024 bytes are used again */
     FRAMES_MOST = 64,
-    COLLECT = 2, /* LUA_GCCOLLECT ... */
+    STOP = 0, /* LUA_GCSTOP ... */
+    RESTART = 1,
+    COLLECT = 2,
     STEP = 5,
-    FINALIZING = 7, /* GCScallfin */
+    INCREMENTAL = 0, /* KGC_INC */
+    FINALIZING = 7,  /* GCScallfin */
 };
 
 struct stack {
@@ -180,6 +183,25 @@ static void compare_calls(lua_State *L) {
     own.n_compared++;
 }
 
+/* Of the chunk, which is the outermost call: what it calls the functions that it defines. */
+static void compare_names(const lua_State *L) {
+    static const char *const names[] = {"inner", "outer", "shared", "method"};
+    const void *chunk = NULL;
+    for (const void *ci = ag_lua_pointer(L, ag_lua.release->state_ci); ci; ci = ag_lua_caller(ci)) {
+        if (!(ag_lua_call_status(ci) & AG_LUA_CALL_IS_C)) {
+            chunk = ag_lua_proto_of(L, ci);
+        }
+    }
+    bool is_same = chunk && ag_lua_int(chunk, ag_lua.release->proto_n_children) == 5;
+    for (uint32_t i = 0; i < AG_ARRAY_SIZE(names) && is_same; i++) {
+        const char *name = ag_lua_name_in(chunk, i);
+        is_same = name && strcmp(name, names[i]) == 0;
+    }
+    if (!is_same || ag_lua_name_in(chunk, 4)) {
+        complain("its functions are not named where this release has it");
+    }
+}
+
 static void compare_state(const lua_State *L) {
     const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
     if (ag_lua_pointer(global, 0) != (void *)(uintptr_t)allocate ||
@@ -193,6 +215,9 @@ static void compare_state(const lua_State *L) {
 static int probe(lua_State *L) {
     compare_state(L);
     compare_calls(L);
+    if (!own.reason) {
+        compare_names(L);
+    }
     if (own.by_script.n == 0) { /* the coroutine's is another */
         keep_stack(&own.by_script);
     }
@@ -232,7 +257,10 @@ static const char script[] = "local probe = ...\n"
                              "  outer(n - 1)\n"
                              "  return s\n"
                              "end\n"
-                             "local object = setmetatable and 1 or 2\n"
+                             "function shared() end\n"
+                             "local object = { 1, 2 }\n"
+                             "function object:method() end\n"
+                             "probe(1, function() end)\n"
                              "outer(3)\n"
                              "for i = 1, 3 do local t = { i, i .. 'y' } probe() end\n"
                              "probe()\n";
@@ -293,6 +321,14 @@ static void make_garbage(lua_State *L) {
 static void collect(lua_State *L) {
     enum { STEPS_MOST = 1000 };
     const char *global = ag_lua_pointer(L, ag_lua.release->state_global);
+    (void)ag_lua.api.lua_gc(L, STOP);
+    const uint8_t stopped = ag_lua_byte(global, ag_lua.release->global_gc_stopped);
+    (void)ag_lua.api.lua_gc(L, RESTART);
+    if (stopped == 0 || ag_lua_byte(global, ag_lua.release->global_gc_stopped) != 0 ||
+        ag_lua_byte(global, ag_lua.release->global_gc_kind) != INCREMENTAL) {
+        complain("its collector's mode is not where this release has it");
+        return;
+    }
     own.wanted = &own.collected;
     make_garbage(L);
     (void)ag_lua.api.lua_gc(L, COLLECT);

@@ -1,9 +1,12 @@
 /* lua_functions.c: see lua_functions.h.
  *
- * A function of Lua is a value and has no name; what its programmers call it is how it is called:
- * the name by which the call that is seen first reached it, as Lua's own tracebacks have it, with
- * the line where it is defined to tell it from others. It is registered by its proto, the code that
- * all its closures share, and forgotten when that block goes: then the address may be another's. */
+ * A function of Lua is a value and has no name. What its programmers call it is what the code that
+ * defines it says: the global, field or local variable that it is put into at once. So when a chunk
+ * is seen first, all functions in it are registered with those names; the others (arguments,
+ * results) get the name that the call reached them by when they are seen first, as in Lua's own
+ * tracebacks. The line where it is defined tells a function from others. It is known by its proto,
+ * the code that all its closures share, and forgotten when that block goes: then the address may be
+ * another's. */
 #include "lua_functions.h"
 
 #include <string.h>
@@ -21,24 +24,6 @@ static uint32_t slot_of(const void *key, uint32_t capacity) {
 static const char *file_of(const struct ag_lua_debug *debug) {
     const bool is_file = debug->source && (debug->source[0] == '@' || debug->source[0] == '=');
     return is_file ? debug->source + 1 : debug->short_source;
-}
-
-static allogram_function name_function(lua_State *L, void *ci) {
-    struct ag_lua_debug debug = {.ci = ci};
-    if (!ag_lua.api.lua_getinfo(L, "nS", &debug)) {
-        return 0;
-    }
-    const bool is_main = strcmp(debug.what, "main") == 0;
-    const struct allogram_function_options options = {
-        .size = sizeof(options),
-        .name = is_main      ? "main chunk"
-                : debug.name ? debug.name
-                             : "function",
-        .file = file_of(&debug),
-        .runtime = "lua",
-        .line = debug.line_defined > 0 ? (uint32_t)debug.line_defined : 0,
-    };
-    return allogram_register_function(&options);
 }
 
 /* ---- the table ---- */
@@ -87,29 +72,86 @@ static void grow(struct ag_lua_state *state) {
     state->n_functions = n;
 }
 
-static allogram_function function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
-                                     void *ci) {
+static void remember(struct ag_lua_state *state, const void *proto, allogram_function function) {
     struct ag_lua_known_function *place =
         place_in(state->functions, state->functions_capacity, proto);
-    if (place->proto && place->function != 0) {
-        return place->function;
-    }
-    const allogram_function function = name_function(L, ci);
-    if (function == 0) {
-        return 0;
-    }
     if (!place->proto && state->n_functions * 2 >= state->functions_capacity) {
         grow(state);
         place = place_in(state->functions, state->functions_capacity, proto);
     }
     if (!place->proto && state->n_functions + 1 >= state->functions_capacity) {
-        return function; /* no memory for more: it is asked for again */
+        return; /* no memory for more: it is asked for again */
     }
     state->n_functions += !place->proto;
     place->function = function;
     atomic_signal_fence(memory_order_seq_cst); /* a handler finds both or none */
     place->proto = proto;
+}
+
+/* ---- registering ---- */
+
+static allogram_function register_one(const void *proto, const char *name, const char *file) {
+    const int line = ag_lua_int(proto, ag_lua.release->proto_line);
+    const struct allogram_function_options options = {.size = sizeof(options),
+                                                      .name = name,
+                                                      .file = file,
+                                                      .runtime = "lua",
+                                                      .line = line > 0 ? (uint32_t)line : 0};
+    return allogram_register_function(&options);
+}
+
+/* Those that the chunk's code gives a name, however deep they are defined. */
+static void register_inner(struct ag_lua_state *state, const void *chunk, const char *file) {
+    enum { DEPTH_MOST = 200 }; /* LUAI_MAXCCALLS: the parser goes no deeper */
+    struct {
+        const void *proto;
+        int next;
+    } path[DEPTH_MOST] = {{chunk, 0}};
+    for (size_t depth = 1; depth > 0;) {
+        const void *proto = path[depth - 1].proto;
+        const int child = path[depth - 1].next++;
+        if (child >= ag_lua_int(proto, ag_lua.release->proto_n_children)) {
+            depth--;
+            continue;
+        }
+        const void *const *children = ag_lua_pointer(proto, ag_lua.release->proto_children);
+        const char *name = ag_lua_name_in(proto, (uint32_t)child);
+        const allogram_function function =
+            name && name[0] ? register_one(children[child], name, file) : 0;
+        if (function != 0) {
+            remember(state, children[child], function);
+        }
+        if (depth < DEPTH_MOST) {
+            path[depth].proto = children[child];
+            path[depth++].next = 0;
+        }
+    }
+}
+
+static allogram_function register_called(struct ag_lua_state *state, const void *proto,
+                                         lua_State *L, void *ci) {
+    struct ag_lua_debug debug = {.ci = ci};
+    if (!ag_lua.api.lua_getinfo(L, "nS", &debug)) {
+        return 0;
+    }
+    const bool is_chunk = strcmp(debug.what, "main") == 0;
+    const char *name = is_chunk ? "main chunk" : debug.name ? debug.name : "function";
+    const allogram_function function = register_one(proto, name, file_of(&debug));
+    if (function != 0) {
+        remember(state, proto, function);
+    }
+    if (function != 0 && is_chunk) {
+        register_inner(state, proto, file_of(&debug));
+    }
     return function;
+}
+
+static allogram_function function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
+                                     void *ci) {
+    const struct ag_lua_known_function *place =
+        place_in(state->functions, state->functions_capacity, proto);
+    return place->proto && place->function != 0 ? place->function
+                                                : register_called(state, proto, L, ci);
 }
 
 void ag_lua_function_forget(struct ag_lua_state *state, const void *proto) {

@@ -64,3 +64,70 @@ uint32_t ag_lua_line_of(const void *proto, const void *saved_pc) {
     }
     return line > 0 ? (uint32_t)line : 0;
 }
+
+/* ---- names ---- */
+
+enum { /* lopcodes.h of 5.4 */
+       OP_SETTABUP = 15,
+       OP_SETFIELD = 18,
+       OP_CLOSURE = 79,
+};
+static uint32_t op_of(uint32_t instruction) {
+    return instruction & 0x7f;
+}
+static uint32_t a_of(uint32_t instruction) {
+    return instruction >> 7 & 0xff;
+}
+static uint32_t b_of(uint32_t instruction) {
+    return instruction >> 16 & 0xff;
+}
+static uint32_t c_of(uint32_t instruction) {
+    return instruction >> 24;
+}
+
+static const char *text_of(const void *string) {
+    return string ? (const char *)string + ag_lua.release->string_text : NULL;
+}
+
+/* The local variable that lives in the register from this instruction on. */
+static const char *local_at(const void *proto, uint32_t wanted, int pc) {
+    struct local {
+        const void *name;
+        int start, end;
+    };
+    const struct local *locals = ag_lua_pointer(proto, ag_lua.release->proto_locals);
+    const int n = ag_lua_int(proto, ag_lua.release->proto_n_locals);
+    uint32_t at = 0;
+    for (int i = 0; i < n && locals[i].start <= pc; i++) {
+        if (pc < locals[i].end && at++ == wanted) {
+            return locals[i].start == pc ? text_of(locals[i].name) : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* The instruction behind the one that makes the closure says where it goes: into a global, a field,
+ * or into the register of a local that begins there. */
+static const char *name_from(const void *proto, const uint32_t *code, int pc) {
+    struct value {
+        const void *object;
+        uint64_t tag;
+    };
+    const struct value *constants = ag_lua_pointer(proto, ag_lua.release->proto_constants);
+    const uint32_t next = code[pc + 1];
+    const bool is_stored = (op_of(next) == OP_SETTABUP || op_of(next) == OP_SETFIELD) &&
+                           c_of(next) == a_of(code[pc]) && (next >> 15 & 1) == 0;
+    return is_stored ? text_of(constants[b_of(next)].object)
+                     : local_at(proto, a_of(code[pc]), pc + 1);
+}
+
+const char *ag_lua_name_in(const void *proto, uint32_t child) {
+    const uint32_t *code = ag_lua_pointer(proto, ag_lua.release->proto_code);
+    const int n = ag_lua_int(proto, ag_lua.release->proto_n_code);
+    for (int pc = 0; pc + 1 < n; pc++) {
+        if (op_of(code[pc]) == OP_CLOSURE && code[pc] >> 15 == child) {
+            return name_from(proto, code, pc);
+        }
+    }
+    return NULL;
+}

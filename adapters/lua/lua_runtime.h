@@ -53,9 +53,10 @@ struct ag_lua_release {
     uint16_t state_global, state_ci, state_stack;
     uint16_t ci_function, ci_previous, ci_saved_pc, ci_status;
     uint16_t closure_proto;
-    uint16_t proto_n_absolute, proto_line, proto_code, proto_lines, proto_absolute, proto_source;
-    uint16_t proto_bytes, string_text;
-    uint16_t global_total, global_debt, global_gc_state;
+    uint16_t proto_n_code, proto_n_children, proto_n_locals, proto_n_absolute, proto_line;
+    uint16_t proto_constants, proto_code, proto_children, proto_lines, proto_absolute;
+    uint16_t proto_locals, proto_source, proto_bytes, string_text;
+    uint16_t global_total, global_debt, global_gc_state, global_gc_kind, global_gc_stopped;
 };
 
 enum {
@@ -105,9 +106,16 @@ AG_FAST int64_t ag_lua_total_bytes(const void *global) {
            *(const int64_t *)(const void *)(at + ag_lua.release->global_debt);
 }
 
+AG_FAST uint8_t ag_lua_byte(const void *object, uint16_t offset) {
+    return *((const uint8_t *)object + offset);
+}
+
 /* The function that a call runs, of a call of Lua code; NULL: it cannot be told now. */
 const void *ag_lua_proto_of(const lua_State *L, const void *ci);
 /* The line that a call of the function is in; 0: not known. */
 uint32_t ag_lua_line_of(const void *proto, const void *saved_pc);
+/* What the function that is defined inside of PROTO as its CHILD-th is called there; NULL: it has
+ * no name. */
+const char *ag_lua_name_in(const void *proto, uint32_t child);
 
 #endif

@@ -262,7 +262,8 @@ struct allogram_frame {
 };
 /* Fills frames, the innermost first, at most `most`, and returns how many. Called inside of
  * allocations, maybe in a signal handler or while the interpreter changes its own stack: it reads,
- * and does not allocate, wait or jump. It may register functions. */
+ * and does not allocate, wait or jump. It may register functions. What it reads should be volatile
+ * where the same file calls malloc: compilers know that malloc calls nobody back. */
 typedef size_t (*allogram_walk)(void *context, struct allogram_frame *frames, size_t most);
 /* The calling thread's from here on, in place of the one before; NULL: none. Each thread has its
  * own. 0; -ENOSYS: without the library. Lasts beyond sessions and into a forked child. Costs a

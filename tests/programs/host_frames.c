@@ -21,7 +21,7 @@ struct script_frame {
 };
 static __thread struct {
     struct script_frame frames[FRAMES_MOST]; /* outermost first */
-    size_t n;
+    volatile size_t n;                       /* malloc, which calls us back, is said not to */
     size_t n_walks;
 } machine;
 

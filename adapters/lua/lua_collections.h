@@ -1,0 +1,13 @@
+/* lua_collections.h: the collections of Lua. */
+#ifndef AG_LUA_COLLECTIONS_H
+#define AG_LUA_COLLECTIONS_H
+
+#include "lua_runtime.h"
+
+/* What luaC_step and luaC_fullgc do instead, and where they go on. */
+void ag_lua_step(lua_State *L);
+void ag_lua_full(lua_State *L, int is_emergency);
+extern void *ag_lua_step_original AG_HIDDEN;
+extern void *ag_lua_full_original AG_HIDDEN;
+
+#endif

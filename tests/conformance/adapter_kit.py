@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""The conformance kit of adapters: rules that hold for every runtime, run with each one that is here.
+
+A runtime joins with a Guest: a program that runs a case of the runtime's own and counts beside, in its own code, what the
+trace has to say. A rule looks at the trace and at what the guest says, and knows no runtime."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+
+import recorded
+import tap
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
+SCRIPT = os.path.join(SOURCES, "lua_cases.lua")
+
+
+class Guest:
+    """heap: as the trace calls the runtime's own; runtime: that of its frames; frames: of the case `frames`, innermost first,
+    runtime frames as name:line, native ones by name (others may stand between); native: of `native_memory` likewise;
+    has_all_types: the guest counts all blocks of its heap by type."""
+
+    def __init__(self, name, heap, runtime, command, frames, native, is_adapter=True):
+        self.name, self.heap, self.runtime, self.command = name, heap, runtime, command
+        self.frames, self.native, self.is_adapter = frames, native, is_adapter
+
+    def is_here(self):
+        return os.path.exists(self.command[0])
+
+
+def guests(tools):
+    frames = ["leaf:%d" % line_of("return function() return n end"), "by_native:%d" % (line_of("local function by_native") + 1),
+              "call_back", "caller:%d" % line_of("call_back(by_native)"), "frames:%d" % (line_of("function frames()") + 1)]
+    native = ["take_native", "ask:%d" % line_of("take_native(54321)"), "native_memory:%d" % (line_of("take_native(54321)") + 1)]
+    return [
+        Guest("allogram.h", "told", "told", [tools.program("told_guest")], ["leaf:47", "by_native:50", "run_leaf", "call_back",
+              "caller:54", "frames:58", "run_frames"], ["ask", "frames:109", "native_memory"], is_adapter=False),
+        Guest("lua (shared)", "lua", "lua", [tools.program("lua_guest"), SCRIPT], frames, native),
+        Guest("lua (static)", "lua", "lua", [tools.program("lua_guest_static"), SCRIPT], frames, native),
+    ]
+
+
+def line_of(text):
+    with open(SCRIPT, encoding="utf-8") as source:
+        return next(number for number, line in enumerate(source, 1) if text in line)
+
+
+# ---- reading ----
+
+def truths_of(outcome, failures):
+    lines = [line for line in outcome.stdout.decode().splitlines() if line.startswith("{")]
+    failures.require("the guest says what it did: %r" % outcome.stderr, lines)
+    return [json.loads(line) for line in lines]
+
+
+def record(tools, guest, case, folder, failures, options=(), status=0):
+    outcome, traces = recorded.record(tools, [*guest.command, case], folder, options)
+    failures.expect("status", outcome.status, status)
+    for trace in traces:
+        failures.expect("check", recorded.check(tools, trace)[0], 0)
+        summary = recorded.report(tools, trace)
+        failures.expect("lost", summary["lost_events"]["total"], 0)
+        if trace == traces[0]: # a child frees what its parent allocated
+            failures.expect("deaths of nobody", summary["ghost_frees"], 0)
+    return outcome, traces
+
+
+def types_in(tools, trace, names, *options):
+    rows = {row["type"]: row for row in recorded.report(tools, trace, "--view=types", "--limit=0", *options)["types"]}
+    return {name: [rows[name][key] for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks")] for name in names if name in rows}
+
+
+def compare(tools, trace, truth, failures):
+    failures.expect("types", types_in(tools, trace, truth["types"]), truth["types"])
+    by_events = types_in(tools, trace, truth["types"], "--from=1ns", "--older")
+    failures.expect("types by the events", {name: row[:2] for name, row in by_events.items()},
+                    {name: row[:2] for name, row in truth["types"].items()})
+
+
+def heap_in(tools, trace, name):
+    rows = {row["name"]: row for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
+    return rows.get(name)
+
+
+def frames_of(guest, stack):
+    names = []
+    for frame in stack["frames"]:
+        name = re.sub(r"^\[\w+\] ", "", frame["function"])
+        names.append("%s:%d" % (name, frame["line"]) if frame["runtime"] == guest.runtime else name)
+    return names
+
+
+def stacks_with(tools, guest, trace, frame):
+    found = recorded.report(tools, trace, "--view=peak", "--limit=0", "--focus=" + frame)["stacks"]
+    return [frames_of(guest, stack) for stack in found]
+
+
+def is_in_order(stack, wanted):
+    rest = iter(stack)
+    return all(any(name == frame for frame in rest) for name in wanted)
+
+
+# ---- the rules ----
+
+def counts_are_exact(tools, guest, case):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = record(tools, guest, case, folder, failures)
+        for truth in truths_of(outcome, failures):
+            compare(tools, traces[0], truth, failures)
+            heap = heap_in(tools, traces[0], guest.heap)
+            failures.expect("the heap", (heap["allocated_bytes"],), (sum(row[1] for row in truth["types"].values()),))
+    return failures
+
+
+def every_block_dies(tools, guest):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = record(tools, guest, "deaths", folder, failures)
+        heap = heap_in(tools, traces[0], guest.heap)
+        failures.expect("in use", (heap["in_use_blocks"], heap["in_use_bytes"]), (0, 0))
+        for truth in truths_of(outcome, failures):
+            compare(tools, traces[0], truth, failures)
+    return failures
+
+
+def nothing_is_counted_twice(tools, guest):
+    """What the runtime takes from malloc for its blocks is not counted beside them."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = record(tools, guest, "counts", folder, failures)
+        malloc = heap_in(tools, traces[0], "malloc")
+        own = sum(row[1] for row in truths_of(outcome, failures)[0]["types"].values())
+        failures.require("%d of malloc, %d of its own" % (malloc["allocated_bytes"], own), malloc["allocated_bytes"] < own / 4)
+    return failures
+
+
+def frames_are_interleaved(tools, guest, case, wanted):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = record(tools, guest, case, folder, failures)
+        stacks = stacks_with(tools, guest, traces[0], wanted[0].split(":")[0])
+        failures.require("in order %s: %s" % (wanted, stacks), any(is_in_order(stack, wanted) for stack in stacks))
+        exact = [name for name in wanted if ":" in name]
+        for stack in stacks:
+            failures.expect("its own frames, no other", [name for name in stack if ":" in name and not name.startswith("main chunk")], exact)
+        summary = recorded.report(tools, traces[0])
+        failures.expect("incomplete stacks", summary["incomplete_stacks"], 0)
+    return failures
+
+
+def a_forked_child_goes_on(tools, guest):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = record(tools, guest, "forked", folder, failures)
+        truths = truths_of(outcome, failures)
+        failures.expect("processes", (len(traces), len(truths)), (2, 2))
+        by_pid = {recorded.report(tools, trace)["trace"]["pid"]: trace for trace in traces}
+        child, parent = truths
+        compare(tools, by_pid[parent["pid"]], parent, failures)
+        stacks = stacks_with(tools, guest, by_pid[child["pid"]], "leaf")
+        failures.require("the child's frames: %s" % stacks, any(guest.frames[0] in stack for stack in stacks))
+    return failures
+
+
+def an_end_loses_nothing(tools, guest, how, status):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = record(tools, guest, "ends_by_" + how, folder, failures, status=status)
+        compare(tools, traces[0], truths_of(outcome, failures)[0], failures)
+    return failures
+
+
+def collections_are_told(tools, guest):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = record(tools, guest, "collections", folder, failures)
+        rows = recorded.report(tools, traces[0], "--view=gc", "--limit=0")["collections"]
+        failures.expect("full collections", len([row for row in rows if row["kind"] == "full"]), 3)
+    return failures
+
+
+def samples_of_one_byte_are_all(tools, guest):
+    """Where every block is sampled the estimates are the counts."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = record(tools, guest, "counts", folder, failures, ("--mode=sample", "--interval=1"))
+        truth = truths_of(outcome, failures)[0]["types"]
+        for name, row in types_in(tools, traces[0], truth).items():
+            failures.require("%s: %s, counted %s" % (name, row, truth[name]), abs(row[1] - truth[name][1]) <= 0.02 * truth[name][1] + 64)
+    return failures
+
+
+def with_none_the_program_is_untouched(tools, guest):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        plain = recorded.run([*guest.command, "counts"], cwd=folder)
+        outcome, traces = record(tools, guest, "counts", folder, failures, ("--adapters=none",))
+        failures.expect("output", truths_of(outcome, failures)[0]["types"], truths_of(plain, failures)[0]["types"])
+        failures.expect("its heap", heap_in(tools, traces[0], guest.heap), None)
+        runtimes = recorded.report(tools, traces[0])["runtimes"]
+        failures.expect("runtimes", [row["name"] for row in runtimes], ["libc"])
+    return failures
+
+
+def rules_of(tools, guest):
+    rules = {
+        "counts are exact: " + case: lambda case=case: counts_are_exact(tools, guest, case) for case in ("counts", "moves", "threads")
+    }
+    rules["every block dies"] = lambda: every_block_dies(tools, guest)
+    rules["nothing is counted twice"] = lambda: nothing_is_counted_twice(tools, guest)
+    rules["frames are interleaved"] = lambda: frames_are_interleaved(tools, guest, "frames", guest.frames)
+    rules["native memory has its frames"] = lambda: frames_are_interleaved(tools, guest, "native_memory", guest.native)
+    rules["a forked child goes on"] = lambda: a_forked_child_goes_on(tools, guest)
+    for how, status in {"exit": 3, "_exit": 4, "abort": 128 + 6, "kill": 128 + 9}.items():
+        rules["an end loses nothing: " + how] = lambda how=how, status=status: an_end_loses_nothing(tools, guest, how, status)
+    rules["collections are told"] = lambda: collections_are_told(tools, guest)
+    rules["samples of one byte are all"] = lambda: samples_of_one_byte_are_all(tools, guest)
+    if guest.is_adapter:
+        rules["with none the program is untouched"] = lambda: with_none_the_program_is_untouched(tools, guest)
+    return rules
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--only", default="", help="a part of the names of rules")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    rules = [(guest, name, rule) for guest in guests(tools) for name, rule in rules_of(tools, guest).items()
+             if options.only in "%s: %s" % (guest.name, name)]
+    results = tap.Plan(len(rules))
+    for guest, name, rule in rules:
+        name = "%s: %s" % (guest.name, name)
+        if guest.is_here():
+            results.run(name, rule)
+        else:
+            results.skip(name, "the runtime is not here")
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

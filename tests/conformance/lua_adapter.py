@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""What is Lua's own: hand-counted scripts in the static interpreter, coroutines, and a Lua that the adapter does not know."""
+
+import argparse
+import os
+import shutil
+import sys
+
+import adapter_kit
+import recorded
+import tap
+
+INTERPRETER = "/usr/bin/lua5.4"
+SCRIPT = adapter_kit.SCRIPT
+
+
+class Interpreter:
+    runtime, heap = "lua", "lua"
+
+    def __init__(self, path=INTERPRETER):
+        self.command = [path, SCRIPT]
+
+
+def line(text):
+    return adapter_kit.line_of(text)
+
+
+# Of each function of the case hand_counted: type: (blocks, bytes), by upstream's structs for 64 bit: a table has 56 bytes, an
+# array of n values 16 n, a closure of Lua 32 and 8 for each upvalue, an upvalue 40, a string 25 and its length, a coroutine
+# 208 and a stack of 45 slots.
+HAND_COUNTED = {
+    "tables": {"table": (1000, 56000)},
+    "arrays": {"table": (10, 560), "vector": (10, 480)},
+    "closures": {"closure": (100, 4000), "upvalue": (100, 4000)},
+    "strings": {"string": (100, sum(25 + length for length in range(2, 102)))},
+    "threads_of_lua": {"thread": (50, 50 * 208), "vector": (50, 50 * 720)},
+}
+
+
+def run(tools, case, folder, failures, path=INTERPRETER, options=(), status=0):
+    outcome, traces = recorded.record(tools, [path, SCRIPT, case], folder, options)
+    failures.expect("status", outcome.status, status)
+    failures.expect("output", outcome.stdout.decode(), "done\t%s\n" % case)
+    failures.expect("complaints", outcome.stderr.decode(), "")
+    failures.expect("check", recorded.check(tools, traces[0])[0], 0)
+    return traces[0]
+
+
+def counts_by_hand(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = run(tools, "hand_counted", folder, failures)
+        for function, types in HAND_COUNTED.items():
+            rows = recorded.report(tools, trace, "--view=types", "--limit=0", "--focus=" + function)["types"]
+            found = {row["type"]: (row["allocated_blocks"], row["allocated_bytes"]) for row in rows}
+            failures.expect(function, {name: found.get(name) for name in types}, types)
+            failures.expect("nothing else in " + function, set(found) - set(types) - {"vector"}, set())
+    return failures
+
+
+def has_frames(tools, case, wanted):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = run(tools, case, folder, failures)
+        stacks = adapter_kit.stacks_with(tools, Interpreter, trace, "leaf")
+        own = [[name for name in stack if ":" in name] for stack in stacks]
+        failures.require("%s: %s" % (wanted, own), own and all(stack == wanted for stack in own))
+    return failures
+
+
+def coroutines_have_frames(tools):
+    return has_frames(tools, "coroutine_frames", [
+        "leaf:%d" % line("return function() return n end"), "function:%d" % (line("coroutine.yield()\n") + 1),
+        "function:%d" % line("local _, t = coroutine.resume(inner)"), "coroutine_frames:%d" % line("local t = outer()"),
+        "main chunk:%d" % line("  kept = f()")])
+
+
+def yielded_calls_have_frames(tools):
+    return has_frames(tools, "yielded_frames", [
+        "leaf:%d" % line("return function() return n end"), "function:%d" % (line("      coroutine.yield()") + 1),
+        "function:%d" % line("local ok, t = pcall"), "yielded_frames:%d" % line("local t = co()"), "main chunk:%d" % line("  kept = f()")])
+
+
+def a_stack_that_moves_has_frames(tools):
+    """Its block is allocated while no call can be read."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = run(tools, "deep_frames", folder, failures)
+        stacks = adapter_kit.stacks_with(tools, Interpreter, trace, "dig")
+        moved = [[name for name in stack if ":" in name] for stack in stacks]
+        failures.require("stacks of calls that are deep: %s" % [len(stack) for stack in moved], any(len(stack) > 100 for stack in moved))
+        for stack in moved:
+            failures.expect("frames", {name.split(":")[0] for name in stack} - {"dig", "deep_frames", "main chunk"}, set())
+    return failures
+
+
+def coverage_is_told(tools):
+    """What lives at the end by the trace and by Lua's own count is the same."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        guest = [tools.program("lua_guest"), SCRIPT, "counts"]
+        if not os.path.exists(guest[0]):
+            return failures
+        _, traces = recorded.record(tools, guest, folder)
+        heap = adapter_kit.heap_in(tools, traces[0], "lua")
+        runtime = [row for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == "lua"][0]
+        failures.require("hooked: %s" % runtime, runtime["hooked"])
+        dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
+        failures.require("told and counted are %d" % heap["in_use_bytes"],
+                         "told=%d counted=%d" % (heap["in_use_bytes"], heap["in_use_bytes"]) in dump)
+    return failures
+
+
+def patched(folder, old, new):
+    path = os.path.join(folder, "lua")
+    shutil.copyfile(INTERPRETER, path)
+    with open(path, "rb") as file:
+        code = file.read()
+    with open(path, "wb") as file:
+        file.write(code.replace(old, new))
+    os.chmod(path, 0o755)
+    return path
+
+
+def an_unknown_release_is_refused(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        path = patched(folder, b"$LuaVersion: Lua 5.4.", b"$LuaVersion: Lua 5.9.")
+        trace = run(tools, "counts", folder, failures, path)
+        runtimes = [row for row in recorded.report(tools, trace)["runtimes"] if row["name"] == "lua"]
+        failures.expect("refused", [row["hooked"] for row in runtimes], [False])
+        failures.require("why: %s" % runtimes, runtimes and "no release that is known" in runtimes[0]["note"])
+        failures.expect("its heap", adapter_kit.heap_in(tools, trace, "lua"), None)
+        plain = run(tools, "counts", folder, failures, path, ("--adapters=none",))
+        heaps = [adapter_kit.heap_in(tools, one, "malloc")["allocated_bytes"] for one in (trace, plain)]
+        failures.require("malloc is told as without it: %s" % heaps, abs(heaps[0] - heaps[1]) <= 64)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = {
+        "blocks and bytes by hand": counts_by_hand,
+        "coroutines": coroutines_have_frames,
+        "a coroutine that yielded below pcall": yielded_calls_have_frames,
+        "a stack that moves": a_stack_that_moves_has_frames,
+        "coverage": coverage_is_told,
+        "an unknown release": an_unknown_release_is_refused,
+    }
+    results = tap.Plan(len(cases))
+    for name, case in cases.items():
+        if os.path.exists(INTERPRETER):
+            results.run(name, lambda case=case: case(tools))
+        else:
+            results.skip(name, "lua5.4 is not here")
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

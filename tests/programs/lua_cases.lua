@@ -1,0 +1,121 @@
+-- What lua_guest and the interpreter run for the conformance kit (adapter_kit.py): a function a case.
+-- The numbers of lines and of blocks are counted by hand there.
+
+local function tables() for _ = 1, 1000 do local t = {} end end
+local function arrays() for i = 1, 10 do local t = { i, i, i } end end
+local function closures() for i = 1, 100 do local f = function() return i end end end
+local function strings() for i = 2, 101 do local s = ("x"):rep(i) end end
+local function threads_of_lua() for _ = 1, 50 do local c = coroutine.create(print) end end
+
+function hand_counted()
+  collectgarbage("stop")
+  tables() arrays() closures() strings() threads_of_lua()
+  collectgarbage("restart")
+end
+
+function counts()
+  local kept = {}
+  for i = 1, 500 do kept[i] = { name = "n" .. i, f = function() return i end } end
+  for i = 1, 500, 2 do kept[i] = nil end
+  collectgarbage()
+  for i = 1, 200 do kept["k" .. i] = coroutine.wrap(function() coroutine.yield(i) end) kept["k" .. i]() end
+end
+
+deaths = counts
+
+function moves()
+  local t = {}
+  for i = 1, 10000 do t[i] = i end
+  local function deep(n) if n > 0 then return 1 + deep(n - 1) end return 0 end
+  deep(5000)                       -- the stack moves
+  coroutine.wrap(function() deep(3000) end)()
+end
+
+-- frames: leaf <- by_native <- call_back <- caller <- middle <- frames
+local function leaf()
+  local n = 41
+  return function() return n end
+end
+local function by_native()
+  local t = leaf()
+  return t
+end
+local function caller()
+  local t = call_back(by_native)
+  return t
+end
+function frames()
+  local t = caller()
+  return t
+end
+
+-- in a coroutine that has yielded before, inside of one that resumes it
+function coroutine_frames()
+  local inner = coroutine.create(function()
+    coroutine.yield()
+    local t = leaf()
+    return t
+  end)
+  coroutine.resume(inner)
+  local outer = coroutine.wrap(function()
+    local _, t = coroutine.resume(inner)
+    return t
+  end)
+  local t = outer()
+  return t
+end
+
+-- a coroutine that yields below pcall: what called it has no native frames any more
+function yielded_frames()
+  local co = coroutine.wrap(function()
+    local ok, t = pcall(function()
+      coroutine.yield()
+      local t = leaf()
+      return t
+    end)
+    return t
+  end)
+  co()
+  local t = co()
+  return t
+end
+
+function native_memory()
+  local function ask() take_native(54321) return 1 end
+  return ask() + 1
+end
+
+-- the stack grows in the middle of calls: its own block has the frames of who called
+function deep_frames()
+  local function dig(n) if n == 0 then return 0 end return 1 + dig(n - 1) end
+  return dig(300) + 1
+end
+
+function userdata() for i = 1, 20 do new_userdata(100 * i) end end
+
+function forked()
+  local t = {}
+  for i = 1, 10 do t[i] = {} end
+  local is_child = fork_and_go_on()
+  local n = is_child and 7 or 3
+  for i = 1, n do t[i] = { leaf() } end
+  if is_child then end_by("exit") end
+end
+
+function ends_by_exit() counts() end_by("exit") end
+function ends_by__exit() counts() end_by("_exit") end
+function ends_by_abort() counts() end_by("abort") end
+function ends_by_kill() counts() end_by("kill") end
+
+function collections()
+  collectgarbage("stop")
+  collectgarbage() collectgarbage() collectgarbage()
+end
+
+local case = ... -- of the interpreter; lua_guest calls the function itself
+if case then
+  local f = assert(load("return " .. case))()
+  kept = f()
+  big = ("x"):rep(1000000) -- the peak is here: what lives now is seen in it
+  print("done", case)
+end

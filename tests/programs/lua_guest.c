@@ -1,0 +1,203 @@
+/* lua_guest.c SCRIPT CASE: Lua embedded in a program, with an allocator of the program's own that
+ * counts what Lua asks of it, by type. Calls the function CASE of the script and prints what was
+ * counted as JSON, for the conformance kit of adapters (adapter_kit.py). */
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TAGS = 11, HEADER_BYTES = 16 };
+static const char *const names[TAGS] = {[0] = "vector",
+                                        "",
+                                        "",
+                                        "",
+                                        [4] = "string",
+                                        [5] = "table",
+                                        [6] = "closure",
+                                        [7] = "userdata",
+                                        [8] = "thread",
+                                        [9] = "upvalue",
+                                        [10] = "proto"};
+static _Atomic uint64_t allocated_blocks[TAGS], allocated_bytes[TAGS], in_use_blocks[TAGS];
+static const char *script;
+
+/* ---- the allocator ---- */
+
+struct header {
+    size_t tag;
+};
+
+static void *take(size_t tag, size_t bytes) {
+    struct header *header = malloc(HEADER_BYTES + bytes);
+    if (!header) {
+        return NULL;
+    }
+    header->tag = tag;
+    allocated_blocks[tag]++;
+    allocated_bytes[tag] += bytes;
+    in_use_blocks[tag]++;
+    return (char *)header + HEADER_BYTES;
+}
+
+static void give(void *block) {
+    struct header *header = (struct header *)((char *)block - HEADER_BYTES);
+    in_use_blocks[header->tag]--;
+    free(header);
+}
+
+static void *count(void *ud, void *block, size_t old_bytes, size_t new_bytes) {
+    if (*(const int *)ud != 4711) {
+        abort(); /* what the host gave along has to come back */
+    }
+    if (new_bytes == 0) {
+        if (block) {
+            give(block);
+        }
+        return NULL;
+    }
+    void *made = take(block || old_bytes >= TAGS ? 0 : old_bytes, new_bytes);
+    if (made && block) {
+        memcpy(made, block, old_bytes < new_bytes ? old_bytes : new_bytes);
+        give(block);
+    }
+    return made;
+}
+
+static void print_truth(void) {
+    static const char *between = "";
+    printf("{\"pid\": %d, \"types\": {", (int)getpid());
+    for (int tag = 0; tag < TAGS; tag++) {
+        if (allocated_blocks[tag] != 0) {
+            printf("%s\"%s\": [%llu, %llu, %llu]", between, names[tag],
+                   (unsigned long long)allocated_blocks[tag],
+                   (unsigned long long)allocated_bytes[tag],
+                   (unsigned long long)in_use_blocks[tag]);
+            between = ", ";
+        }
+    }
+    printf("}}\n");
+    fflush(stdout);
+    between = "";
+}
+
+/* ---- what scripts call ---- */
+
+static int call_back(lua_State *L) {
+    lua_settop(L, 1);
+    lua_call(L, 0, 1);
+    return 1;
+}
+
+static int take_native(lua_State *L) {
+    void *volatile block = malloc((size_t)luaL_checkinteger(L, 1));
+    return block ? 0 : luaL_error(L, "no memory");
+}
+
+static int new_userdata(lua_State *L) {
+    (void)lua_newuserdatauv(L, (size_t)luaL_checkinteger(L, 1), 0);
+    return 1;
+}
+
+static int fork_and_go_on(lua_State *L) {
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child != 0) {
+        (void)waitpid(child, NULL, 0);
+    }
+    lua_pushboolean(L, child == 0);
+    return 1;
+}
+
+static int end(lua_State *L) {
+    const char *how = luaL_checkstring(L, 1);
+    print_truth();
+    if (strcmp(how, "exit") == 0) {
+        exit(3);
+    } else if (strcmp(how, "_exit") == 0) {
+        _exit(4);
+    } else if (strcmp(how, "abort") == 0) {
+        abort();
+    }
+    raise(SIGKILL);
+    return 0;
+}
+
+static int ud = 4711;
+
+static lua_State *make_state(void) {
+    static const luaL_Reg natives[] = {{"call_back", call_back},
+                                       {"take_native", take_native},
+                                       {"new_userdata", new_userdata},
+                                       {"fork_and_go_on", fork_and_go_on},
+                                       {"end_by", end},
+                                       {NULL, NULL}};
+    lua_State *L = lua_newstate(count, &ud);
+    void *same = NULL;
+    if (lua_getallocf(L, &same) != count || same != &ud) {
+        abort(); /* the host finds its own allocator */
+    }
+    luaL_openlibs(L);
+    lua_pushglobaltable(L);
+    luaL_setfuncs(L, natives, 0);
+    lua_pop(L, 1);
+    if (luaL_dofile(L, script)) {
+        fprintf(stderr, "lua_guest: %s\n", lua_tostring(L, -1));
+        exit(9);
+    }
+    return L;
+}
+
+static void run_case(lua_State *L, const char *name) {
+    lua_getglobal(L, name);
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK) {
+        fprintf(stderr, "lua_guest: %s\n", lua_tostring(L, -1));
+        exit(9);
+    }
+}
+
+static void *run_in_thread(void *name) {
+    lua_State *L = make_state();
+    run_case(L, name);
+    lua_close(L);
+    return NULL;
+}
+
+static void run_threads(void) {
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    static char name[] = "counts";
+    for (int i = 0; i < THREADS; i++) {
+        if (pthread_create(&threads[i], NULL, run_in_thread, name) != 0) {
+            abort();
+        }
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: lua_guest SCRIPT CASE\n");
+        return 2;
+    }
+    script = argv[1];
+    if (strcmp(argv[2], "threads") == 0) {
+        run_threads();
+    } else {
+        lua_State *L = make_state();
+        run_case(L, argv[2]);
+        if (strcmp(argv[2], "deaths") == 0) {
+            lua_close(L);
+        }
+    }
+    print_truth();
+    return 0;
+}
