@@ -6,69 +6,38 @@
  * are done in one go. */
 #include "lua_collections.h"
 
-#include <string.h>
-
-#include "base/raw_syscall.h"
+#include "embed/host_events.h"
 #include "lua_states.h"
-#include "record/raw_clock.h"
 #include "record/recorder.h"
 
 void *ag_lua_step_original;
 void *ag_lua_full_original;
 
-struct collection {
-    uint64_t start_raw, pause_raw;
-    int64_t before_bytes;
-    uint32_t stack;
-};
-
-static uint64_t now_raw(void) {
-    const struct ag_segment_header *header = ag_recorder.header;
-    return ag_raw_clock(header->clock_kind) - header->clock_origin;
+static struct ag_host_collection begin(const void *global, const uintptr_t *frame) {
+    return (struct ag_host_collection){.start_raw = ag_host_elapsed_raw(),
+                                       .heap_before_bytes = (uint64_t)ag_lua_total_bytes(global),
+                                       .stack = ag_record_stack(frame + 1, *frame)};
 }
 
-static void tell(const struct collection *collection, const void *global, const char *kind) {
-    enum { ENDED = 1, HEAP_KNOWN = 2 }; /* of the gc record */
-    static const char runtime[] = "lua";
-    const struct ag_wide_gc fields = {
-        .start_raw = collection->start_raw,
-        .end_raw = collection->start_raw + collection->pause_raw,
-        .heap_before_bytes = (uint64_t)collection->before_bytes,
-        .heap_after_bytes = (uint64_t)ag_lua_total_bytes(global),
-        .known = ENDED | HEAP_KNOWN,
-        .stack = collection->stack,
-        .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
-        .runtime_bytes = sizeof(runtime) - 1,
-        .kind_bytes = (uint16_t)strlen(kind),
-    };
-    const struct ag_wide_part parts[] = {
-        {&fields, sizeof(fields)}, {runtime, fields.runtime_bytes}, {kind, fields.kind_bytes}};
-    ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
-}
-
-static struct collection begin(const void *global, const uintptr_t *frame) {
-    return (struct collection){.start_raw = now_raw(),
-                               .before_bytes = ag_lua_total_bytes(global),
-                               .stack = ag_record_stack(frame + 1, *frame)};
+static void end(struct ag_host_collection *collection, const void *global) {
+    collection->end_raw = ag_host_elapsed_raw();
+    collection->heap_after_bytes = (uint64_t)ag_lua_total_bytes(global);
 }
 
 /* One more step of the cycle that runs; or the first, where none did. */
-static void add_step(struct ag_lua_state *state, const struct collection *step, const void *global,
-                     bool began_here) {
-    if (began_here || state->cycle_start_raw == 0) {
-        state->cycle_start_raw = step->start_raw;
-        state->cycle_before_bytes = step->before_bytes;
-        state->cycle_stack = step->stack;
-        state->cycle_pause_raw = 0;
+static void add_step(struct ag_lua_state *state, const struct ag_host_collection *step,
+                     const void *global, bool began_here) {
+    struct ag_host_collection *cycle = &state->cycle;
+    const uint64_t pause_raw = step->end_raw - step->start_raw;
+    if (began_here || cycle->start_raw == 0) {
+        *cycle = *step;
+    } else {
+        cycle->end_raw += pause_raw; /* behind its start by all pauses */
+        cycle->heap_after_bytes = step->heap_after_bytes;
     }
-    state->cycle_pause_raw += step->pause_raw;
     if (ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE) {
-        const struct collection cycle = {.start_raw = state->cycle_start_raw,
-                                         .pause_raw = state->cycle_pause_raw,
-                                         .before_bytes = state->cycle_before_bytes,
-                                         .stack = state->cycle_stack};
-        tell(&cycle, global, "incremental");
-        state->cycle_start_raw = 0;
+        ag_host_tell_collection(ag_lua_heap, cycle, "incremental");
+        cycle->start_raw = 0;
     }
 }
 
@@ -83,11 +52,11 @@ void ag_lua_step(lua_State *L) {
     }
     const bool is_generational = ag_lua_byte(global, ag_lua.release->global_gc_kind) != 0;
     const bool begins = ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE;
-    struct collection step = begin(global, __builtin_frame_address(0));
+    struct ag_host_collection step = begin(global, __builtin_frame_address(0));
     original(L);
-    step.pause_raw = now_raw() - step.start_raw;
+    end(&step, global);
     if (is_generational) {
-        tell(&step, global, "generational");
+        ag_host_tell_collection(ag_lua_heap, &step, "generational");
     } else {
         add_step(state, &step, global, begins);
     }
@@ -102,9 +71,9 @@ void ag_lua_full(lua_State *L, int is_emergency) {
         original(L, is_emergency);
         return;
     }
-    struct collection full = begin(global, __builtin_frame_address(0));
+    struct ag_host_collection full = begin(global, __builtin_frame_address(0));
     original(L, is_emergency);
-    full.pause_raw = now_raw() - full.start_raw;
-    state->cycle_start_raw = 0; /* it has ended a cycle that ran */
-    tell(&full, global, is_emergency ? "emergency" : "full");
+    end(&full, global);
+    state->cycle.start_raw = 0; /* it has ended a cycle that ran */
+    ag_host_tell_collection(ag_lua_heap, &full, is_emergency ? "emergency" : "full");
 }

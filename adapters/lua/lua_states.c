@@ -84,7 +84,7 @@ struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud) {
         state->ud = ud;
         state->first_block = NULL;
         state->in_use_bytes = 0;
-        state->cycle_start_raw = 0;
+        state->cycle.start_raw = 0;
     }
     return state;
 }

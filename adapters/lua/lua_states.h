@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "allogram/allogram.h"
+#include "embed/host_events.h"
 #include "lua_runtime.h"
 
 struct ag_lua_known_line {
@@ -31,9 +32,7 @@ struct ag_lua_state {
     struct ag_lua_known_function *functions;
     struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES];
     struct ag_lua_known_function first_functions[AG_LUA_FIRST_FUNCTIONS];
-    uint64_t cycle_start_raw, cycle_pause_raw; /* of a cycle of the collector that runs in steps */
-    int64_t cycle_before_bytes;
-    uint32_t cycle_stack;
+    struct ag_host_collection cycle; /* of the collector, that runs in steps; start_raw 0: none */
 };
 
 /* For a state that is about to be made with this allocator; NULL: there is no memory. */
