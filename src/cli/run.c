@@ -23,6 +23,8 @@
 #include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
+#include "cli/dump_wish.h"
+#include "cli/endpoint.h"
 #include "cli/launch.h"
 #include "cli/message.h"
 #include "cli/options.h"
@@ -45,6 +47,8 @@ enum {
     OPTION_BUDGET,
     OPTION_SEED,
     OPTION_ADAPTERS,
+    OPTION_DUMP_AT,
+    OPTION_SERVE,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
@@ -68,10 +72,12 @@ static const struct ag_option option_table[] = {
      "the stack of every free too, for report --view=blocks (costs\nabout as much again)"},
     {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
      "which runtimes' adapters may act (default: auto, all)"},
+    {OPTION_DUMP_AT, "dump-at", "WHEN",
+     "a trace of what was recorded until then, beside the trace: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
+    {OPTION_SERVE, "serve", "PORT",
+     "pprof endpoint on loopback while the program runs: /debug/pprof/\nheap, allocs, growth; 0: any free port; the token is printed once"},
     {'q', "quiet", NULL, "no closing summary"},
     {OPTION_PROMISED + 3, "filter", "EXPR", "not built in this version, as all below"},
-    {OPTION_PROMISED + 4, "dump-at", "WHEN", ""},
-    {OPTION_PROMISED + 5, "serve", "PORT", ""},
     {OPTION_PROMISED + 7, "delay", "TIME", ""},
     {OPTION_PROMISED + 8, "duration", "TIME", ""},
     {OPTION_PROMISED + 9, "signal", "NAME", ""},
@@ -84,6 +90,8 @@ struct wishes {
     bool is_exact;               /* asked for by name */
     const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
     const char *adapters;        /* NULL: all */
+    bool serves;
+    uint16_t port;
     bool is_quiet;
 };
 
@@ -115,6 +123,47 @@ static int set_sampling_option(struct wishes *wishes, int id, const char *name, 
         wishes->session.has_seed = true;
         wishes->sampling_option = "--seed";
         return 0;
+    }
+    return 0;
+}
+
+static int add_dump(struct wishes *wishes, const char *name, const char *value) {
+    struct ag_session_options *session = &wishes->session;
+    if (session->n_dumps == AG_DUMPS_MOST) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: given more than %d times", name, value,
+                       AG_DUMPS_MOST);
+    }
+    if (!ag_dump_wish_parse(value, &session->dumps[session->n_dumps])) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "%s=%s: not one of gc, peak, every=64M, every=10s, signal=USR1 (HUP, QUIT, "
+                       "USR1 or USR2)",
+                       name, value);
+    }
+    session->has_desk |= session->dumps[session->n_dumps].kind == AG_DUMP_SIGNAL;
+    session->n_dumps++;
+    return 0;
+}
+
+static int set_port(struct wishes *wishes, const char *name, const char *value) {
+    uint64_t number = 0;
+    if (!ag_parse_count(value, &number) || number > UINT16_MAX) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a port from 0 to 65535", name, value);
+    }
+    wishes->serves = wishes->session.has_desk = true;
+    wishes->port = (uint16_t)number;
+    return 0;
+}
+
+/* What a sample's books hold are samples: when they come to so many bytes nobody knows. */
+static int refuse_bytes_of_samples(const struct ag_session_options *session) {
+    for (size_t i = 0; i < session->n_dumps; i++) {
+        const enum ag_dump_kind kind = session->dumps[i].kind;
+        if (session->is_sampling && (kind == AG_DUMP_PEAK || kind == AG_DUMP_BYTES)) {
+            return ag_fail(AG_EXIT_OWN_FAILURE,
+                           "run: --dump-at=%s needs every allocation: leave out --mode=sample, or "
+                           "dump every=TIME",
+                           kind == AG_DUMP_PEAK ? "peak" : "every=BYTES");
+        }
     }
     return 0;
 }
@@ -180,6 +229,10 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         }
         wishes->session.stamp_every = (uint32_t)number;
         return 0;
+    case OPTION_DUMP_AT:
+        return add_dump(wishes, name, value);
+    case OPTION_SERVE:
+        return set_port(wishes, name, value);
     case OPTION_ADAPTERS:
         return set_adapters(wishes, name, value);
     }
@@ -238,9 +291,10 @@ static int end_status(int wait_status) {
 
 /* The program runs: from here on its status is ours. */
 static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, const char *program,
-                     const char *first_trace) {
+                     const char *first_trace, struct ag_endpoint *endpoint) {
     ag_shepherd_step_back(shepherd);
     const bool has_report = ag_shepherd_watch(shepherd);
+    ag_endpoint_stop(endpoint);
     if (has_report) {
         if (!shepherd->report.registered) {
             remove_if_empty(first_trace);
@@ -255,12 +309,31 @@ static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, 
     return shepherd->child_ended ? end_status(shepherd->wait_status) : AG_EXIT_OWN_FAILURE;
 }
 
+/* The token is said once, here. Without an endpoint the recording is as good as with one. */
+static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session *session) {
+    if (endpoint->listen_fd < 0) {
+        return;
+    }
+    const int r = ag_endpoint_start(endpoint, ag_session_desk(session));
+    if (r < 0) {
+        ag_say("start the pprof endpoint: %s; recording goes on without it", strerror(-r));
+        return;
+    }
+    ag_say("pprof endpoint: go tool pprof http://127.0.0.1:%u/debug/pprof/heap?token=%s",
+           endpoint->port, endpoint->token);
+}
+
 /* Trace, collector, go. Returns the exit status. */
 static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
-                          const struct wishes *wishes, const char *program) {
+                          const struct wishes *wishes, const char *program,
+                          struct ag_endpoint *endpoint) {
     char first_trace[FIRST_TRACE_BYTES], message[512];
-    struct ag_shepherd shepherd = {
-        .session = session, .child = launch->pid, .report_fd = -1, .signal_fd = -1};
+    struct ag_shepherd shepherd = {.session = session,
+                                   .child = launch->pid,
+                                   .report_fd = -1,
+                                   .signal_fd = -1,
+                                   .dumps = wishes->session.dumps,
+                                   .n_dumps = wishes->session.n_dumps};
     if (ag_session_first_trace(session, (uint32_t)launch->pid, program, first_trace, message) < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
@@ -274,15 +347,17 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         remove_if_empty(first_trace);
         return ag_fail(AG_EXIT_OWN_FAILURE, "start the collector: %s", strerror(-r));
     }
+    start_endpoint(endpoint, session);
     const int error = ag_launch_go(launch);
     if (error > 0) {
+        ag_endpoint_stop(endpoint);
         shepherd.child_ended = true;
         (void)ag_shepherd_watch(&shepherd); /* the collector leaves when the child does */
         remove_if_empty(first_trace);
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));
     }
-    return accompany(&shepherd, wishes, program, first_trace);
+    return accompany(&shepherd, wishes, program, first_trace, endpoint);
 }
 
 static int run_program(struct wishes *wishes, char **arguments) {
@@ -301,8 +376,12 @@ static int run_program(struct wishes *wishes, char **arguments) {
     struct ag_launch launch = {
         .path = target.path, .arguments = arguments, .agent = agent, .adapters = wishes->adapters};
     struct ag_session *session = NULL;
+    struct ag_endpoint endpoint = {.listen_fd = -1};
     ag_launch_guard_standard();
     ag_launch_lift_limits(&launch);
+    if (wishes->serves && ag_endpoint_open(&endpoint, wishes->port, message) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
+    }
     if (ag_session_create(&wishes->session, &session, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
@@ -312,7 +391,7 @@ static int run_program(struct wishes *wishes, char **arguments) {
         ag_session_remove(session);
         status = ag_fail(AG_EXIT_OWN_FAILURE, "start %s: %s", arguments[0], strerror(-r));
     } else {
-        status = start_and_wait(session, &launch, wishes, arguments[0]);
+        status = start_and_wait(session, &launch, wishes, arguments[0], &endpoint);
     }
     (void)ag_session_close(session); /* NULL */
     return status;
@@ -357,5 +436,6 @@ int ag_command_run(int argc, char **argv) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s means nothing without --mode=sample",
                        wishes.sampling_option);
     }
-    return run_program(&wishes, options.operands);
+    status = refuse_bytes_of_samples(&wishes.session);
+    return status != 0 ? status : run_program(&wishes, options.operands);
 }

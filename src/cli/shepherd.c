@@ -247,10 +247,23 @@ static bool is_of_the_family(const struct ag_shepherd *shepherd, pid_t pid) {
     return false;
 }
 
+static bool is_for_a_dump(const struct ag_shepherd *shepherd, int number) {
+    for (size_t i = 0; i < shepherd->n_dumps; i++) {
+        if (shepherd->dumps[i].kind == AG_DUMP_SIGNAL &&
+            shepherd->dumps[i].every == (uint64_t)number) {
+            return ag_session_desk(shepherd->session) != NULL;
+        }
+    }
+    return false;
+}
+
 static void signal_came(struct ag_shepherd *shepherd, const struct signalfd_siginfo *info) {
     const int number = (int)info->ssi_signo;
     if (number == SIGCHLD) {
         reap(shepherd);
+    } else if (is_for_a_dump(shepherd, number)) {
+        atomic_fetch_add_explicit(&ag_session_desk(shepherd->session)->n_signals, 1,
+                                  memory_order_relaxed);
     } else if (shepherd->child_ended) {
         shepherd->gave_up =
             shepherd->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;

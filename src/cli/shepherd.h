@@ -14,6 +14,8 @@ struct ag_shepherd {
     int report_fd;          /* of the collector; -1: closed */
     int signal_fd;
     int wait_status;
+    const struct ag_dump_when *dumps; /* a signal that asks for one is not passed on */
+    size_t n_dumps;
     bool child_ended, gave_up;
     unsigned n_restarts;
     size_t report_bytes; /* received so far */

@@ -143,6 +143,9 @@ static void peek_at_quiet_streams(struct ag_collector *collector, uint64_t now_n
     for (size_t i = 0; i < collector->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(collector, i);
         struct ag_watched_slot *watched = &collector->slots[active->slot];
+        if (collector->session->follows_bytes) {
+            (void)ag_recording_peek(watched->recording, active); /* now is soon enough */
+        }
         if (!ag_recording_has_threads(watched->recording)) {
             continue;
         }
@@ -153,6 +156,16 @@ static void peek_at_quiet_streams(struct ag_collector *collector, uint64_t now_n
             hold_back(watched, active->stream);
         } else if (rests) {
             ag_recording_end_window(watched->recording, active);
+        }
+    }
+}
+
+void ag_collector_end_windows(struct ag_collector *collector, uint32_t slot) {
+    for (size_t i = 0; i < collector->n_active; i++) {
+        const struct ag_chunk_ready *active = active_at(collector, i);
+        struct ag_recording *recording = collector->slots[slot].recording;
+        if (active->slot == slot && ag_recording_peek(recording, active)) {
+            ag_recording_end_window(recording, active);
         }
     }
 }

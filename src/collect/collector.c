@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "collector_state.h"
+#include "snapshot.h"
 #include "trace_index.h"
 
 enum {
@@ -489,6 +490,7 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
         something_is_unsealed(collector)) {
         return;
     }
+    ag_snapshots_finish(collector);
     collector->has_reported = true;
     if (collector->session->stop_error < 0 && !collector->report.is_cut) { /* in another process */
         collector->report.is_cut = 1;
@@ -553,6 +555,7 @@ static void loop(struct ag_collector *collector, int report_fd) {
         const int64_t taken = ag_collector_round(collector);
         measure(collector, now_ns);
         ag_budget_keep(&collector->budget, collector, now_ns);
+        ag_snapshots_keep(collector);
         flush_when_due(collector, now_ns, &next_flush_ns);
         const uint32_t n_sealed = ag_collector_finish_ended(collector, now_ns);
         if (first_had_ended) {

@@ -7,9 +7,34 @@
 #ifndef AG_COLLECTOR_H
 #define AG_COLLECTOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* When a snapshot of each recording is put beside its trace (TRACE.dump1.allogram ...). */
+enum ag_dump_kind {
+    AG_DUMP_GC,     /* a collector ran, any of the program's */
+    AG_DUMP_PEAK,   /* in use: a tenth and a MiB above the last one */
+    AG_DUMP_BYTES,  /* every so many bytes allocated */
+    AG_DUMP_TIME,   /* every so many ns */
+    AG_DUMP_SIGNAL, /* `run` was sent one */
+};
+struct ag_dump_when {
+    enum ag_dump_kind kind;
+    uint64_t every; /* bytes or ns; the signal's number */
+};
+enum { AG_DUMPS_MOST = 8 };
+
+/* Shared by `run`, its collector and its endpoint. Only one party asks for a trace at a time. */
+struct ag_snapshot_desk {
+    _Atomic uint32_t n_signals; /* that came, each asks for a dump of the first process */
+    _Atomic uint32_t n_asked;   /* traces of the first process; path is written before */
+    uint32_t n_begun;           /* the collector's */
+    _Atomic uint32_t n_done;    /* n_asked again; there is a whole trace, or no file */
+    uint64_t until_ns;          /* of the trace that is done: it holds what happened until then */
+    char path[4096];
+};
 
 struct ag_session_options { /* what `run` sets up; size first, zero means default */
     size_t size;
@@ -26,6 +51,9 @@ struct ag_session_options { /* what `run` sets up; size first, zero means defaul
     bool has_seed; /* false: random */
     double
         budget_percent; /* of the processes' CPU, for allogram: the interval moves; 0: it stays */
+    struct ag_dump_when dumps[AG_DUMPS_MOST];
+    size_t n_dumps;
+    bool has_desk; /* somebody asks for snapshots: ag_session_desk */
 };
 
 struct ag_session; /* a mapped segment, as its maker sees it */
@@ -49,6 +77,8 @@ enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of one that has its header and no
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
+/* NULL: not wished for, or no memory. */
+struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session);
 /* `run` saw its child end. */
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
                             uint64_t max_rss_kib);

@@ -2,6 +2,8 @@
 #ifndef AG_COLLECTOR_STATE_H
 #define AG_COLLECTOR_STATE_H
 
+#include <sys/types.h>
+
 #include "budget.h"
 #include "process_watch.h"
 #include "recording.h"
@@ -11,6 +13,13 @@ enum ag_phase {
     AG_PHASE_NONE = 0, /* nobody is in this slot, as far as we know */
     AG_PHASE_OPEN,     /* its process is being recorded */
     AG_PHASE_RETIRED,  /* its trace is sealed; the slot is not free yet, see retire_slots */
+};
+struct ag_dump_state {            /* snapshot.c */
+    uint64_t told[AG_DUMPS_MOST]; /* what each condition has come to */
+    uint32_t number;              /* of the last one */
+    uint32_t signals;             /* of the desk, answered */
+    pid_t writer;                 /* 0: none is being written */
+    bool is_for_desk;
 };
 struct ag_watched_slot {
     enum ag_phase phase;
@@ -24,7 +33,8 @@ struct ag_watched_slot {
     uint64_t ended_ns;      /* CLOCK_MONOTONIC when we saw it, or when it retired */
     uint64_t gap_ns; /* CLOCK_MONOTONIC since when a chunk is missing in a stream, 0: none is */
     uint64_t next_rss_ns;
-    uint64_t cpu_ns;     /* of the process, when last looked at */
+    uint64_t cpu_ns; /* of the process, when last looked at */
+    struct ag_dump_state dumps;
     uint64_t advance_ns; /* scratch of a round: all streams have delivered what happened before */
 };
 
@@ -55,6 +65,10 @@ struct ag_collector {
 /* Looks at every chunk once, takes what is complete. Returns the number of chunks taken, or
  * -ENOMEM. */
 int64_t ag_collector_round(struct ag_collector *collector);
+
+/* A line between what its threads did before the last round and what they do from now on, as far as
+ * they rest: some dozens of events of one that does not stand on both sides. */
+void ag_collector_end_windows(struct ag_collector *collector, uint32_t slot);
 
 int ag_collector_start(struct ag_collector *collector, struct ag_session *session);
 void ag_collector_done(struct ag_collector *collector);

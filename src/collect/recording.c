@@ -311,6 +311,9 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
             ag_ledger_via_heap(recording->ledger, record.u.via.via, record.u.via.heap);
         }
     }
+    if (record.kind == AG_RECORD_GC && destinations & TO_BOOKS) {
+        recording->n_collections++;
+    }
     const bool is_mapping = record.kind == AG_RECORD_MAP || record.kind == AG_RECORD_UNMAP;
     if (is_mapping && destinations & TO_BOOKS) {
         book_mapping(recording, &record);

@@ -59,6 +59,7 @@ struct ag_recording {
     bool has_threads;       /* events go through the merge */
 
     uint64_t lost[AG_LOST_CAUSES]; /* found here; the slot's own come on top */
+    uint64_t n_collections;        /* that the program told */
     uint64_t last_event_ns, end_ns, rss_peak_bytes;
     struct ag_summary summary; /* after the end */
 };

@@ -226,6 +226,26 @@ static struct ag_session *new_session(void) {
     return session;
 }
 
+/* Before any fork of `run`, who all share the page. */
+static int set_up_snapshots(struct ag_session *session, const struct ag_session_options *options) {
+    for (size_t i = 0; i < options->n_dumps; i++) {
+        const enum ag_dump_kind kind = options->dumps[i].kind;
+        session->dumps[session->n_dumps++] = options->dumps[i];
+        session->follows_bytes |= kind != AG_DUMP_TIME && kind != AG_DUMP_SIGNAL;
+    }
+    if (!options->has_desk) {
+        return 0;
+    }
+    void *page = mmap(NULL, sizeof(*session->desk), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    session->desk = page != MAP_FAILED ? page : NULL;
+    return session->desk ? 0 : -ENOMEM;
+}
+
+struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session) {
+    return session->desk;
+}
+
 static int set_up_sampling(struct ag_session *session, const struct ag_session_options *options) {
     session->mode = options->is_sampling ? AG_MODE_SAMPLE : AG_MODE_EXACT;
     if (!options->is_sampling) {
@@ -263,6 +283,11 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     r = r < 0 ? r : set_up_sampling(session, options);
     if (r < 0) {
         (void)fail(ret_message, r, "read", "random bytes");
+        goto failed;
+    }
+    r = set_up_snapshots(session, options);
+    if (r < 0) {
+        (void)fail(ret_message, r, "make room for", "snapshots");
         goto failed;
     }
     char output_folder[4096];
@@ -380,6 +405,9 @@ struct ag_session *ag_session_close(struct ag_session *session) {
     if (session) {
         if (session->base) {
             (void)munmap(session->base, session->file_bytes); /* our own mapping: cannot fail */
+        }
+        if (session->desk) {
+            (void)munmap(session->desk, sizeof(*session->desk)); /* as above */
         }
         if (session->fd >= 0) {
             (void)close(session->fd); /* written through the mapping: nothing is left to fail */

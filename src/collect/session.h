@@ -33,6 +33,11 @@ struct ag_session {
     char trace_pattern[1024];           /* absolute, NUL-terminated */
     char path[4096];                    /* of the live file */
 
+    struct ag_dump_when dumps[AG_DUMPS_MOST];
+    size_t n_dumps;
+    bool follows_bytes;            /* a dump depends on them: the books must know now */
+    struct ag_snapshot_desk *desk; /* shared with our forks; NULL: none */
+
     uint64_t pid_namespace; /* of `run`: first_pid counts there; 0: unknown */
     int stop_error;         /* negative errno that ended the recording of all its processes */
     uint32_t first_pid;     /* of the program that `run` starts, 0: unknown */

@@ -72,6 +72,8 @@ int ag_trace_header_write(int fd, const struct ag_trace_header *header);
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer);
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
+/* Writing goes on in FD, the writer's from now on, which holds a copy of all that was written. */
+void ag_trace_writer_move(struct ag_trace_writer *writer, int fd);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
 struct ag_chunk_info {
     uint8_t kind; /* enum ag_chunk_kind */

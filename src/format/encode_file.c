@@ -206,6 +206,11 @@ int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
     return 0;
 }
 
+void ag_trace_writer_move(struct ag_trace_writer *writer, int fd) {
+    (void)close(writer->fd); /* each chunk is one pwrite that told of its failure */
+    writer->fd = fd;
+}
+
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer) {
     if (writer != NULL) {
         if (writer->fd >= 0) {

@@ -709,6 +709,12 @@ int ag_ledger_close(struct ag_ledger *ledger) {
     return ledger->error = r;
 }
 
+void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
+                   uint64_t *ret_allocated_bytes) {
+    *ret_in_use_bytes = ledger->tally.in_use_bytes;
+    *ret_allocated_bytes = ledger->tally.allocated_bytes;
+}
+
 const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger) {
     return &ledger->summary;
 }

@@ -43,6 +43,9 @@ void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
 void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes);
 void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes);
+/* As the events applied so far have it, before the end. */
+void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
+                   uint64_t *ret_allocated_bytes);
 /* The recording went on until TIME_NS, with or without events. */
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns);
 /* A reader's time window begins: results count from here on, the peak and the timeline are those

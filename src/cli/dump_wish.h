@@ -1,0 +1,12 @@
+/* dump_wish.h: `run --dump-at=WHEN` as typed. */
+#ifndef AG_DUMP_WISH_H
+#define AG_DUMP_WISH_H
+
+#include <stdbool.h>
+
+#include "collect/collector.h"
+
+/* gc, peak, every=BYTES, every=TIME, signal=NAME. false: it is none of them. */
+bool ag_dump_wish_parse(const char *text, struct ag_dump_when *ret_when);
+
+#endif

@@ -1,0 +1,370 @@
+/* endpoint.c: an HTTP server of three pages, for `go tool pprof` and whoever speaks to Go programs.
+ *
+ * 1. Who may ask. It listens on 127.0.0.1 and nowhere else, and every request needs the token that
+ * `run` printed, as ?token= or as a bearer: other users of the machine, and web pages in a browser
+ * of this user, can reach the port and do not know it.
+ *
+ * 2. What is answered. Each page is a snapshot of the first process (collect/snapshot.c), put into
+ * a folder of our own, and exported to pprof by a child that is `allogram export`: what is served
+ * is what the command writes. `growth` is what was allocated since it was last asked for and is
+ * still in use.
+ *
+ * 3. One request at a time, each bounded in bytes and time. A process of its own, so that nothing
+ * that a client does reaches `run` or the collector. */
+#include "cli/endpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+enum {
+    REQUEST_BYTES = 8192,
+    CLIENT_PATIENCE_S = 10,
+    SNAPSHOT_PATIENCE_MS = 30 * 1000,
+    BACKLOG = 16,
+};
+
+struct server {
+    const struct ag_endpoint *endpoint;
+    struct ag_snapshot_desk *desk;
+    char folder[64];
+    uint64_t growth_ns; /* of the program: behind what growth was told of last; 0: never */
+};
+
+static volatile sig_atomic_t is_over;
+
+static void end_it(int signal) {
+    (void)signal;
+    is_over = 1;
+}
+
+static uint64_t now_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- answers ---- */
+
+static bool send_all(int client, const char *bytes, size_t length) {
+    while (length > 0) {
+        const ssize_t n = send(client, bytes, length, MSG_NOSIGNAL);
+        if (n <= 0 && errno != EINTR) {
+            return false; /* it went away */
+        }
+        bytes += n > 0 ? n : 0;
+        length -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static void answer_text(int client, const char *status, const char *text) {
+    char head[256];
+    const int length = snprintf(head, sizeof(head),
+                                "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                                "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+                                status, strlen(text));
+    (void)(send_all(client, head, (size_t)length) && send_all(client, text, strlen(text)));
+}
+
+static void answer_file(int client, int fd, uint64_t bytes) {
+    char head[256];
+    const int length = snprintf(head, sizeof(head),
+                                "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
+                                "Content-Disposition: attachment; filename=\"profile.pb.gz\"\r\n"
+                                "Content-Length: %llu\r\nConnection: close\r\n\r\n",
+                                (unsigned long long)bytes);
+    off_t at = 0;
+    bool goes_on = send_all(client, head, (size_t)length);
+    while (goes_on && (uint64_t)at < bytes) {
+        const ssize_t n = sendfile(client, fd, &at, (size_t)(bytes - (uint64_t)at));
+        goes_on = n > 0 || (n < 0 && errno == EINTR);
+    }
+}
+
+/* ---- pages ---- */
+
+/* A trace of the first process at PATH. false: none came. */
+static bool take_snapshot(const struct server *server, const char *path) {
+    struct ag_snapshot_desk *desk = server->desk;
+    const uint32_t asked = atomic_load_explicit(&desk->n_asked, memory_order_relaxed) + 1;
+    (void)snprintf(desk->path, sizeof(desk->path), "%s", path);
+    /* release: pairs with the collector's acquire; the path is there */
+    atomic_store_explicit(&desk->n_asked, asked, memory_order_release);
+    for (int ms = 0; ms < SNAPSHOT_PATIENCE_MS && !is_over; ms++) {
+        if (atomic_load_explicit(&desk->n_done, memory_order_acquire) == asked) {
+            return access(path, R_OK) == 0;
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    return false;
+}
+
+/* `allogram export`. false: it failed. */
+static bool export_pprof(const char *trace, const char *output, const char *metric,
+                         uint64_t from_ns) {
+    char metric_option[64], from_option[64];
+    (void)snprintf(metric_option, sizeof(metric_option), "--metric=%s", metric);
+    (void)snprintf(from_option, sizeof(from_option), "--from=%lluns", (unsigned long long)from_ns);
+    const pid_t child = fork();
+    if (child == 0) {
+        const char *const words[] = {
+            "allogram", "export", trace,         "--to=pprof",
+            "-o",       output,   metric_option, from_ns > 0 ? from_option : NULL,
+            NULL};
+        (void)execv("/proc/self/exe", (char *const *)(uintptr_t)words);
+        _exit(127);
+    }
+    int status = -1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void answer_profile(struct server *server, int client, const char *metric, bool is_growth) {
+    char trace[128], profile[128];
+    struct stat status;
+    (void)snprintf(trace, sizeof(trace), "%s/now.allogram", server->folder);
+    (void)snprintf(profile, sizeof(profile), "%s/now.pb.gz", server->folder);
+    (void)unlink(trace);
+    (void)unlink(profile); /* of a request that failed */
+    if (!take_snapshot(server, trace)) {
+        answer_text(client, "503 Service Unavailable",
+                    "no snapshot: the program has not begun, or has ended\n");
+    } else if (!export_pprof(trace, profile, metric, is_growth ? server->growth_ns : 0)) {
+        answer_text(client, "500 Internal Server Error",
+                    "the snapshot could not be exported: is there room in the folder for "
+                    "temporary files?\n");
+    } else {
+        const int fd = open(profile, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && fstat(fd, &status) == 0) {
+            answer_file(client, fd, (uint64_t)status.st_size);
+            server->growth_ns = is_growth ? server->desk->until_ns : server->growth_ns;
+        }
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+    }
+    (void)unlink(trace);
+    (void)unlink(profile); /* gone is what it should be */
+}
+
+/* ---- requests ---- */
+
+/* The token of the query or of the header, all of it looked at whatever it begins with. */
+static bool knows_token(const char *text, const char *token) {
+    unsigned char difference = 0;
+    for (size_t i = 0; i < AG_ENDPOINT_TOKEN_BYTES - 1; i++) {
+        difference |= (unsigned char)(text[i] ^ token[i]);
+        if (text[i] == '\0') {
+            return false;
+        }
+    }
+    const char behind = text[AG_ENDPOINT_TOKEN_BYTES - 1];
+    return difference == 0 && (behind == '\0' || strchr("& \r\n", behind));
+}
+
+static bool is_allowed(const char *request, const char *query, const char *token) {
+    static const char key[] = "token=", bearer[] = "\nauthorization: bearer ";
+    for (const char *at = query; at; at = strchr(at, '&')) {
+        at += *at == '&';
+        if (strncmp(at, key, sizeof(key) - 1) == 0) {
+            return knows_token(at + sizeof(key) - 1, token);
+        }
+    }
+    const char *header = strcasestr(request, bearer);
+    return header && knows_token(header + sizeof(bearer) - 1, token);
+}
+
+/* Until the empty line. false: it is none that we understand. */
+static bool read_request(int client, char text[REQUEST_BYTES]) {
+    const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
+    (void)setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    (void)setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    const uint64_t end_ns = now_ns() + CLIENT_PATIENCE_S * UINT64_C(1000000000);
+    size_t length = 0;
+    while (length < REQUEST_BYTES - 1 && now_ns() < end_ns) {
+        const ssize_t n = recv(client, text + length, REQUEST_BYTES - 1 - length, 0);
+        if (n <= 0) {
+            return false;
+        }
+        length += (size_t)n;
+        text[length] = '\0';
+        if (strstr(text, "\r\n\r\n") || strstr(text, "\n\n")) {
+            return memchr(text, '\0', length) == NULL;
+        }
+    }
+    return false;
+}
+
+static void answer(struct server *server, int client) {
+    static const struct {
+        const char *path, *metric;
+        bool is_growth;
+    } pages[] = {{"/debug/pprof/heap", "in_use_bytes", false},
+                 {"/debug/pprof/allocs", "allocated_bytes", false},
+                 {"/debug/pprof/growth", "in_use_bytes", true}};
+    char request[REQUEST_BYTES];
+    if (!read_request(client, request)) {
+        answer_text(client, "400 Bad Request", "no request that is understood here\n");
+        return;
+    }
+    char *path = strncmp(request, "GET ", 4) == 0 ? request + 4 : NULL;
+    char *end = path ? strpbrk(path, " \r\n") : NULL;
+    if (!end || *end != ' ') {
+        answer_text(client, "405 Method Not Allowed", "only GET is answered here\n");
+        return;
+    }
+    char *headers = end + 1;
+    *end = '\0';
+    char *query = strchr(path, '?');
+    if (query) {
+        *query++ = '\0';
+    }
+    if (!is_allowed(headers, query, server->endpoint->token)) {
+        answer_text(client, "403 Forbidden",
+                    "the token is missing or wrong: add ?token=... as allogram run printed it\n");
+        return;
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(pages); i++) {
+        if (strcmp(path, pages[i].path) == 0) {
+            answer_profile(server, client, pages[i].metric, pages[i].is_growth);
+            return;
+        }
+    }
+    answer_text(client, "404 Not Found",
+                "/debug/pprof/heap    in use now\n/debug/pprof/allocs  allocated so far\n"
+                "/debug/pprof/growth  in use now, allocated since this was last asked for\n");
+}
+
+/* ---- life ---- */
+
+static void be_quiet(int listen_fd) {
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL},
+                           over = {.sa_handler = end_it};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(ignored); i++) {
+        (void)sigaction(ignored[i], &ignore, NULL); /* cannot fail for these */
+    }
+    (void)sigaction(SIGCHLD, &usual, NULL);
+    (void)sigaction(SIGTERM, &over, NULL);
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setsid(); /* a fresh child is no leader of a group */
+    (void)prctl(PR_SET_NAME, "allogram-serve");
+    const int null_fd = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd <= 2 && null_fd >= 0; fd++) {
+        (void)dup2(null_fd, fd); /* the program's readers must see its end */
+    }
+    if (dup2(listen_fd, 3) == 3) {
+        (void)fcntl(3, F_SETFD, FD_CLOEXEC);
+    }
+    const long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = 4; fd < (most > 0 && most < 65536 ? most : 65536); fd++) {
+        (void)close(fd); /* most are not open */
+    }
+}
+
+static _Noreturn void serve(const struct ag_endpoint *endpoint, struct ag_snapshot_desk *desk,
+                            pid_t parent) {
+    struct server server = {.endpoint = endpoint, .desk = desk};
+    const char *folder = getenv("TMPDIR");
+    be_quiet(endpoint->listen_fd);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    const size_t length = folder ? strlen(folder) : 0;
+    const bool fits = length > 0 && length < sizeof(server.folder) - 24 && folder[0] == '/';
+    (void)snprintf(server.folder, sizeof(server.folder), "%s/allogram-serve-XXXXXX",
+                   fits ? folder : "/tmp");
+    if (!mkdtemp(server.folder)) {
+        _exit(1);
+    }
+    while (!is_over && getppid() == parent) {
+        struct pollfd polled = {.fd = 3, .events = POLLIN};
+        const int client = poll(&polled, 1, 1000) > 0 ? accept4(3, NULL, NULL, SOCK_CLOEXEC) : -1;
+        if (client >= 0) {
+            answer(&server, client);
+            (void)shutdown(client, SHUT_WR);
+            (void)close(client); /* what it did not read it does not want */
+        }
+    }
+    (void)rmdir(server.folder);
+    _exit(0);
+}
+
+static int make_token(char ret_token[AG_ENDPOINT_TOKEN_BYTES]) {
+    unsigned char random[(AG_ENDPOINT_TOKEN_BYTES - 1) / 2];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        return -EIO;
+    }
+    for (size_t i = 0; i < sizeof(random); i++) {
+        (void)snprintf(ret_token + 2 * i, 3, "%02x", random[i]);
+    }
+    return 0;
+}
+
+int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_message[512]) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    const int yes = 1;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int r = fd < 0 ? -errno : make_token(endpoint->token);
+    (void)(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)));
+    if (r == 0 &&
+        (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0 ||
+         getsockname(fd, (struct sockaddr *)&address, &size) < 0)) {
+        r = -errno;
+    }
+    if (r < 0) {
+        (void)snprintf(ret_message, 512, "run: --serve=%u: listen on 127.0.0.1:%u: %s%s", port,
+                       port, strerror(-r),
+                       r == -EADDRINUSE ? "; choose another port, or 0 for any that is free" : "");
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+        return r;
+    }
+    endpoint->listen_fd = fd;
+    endpoint->port = ntohs(address.sin_port);
+    return 0;
+}
+
+int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_desk *desk) {
+    const pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        serve(endpoint, desk, parent);
+    }
+    const int r = child < 0 ? -errno : 0;
+    (void)close(endpoint->listen_fd); /* nothing was written */
+    endpoint->listen_fd = -1;
+    endpoint->server = child > 0 ? child : 0;
+    return r;
+}
+
+void ag_endpoint_stop(struct ag_endpoint *endpoint) {
+    if (endpoint->server > 0) {
+        (void)kill(endpoint->server, SIGTERM);
+        while (waitpid(endpoint->server, NULL, 0) < 0 && errno == EINTR) {
+        }
+        endpoint->server = 0;
+    }
+}

@@ -1,0 +1,311 @@
+/* snapshot.c: a trace of now, while the recording goes on (`run --dump-at`, `run --serve`).
+ *
+ * 1. How. A child is forked off the collector. It has all that the collector knows: the books, the
+ * open encoders, the list of what is in the file. It maps the live segment again, privately, so
+ * that what it marks as taken is marked for nobody else; it copies the trace as far as it is
+ * written, and then does what the collector does when a process has ended: takes what is left, ends
+ * the trace, makes the index. Its trace says "detached".
+ *
+ * 2. What must not move meanwhile. The collector waits until the child has taken its chunks: else
+ * it could give one back, and the program would write into it under the child's eyes. That takes
+ * milliseconds; copying and compressing go on without it. The program waits for nobody, as long as
+ * the segment has chunks.
+ *
+ * 3. Names. TRACE.dump1.allogram and so on, beside TRACE.allogram, never over another file; the
+ * name is there when the trace is whole, before that it has ".part" at its end. At most one is
+ * being written for a process; what asks for one meanwhile is answered by the next. After
+ * DUMPS_MOST of a process there are no more. One that cannot be written is no reason to disturb
+ * anybody: it is removed, and its number is left out.
+ *
+ * 4. The desk is a page that `run`, its collector and its endpoint share: whoever wants a trace of
+ * the first process now writes the name and counts up (collector.h). */
+#include "snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    DUMPS_MOST = 1000,
+    TAKING_PATIENCE_MS = 20 * 1000, /* the child is stuck: it is ended, the recording goes on */
+    WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
+    PEAK_LEAST_BYTES = 1 << 20,
+    PEAK_GROWTH_DIVISOR = 10, /* a new peak is a tenth above the one that was dumped */
+};
+
+/* ---- in the child ---- */
+
+static int make_own_memory(struct ag_session *session) {
+    void *base = mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->fd, 0);
+    (void)close(session->fd); /* with it the lock is shared: it must end with the collector */
+    session->fd = -1;
+    return base == MAP_FAILED ? -errno : 0;
+}
+
+static int copy_trace(int from, int to, uint64_t bytes) {
+    off_t at = 0;
+    while ((uint64_t)at < bytes) {
+        const ssize_t n = sendfile(to, from, &at, (size_t)(bytes - (uint64_t)at));
+        if (n <= 0 && errno != EINTR) {
+            return n < 0 ? -errno : -EIO;
+        }
+    }
+    return 0;
+}
+
+/* The recording goes on in the file at PATH, which holds what is written so far. Its header names
+ * no session: nobody is to look for a live file because of it. */
+static int move_recording(struct ag_recording *recording, const char *path) {
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return -errno;
+    }
+    struct ag_trace_header header;
+    int r = copy_trace(recording->trace_fd, fd, ag_trace_writer_bytes(recording->writer));
+    r = r < 0 ? r : ag_trace_header_read(fd, &header);
+    if (r == 0) {
+        header.session = 0;
+        r = ag_trace_header_write(fd, &header);
+    }
+    const int writers = r < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (writers < 0) {
+        r = r < 0 ? r : -errno;
+        (void)close(fd); /* it failed already */
+        return r;
+    }
+    ag_trace_writer_move(recording->writer, writers);
+    (void)close(recording->trace_fd); /* the collector has it */
+    recording->trace_fd = fd;
+    (void)snprintf(recording->path, sizeof(recording->path), "%s", path);
+    ag_trace_room_start(&recording->room, fd, recording->session->max_trace_bytes);
+    return 0;
+}
+
+/* Only this slot is left, and as if its process had left the session just now. */
+static void end_all_but(struct ag_collector *collector, uint32_t index) {
+    enum { HAS_LEFT = 2 };
+    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+        if (i != index) {
+            collector->slots[i].phase = AG_PHASE_NONE;
+        }
+    }
+    struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    struct ag_watched_slot *watched = &collector->slots[index];
+    atomic_store_explicit(&slot->exiting, HAS_LEFT, memory_order_relaxed);
+    watched->cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
+    watched->has_ended = watched->has_unread = true;
+    collector->n_open = 1;
+    collector->n_retired = 0;
+    collector->first_has_ended = false;
+}
+
+/* The name is there when the trace is. */
+static int publish(const char *part, const char *path) {
+    if (link(part, path) == 0) {
+        (void)unlink(part); /* one name too many is a pity, no more */
+        return 0;
+    }
+    /* a file system without links */
+    return errno != EEXIST && rename(part, path) == 0 ? 0 : -1;
+}
+
+static _Noreturn void write_snapshot(struct ag_collector *collector, uint32_t index,
+                                     const char *path, int taken_fd) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    struct ag_recording *recording = watched->recording;
+    char part[4096];
+    const bool fits = (size_t)snprintf(part, sizeof(part), "%s.part", path) < sizeof(part);
+    if (!fits || make_own_memory(collector->session) < 0 || move_recording(recording, part) < 0) {
+        _exit(1);
+    }
+    end_all_but(collector, index);
+    int64_t taken = 1;
+    while (taken > 0) {
+        taken = ag_collector_round(collector);
+    }
+    const bool is_good = write(taken_fd, "", 1) == 1 && taken == 0 && !recording->is_cut;
+    (void)ag_collector_finish_ended(collector, ag_monotonic_ns()); /* frees the recording */
+    const bool is_whole = is_good && collector->n_open == 0 && publish(part, path) == 0;
+    if (!is_whole) {
+        (void)unlink(part); /* a torn one helps nobody */
+    }
+    _exit(!is_whole);
+}
+
+/* ---- in the collector ---- */
+
+/* false: the child is gone, or was ended. */
+static bool wait_until_taken(int taken_fd, pid_t child) {
+    struct pollfd polled = {.fd = taken_fd, .events = POLLIN};
+    char byte = 0;
+    int r = 0;
+    do {
+        r = poll(&polled, 1, TAKING_PATIENCE_MS);
+    } while (r < 0 && errno == EINTR);
+    if (r > 0 && read(taken_fd, &byte, 1) == 1) {
+        return true;
+    }
+    (void)kill(child, SIGKILL); /* ended already, or stuck */
+    return false;
+}
+
+/* The process that writes it; 0: none, nothing was begun. */
+static pid_t begin(struct ag_collector *collector, uint32_t index, const char *path) {
+    int taken[2];
+    if (pipe2(taken, O_CLOEXEC) < 0) {
+        return 0;
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        write_snapshot(collector, index, path, taken[1]);
+    }
+    (void)close(taken[1]); /* nothing was written */
+    if (child > 0 && !wait_until_taken(taken[0], child)) {
+        char part[4096];
+        (void)waitpid(child, NULL, 0);
+        (void)snprintf(part, sizeof(part), "%s.part", path);
+        (void)unlink(part); /* where the child was ended */
+    }
+    (void)close(taken[0]);
+    return child > 0 ? child : 0;
+}
+
+static void name_dump(const char *trace, uint32_t number, char ret_path[4096]) {
+    static const char extension[] = ".allogram";
+    const size_t length = strlen(trace), tail = sizeof(extension) - 1;
+    const bool has_extension = length > tail && strcmp(trace + length - tail, extension) == 0;
+    (void)snprintf(ret_path, 4096, "%.*s.dump%u%s", (int)(has_extension ? length - tail : length),
+                   trace, number, extension);
+}
+
+static bool can_dump(const struct ag_watched_slot *watched) {
+    return watched->phase == AG_PHASE_OPEN && !watched->has_ended && watched->recording->writer &&
+           !watched->recording->is_cut && watched->dumps.writer == 0;
+}
+
+static void dump(struct ag_collector *collector, uint32_t index) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    char path[4096];
+    struct stat status;
+    do {
+        watched->dumps.number++;
+        name_dump(watched->recording->path, watched->dumps.number, path);
+    } while (lstat(path, &status) == 0 && watched->dumps.number < DUMPS_MOST);
+    watched->dumps.writer = begin(collector, index, path);
+}
+
+/* Is this condition due? It is not again until it has come about anew. */
+static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_when *when,
+                   const struct ag_recording *recording, uint64_t session_ns) {
+    uint64_t in_use_bytes = 0, allocated_bytes = 0;
+    if (recording->ledger) {
+        ag_ledger_now(recording->ledger, &in_use_bytes, &allocated_bytes);
+    }
+    const uint64_t told = state->told[i];
+    switch (when->kind) {
+    case AG_DUMP_GC:
+        state->told[i] = recording->n_collections;
+        return recording->n_collections > told;
+    case AG_DUMP_PEAK:
+        if (in_use_bytes < told + told / PEAK_GROWTH_DIVISOR + PEAK_LEAST_BYTES) {
+            return false;
+        }
+        state->told[i] = in_use_bytes;
+        return true;
+    case AG_DUMP_BYTES:
+        state->told[i] = allocated_bytes / when->every;
+        return state->told[i] > told;
+    case AG_DUMP_TIME:
+        state->told[i] = (session_ns - recording->start_ns) / when->every;
+        return session_ns > recording->start_ns && state->told[i] > told;
+    case AG_DUMP_SIGNAL:
+        return false; /* at the desk */
+    }
+    return false;
+}
+
+static void dump_when_due(struct ag_collector *collector, uint32_t index, uint64_t session_ns) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    const struct ag_session *session = collector->session;
+    if (!can_dump(watched) || watched->dumps.number >= DUMPS_MOST) {
+        return;
+    }
+    bool due = false;
+    for (size_t i = 0; i < session->n_dumps; i++) {
+        due |= is_due(&watched->dumps, i, &session->dumps[i], watched->recording, session_ns);
+    }
+    if (session->desk && watched->is_first) {
+        const uint32_t asked =
+            atomic_load_explicit(&session->desk->n_signals, memory_order_relaxed);
+        due |= asked != watched->dumps.signals;
+        watched->dumps.signals = asked;
+    }
+    if (due) {
+        dump(collector, index);
+    }
+}
+
+/* Somebody waits for a trace at a place of his own. */
+static void serve_desk(struct ag_collector *collector, uint32_t index) {
+    struct ag_snapshot_desk *desk = collector->session->desk;
+    struct ag_watched_slot *watched = &collector->slots[index];
+    /* acquire: pairs with the release of who asks; the path is there */
+    const uint32_t asked = atomic_load_explicit(&desk->n_asked, memory_order_acquire);
+    if (asked == desk->n_begun || !watched->is_first || !can_dump(watched)) {
+        return;
+    }
+    ag_collector_end_windows(collector, index);
+    desk->until_ns = ag_session_clock_now_ns(collector->session) - watched->recording->start_ns;
+    desk->n_begun = asked;
+    watched->dumps.is_for_desk = true;
+    watched->dumps.writer = begin(collector, index, desk->path);
+}
+
+static void look_at_writer(struct ag_collector *collector, struct ag_watched_slot *watched) {
+    const bool is_writing =
+        watched->dumps.writer != 0 && waitpid(watched->dumps.writer, NULL, WNOHANG) == 0;
+    if (is_writing) {
+        return;
+    }
+    watched->dumps.writer = 0;
+    if (watched->dumps.is_for_desk) {
+        watched->dumps.is_for_desk = false;
+        /* release: pairs with the acquire of who asked; the file is whole */
+        atomic_store_explicit(&collector->session->desk->n_done, collector->session->desk->n_begun,
+                              memory_order_release);
+    }
+}
+
+void ag_snapshots_keep(struct ag_collector *collector) {
+    const struct ag_session *session = collector->session;
+    if (session->n_dumps == 0 && !session->desk) {
+        return;
+    }
+    const uint64_t session_ns = ag_session_clock_now_ns(session);
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
+        look_at_writer(collector, &collector->slots[i]);
+        dump_when_due(collector, i, session_ns);
+        if (session->desk) {
+            serve_desk(collector, i);
+        }
+    }
+}
+
+void ag_snapshots_finish(struct ag_collector *collector) {
+    const uint64_t end_ns = ag_monotonic_ns() + WRITING_PATIENCE_NS;
+    for (uint32_t i = 0; i < collector->n_slots_seen; i++) {
+        while (collector->slots[i].dumps.writer != 0 && ag_monotonic_ns() < end_ns) {
+            look_at_writer(collector, &collector->slots[i]);
+            (void)poll(NULL, 0, 1);
+        }
+    }
+}

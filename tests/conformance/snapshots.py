@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Traces of a program that still runs: `run --dump-at` puts them beside the trace, `run --serve` exports them for go tool pprof.
+
+The program does what it is told and says when it has done it (told.c), so each snapshot is compared to the unit with what was told
+until then; and the trace of the whole is the same as without snapshots."""
+
+import argparse
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+SECONDS = 60
+MIB = 1 << 20
+
+
+class Told:
+    """told.c under `allogram run`, in a folder of its own."""
+
+    def __init__(self, tools, folder, *options):
+        self.tools, self.folder = tools, folder
+        self.trace = os.path.join(folder, "t.allogram")
+        self.temporary = os.path.join(folder, "temporary")
+        os.mkdir(self.temporary)
+        self.errors = open(os.path.join(folder, "errors"), "w+b")
+        self.process = subprocess.Popen([tools.allogram, "run", "-q", "-o", self.trace, *options, "--", tools.program("told")],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        env=dict(os.environ, TMPDIR=self.temporary))
+
+    def tell(self, *lines):
+        for line in lines:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+            if self.process.stdout.readline() != b"ok\n":
+                raise RuntimeError("told.c did not do: " + line)
+
+    def dump(self, number):
+        """The path of a dump, once it is there."""
+        path = os.path.join(self.folder, "t.dump%d.allogram" % number)
+        wait_for("dump %d" % number, lambda: os.path.exists(path))
+        return path
+
+    def dumps(self):
+        return sorted(name for name in os.listdir(self.folder) if ".dump" in name)
+
+    def finish(self):
+        self.process.stdin.close()
+        status = self.process.wait(SECONDS)
+        self.process.stdout.close()
+        return status
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+
+def wait_for(what, holds):
+    end = time.monotonic() + SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise RuntimeError("%s did not come in %d s" % (what, SECONDS))
+        time.sleep(0.005)
+
+
+def own(tools, trace):
+    for site in recorded.report(tools, trace, "--view=sites")["sites"]:
+        if site["function"] == "alloc_as_told":
+            return {key: site["own"][key] for key in ("allocated_blocks", "allocated_bytes", "freed_blocks", "in_use_bytes")}
+    return None
+
+
+def sums(blocks, size, freed=0):
+    return {"allocated_blocks": blocks, "allocated_bytes": blocks * size, "freed_blocks": freed, "in_use_bytes": (blocks - freed) * size}
+
+
+def is_whole(tools, trace, failures):
+    status, verdict = recorded.check(tools, trace)
+    failures.expect("check of " + os.path.basename(trace), (status, verdict.get("whole"), verdict["lost_events"]["total"]), (0, True, 0))
+
+
+def every_so_many_bytes(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--dump-at=every=10M")
+        told.tell("alloc 9 %d" % MIB)
+        told.tell("alloc 1 %d" % MIB, "alloc 1 %d" % MIB)
+        first = told.dump(1)
+        is_whole(tools, first, failures)
+        seen = own(tools, first)
+        failures.require("the first dump has %s" % seen, seen in (sums(10, MIB), sums(11, MIB)))
+        failures.expect("its end", recorded.report(tools, first)["trace"]["end"], "detached")
+        told.tell("free 5", "alloc 100000 10")  # several chunks of events, freed or not: bytes allocated count
+        told.tell("alloc 9 %d" % MIB)
+        told.dump(2)
+        failures.expect("status", told.finish(), 0)
+        failures.expect("dumps", told.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
+        is_whole(tools, told.trace, failures)
+        summary = recorded.report(tools, told.trace)
+        failures.expect("the trace's end", summary["trace"]["end"], "exit")
+        failures.expect("all of it", own(tools, told.trace)["allocated_blocks"], 100020)
+    return failures
+
+
+def at_a_new_peak(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--dump-at=peak")
+        told.tell("alloc 1 %d" % (20 * MIB))
+        failures.expect("at the peak", own(tools, told.dump(1)), sums(1, 20 * MIB))
+        told.tell("free 1", "alloc 1 %d" % (10 * MIB), "free 1")  # below it
+        told.tell("alloc 1 %d" % (21 * MIB), "free 1")  # not a tenth above it
+        told.tell("alloc 1 %d" % (40 * MIB))
+        failures.expect("at the next", own(tools, told.dump(2))["in_use_bytes"], 40 * MIB)
+        failures.expect("status", told.finish(), 0)
+        failures.expect("dumps", told.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
+    return failures
+
+
+def every_so_often(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--dump-at=every=200ms")
+        told.tell("alloc 7 1000")
+        first = told.dump(1)
+        times = [recorded.report(tools, told.dump(number))["trace"]["duration_ns"] for number in (1, 2, 3)]
+        failures.require("times %s" % times, times[0] >= 2e8 and times[1] >= 4e8 and times[2] >= 6e8)
+        failures.require("the first has %s" % own(tools, first), own(tools, first) in (None, sums(7, 1000)))
+        failures.expect("the third", own(tools, told.dump(3)), sums(7, 1000))
+        failures.expect("status", told.finish(), 0)
+    return failures
+
+
+def at_each_collection(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--dump-at=gc")
+        for n in (1, 2, 3):
+            told.tell("alloc 5 100", "gc")
+            dump = told.dump(n)
+            failures.expect("dump %d" % n, own(tools, dump), sums(5 * n, 100))
+            failures.expect("collections in it", len(recorded.report(tools, dump, "--view=gc")["collections"]), n)
+        told.tell("alloc 5 100")
+        failures.expect("status", told.finish(), 0)
+        failures.expect("dumps", len(told.dumps()), 3)
+    return failures
+
+
+def at_a_signal(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--dump-at=signal=USR1", "--mode=sample", "--interval=1")
+        told.tell("alloc 300 1000")  # at an interval of a byte all are samples
+        for n in (1, 2):
+            os.kill(told.process.pid, signal.SIGUSR1)
+            dump = told.dump(n)
+            failures.expect("dump %d" % n, own(tools, dump), sums(300 * n, 1000))
+            told.tell("alloc 300 1000")
+        failures.expect("the program, which would have died of it", told.finish(), 0)
+    return failures
+
+
+def nothing_is_overwritten(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        with open(os.path.join(folder, "t.dump1.allogram"), "w", encoding="utf-8") as file:
+            file.write("mine")
+        told = Told(tools, folder, "--dump-at=peak")
+        told.tell("alloc 1 %d" % (20 * MIB))
+        failures.expect("the next number", own(tools, told.dump(2)), sums(1, 20 * MIB))
+        told.finish()
+        with open(os.path.join(folder, "t.dump1.allogram"), encoding="utf-8") as file:
+            failures.expect("somebody's file", file.read(), "mine")
+        failures.expect("no part stays", [name for name in os.listdir(folder) if name.endswith(".part")], [])
+    return failures
+
+
+def wrong_words_are_refused(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        many = ["--dump-at=gc"] * 9
+        for options in (["--dump-at=never"], ["--dump-at=every="], ["--dump-at=every=0"], ["--dump-at=every=0s"], ["--dump-at=every=x"],
+                        ["--dump-at=signal=KILL"], ["--dump-at=signal="], many, ["--dump-at=peak", "--mode=sample"],
+                        ["--dump-at=every=1M", "--budget=1"], ["--serve=http"], ["--serve=65536"], ["--serve=-1"],
+                        ["--serve=%d" % taken.getsockname()[1]]):
+            outcome = recorded.run([tools.allogram, "run", *options, "--", "true"], cwd=folder)
+            failures.expect("%s: status and lines" % options, (outcome.status, len(outcome.stderr.decode().splitlines())), (125, 1))
+        failures.expect("what they leave", os.listdir(folder), [])
+    return failures
+
+
+# ---- the endpoint ----
+
+def get(port, path, method="GET", headers=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    connection.request(method, path, headers=headers or {})
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    return response.status, body
+
+
+def served(told):
+    wait_for("the endpoint", lambda: "token=" in told.said())
+    match = re.search(r"http://127\.0\.0\.1:(\d+)/debug/pprof/heap\?token=([0-9a-f]{32})", told.said())
+    return int(match[1]), match[2]
+
+
+def in_pprof(told, port, token, page):
+    """{sample type: value of alloc_as_told} as go tool pprof reads it."""
+    found = {}
+    for index in ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space"):
+        outcome = recorded.run(["go", "tool", "pprof", "-sample_index=" + index, "-unit=B", "-top",
+                                "http://127.0.0.1:%d/debug/pprof/%s?token=%s" % (port, page, token)],
+                               env={"PPROF_TMPDIR": told.temporary, "HOME": told.temporary})
+        match = re.search(rb"^ *(\S+) +\S+ +\S+ +\S+ +\S+ +alloc_as_told$", outcome.stdout, re.MULTILINE)
+        found[index] = match[1].decode().rstrip("B") if match else None
+    return found
+
+
+def go_reads_it(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--serve=0")
+        port, token = served(told)
+        told.tell("alloc 30 1000", "free 10")
+        wanted = {"alloc_objects": "30", "alloc_space": "30000", "inuse_objects": "20", "inuse_space": "20000"}
+        failures.expect("heap", in_pprof(told, port, token, "heap"), wanted)
+        failures.expect("allocs", in_pprof(told, port, token, "allocs"), wanted)
+        outcome = recorded.run(["go", "tool", "pprof", "-top", "http://127.0.0.1:%d/debug/pprof/allocs?token=%s" % (port, token)],
+                               env={"PPROF_TMPDIR": told.temporary, "HOME": told.temporary})
+        failures.require("allocs shows what was allocated", b"Type: alloc_space" in outcome.stdout)
+        failures.expect("status", told.finish(), 0)
+        failures.expect("all of it", own(tools, told.trace), sums(30, 1000, freed=10))
+    return failures
+
+
+def exported(told, body):
+    path = os.path.join(told.folder, "growth.pb.gz")
+    with open(path, "wb") as file:
+        file.write(body)
+    outcome = recorded.run(["go", "tool", "pprof", "-sample_index=inuse_objects", "-top", path], env={"HOME": told.temporary})
+    match = re.search(rb"^ *(\S+) +\S+ +\S+ +\S+ +\S+ +alloc_as_told$", outcome.stdout, re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def growth_is_since_it_was_asked_for(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--serve=0")
+        port, token = served(told)
+        path = "/debug/pprof/growth?token=" + token
+        for blocks, freed, grown in ((30, 10, 20), (7, 2, 5), (0, 0, 0), (3, 0, 3)):
+            told.tell("alloc %d 100" % blocks, "free %d" % freed)
+            status, body = get(port, path)
+            failures.expect("growth by %d" % grown, (status, exported(told, body)), (200, grown))
+        failures.expect("status", told.finish(), 0)
+    return failures
+
+
+def strangers_get_nothing(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--serve=0")
+        port, token = served(told)
+        told.tell("alloc 3 100")
+        wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
+        for path in ("/", "/debug/pprof/heap", "/debug/pprof/heap?token=", "/debug/pprof/heap?token=" + wrong,
+                     "/debug/pprof/heap?token=" + token[:-1], "/debug/pprof/heap?token=" + token + "0", "/debug/pprof/heap?xtoken=" + token):
+            failures.expect(path, get(port, path)[0], 403)
+        failures.expect("another page", get(port, "/etc/passwd?token=" + token)[0], 404)
+        failures.expect("another method", get(port, "/debug/pprof/heap?token=" + token, method="POST")[0], 405)
+        status, body = get(port, "/debug/pprof/heap", headers={"Authorization": "Bearer " + token})
+        failures.expect("a bearer", (status, body[:2]), (200, b"\x1f\x8b"))
+        for sent in (b"", b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a" * 9000 + b"\r\n\r\n", b"GET\r\n\r\n", b"GET /\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as client:
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                try:
+                    answer = client.recv(100)
+                except ConnectionResetError: # it did not want to read all of it
+                    answer = b"HTTP/1.1 400"
+                failures.expect("%r" % sent[:20], answer[:11], b"HTTP/1.1 40")
+        with socket.socket() as elsewhere:
+            elsewhere.settimeout(2)
+            own_addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
+            for address in sorted(address for address in own_addresses if not address.startswith("127.")):
+                failures.require("it listens on " + address, elsewhere.connect_ex((address, port)) != 0)
+        failures.expect("the token was said once", told.said().count(token), 1)
+        failures.expect("status", told.finish(), 0)
+        failures.expect("what it leaves", os.listdir(told.temporary), [])
+        with socket.socket() as later:
+            failures.require("the port is still taken", later.connect_ex(("127.0.0.1", port)) != 0)
+        is_whole(tools, told.trace, failures)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = [("every so many bytes", every_so_many_bytes), ("at a new peak", at_a_new_peak), ("every so often", every_so_often),
+             ("at each collection", at_each_collection), ("at a signal", at_a_signal),
+             ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),
+             ("strangers get nothing", strangers_get_nothing)]
+    by_go = [("go tool pprof reads it", go_reads_it), ("growth is since it was asked for", growth_is_since_it_was_asked_for)]
+    plan = tap.Plan(len(cases) + len(by_go))
+    for name, case in cases:
+        plan.run(name, lambda case=case: case(tools))
+    for name, case in by_go:
+        if shutil.which("go") is None:
+            plan.skip(name, "golang-go is not installed")
+        else:
+            plan.run(name, lambda case=case: case(tools))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

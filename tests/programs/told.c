@@ -1,0 +1,47 @@
+/* told.c: does what it is told on standard input, a line at a time, and says "ok" after each:
+ *
+ *     alloc BLOCKS BYTES    keeps them
+ *     free BLOCKS           of those that are kept, the last ones
+ *     gc                    tells a collection of a heap of its own
+ *
+ * and ends with its input. So a test decides when things happen and need not wait for time. */
+#include <allogram/allogram.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_BLOCKS = 1 << 20 };
+static void *kept[KEPT_BLOCKS];
+static size_t n_kept;
+
+__attribute__((noinline, noclone)) static void alloc_as_told(size_t bytes) {
+    kept[n_kept++] = malloc(bytes);
+}
+
+int main(void) {
+    char line[256];
+    size_t blocks = 0, bytes = 0;
+    const struct allogram_heap_options options = {
+        .size = sizeof(options), .name = "cells", .allocator = "told", .runtime = "told"};
+    const allogram_heap heap = allogram_heap_new(&options);
+    setvbuf(stdin, NULL, _IONBF, 0);
+    while (fgets(line, sizeof(line), stdin)) {
+        if (sscanf(line, "alloc %zu %zu", &blocks, &bytes) == 2) {
+            for (size_t i = 0; i < blocks && n_kept < KEPT_BLOCKS; i++) {
+                alloc_as_told(bytes);
+            }
+        } else if (sscanf(line, "free %zu", &blocks) == 1) {
+            for (size_t i = 0; i < blocks && n_kept > 0; i++) {
+                free(kept[--n_kept]);
+            }
+        } else if (strcmp(line, "gc\n") == 0) {
+            allogram_gc_begin(heap, 0, 0);
+            allogram_gc_end(heap, "full", 0);
+        } else {
+            return 2;
+        }
+        puts("ok");
+        fflush(stdout);
+    }
+    return 0;
+}
