@@ -25,6 +25,7 @@ int ag_command_diff(int argc, char **argv);
 int ag_command_doctor(int argc, char **argv);
 int ag_command_dump(int argc, char **argv);
 int ag_command_export(int argc, char **argv);
+int ag_command_observe(int argc, char **argv);
 int ag_command_report(int argc, char **argv);
 int ag_command_run(int argc, char **argv);
 int ag_command_view(int argc, char **argv);

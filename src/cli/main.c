@@ -14,7 +14,7 @@
 static const struct ag_command commands[] = {
     {"run", ag_command_run, "record a program and the processes it starts"},
     {"attach", ag_command_promised, "record a program that runs already"},
-    {"observe", ag_command_promised, "look at a program from outside, never stop it"},
+    {"observe", ag_command_observe, "look at a program from outside, never stop it"},
     {"control", ag_command_promised, "pause, resume, reset, dump or stop a recording that runs"},
     {"report", ag_command_report, "tables and trees of a trace in the terminal, or JSON"},
     {"view", ag_command_view, "a trace as one self-contained HTML page"},

@@ -101,6 +101,11 @@ struct ag_call_path { /* function counters of one path through the calls of a th
     uint32_t reserved;
     uint64_t calls, own_words, own_ns; /* of this path alone, without what it called */
 };
+struct ag_cpu_sample { /* a thread that used the CPU at a moment, seen from outside */
+    uint64_t time_ns;
+    uint64_t weight_ns; /* CPU time that it stands for */
+    uint32_t stack, thread_id;
+};
 enum ag_gc_known {                       /* which numbers of a collection count */
                    AG_GC_KNOWN_END = 1,  /* it ended, after pause_ns */
                    AG_GC_KNOWN_HEAP = 2, /* the sizes before and after */
@@ -247,11 +252,18 @@ struct ag_record { /* one record of the other kinds, decoded */
                                            none */
             uint64_t least_interval_bytes, most_interval_bytes; /* that it had */
         } sampler;
+        struct {
+            uint32_t rate_hz; /* of a thread's CPU time */
+            uint64_t samples, lost, stale, complete_stacks;
+            uint64_t target_cpu_ns;  /* that the process used meanwhile */
+            uint64_t sample_cost_ns; /* of one to the thread that it interrupted */
+        } observed;
         struct ag_summary summary;
         struct {
             uint32_t count; /* iterate with the ag_sums_next_* of the kind */
             struct ag_bytes data;
-        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS */
+        } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS
+                 CPU_SAMPLES */
     } u;
 };
 
@@ -302,6 +314,8 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
  * another kind. */
 int ag_nodes_next(const struct ag_record *record, size_t *cursor, struct ag_node *ret_node);
 int ag_calls_next(const struct ag_record *record, size_t *cursor, struct ag_call_path *ret_path);
+int ag_cpu_samples_next(const struct ag_record *record, size_t *cursor,
+                        struct ag_cpu_sample *ret_sample);
 int ag_sums_next_stack(const struct ag_record *record, size_t *cursor,
                        struct ag_stack_sum *ret_sum);
 int ag_sums_next_timeline(const struct ag_record *record, size_t *cursor,

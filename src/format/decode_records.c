@@ -148,6 +148,11 @@ int ag_calls_next(const struct ag_record *record, size_t *cursor, struct ag_call
     return rows_next(record, AG_RECORD_CALLS, cursor, ret_path, sizeof(*ret_path));
 }
 
+int ag_cpu_samples_next(const struct ag_record *record, size_t *cursor,
+                        struct ag_cpu_sample *ret_sample) {
+    return rows_next(record, AG_RECORD_CPU_SAMPLES, cursor, ret_sample, sizeof(*ret_sample));
+}
+
 int ag_sums_next_stack(const struct ag_record *record, size_t *cursor,
                        struct ag_stack_sum *ret_sum) {
     return rows_next(record, AG_RECORD_STACK_SUMS, cursor, ret_sum, sizeof(*ret_sum));

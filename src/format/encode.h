@@ -25,6 +25,8 @@ int ag_record_append(struct ag_blob *blob, const struct ag_record *record);
 /* Batches. */
 int ag_record_append_nodes(struct ag_blob *blob, const struct ag_node *nodes, size_t count);
 int ag_record_append_calls(struct ag_blob *blob, const struct ag_call_path *paths, size_t count);
+int ag_record_append_cpu_samples(struct ag_blob *blob, const struct ag_cpu_sample *samples,
+                                 size_t count);
 int ag_record_append_stack_sums(struct ag_blob *blob, const struct ag_stack_sum *sums,
                                 size_t count);
 int ag_record_append_timeline(struct ag_blob *blob, const struct ag_timeline_point *points,

@@ -135,6 +135,11 @@ int ag_record_append_calls(struct ag_blob *blob, const struct ag_call_path *path
     return append_batch(blob, AG_RECORD_CALLS, paths, count);
 }
 
+int ag_record_append_cpu_samples(struct ag_blob *blob, const struct ag_cpu_sample *samples,
+                                 size_t count) {
+    return append_batch(blob, AG_RECORD_CPU_SAMPLES, samples, count);
+}
+
 int ag_record_append_stack_sums(struct ag_blob *blob, const struct ag_stack_sum *sums,
                                 size_t count) {
     return append_batch(blob, AG_RECORD_STACK_SUMS, sums, count);

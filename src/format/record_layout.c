@@ -50,6 +50,8 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
         return sizeof(struct ag_thread_pair);
     case AG_RECORD_CHUNKS:
         return sizeof(struct ag_chunk_entry);
+    case AG_RECORD_CPU_SAMPLES:
+        return sizeof(struct ag_cpu_sample);
     case AG_RECORD_ALLOC:
     case AG_RECORD_FREE:
     case AG_RECORD_REALLOC_FREE:
@@ -78,6 +80,7 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_PROFILER:
     case AG_RECORD_SAMPLER:
     case AG_RECORD_SUMMARY:
+    case AG_RECORD_OBSERVED:
         return 0;
     }
     return 0;

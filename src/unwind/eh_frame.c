@@ -25,6 +25,7 @@ enum {
     ENCODING_BASE = 0x70,
     ENCODING_INDIRECT = 0x80,
     HDR_VERSION = 1,
+    VERSION_WITH_SIZES = 4, /* of a CIE: DWARF 4 put two bytes behind the augmentation */
     HDR_TABLE_ENCODING =
         0x3b,            /* datarel | sdata4: what every linker writes, and what can be searched */
     REMEMBERED_ROWS = 3, /* compilers nest DW_CFA_remember_state once */
@@ -123,10 +124,15 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     return true;
 }
 
+/* What stands in a CIE instead of the way back to one. */
+static uint32_t id_of_common(const struct ag_cfi_tables *tables) {
+    return tables->debug_frame != 0 ? UINT32_MAX : 0;
+}
+
 static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr_t address,
                                      struct common *ret_common) {
     struct entry entry;
-    if (!open_entry(tables, address, &entry) || entry.id != 0) {
+    if (!open_entry(tables, address, &entry) || entry.id != id_of_common(tables)) {
         return false;
     }
     struct ag_dwarf_cursor *body = &entry.body;
@@ -136,8 +142,12 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     while (ag_dwarf_read_bytes(body, 1) != 0) {
     }
     const uint8_t *augmentation_end = body->at - 1;
-    if ((version != 1 && version != 3) || body->bad) {
+    if ((version != 1 && version != 3 && version != VERSION_WITH_SIZES) || body->bad) {
         return false;
+    }
+    if (version == VERSION_WITH_SIZES &&
+        (ag_dwarf_read_bytes(body, 1) != sizeof(uintptr_t) || ag_dwarf_read_bytes(body, 1) != 0)) {
+        return false; // addresses of another size, or with segments
     }
     common.code_alignment = ag_dwarf_read_uleb(body);
     common.data_alignment = ag_dwarf_read_sleb(body);
@@ -431,26 +441,38 @@ static bool run(struct machine *machine, struct ag_dwarf_cursor cursor, uintptr_
     return !cursor.bad;
 }
 
-int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
-                     struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
-    const uintptr_t address = search_header(tables, pc);
-    if (address == 0) {
-        return -ENOENT;
-    }
+/* The FDE's head: its CIE, the code it is for; its body stands at the program then. */
+static bool open_description(const struct ag_cfi_tables *tables, uintptr_t fde,
+                             struct entry *ret_entry, struct common *ret_common,
+                             uintptr_t *ret_first_pc, uintptr_t *ret_code_bytes) {
     struct entry entry;
     struct common common;
-    if (!open_entry(tables, address, &entry) || entry.id == 0 ||
-        !parse_common(tables, entry.id_address - entry.id, &common)) {
-        return -EBADMSG;
+    if (!open_entry(tables, fde, &entry) || entry.id == id_of_common(tables)) {
+        return false;
+    }
+    const uintptr_t cie =
+        tables->debug_frame != 0 ? tables->debug_frame + entry.id : entry.id_address - entry.id;
+    if (!parse_common(tables, cie, &common)) {
+        return false;
     }
     struct ag_dwarf_cursor *body = &entry.body;
-    const uintptr_t first_pc = read_encoded(body, common.pointer_encoding, 0);
-    const uintptr_t code_bytes = read_encoded(body, common.pointer_encoding & ENCODING_FORMAT, 0);
+    *ret_first_pc = read_encoded(body, common.pointer_encoding, 0);
+    *ret_code_bytes = read_encoded(body, common.pointer_encoding & ENCODING_FORMAT, 0);
     if (common.has_augmentation) {
         const uint64_t bytes = ag_dwarf_read_uleb(body);
         (void)ag_dwarf_skip(body, bytes);
     }
-    if (body->bad) {
+    *ret_entry = entry;
+    *ret_common = common;
+    return !body->bad;
+}
+
+int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_t pc,
+                     uint32_t wanted, struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
+    struct entry entry;
+    struct common common;
+    uintptr_t first_pc, code_bytes;
+    if (!open_description(tables, fde, &entry, &common, &first_pc, &code_bytes)) {
         return -EBADMSG;
     }
     if (pc < first_pc || pc - first_pc >= code_bytes) {
@@ -464,10 +486,35 @@ int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t 
     first = machine.row;
     machine.first = &first;
     machine.n_remembered = 0;
-    if (!run(&machine, *body, first_pc, pc)) {
+    if (!run(&machine, entry.body, first_pc, pc)) {
         return -EBADMSG;
     }
     *ret_row = machine.row;
     *ret_entry = (struct ag_cfi_entry){first_pc, common.is_signal_frame};
     return 0;
+}
+
+int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
+                     struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
+    const uintptr_t fde = search_header(tables, pc);
+    return fde == 0 ? -ENOENT : ag_eh_frame_read(tables, fde, pc, wanted, ret_row, ret_entry);
+}
+
+void ag_eh_frame_walk(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
+                      ag_cfi_entry_fn *visit, void *context) {
+    const uintptr_t end = section + n_bytes;
+    for (uintptr_t at = section; at < end;) {
+        struct entry entry;
+        struct common common;
+        uintptr_t first_pc, code_bytes;
+        if (!open_entry(tables, at, &entry)) {
+            return; // the zero that ends the section, or damage
+        }
+        const uintptr_t next = (uintptr_t)entry.body.end;
+        if (entry.id != id_of_common(tables) &&
+            open_description(tables, at, &entry, &common, &first_pc, &code_bytes)) {
+            visit(context, at, first_pc, code_bytes);
+        }
+        at = next;
+    }
 }

@@ -7,11 +7,14 @@
 #define AG_EH_FRAME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ag_cfi_tables {
     uintptr_t eh_frame_hdr; /* address of the section */
     uintptr_t low, high;    /* readable memory; nothing outside of it is read */
+    uintptr_t debug_frame;  /* not 0: the entries are those of a .debug_frame section that begins
+                               here, and its pcs are absolute */
 };
 
 enum ag_cfi_rule_kind {
@@ -45,5 +48,17 @@ struct ag_cfi_entry {   /* what holds for the whole function */
  * entry covers pc; -EBADMSG: the tables are damaged or of a kind we do not know. */
 int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
                      struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
+
+/* ---- without a sorted table: statically linked programs, .debug_frame ------ */
+
+/* Visits each FDE of the section [section, section + n_bytes), which lies within the bounds; what
+ * is damaged ends the walk. */
+typedef void ag_cfi_entry_fn(void *context, uintptr_t fde, uintptr_t first_pc,
+                             uintptr_t code_bytes);
+void ag_eh_frame_walk(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
+                      ag_cfi_entry_fn *visit, void *context);
+/* As ag_eh_frame_find, of the FDE at this address. */
+int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_t pc,
+                     uint32_t wanted, struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
 
 #endif

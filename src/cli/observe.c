@@ -1,0 +1,261 @@
+/* observe.c: `allogram observe PID`: a running process from outside, for a while.
+ *
+ * Ctrl-C is an end like any other: the result of what was seen until then. */
+#include <allogram/inspector.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/observe_report.h"
+#include "cli/options.h"
+#include "observe/observation.h"
+
+enum {
+    OPTION_DURATION = AG_OPTION_LONG_ONLY,
+    OPTION_RATE,
+    OPTION_STACKS,
+    OPTION_BLAME,
+    OPTION_GC,
+    OPTION_GROWTH,
+    OPTION_MAPS,
+    OPTION_ALLOCATORS,
+    OPTION_PROCESSES,
+    OPTION_PERF_MAP,
+    OPTION_LIVE,
+    OPTION_JSON,
+    OPTION_LIMIT,
+    USUAL_RATE = 99, /* no divisor of what programs do by the clock */
+    MOST_RATE = 20000,
+    USUAL_LIMIT = 20,
+};
+static const uint64_t usual_duration_ns = UINT64_C(10000000000);
+
+static const struct ag_option table[] = {
+    {OPTION_DURATION, "duration", "TIME", "how long to look (default: 10s; 0: until Ctrl-C)"},
+    {OPTION_RATE, "rate", "HERTZ",
+     "samples per second that a thread uses the CPU\n(default: 99; a sample costs it some us)"},
+    {OPTION_STACKS, "stacks", NULL, "the stacks of each thread"},
+    {OPTION_BLAME, "blame", "GLOB",
+     "only what runs below a native function of this name, by\nwho called it"},
+    {OPTION_GC, "gc", NULL, "collections of the runtime's collector, by who caused them"},
+    {OPTION_GROWTH, "growth", NULL, "whose stacks make resident memory grow (page faults)"},
+    {OPTION_MAPS, "maps", NULL, "whose stacks map memory that stays, and how much is resident"},
+    {OPTION_ALLOCATORS, "allocators", NULL, "the runtime's allocators: in use, taken, resident"},
+    {OPTION_PROCESSES, "processes", NULL, "the runtime's own processes: heap, stack, queue"},
+    {OPTION_PERF_MAP, "perf-map", NULL,
+     "write a perf map of the runtime's code, so that perf\nnames its functions"},
+    {OPTION_LIVE, "live", NULL, "show it refreshing, like top"},
+    {'o', "output", "TRACE", "write a trace of all that was seen"},
+    {OPTION_LIMIT, "limit", "N", "rows of a table in text (default: 20; 0: all)"},
+    {OPTION_JSON, "json", NULL, "one JSON object"},
+};
+
+struct request {
+    struct ag_observe_options options;
+    struct ag_observe_wish wish;
+    const char *output;
+    bool json, live, writes_perf_map;
+    struct ag_observation *observation;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal) {
+    (void)signal;
+    stopped = 1;
+}
+
+static int set_flag(struct request *request, int id) {
+    switch (id) {
+    case OPTION_STACKS:
+        request->wish.stacks = true;
+        break;
+    case OPTION_GC:
+        request->wish.what |= AG_OBSERVE_COLLECTIONS;
+        break;
+    case OPTION_GROWTH:
+        request->wish.what |= AG_OBSERVE_GROWTH;
+        break;
+    case OPTION_MAPS:
+        request->wish.what |= AG_OBSERVE_MAPS;
+        break;
+    case OPTION_ALLOCATORS:
+        request->wish.what |= AG_OBSERVE_ALLOCATORS;
+        break;
+    case OPTION_PROCESSES:
+        request->wish.what |= AG_OBSERVE_PROCESSES;
+        break;
+    case OPTION_PERF_MAP:
+        request->writes_perf_map = true;
+        break;
+    case OPTION_LIVE:
+        request->live = true;
+        break;
+    case OPTION_JSON:
+        request->json = true;
+        break;
+    }
+    return AG_EXIT_OK;
+}
+
+static int set_option(struct request *request, int id, const char *value) {
+    uint64_t count;
+    switch (id) {
+    case OPTION_DURATION:
+        if (!ag_parse_time(value, &request->options.duration_ns)) {
+            return ag_fail(AG_EXIT_USAGE,
+                           "observe: --duration=%s: not a time; seconds, or a number with ms, s, m",
+                           value);
+        }
+        return AG_EXIT_OK;
+    case OPTION_RATE:
+        if (!ag_parse_count(value, &count) || count == 0 || count > MOST_RATE) {
+            return ag_fail(AG_EXIT_USAGE, "observe: --rate=%s: a number from 1 to %d is wanted",
+                           value, MOST_RATE);
+        }
+        request->options.rate = count;
+        return AG_EXIT_OK;
+    case OPTION_LIMIT:
+        if (!ag_parse_count(value, &count)) {
+            return ag_fail(AG_EXIT_USAGE, "observe: --limit=%s: not a number", value);
+        }
+        request->wish.limit = count;
+        return AG_EXIT_OK;
+    case OPTION_BLAME:
+        request->wish.blame = value;
+        return AG_EXIT_OK;
+    case 'o':
+        request->output = value;
+        return AG_EXIT_OK;
+    }
+    return set_flag(request, id);
+}
+
+static int parse_pid(const char *text, pid_t *ret_pid) {
+    uint64_t number;
+    if (!ag_parse_count(text, &number) || number == 0 || number > INT32_MAX) {
+        return ag_fail(AG_EXIT_USAGE, "observe: %s: not a process number; `pgrep NAME` finds it",
+                       text);
+    }
+    *ret_pid = (pid_t)number;
+    return AG_EXIT_OK;
+}
+
+/* ---- looking ---------------------------------------------------------------------- */
+
+static void show_live(void *context) {
+    struct request *request = context;
+    fputs("\x1b[H\x1b[2J", stdout);
+    ag_observe_report_text(stdout, request->observation, &request->wish);
+    (void)fflush(stdout); /* a terminal that went away ends us by a signal */
+}
+
+static int write_files(struct request *request) {
+    char path[4096] = "", message[512] = "";
+    int status = AG_EXIT_OK;
+    if (request->output != NULL) {
+        const int r =
+            ag_observation_write_trace(request->observation, request->output, path, message);
+        if (r < 0) {
+            status = ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
+        } else {
+            ag_say("trace %s   ->  allogram report %s", path, path);
+        }
+    }
+    if (request->writes_perf_map) {
+        size_t n = 0;
+        const int r = ag_observation_write_perf_map(request->observation, path, &n, message);
+        if (r < 0) {
+            status = ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
+        } else {
+            ag_say("perf map %s, %zu functions   ->  perf report names them", path, n);
+        }
+    }
+    return status;
+}
+
+static void catch_stops(void) {
+    const struct sigaction action = {.sa_handler = stop};
+    (void)sigaction(SIGINT, &action, NULL); /* cannot fail for these */
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
+}
+
+static int observe(struct request *request) {
+    char message[512] = "";
+    catch_stops();
+    int r = ag_observation_open(&request->options, &request->observation, message);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
+    }
+    r = ag_observation_run(request->observation, message);
+    int status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "observe: %s", message) : AG_EXIT_OK;
+    if (r == 0) {
+        const struct ag_observation_facts *facts = ag_observation_facts(request->observation);
+        if (facts->end == AG_OBSERVED_TARGET_ENDED) {
+            ag_say("observe: %d (%s) ended after %.1f s; this is what was seen until then",
+                   facts->pid, facts->name, (double)facts->duration_ns / 1e9);
+        }
+        if (request->live) {
+            fputs("\x1b[H\x1b[2J", stdout);
+        }
+        if (request->json) {
+            ag_observe_report_json(stdout, request->observation, &request->wish);
+        } else {
+            ag_observe_report_text(stdout, request->observation, &request->wish);
+        }
+        status = write_files(request);
+    }
+    request->observation = ag_observation_close(request->observation);
+    return status;
+}
+
+int ag_command_observe(int argc, char **argv) {
+    struct request request = {
+        .options = {.duration_ns = usual_duration_ns,
+                    .rate = USUAL_RATE,
+                    .inspectors = allogram_inspectors,
+                    .stop = &stopped},
+        .wish = {.limit = USUAL_LIMIT},
+    };
+    struct ag_options options = {
+        .usage = "observe PID [OPTIONS]",
+        .about =
+            "Looks at a running program from outside, never stops it: where its threads spend\n"
+            "time, whose stacks make its memory grow. Ctrl-C ends it early, with a result.",
+        .table = table,
+        .n_table = AG_ARRAY_SIZE(table),
+    };
+    ag_options_start(&options, argc, argv);
+    int status = AG_EXIT_OK;
+    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        status = set_option(&request, id, options.value);
+    }
+    if (status == AG_EXIT_OK && options.n_operands != 1) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "observe: one process number is wanted, not %d; usage: "
+                       "allogram %s",
+                       options.n_operands, options.usage);
+    }
+    if (status == AG_EXIT_OK && request.live && request.json) {
+        return ag_fail(AG_EXIT_USAGE, "observe: --live is for people, --json for programs: one of "
+                                      "them");
+    }
+    status = status == AG_EXIT_OK ? parse_pid(options.operands[0], &request.options.pid) : status;
+    request.options.what = request.wish.what;
+    if (request.live) {
+        request.options.tick = show_live;
+        request.options.context = &request;
+    }
+    return status == AG_EXIT_OK ? observe(&request) : status;
+}

@@ -1,0 +1,265 @@
+/* observe_text.c: what was observed, for a person at a terminal: the first lines say how much to
+ * believe, the tables answer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "cli/observe_report.h"
+#include "cli/terminal.h"
+#include "report/page.h"
+#include "report/quantity.h"
+#include "report/table.h"
+
+enum { NAME_BYTES = 1024, STACK_FRAMES = 12, STACKS = 20 };
+
+static void label(char text[NAME_BYTES], const struct ag_observed_frame *frame) {
+    if (strcmp(frame->runtime, "c") == 0) {
+        (void)snprintf(text, NAME_BYTES, "%s", frame->function);
+    } else {
+        (void)snprintf(text, NAME_BYTES, "[%s] %s", frame->runtime, frame->function);
+    }
+}
+
+static void heading(struct ag_page *page, struct ag_observation *observation) {
+    const struct ag_observation_facts *facts = ag_observation_facts(observation);
+    struct ag_quantity time, samples, complete, resident;
+    ag_page_print(page, AG_STYLE_BRIGHT, "%s", facts->name);
+    ag_page_print(page, AG_STYLE_DIM, "   pid %d, %s%s\n", facts->pid,
+                  ag_quantity_time(&time, facts->duration_ns),
+                  facts->end == AG_OBSERVED_TARGET_ENDED ? ", until it ended" : "");
+    ag_page_print(page, AG_STYLE_PLAIN,
+                  "%s samples, %s complete, %llu lost, %llu dropped as stale; cost to the target "
+                  "%.2f %%\n",
+                  ag_quantity_count(&samples, facts->samples),
+                  ag_quantity_share(&complete, facts->complete_stacks, facts->samples),
+                  (unsigned long long)facts->lost, (unsigned long long)facts->stale,
+                  facts->target_cost_percent);
+    const int64_t grown = (int64_t)(facts->resident_after_bytes - facts->resident_before_bytes);
+    if (facts->resident_after_bytes != 0) {
+        struct ag_quantity by;
+        ag_page_print(page, AG_STYLE_PLAIN, "resident %s, %s%s since the start\n",
+                      ag_quantity_bytes(&resident, facts->resident_after_bytes),
+                      grown < 0 ? "-" : "+",
+                      ag_quantity_bytes(&by, (uint64_t)(grown < 0 ? -grown : grown)));
+    }
+    const char *const *notes;
+    const size_t n = ag_observation_notes(observation, &notes);
+    for (size_t i = 0; i < n; i++) {
+        ag_page_print(page, AG_STYLE_WARNING, "%s", notes[i]);
+        ag_page_end_line(page);
+    }
+    ag_page_end_line(page);
+}
+
+static void write_table(struct ag_page *page, struct ag_table *table) {
+    (void)ag_table_write(table, page); /* no memory: the table is missing, the rest stands */
+    (void)ag_table_free(table);
+    ag_page_end_line(page);
+}
+
+static void functions(struct ag_page *page, const struct ag_observed_function *list, size_t n,
+                      size_t limit, const char *head, bool has_total) {
+    static const struct ag_column columns[] = {
+        {"own", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"share", AG_ALIGN_RIGHT, AG_STYLE_DIM, 0},
+        {"total", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"function", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 20},
+        {"image", AG_ALIGN_LEFT, AG_STYLE_DIM, 8},
+    };
+    struct ag_column own[AG_ARRAY_SIZE(columns)];
+    memcpy(own, columns, sizeof own);
+    own[3].head = head;
+    struct ag_table *table = ag_table_new(own, AG_ARRAY_SIZE(own));
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++) {
+        all += list[i].own;
+    }
+    for (size_t i = 0; i < n && table != NULL && (limit == 0 || i < limit); i++) {
+        struct ag_quantity quantity;
+        char name[NAME_BYTES];
+        label(name, list[i].frame);
+        ag_table_cell(table, ag_quantity_count(&quantity, list[i].own));
+        ag_table_cell(table, ag_quantity_share(&quantity, list[i].own, all));
+        ag_table_cell(table, has_total ? ag_quantity_count(&quantity, list[i].total) : "");
+        ag_table_cell(table, name);
+        ag_table_cell(table, list[i].frame->image != NULL ? list[i].frame->image : "");
+    }
+    if (table != NULL) {
+        write_table(page, table);
+    }
+}
+
+static void one_stack(struct ag_page *page, struct ag_observation *observation, uint32_t node) {
+    const struct ag_observed_frame *frames;
+    const size_t n = ag_observation_stack(observation, node, &frames);
+    for (size_t i = 0; i < n && i < STACK_FRAMES; i++) {
+        char name[NAME_BYTES];
+        label(name, &frames[i]);
+        ag_page_print(page, i == 0 ? AG_STYLE_BRIGHT : AG_STYLE_PLAIN, "    %s", name);
+        if (frames[i].file != NULL) {
+            ag_page_print(page, AG_STYLE_DIM, "  %s:%u", frames[i].file, frames[i].line);
+        }
+        ag_page_end_line(page);
+    }
+    if (n > STACK_FRAMES) {
+        ag_page_print(page, AG_STYLE_DIM, "    ... %zu more\n", n - STACK_FRAMES);
+    }
+}
+
+static void stacks(struct ag_page *page, struct ag_observation *observation,
+                   enum ag_seen_source source, const char *head) {
+    struct ag_observed_stack *list = NULL;
+    const ssize_t n = ag_observation_stacks(observation, source, &list);
+    ag_page_print(page, AG_STYLE_DIM, "%s\n", n > 0 ? head : "none was seen");
+    for (ssize_t i = 0; i < n && i < STACKS; i++) {
+        struct ag_quantity quantity;
+        if (source == AG_SEEN_GROWTH) {
+            ag_page_print(page, AG_STYLE_PLAIN, "%s\n",
+                          ag_quantity_bytes(&quantity, list[i].bytes));
+        } else {
+            ag_page_print(page, AG_STYLE_PLAIN, "%s samples, thread %u %s\n",
+                          ag_quantity_count(&quantity, list[i].samples), list[i].thread,
+                          ag_observation_thread_name(observation, list[i].thread));
+        }
+        one_stack(page, observation, list[i].node);
+    }
+    ag_page_end_line(page);
+    free(list);
+}
+
+static void maps(struct ag_page *page, struct ag_observation *observation) {
+    struct ag_observed_map *list = NULL;
+    const ssize_t n = ag_observation_maps(observation, &list);
+    ag_page_print(page, AG_STYLE_DIM, "%s\n",
+                  n > 0 ? "mapped meanwhile and not unmapped, by stack"
+                        : "nothing was mapped that stayed");
+    for (ssize_t i = 0; i < n && i < STACKS; i++) {
+        struct ag_quantity mapped, resident;
+        ag_page_print(page, AG_STYLE_PLAIN, "%s in %llu mappings, %s resident\n",
+                      ag_quantity_bytes(&mapped, list[i].bytes),
+                      (unsigned long long)list[i].n_mappings,
+                      ag_quantity_bytes(&resident, list[i].resident_bytes));
+        one_stack(page, observation, list[i].node);
+    }
+    ag_page_end_line(page);
+    free(list);
+}
+
+static void allocators(struct ag_page *page, struct ag_observation *observation) {
+    static const struct ag_column columns[] = {
+        {"allocator", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 12},
+        {"", AG_ALIGN_RIGHT, AG_STYLE_DIM, 0},
+        {"blocks", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"carriers", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"mapped", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"resident", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+    };
+    const struct ag_told_allocator *list;
+    const size_t n = ag_observation_allocators(observation, &list);
+    struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
+    for (size_t i = 0; i < n && table != NULL; i++) {
+        struct ag_quantity quantity;
+        ag_table_cell(table, list[i].name);
+        ag_table_cell(table, ag_quantity_count(&quantity, list[i].instance));
+        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].blocks_bytes));
+        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].carriers_bytes));
+        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].mapped_bytes));
+        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].resident_bytes));
+    }
+    if (table != NULL) {
+        write_table(page, table);
+    }
+}
+
+static void processes(struct ag_page *page, struct ag_observation *observation, size_t limit) {
+    static const struct ag_column columns[] = {
+        {"process", AG_ALIGN_LEFT, AG_STYLE_PLAIN, 0},
+        {"heap words", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"stack", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"queue", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"function", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 20},
+        {"name", AG_ALIGN_LEFT, AG_STYLE_DIM, 8},
+    };
+    const struct ag_told_process *list;
+    const size_t n = ag_observation_processes(observation, &list);
+    struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
+    for (size_t i = 0; i < n && table != NULL && (limit == 0 || i < limit); i++) {
+        struct ag_quantity quantity;
+        ag_table_cell(table, list[i].id != NULL ? list[i].id : "");
+        ag_table_cell(table, ag_quantity_count(&quantity, list[i].heap_words));
+        ag_table_cell(table, ag_quantity_count(&quantity, list[i].stack_words));
+        ag_table_cell(table, ag_quantity_count(&quantity, list[i].queue));
+        ag_table_cell(table, list[i].current_function != NULL ? list[i].current_function : "");
+        ag_table_cell(table, list[i].name != NULL ? list[i].name : "");
+    }
+    if (table != NULL) {
+        write_table(page, table);
+    }
+}
+
+static void collections(struct ag_page *page, struct ag_observation *observation, size_t limit) {
+    static const struct ag_column columns[] = {
+        {"collections", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"allocated", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {"share", AG_ALIGN_RIGHT, AG_STYLE_DIM, 0},
+        {"collections by", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 20},
+    };
+    struct ag_observed_collector *list = NULL;
+    const ssize_t n = ag_observation_collectors(observation, &list);
+    struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
+    uint64_t all = 0;
+    for (ssize_t i = 0; i < n; i++) {
+        all += list[i].bytes;
+    }
+    for (ssize_t i = 0; i < n && table != NULL && (limit == 0 || (size_t)i < limit); i++) {
+        struct ag_quantity quantity;
+        ag_table_cell(table, ag_quantity_count(&quantity, list[i].n_collections));
+        ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].bytes));
+        ag_table_cell(table, ag_quantity_share(&quantity, list[i].bytes, all));
+        ag_table_cell(table, list[i].function);
+    }
+    if (table != NULL) {
+        write_table(page, table);
+    }
+    free(list);
+}
+
+void ag_observe_report_text(FILE *out, struct ag_observation *observation,
+                            const struct ag_observe_wish *wish) {
+    struct ag_page page = {out, ag_terminal_columns(), ag_terminal_has_colour(AG_COLOUR_AUTO)};
+    page.columns = page.columns < AG_PAGE_LEAST_COLUMNS  ? AG_PAGE_LEAST_COLUMNS
+                   : page.columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS
+                                                         : page.columns;
+    struct ag_observed_function *list = NULL;
+    heading(&page, observation);
+    const ssize_t n = wish->blame != NULL ? ag_observation_blame(observation, wish->blame, &list)
+                                          : ag_observation_functions(observation, &list);
+    if (n > 0) {
+        functions(&page, list, (size_t)n, wish->limit,
+                  wish->blame != NULL ? "to blame" : "function",
+                  /* has_total= */ wish->blame == NULL);
+    } else {
+        ag_page_print(&page, AG_STYLE_DIM, "%s\n\n",
+                      wish->blame != NULL ? "nothing ran under a function of that name"
+                                          : "no thread used the CPU");
+    }
+    free(list);
+    if ((wish->what & AG_OBSERVE_COLLECTIONS) != 0) {
+        collections(&page, observation, wish->limit);
+    }
+    if (wish->stacks) {
+        stacks(&page, observation, AG_SEEN_CPU, "stacks, by samples");
+    }
+    if ((wish->what & AG_OBSERVE_GROWTH) != 0) {
+        stacks(&page, observation, AG_SEEN_GROWTH, "growth of resident memory, by stack");
+    }
+    if ((wish->what & AG_OBSERVE_MAPS) != 0) {
+        maps(&page, observation);
+    }
+    if ((wish->what & AG_OBSERVE_ALLOCATORS) != 0) {
+        allocators(&page, observation);
+    }
+    if ((wish->what & AG_OBSERVE_PROCESSES) != 0) {
+        processes(&page, observation, wish->limit);
+    }
+}

@@ -1,0 +1,500 @@
+/* frame_walk.c: the unwinder of the observer.
+ *
+ * 1. Rules. A pc's rules are its CFI row, for the return address, the CFA and each register that
+ *    functions preserve (in a signal frame: for all). They are found once per pc and kept until
+ *    the mapped files change; a program that runs for hours shows some thousand pcs.
+ *
+ * 2. The stack. The kernel copied its top at the moment of the sample. What lies deeper is read
+ *    from the target when a walk gets there, milliseconds later. Outer frames change rarely, but
+ *    they do: the last KiB of the copy is read again together with it and has to be the same
+ *    bytes. If it is not, the program returned through there in between, and the walk ends as cut.
+ *    Nothing unchecked is ever taken for a frame.
+ *
+ * 3. Code without CFI (musl's libc, hand-written assembler). Three ways, the surest first: a word
+ * of the stack that follows a call to exactly the function that pc lies in; rbp, where it points to
+ * a plausible frame; the first word that follows any call. What is found this way is right for
+ * functions that were called directly; a function that was reached by a tail call or a pointer may
+ * lose a frame.
+ *
+ * 4. The end. A row without a return address, the program's entry, a caller of 0, or, without CFI,
+ *    a frame pointer of 0 with no caller in sight: the ABI's mark of the outermost frame. */
+#include "frame_walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "remote/remote_memory.h"
+#include "unwind/cfi_expression.h"
+
+enum {
+    REG_BP = ALLOGRAM_RBP,
+    REG_SP = ALLOGRAM_RSP,
+    REG_PC = ALLOGRAM_RIP,
+    PRESERVED = 1 << 3 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15, /* of the x86-64 ABI */
+    LATER_BYTES = 256 << 10, /* read at most behind the copy */
+    OVERLAP_BYTES = 1024,    /* of the copy, compared with it */
+    SCANNED_WORDS = 192,     /* for a return address, where nothing says where it is */
+    GUESSED_FRAME_BYTES = 1 << 20,
+    ENTRY_BYTES = 64,
+    CODE_BEFORE_CALL = 8,
+    RULES_MOST = 1 << 18,
+};
+
+struct ag_frame_rules {
+    uint64_t address; /* of the instruction */
+    bool has_row, is_signal_frame;
+    struct ag_cfi_rule cfa, return_address;
+    struct ag_cfi_rule registers[ALLOGRAM_REGISTERS];
+};
+
+/* ---- 1. rules -------------------------------------------------------------- */
+
+static size_t slot_of(const struct ag_frame_walker *walker, uint64_t address) {
+    return (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (walker->capacity - 1);
+}
+
+static void forget_rules(struct ag_frame_walker *walker) {
+    for (size_t i = 0; i < walker->capacity; i++) {
+        free(walker->rules[i]);
+    }
+    free(walker->rules);
+    walker->rules = NULL;
+    walker->n_rules = walker->capacity = 0;
+}
+
+static bool grow(struct ag_frame_walker *walker) {
+    const size_t n = walker->capacity != 0 ? 2 * walker->capacity : 1024;
+    struct ag_frame_rules **old = walker->rules, **rules = calloc(n, sizeof *rules);
+    const size_t n_old = walker->capacity;
+    if (rules == NULL) {
+        return false;
+    }
+    walker->rules = rules;
+    walker->capacity = n;
+    for (size_t i = 0; i < n_old; i++) {
+        if (old[i] != NULL) {
+            size_t at = slot_of(walker, old[i]->address);
+            while (rules[at] != NULL) {
+                at = (at + 1) & (n - 1);
+            }
+            rules[at] = old[i];
+        }
+    }
+    free(old);
+    return true;
+}
+
+static void fill(struct ag_frame_rules *rules, const struct ag_observed_image *image) {
+    const uint64_t address = rules->address - image->bias;
+    struct ag_cfi_row row;
+    struct ag_cfi_entry entry;
+    if (!image->is_open || ag_image_cfi_find(&image->cfi, address, REG_BP, &row, &entry) < 0) {
+        return;
+    }
+    rules->has_row = true;
+    rules->is_signal_frame = entry.is_signal_frame;
+    rules->cfa = row.cfa;
+    rules->return_address = row.return_address;
+    for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
+        if ((entry.is_signal_frame || (PRESERVED >> reg & 1) != 0) && reg != REG_PC &&
+            ag_image_cfi_find(&image->cfi, address, reg, &row, &entry) == 0) {
+            rules->registers[reg] = row.wanted;
+        }
+    }
+}
+
+static const struct ag_frame_rules *rules_of(struct ag_frame_walker *walker,
+                                             const struct ag_observed_image *image,
+                                             uint64_t address) {
+    if (walker->generation != walker->images->generation || walker->n_rules >= RULES_MOST) {
+        forget_rules(walker);
+        walker->generation = walker->images->generation;
+    }
+    if (walker->n_rules * 2 >= walker->capacity && !grow(walker)) {
+        return NULL;
+    }
+    size_t at = slot_of(walker, address);
+    while (walker->rules[at] != NULL && walker->rules[at]->address != address) {
+        at = (at + 1) & (walker->capacity - 1);
+    }
+    if (walker->rules[at] == NULL) {
+        struct ag_frame_rules *rules = calloc(1, sizeof *rules);
+        if (rules == NULL) {
+            return NULL;
+        }
+        rules->address = address;
+        fill(rules, image);
+        walker->rules[at] = rules;
+        walker->n_rules++;
+    }
+    return walker->rules[at];
+}
+
+void ag_frame_walker_done(struct ag_frame_walker *walker) {
+    forget_rules(walker);
+}
+
+/* ---- 2. the stack ---------------------------------------------------------- */
+
+static void read_later(struct ag_stack_copy *stack) {
+    const size_t overlap = stack->n_bytes < OVERLAP_BYTES ? stack->n_bytes : OVERLAP_BYTES;
+    const uint64_t from = stack->address + stack->n_bytes - overlap;
+    stack->later_tried = true;
+    uint8_t *bytes = stack->pid != 0 ? malloc(LATER_BYTES) : NULL;
+    const ssize_t n =
+        bytes != NULL ? ag_remote_memory_read_some(stack->pid, from, bytes, LATER_BYTES) : -1;
+    if (n <= (ssize_t)overlap ||
+        memcmp(bytes, stack->bytes + stack->n_bytes - overlap, overlap) != 0) {
+        free(bytes);
+        return;
+    }
+    memmove(bytes, bytes + overlap, (size_t)n - overlap);
+    stack->later = bytes;
+    stack->n_later = (size_t)n - overlap;
+}
+
+void ag_stack_copy_done(struct ag_stack_copy *stack) {
+    free(stack->later);
+    stack->later = NULL;
+    stack->n_later = 0;
+}
+
+static bool read_word(void *context, uintptr_t address, uintptr_t *ret_value) {
+    struct ag_stack_copy *stack = context;
+    const uint64_t offset = address - stack->address;
+    if (address < stack->address || address % sizeof(uint64_t) != 0) {
+        return false;
+    }
+    if (offset <= UINT32_MAX && offset + sizeof(uint64_t) <= stack->n_bytes) {
+        memcpy(ret_value, stack->bytes + offset, sizeof *ret_value);
+        return true;
+    }
+    if (offset >= (uint64_t)stack->n_bytes + LATER_BYTES || offset < stack->n_bytes) {
+        return false;
+    }
+    if (!stack->later_tried) {
+        read_later(stack);
+    }
+    if (offset - stack->n_bytes + sizeof(uint64_t) > stack->n_later) {
+        return false;
+    }
+    memcpy(ret_value, stack->later + (offset - stack->n_bytes), sizeof *ret_value);
+    return true;
+}
+
+/* ---- a step by a row --------------------------------------------------------- */
+struct step {
+    const struct allogram_registers *from;
+    uint64_t address; /* of the instruction that the frame stands at */
+    struct ag_stack_copy *stack;
+};
+
+static bool read_register(void *context, uint32_t reg, uintptr_t *ret_value) {
+    const struct step *step = context;
+    if (reg >= ALLOGRAM_REGISTERS || (step->from->known >> reg & 1) == 0) {
+        return false;
+    }
+    *ret_value = reg == REG_PC ? step->address : step->from->value[reg];
+    return true;
+}
+
+static bool read_step_word(void *context, uintptr_t address, uintptr_t *ret_value) {
+    const struct step *step = context;
+    return read_word(step->stack, address, ret_value);
+}
+
+static bool evaluate(struct step *step, const struct ag_cfi_rule *rule, const uintptr_t *cfa,
+                     uintptr_t *ret_value) {
+    const struct ag_cfi_machine machine = {read_register, read_step_word, step};
+    return ag_cfi_expression_evaluate(rule->expression, rule->expression_bytes, cfa, &machine,
+                                      ret_value);
+}
+
+static bool find_cfa(struct step *step, const struct ag_cfi_rule *rule, uintptr_t *ret_cfa) {
+    uintptr_t base;
+    if (rule->kind == AG_CFI_IS_EXPRESSION) {
+        return evaluate(step, rule, NULL, ret_cfa);
+    }
+    if (rule->kind != AG_CFI_IN_REGISTER || !read_register(step, rule->reg, &base)) {
+        return false;
+    }
+    *ret_cfa = base + (uintptr_t)rule->offset;
+    return true;
+}
+
+/* What the caller's register is; `reg`: for SAME. */
+static bool apply(struct step *step, const struct ag_cfi_rule *rule, uintptr_t cfa, uint32_t reg,
+                  uintptr_t *ret_value) {
+    uintptr_t address;
+    switch ((enum ag_cfi_rule_kind)rule->kind) {
+    case AG_CFI_SAME:
+        return read_register(step, reg, ret_value);
+    case AG_CFI_UNDEFINED:
+        return false;
+    case AG_CFI_AT_CFA:
+        return read_word(step->stack, cfa + (uintptr_t)rule->offset, ret_value);
+    case AG_CFI_IS_CFA:
+        *ret_value = cfa + (uintptr_t)rule->offset;
+        return true;
+    case AG_CFI_IN_REGISTER:
+        return read_register(step, rule->reg, ret_value);
+    case AG_CFI_AT_EXPRESSION:
+        return evaluate(step, rule, &cfa, &address) && read_word(step->stack, address, ret_value);
+    case AG_CFI_IS_EXPRESSION:
+        return evaluate(step, rule, &cfa, ret_value);
+    }
+    return false;
+}
+
+enum outcome { STEP_CALLER, STEP_END, STEP_FAILED, STEP_CUT };
+
+/* Is a stack address beyond what could be read? */
+static bool is_beyond(const struct ag_stack_copy *stack, uint64_t address) {
+    return address >= stack->address + stack->n_bytes + stack->n_later;
+}
+
+static enum outcome step_by_row(struct step *step, const struct ag_frame_rules *rules,
+                                struct allogram_native_frame *ret_caller) {
+    uintptr_t cfa, pc, value;
+    if (rules->return_address.kind == AG_CFI_UNDEFINED) {
+        return STEP_END;
+    }
+    if (!find_cfa(step, &rules->cfa, &cfa)) {
+        return STEP_FAILED;
+    }
+    if (rules->return_address.kind == AG_CFI_SAME ||
+        !apply(step, &rules->return_address, cfa, REG_PC, &pc)) {
+        return is_beyond(step->stack, cfa) ? STEP_CUT : STEP_FAILED;
+    }
+    struct allogram_native_frame caller = {.pc = pc, .sp = cfa, .is_exact = rules->is_signal_frame};
+    for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
+        const bool is_kept = rules->is_signal_frame || (PRESERVED >> reg & 1) != 0;
+        if (is_kept && reg != REG_PC && reg != REG_SP &&
+            apply(step, &rules->registers[reg], cfa, reg, &value)) {
+            caller.registers.value[reg] = value;
+            caller.registers.known |= 1u << reg;
+        }
+    }
+    if (rules->is_signal_frame && rules->registers[REG_SP].kind != AG_CFI_SAME &&
+        apply(step, &rules->registers[REG_SP], cfa, REG_SP, &value)) {
+        caller.sp = value;
+    } else if (cfa < step->from->value[REG_SP] || cfa % sizeof(uint64_t) != 0) {
+        return STEP_FAILED;
+    }
+    *ret_caller = caller;
+    return STEP_CALLER;
+}
+
+/* ---- 3. without a row ------------------------------------------------------- */
+
+/* What kind of call ends right before this return address, and where it goes. */
+enum call { CALL_NONE, CALL_DIRECT, CALL_INDIRECT };
+
+static enum call call_before(const struct ag_observed_images *images, uint64_t return_address,
+                             uint64_t *ret_target) {
+    const struct ag_observed_image *image = ag_observed_images_find(images, return_address - 1);
+    uint8_t code[CODE_BEFORE_CALL];
+    if (image == NULL || !image->is_open) {
+        return CALL_NONE;
+    }
+    const uint64_t address = return_address - image->bias - sizeof code;
+    const Elf64_Phdr *segment = ag_remote_elf_loaded(&image->elf, address);
+    if (segment == NULL || (segment->p_flags & PF_X) == 0 ||
+        !ag_remote_elf_read(&image->elf, segment->p_offset + (address - segment->p_vaddr), code,
+                            sizeof code)) {
+        return CALL_NONE;
+    }
+    if (code[3] == 0xe8) { /* call rel32 */
+        int32_t distance;
+        memcpy(&distance, code + 4, sizeof distance);
+        *ret_target = return_address + (uint64_t)(int64_t)distance;
+        return CALL_DIRECT;
+    }
+    for (size_t n = 2; n <= 7; n++) { /* ff /2 with its operand */
+        const uint8_t operand = code[sizeof code - n + 1];
+        if (code[sizeof code - n] == 0xff && (operand >> 3 & 7) == 2) {
+            return CALL_INDIRECT;
+        }
+    }
+    return CALL_NONE;
+}
+
+/* The first address of the function that holds the address in memory, 0: not known. */
+static uint64_t function_start(struct ag_observed_image *image, uint64_t address) {
+    const struct ag_remote_symbol *function =
+        image->is_open ? ag_remote_elf_function(&image->elf, address - image->bias) : NULL;
+    return function != NULL ? function->address + image->bias : 0;
+}
+
+struct guess {
+    uint64_t at, pc; /* where the return address lies, and what it is; at 0: none */
+};
+
+static struct guess scan(struct ag_frame_walker *walker, struct step *step,
+                         struct ag_observed_image *image) {
+    const uint64_t start = function_start(image, step->address), sp = step->from->value[REG_SP];
+    struct guess any = {0, 0};
+    for (uint64_t i = 0; i < SCANNED_WORDS; i++) {
+        const uint64_t at = sp + i * sizeof(uint64_t);
+        uintptr_t word;
+        uint64_t target = 0;
+        if (!read_word(step->stack, at, &word)) {
+            break;
+        }
+        const enum call call = call_before(walker->images, word, &target);
+        if (call == CALL_DIRECT && start != 0 && target == start) {
+            return (struct guess){at, word};
+        }
+        if (call != CALL_NONE && any.at == 0) {
+            any = (struct guess){at, word};
+        }
+    }
+    return any;
+}
+
+/* rbp as a frame pointer: it points at the caller's, and behind that a return address lies. */
+static struct guess frame_pointer(struct ag_frame_walker *walker, const struct step *step) {
+    uintptr_t rbp, word;
+    uint64_t target;
+    struct step *mutable_step = (struct step *)step;
+    if (!read_register(mutable_step, REG_BP, &rbp) || rbp < step->from->value[REG_SP] ||
+        rbp - step->from->value[REG_SP] > GUESSED_FRAME_BYTES ||
+        !read_word(step->stack, rbp + 8, &word)) {
+        return (struct guess){0, 0};
+    }
+    const bool is_code = call_before(walker->images, word, &target) != CALL_NONE ||
+                         (walker->owns != NULL && walker->owns(walker->owner, word));
+    return is_code ? (struct guess){rbp + 8, word} : (struct guess){0, 0};
+}
+
+static enum outcome step_by_guess(struct ag_frame_walker *walker, struct step *step,
+                                  struct ag_observed_image *image,
+                                  struct allogram_native_frame *ret_caller) {
+    const struct allogram_registers *from = step->from;
+    const bool ends_here = (from->known >> REG_BP & 1) != 0 && from->value[REG_BP] == 0;
+    struct guess guess = frame_pointer(walker, step);
+    bool by_pointer = guess.at != 0;
+    if (image != NULL) {
+        const struct guess scanned = scan(walker, step, image);
+        uint64_t target = 0;
+        const bool is_sure = scanned.at != 0 &&
+                             call_before(walker->images, scanned.pc, &target) == CALL_DIRECT &&
+                             target == function_start(image, step->address);
+        if (is_sure || (guess.at == 0 && !ends_here)) {
+            guess = scanned;
+            by_pointer = false;
+        }
+    }
+    if (guess.at == 0) {
+        return ends_here ? STEP_END : STEP_FAILED;
+    }
+    struct allogram_native_frame caller = {.pc = guess.pc, .sp = guess.at + sizeof(uint64_t)};
+    uintptr_t rbp = from->value[REG_BP];
+    const bool is_kept = (from->known >> REG_BP & 1) != 0 &&
+                         (rbp == 0 || rbp >= caller.sp || guess.at == from->value[REG_SP]);
+    if (by_pointer ? read_word(step->stack, guess.at - sizeof(uint64_t), &rbp) : is_kept) {
+        caller.registers.value[REG_BP] = rbp;
+        caller.registers.known |= 1u << REG_BP;
+    }
+    if (guess.at == from->value[REG_SP]) { /* nothing was pushed: all is as it was */
+        caller.registers.known |= from->known & PRESERVED;
+        for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
+            caller.registers.value[reg] = from->value[reg];
+        }
+    }
+    *ret_caller = caller;
+    return STEP_CALLER;
+}
+
+/* ---- 4. the walk -------------------------------------------------------------- */
+
+static bool is_entry(const struct ag_observed_image *image, uint64_t address) {
+    return image->is_open && image->elf.entry != 0 &&
+           address - image->bias - image->elf.entry < ENTRY_BYTES;
+}
+
+static bool is_code(const struct ag_frame_walker *walker, uint64_t address) {
+    if (ag_observed_images_find(walker->images, address) != NULL) {
+        return true;
+    }
+    const struct ag_remote_mapping *mapping = ag_remote_maps_find(&walker->images->maps, address);
+    return (mapping != NULL && (mapping->protection & PROT_EXEC) != 0) ||
+           (walker->owns != NULL && walker->owns(walker->owner, address));
+}
+
+/* The kernel's trampoline, which a return probe put in the place of a return address. */
+static bool is_probe(const struct ag_frame_walker *walker, uint64_t address) {
+    const struct ag_remote_mapping *mapping = ag_remote_maps_find(&walker->images->maps, address);
+    return mapping != NULL && strcmp(mapping->path, "[uprobes]") == 0;
+}
+
+static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_native_frame *frame,
+                                struct ag_stack_copy *stack,
+                                struct allogram_native_frame *ret_caller) {
+    struct step step = {&frame->registers, frame->pc - !frame->is_exact, stack};
+    struct ag_observed_image *image = ag_observed_images_find(walker->images, step.address);
+    const struct ag_frame_rules *rules =
+        image != NULL ? rules_of(walker, image, step.address) : NULL;
+    enum outcome outcome = STEP_FAILED;
+    if (image == NULL && is_probe(walker, step.address)) {
+        return STEP_FAILED;
+    }
+    if (rules != NULL && rules->has_row) {
+        outcome = step_by_row(&step, rules, ret_caller);
+    } else {
+        outcome = image != NULL && is_entry(image, step.address)
+                      ? STEP_END
+                      : step_by_guess(walker, &step, image, ret_caller);
+    }
+    if (outcome != STEP_CALLER || ret_caller->pc == 0) {
+        return outcome == STEP_CALLER ? STEP_END : outcome;
+    }
+    /* a word that is no code is no caller: a row was wrong, or the stack was switched */
+    return is_code(walker, ret_caller->pc - !ret_caller->is_exact) ? STEP_CALLER : STEP_FAILED;
+}
+
+static enum allogram_walk_end end_of(enum outcome outcome) {
+    switch (outcome) {
+    case STEP_END:
+        return ALLOGRAM_WALK_OUTERMOST;
+    case STEP_CUT:
+        return ALLOGRAM_WALK_CUT;
+    case STEP_CALLER: /* no room for more */
+        return ALLOGRAM_WALK_CUT;
+    case STEP_FAILED:
+        break;
+    }
+    return ALLOGRAM_WALK_UNKNOWN;
+}
+
+size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_registers *registers,
+                     struct ag_stack_copy *stack, struct allogram_native_frame *ret_frames,
+                     size_t limit, enum allogram_walk_end *ret_end) {
+    size_t n = 0;
+    struct allogram_native_frame frame = {.pc = registers->value[REG_PC],
+                                          .sp = registers->value[REG_SP],
+                                          .is_exact = true,
+                                          .registers = *registers};
+    for (enum outcome outcome = STEP_CALLER;; n++) {
+        frame.registers.value[REG_SP] = frame.sp;
+        frame.registers.value[REG_PC] = frame.pc;
+        frame.registers.known |= 1u << REG_SP | 1u << REG_PC;
+        const uint64_t address = frame.pc - !frame.is_exact;
+        frame.is_managed = ag_observed_images_find(walker->images, address) == NULL &&
+                           walker->owns != NULL && walker->owns(walker->owner, address);
+        ret_frames[n] = frame;
+        if (frame.is_managed) {
+            *ret_end = ALLOGRAM_WALK_MANAGED;
+            return n + 1;
+        }
+        struct allogram_native_frame caller;
+        outcome = find_caller(walker, &frame, stack, &caller);
+        if (outcome != STEP_CALLER || n + 1 == limit) {
+            *ret_end = end_of(outcome);
+            return n + 1;
+        }
+        frame = caller;
+    }
+}

@@ -1,0 +1,48 @@
+/* frame_walk.h: from the registers and the stack of one sample to its native frames.
+ *
+ * Unlike the walker inside a process (unwind/stack_walker.h) it carries all registers that
+ * functions preserve: an inspector finds its runtime's state in them. */
+#ifndef AG_FRAME_WALK_H
+#define AG_FRAME_WALK_H
+
+#include <allogram/inspector.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "observed_images.h"
+
+/* What is known of a thread's stack: the copy made at the sample, and the memory behind it now. */
+struct ag_stack_copy {
+    uint64_t address;
+    const uint8_t *bytes;
+    size_t n_bytes;
+    pid_t pid; /* whose memory may be read for what is deeper; 0: nobody's */
+    /* its own: what was read later, behind the copy */
+    uint8_t *later;
+    size_t n_later;
+    bool later_tried;
+};
+/* Frees what was read later. */
+void ag_stack_copy_done(struct ag_stack_copy *stack);
+
+/* Is pc, which no image holds, code of a runtime that knows its own frames? */
+typedef bool ag_owns_pc_fn(void *context, uint64_t pc);
+
+struct ag_frame_rules;
+struct ag_frame_walker { /* zero but for the first three */
+    struct ag_observed_images *images;
+    ag_owns_pc_fn *owns;
+    void *owner;
+    /* rules by pc, of this generation of the images */
+    struct ag_frame_rules **rules;
+    size_t n_rules, capacity;
+    uint64_t generation;
+};
+/* Fills at most LIMIT frames, at least one; returns how many. */
+size_t ag_frame_walk(struct ag_frame_walker *walker, const struct allogram_registers *registers,
+                     struct ag_stack_copy *stack, struct allogram_native_frame *ret_frames,
+                     size_t limit, enum allogram_walk_end *ret_end);
+void ag_frame_walker_done(struct ag_frame_walker *walker);
+
+#endif

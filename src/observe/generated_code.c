@@ -1,0 +1,289 @@
+/* generated_code.c: three ways in which compilers that run inside programs tell what they made.
+ *
+ *     perf map     /tmp/perf-PID.map: "START SIZE NAME" in hexadecimal, a line per function
+ *     jitdump      jit-PID.dump, mapped by the program so that perf notices it:
+ *                  header: magic "JiTD" u32, version u32, header bytes u32, ...
+ *                  record: id u32, bytes u32, time u64; id 0: pid u32, tid u32, vma u64,
+ *                  address u64, code bytes u64, number u64, name, 0, code
+ *     GDB's list   entries with an ELF object each, in the target's memory
+ *
+ * All of it is outside input. A perf map is read only when it belongs to the target's user: anybody
+ * can put a file into /tmp. Functions move and are replaced: of overlapping ones the newest counts.
+ */
+#include "generated_code.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "remote/remote_elf.h"
+
+enum {
+    MOST_FUNCTIONS = 1 << 22,
+    MOST_FILE_BYTES = 1 << 30,
+    MOST_NAME_BYTES = 4096,
+    MOST_FUNCTION_BYTES = 1 << 28,
+    LOOK_BACK = 16, /* overlapping functions before the one that starts last */
+    DUMP_MAGIC = 0x4a695444,
+    DUMP_HEADER_BYTES = 40,
+    DUMP_CODE_LOAD = 0,
+    DUMP_RECORD_BYTES = 16,
+    DUMP_LOAD_BYTES = 40,
+};
+
+static void add(struct ag_generated_code *code, uint64_t low, uint64_t n_bytes, const char *name,
+                size_t name_bytes) {
+    if (n_bytes == 0 || n_bytes > MOST_FUNCTION_BYTES || low + n_bytes < low || name_bytes == 0 ||
+        code->n == MOST_FUNCTIONS) {
+        return;
+    }
+    if (code->n == code->capacity) {
+        const size_t capacity = code->capacity != 0 ? 2 * code->capacity : 1024;
+        struct ag_generated_function *items = reallocarray(code->items, capacity, sizeof *items);
+        if (items == NULL) {
+            return; /* the others are found all the same */
+        }
+        code->items = items;
+        code->capacity = capacity;
+    }
+    char *kept = strndup(name, name_bytes < MOST_NAME_BYTES ? name_bytes : MOST_NAME_BYTES);
+    if (kept == NULL) {
+        return;
+    }
+    for (char *letter = kept; *letter != '\0'; letter++) { /* it goes to a terminal */
+        *letter = (unsigned char)*letter < ' ' || *letter == 0x7f ? '?' : *letter;
+    }
+    code->items[code->n++] = (struct ag_generated_function){low, low + n_bytes, kept, ++code->age};
+}
+
+void ag_generated_code_read_map(struct ag_generated_code *code, char *text) {
+    for (char *line = text, *next; *line != '\0'; line = next) {
+        char *end = line + strcspn(line, "\n");
+        next = *end == '\n' ? end + 1 : end;
+        *end = '\0';
+        char *at, *name;
+        const uint64_t low = strtoull(line, &at, 16);
+        const uint64_t n_bytes = at != line && *at == ' ' ? strtoull(at, &name, 16) : 0;
+        if (n_bytes != 0 && *name == ' ') {
+            add(code, low, n_bytes, name + 1, strlen(name + 1));
+        }
+    }
+}
+
+static uint64_t number_at(const uint8_t *bytes, size_t n) {
+    uint64_t value = 0;
+    memcpy(&value, bytes, n);
+    return value;
+}
+
+void ag_generated_code_read_dump(struct ag_generated_code *code, const uint8_t *bytes,
+                                 size_t n_bytes) {
+    if (n_bytes < DUMP_HEADER_BYTES || number_at(bytes, 4) != DUMP_MAGIC) {
+        return; /* none, or of a machine with the other byte order */
+    }
+    size_t at = number_at(bytes + 8, 4);
+    while (at <= n_bytes && n_bytes - at >= DUMP_RECORD_BYTES) {
+        const uint8_t *record = bytes + at;
+        const size_t length = number_at(record + 4, 4);
+        if (length < DUMP_RECORD_BYTES || length > n_bytes - at) {
+            return;
+        }
+        if (number_at(record, 4) == DUMP_CODE_LOAD &&
+            length > DUMP_RECORD_BYTES + DUMP_LOAD_BYTES) {
+            const uint8_t *load = record + DUMP_RECORD_BYTES;
+            const char *name = (const char *)load + DUMP_LOAD_BYTES;
+            const size_t room = length - DUMP_RECORD_BYTES - DUMP_LOAD_BYTES;
+            add(code, number_at(load + 16, 8), number_at(load + 24, 8), name, strnlen(name, room));
+        }
+        at += length;
+    }
+}
+
+void ag_generated_code_read_object(struct ag_generated_code *code, const void *file,
+                                   size_t n_bytes) {
+    uint8_t *copy = malloc(n_bytes);
+    struct ag_remote_elf elf;
+    if (copy == NULL) {
+        return;
+    }
+    memcpy(copy, file, n_bytes);
+    if (ag_remote_elf_adopt(copy, n_bytes, &elf) < 0) {
+        return;
+    }
+    (void)ag_remote_elf_function(&elf, 0); /* reads the symbols */
+    for (size_t i = 0; i < elf.n_symbols; i++) {
+        const struct ag_remote_symbol *symbol = &elf.symbols[i];
+        const uint64_t base =
+            elf.is_object && symbol->section < elf.n_sections && elf.sections != NULL
+                ? elf.sections[symbol->section].sh_addr
+                : 0;
+        if (symbol->is_function && base + symbol->address != 0) {
+            add(code, base + symbol->address, symbol->n_bytes, symbol->name, strlen(symbol->name));
+        }
+    }
+    ag_remote_elf_close(&elf);
+}
+
+/* ---- files ---------------------------------------------------------------------- */
+
+/* The whole file with a zero behind it, when it belongs to the user and changed since. */
+static char *read_file(const char *path, uid_t user, int64_t *last_bytes, int64_t *last_time_ns,
+                       size_t *ret_bytes) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    struct stat facts;
+    char *text = NULL;
+    if (fd < 0) {
+        return NULL;
+    }
+    if (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+        (facts.st_uid == user || facts.st_uid == 0) && facts.st_size <= MOST_FILE_BYTES) {
+        const int64_t time_ns = facts.st_mtim.tv_sec * INT64_C(1000000000) + facts.st_mtim.tv_nsec;
+        const bool is_new = facts.st_size != *last_bytes || time_ns != *last_time_ns;
+        const size_t n_bytes = (size_t)facts.st_size;
+        text = is_new ? malloc(n_bytes + 1) : NULL;
+        const ssize_t n = text != NULL ? pread(fd, text, n_bytes, 0) : -1;
+        if (n < 0) {
+            free(text);
+            text = NULL;
+        } else {
+            text[n] = '\0';
+            *ret_bytes = (size_t)n;
+            *last_bytes = facts.st_size;
+            *last_time_ns = time_ns;
+        }
+    }
+    close(fd);
+    return text;
+}
+
+/* Its number in its own pid namespace: what it calls its files by. */
+static pid_t own_number(const struct ag_remote_process *process) {
+    char path[64], line[256];
+    pid_t number = process->pid;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", process->pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "NSpid:", 6) == 0) {
+            const char *last = strrchr(line, '\t');
+            number = last != NULL ? (pid_t)strtol(last, NULL, 10) : number;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file); /* was only read */
+    }
+    return number > 0 ? number : process->pid;
+}
+
+static void read_perf_map(struct ag_generated_code *code, const struct ag_observed_images *images) {
+    char name[64], path[256];
+    size_t n_bytes;
+    (void)snprintf(name, sizeof name, "/tmp/perf-%d.map", own_number(images->process));
+    ag_observed_images_path(images, name, path, sizeof path);
+    char *text =
+        read_file(path, images->process->user, &code->map_bytes, &code->map_time_ns, &n_bytes);
+    if (text != NULL) {
+        ag_generated_code_read_map(code, text);
+    }
+    free(text);
+}
+
+static void read_jitdump(struct ag_generated_code *code, const struct ag_observed_images *images) {
+    for (size_t i = 0; i < images->maps.n; i++) {
+        const char *path = images->maps.items[i].path, *name = strrchr(path, '/');
+        const size_t length = strlen(path);
+        if (name == NULL || strncmp(name, "/jit-", 5) != 0 || length < 5 ||
+            strcmp(path + length - 5, ".dump") != 0) {
+            continue;
+        }
+        char place[4096 + 64];
+        size_t n_bytes;
+        ag_observed_images_path(images, path, place, sizeof place);
+        char *bytes = read_file(place, images->process->user, &code->dump_bytes,
+                                &code->dump_time_ns, &n_bytes);
+        if (bytes != NULL) {
+            ag_generated_code_read_dump(code, (const uint8_t *)bytes, n_bytes);
+        }
+        free(bytes);
+        return;
+    }
+}
+
+static bool read_entry(void *context, uint64_t entry_address, const void *file, size_t n_bytes) {
+    (void)entry_address;
+    ag_generated_code_read_object(context, file, n_bytes);
+    return true;
+}
+
+/* ---- look-up ----------------------------------------------------------------------- */
+
+static int by_low(const void *a, const void *b) {
+    const struct ag_generated_function *first = a, *second = b;
+    if (first->low != second->low) {
+        return first->low < second->low ? -1 : 1;
+    }
+    return first->age < second->age ? -1 : first->age > second->age;
+}
+
+/* Sorted, and of those that start at one address the newest only. */
+void ag_generated_code_sort(struct ag_generated_code *code) {
+    if (code->n == 0) {
+        return;
+    }
+    qsort(code->items, code->n, sizeof code->items[0], by_low);
+    size_t n = 0;
+    for (size_t i = 0; i < code->n; i++) {
+        if (n != 0 && code->items[n - 1].low == code->items[i].low) {
+            free(code->items[--n].name);
+        }
+        code->items[n++] = code->items[i];
+    }
+    code->n = n;
+}
+
+void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observed_images *images,
+                               struct allogram_target *target) {
+    const uint32_t age = code->age;
+    read_perf_map(code, images);
+    read_jitdump(code, images);
+    const uint64_t stamp = allogram_target_code_stamp(target);
+    if (stamp != code->list_stamp) {
+        code->list_stamp = stamp;
+        (void)allogram_target_code_entries(target, read_entry, code); /* what came is kept */
+    }
+    if (code->age != age) {
+        ag_generated_code_sort(code);
+    }
+}
+
+const struct ag_generated_function *ag_generated_code_find(const struct ag_generated_code *code,
+                                                           uint64_t pc) {
+    size_t low = 0, high = code->n; /* the first that starts beyond pc */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (code->items[middle].low <= pc) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    const struct ag_generated_function *found = NULL;
+    for (size_t i = low; i-- > 0 && low - i <= LOOK_BACK;) {
+        const struct ag_generated_function *item = &code->items[i];
+        if (pc < item->high && (found == NULL || item->age > found->age)) {
+            found = item;
+        }
+    }
+    return found;
+}
+
+void ag_generated_code_done(struct ag_generated_code *code) {
+    for (size_t i = 0; i < code->n; i++) {
+        free(code->items[i].name);
+    }
+    free(code->items);
+    *code = (struct ag_generated_code){0};
+}

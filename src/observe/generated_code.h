@@ -1,0 +1,42 @@
+/* generated_code.h: functions that the target made while it ran, by address: from its perf map, its
+ * jitdump file, and the list that it keeps for debuggers (`__jit_debug_descriptor`). */
+#ifndef AG_GENERATED_CODE_H
+#define AG_GENERATED_CODE_H
+
+#include <allogram/inspector.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "observed_images.h"
+
+struct ag_generated_function {
+    uint64_t low, high;
+    char *name;
+    uint32_t age; /* of the same address the newest counts */
+};
+struct ag_generated_code {               /* all zero: empty */
+    struct ag_generated_function *items; /* sorted by low once refreshed */
+    size_t n, capacity;
+    uint32_t age;
+    uint64_t list_stamp;            /* of the debuggers' list as read */
+    int64_t map_bytes, map_time_ns; /* of the perf map as read */
+    int64_t dump_bytes, dump_time_ns;
+};
+/* Reads what changed since. */
+void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observed_images *images,
+                               struct allogram_target *target);
+/* The function that holds pc, or NULL. */
+const struct ag_generated_function *ag_generated_code_find(const struct ag_generated_code *code,
+                                                           uint64_t pc);
+void ag_generated_code_done(struct ag_generated_code *code);
+
+/* Reads functions out of the bytes of such a file, whatever is in them. */
+void ag_generated_code_read_map(struct ag_generated_code *code, char *text);
+void ag_generated_code_read_dump(struct ag_generated_code *code, const uint8_t *bytes,
+                                 size_t n_bytes);
+void ag_generated_code_read_object(struct ag_generated_code *code, const void *file,
+                                   size_t n_bytes);
+void ag_generated_code_sort(struct ag_generated_code *code);
+
+#endif

@@ -1,0 +1,137 @@
+/* image_cfi.c: see image_cfi.h.
+ *
+ * .eh_frame says where code is by distances from itself, so a copy at another address works as it
+ * is: everything in it is shifted by as much as the copy is. .debug_frame says absolute addresses
+ * of the file. */
+#include "image_cfi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 512 << 20 };
+
+static void add_place(void *context, uintptr_t fde, uintptr_t first_pc, uintptr_t code_bytes) {
+    struct ag_cfi_copy *copy = context;
+    if (copy->n_places == copy->capacity) {
+        const size_t capacity = copy->capacity != 0 ? 2 * copy->capacity : 1024;
+        struct ag_fde_place *places = reallocarray(copy->places, capacity, sizeof *places);
+        if (places == NULL) {
+            return; /* what is there is found all the same */
+        }
+        copy->places = places;
+        copy->capacity = capacity;
+    }
+    copy->places[copy->n_places++] = (struct ag_fde_place){first_pc, first_pc + code_bytes, fde};
+}
+
+static int by_first_pc(const void *a, const void *b) {
+    const struct ag_fde_place *first = a, *second = b;
+    return first->first_pc < second->first_pc ? -1 : first->first_pc > second->first_pc;
+}
+
+static void index_places(struct ag_cfi_copy *copy, uintptr_t section, size_t n_bytes) {
+    ag_eh_frame_walk(&copy->tables, section, n_bytes, add_place, copy);
+    if (copy->n_places != 0) {
+        qsort(copy->places, copy->n_places, sizeof copy->places[0], by_first_pc);
+    }
+}
+
+/* With the linker's sorted header: the part of its segment from there or from .eh_frame on. */
+static void open_sorted(struct ag_cfi_copy *copy, const struct ag_remote_elf *elf,
+                        const Elf64_Phdr *header) {
+    const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);
+    const Elf64_Shdr *section = ag_remote_elf_section(elf, ".eh_frame");
+    if (segment == NULL) {
+        return;
+    }
+    uint64_t low = header->p_vaddr;
+    if (section == NULL) {
+        low = segment->p_vaddr;
+    } else if (section->sh_addr < low && section->sh_addr >= segment->p_vaddr) {
+        low = section->sh_addr;
+    }
+    const uint64_t n_bytes = segment->p_vaddr + segment->p_filesz - low;
+    uint8_t *bytes = n_bytes <= MOST_BYTES ? malloc(n_bytes) : NULL;
+    if (bytes == NULL ||
+        !ag_remote_elf_read(elf, segment->p_offset + (low - segment->p_vaddr), bytes, n_bytes)) {
+        free(bytes);
+        return;
+    }
+    copy->bytes = bytes;
+    copy->shift = (uintptr_t)bytes - low;
+    copy->tables = (struct ag_cfi_tables){
+        .eh_frame_hdr = header->p_vaddr + copy->shift,
+        .low = (uintptr_t)bytes,
+        .high = (uintptr_t)bytes + n_bytes,
+    };
+}
+
+static void open_section(struct ag_cfi_copy *copy, const struct ag_remote_elf *elf,
+                         const char *name) {
+    const Elf64_Shdr *section = ag_remote_elf_section(elf, name);
+    size_t n_bytes = 0;
+    uint8_t *bytes =
+        section != NULL ? ag_remote_elf_contents(elf, section, MOST_BYTES, &n_bytes) : NULL;
+    if (bytes == NULL) {
+        return;
+    }
+    const uintptr_t start = (uintptr_t)bytes;
+    const bool is_debug = strcmp(name, ".debug_frame") == 0;
+    copy->bytes = bytes;
+    copy->shift = is_debug ? 0 : start - section->sh_addr;
+    copy->tables = (struct ag_cfi_tables){
+        .low = start, .high = start + n_bytes, .debug_frame = is_debug ? start : 0};
+    index_places(copy, start, n_bytes);
+}
+
+void ag_image_cfi_open(struct ag_image_cfi *cfi, const struct ag_remote_elf *elf) {
+    const Elf64_Phdr *header = ag_remote_elf_segment(elf, PT_GNU_EH_FRAME);
+    if (header != NULL) {
+        open_sorted(&cfi->copies[0], elf, header);
+    }
+    if (cfi->copies[0].bytes == NULL) {
+        open_section(&cfi->copies[0], elf, ".eh_frame");
+    }
+    open_section(&cfi->copies[1], elf, ".debug_frame");
+}
+
+void ag_image_cfi_close(struct ag_image_cfi *cfi) {
+    for (size_t i = 0; i < 2; i++) {
+        free(cfi->copies[i].places);
+        free(cfi->copies[i].bytes);
+    }
+    *cfi = (struct ag_image_cfi){0};
+}
+
+static int find_in(const struct ag_cfi_copy *copy, uintptr_t pc, uint32_t wanted,
+                   struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
+    if (copy->tables.eh_frame_hdr != 0) {
+        return ag_eh_frame_find(&copy->tables, pc, wanted, ret_row, ret_entry);
+    }
+    size_t low = 0, high = copy->n_places; /* the first that starts beyond pc */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (copy->places[middle].first_pc <= pc) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low == 0 || pc >= copy->places[low - 1].end_pc
+               ? -ENOENT
+               : ag_eh_frame_read(&copy->tables, copy->places[low - 1].fde, pc, wanted, ret_row,
+                                  ret_entry);
+}
+
+int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
+                      struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
+    int r = -ENOENT;
+    for (size_t i = 0; i < 2 && r != 0; i++) {
+        const struct ag_cfi_copy *copy = &cfi->copies[i];
+        if (copy->bytes != NULL) {
+            r = find_in(copy, address + copy->shift, wanted, ret_row, ret_entry);
+        }
+    }
+    return r;
+}

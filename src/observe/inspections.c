@@ -1,0 +1,292 @@
+/* inspections.c: which inspectors recognise the target, and what they tell of it.
+ *
+ * An inspector tells a stack innermost frame first; nodes are made outermost first, so the frames
+ * wait in an array. What it tells of processes, allocators and collections is copied. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observation_state.h"
+
+enum { PROBLEM_BYTES = 512, MOST_TOLD = 1 << 20 };
+
+/* ---- stacks --------------------------------------------------------------------------- */
+
+static void push(struct allogram_stack *stack, const struct ag_seen_frame *frame) {
+    const uint32_t id = ag_seen_frame_id(&stack->observation->seen, frame);
+    if (stack->n == sizeof stack->frames / sizeof stack->frames[0] || id == UINT32_MAX) {
+        stack->is_cut = true;
+        return;
+    }
+    stack->frames[stack->n++] = id;
+}
+
+void allogram_stack_native(struct allogram_stack *stack, size_t frame) {
+    if (stack->sample == NULL || frame >= stack->sample->n_frames) {
+        return;
+    }
+    struct ag_observation *observation = stack->observation;
+    const struct allogram_native_frame *native = &stack->sample->frames[frame];
+    const uint64_t address = native->pc - !native->is_exact;
+    const struct ag_observed_image *image = ag_observed_images_find(&observation->images, address);
+    const struct ag_generated_function *generated =
+        image == NULL ? ag_generated_code_find(&observation->generated, address) : NULL;
+    if (generated != NULL) {
+        push(stack, &(struct ag_seen_frame){.runtime = ag_seen_text(&observation->seen, "jit"),
+                                            .function =
+                                                ag_seen_text(&observation->seen, generated->name)});
+        return;
+    }
+    push(stack, &(struct ag_seen_frame){.is_exact = native->is_exact,
+                                        .image = image != NULL ? image->id : 0,
+                                        .pc = native->pc});
+}
+
+void allogram_stack_managed(struct allogram_stack *stack,
+                            const struct allogram_managed_frame *frame) {
+    struct ag_seen_stacks *seen = &stack->observation->seen;
+    push(stack, &(struct ag_seen_frame){
+                    .runtime = stack->runtime,
+                    .function = ag_seen_text(seen, frame->function != NULL ? frame->function : "?"),
+                    .file = ag_seen_text(seen, frame->file),
+                    .line = frame->line});
+}
+
+static void begin_stack(struct allogram_stack *stack, const struct allogram_sample *sample,
+                        uint32_t runtime) {
+    stack->sample = sample;
+    stack->runtime = runtime;
+    stack->n = 0;
+    stack->is_cut = false;
+}
+
+/* The node of what was told; the root says how it ended. */
+static uint32_t end_stack(struct allogram_stack *stack, uint32_t root) {
+    uint32_t node = stack->is_cut ? AG_SEEN_CUT : root;
+    for (size_t i = stack->n; i-- > 0;) {
+        node = ag_seen_node_id(&stack->observation->seen, node, stack->frames[i]);
+        if (node == UINT32_MAX) {
+            return AG_SEEN_INCOMPLETE; /* no memory */
+        }
+    }
+    return node;
+}
+
+static uint32_t root_of(enum allogram_walk_end end) {
+    switch (end) {
+    case ALLOGRAM_WALK_OUTERMOST:
+        return AG_SEEN_COMPLETE;
+    case ALLOGRAM_WALK_CUT:
+        return AG_SEEN_CUT;
+    case ALLOGRAM_WALK_MANAGED:
+    case ALLOGRAM_WALK_UNKNOWN:
+        break;
+    }
+    return AG_SEEN_INCOMPLETE;
+}
+
+bool ag_inspections_stack(struct ag_observation *observation, const struct allogram_sample *sample,
+                          uint32_t *ret_node) {
+    struct allogram_stack *stack = &observation->answers.stack;
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        struct ag_inspection *inspection = &observation->inspections[i];
+        begin_stack(stack, sample, inspection->runtime);
+        const enum allogram_stack_verdict verdict =
+            inspection->inspector->stack(inspection->state, sample, stack);
+        if (verdict == ALLOGRAM_STACK_STALE) {
+            return false;
+        }
+        if (verdict != ALLOGRAM_STACK_NATIVE && stack->n != 0) {
+            *ret_node = end_stack(stack, verdict == ALLOGRAM_STACK_COMPLETE ? AG_SEEN_COMPLETE
+                                                                            : AG_SEEN_INCOMPLETE);
+            return true;
+        }
+    }
+    begin_stack(stack, sample, 0);
+    for (size_t i = 0; i < sample->n_frames; i++) {
+        allogram_stack_native(stack, i);
+    }
+    *ret_node = end_stack(stack, root_of(sample->walk_end));
+    return true;
+}
+
+/* ---- who is there ------------------------------------------------------------------------ */
+
+bool ag_inspections_own(void *context, uint64_t pc) {
+    struct ag_observation *observation = context;
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        if (inspection->inspector->owns != NULL &&
+            inspection->inspector->owns(inspection->state, pc)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void open_one(struct ag_observation *observation,
+                     const struct allogram_inspector *inspector) {
+    char problem[PROBLEM_BYTES] = "", line[PROBLEM_BYTES + 64];
+    void *state = NULL;
+    const int r = inspector->open(&observation->target, &state, problem, sizeof problem);
+    if (r == -ENOENT) {
+        return;
+    }
+    if (r < 0) {
+        (void)snprintf(line, sizeof line, "%s: %s; its frames are shown as native",
+                       inspector->runtime, problem[0] != '\0' ? problem : strerror(-r));
+        ag_observation_note(observation, line);
+        return;
+    }
+    observation->inspections[observation->n_inspections++] = (struct ag_inspection){
+        .inspector = inspector,
+        .state = state,
+        .collections_fd = -1,
+        .runtime = ag_seen_text(&observation->seen, inspector->runtime),
+    };
+}
+
+void ag_inspections_open(struct ag_observation *observation) {
+    const struct allogram_inspector *const *row = observation->options.inspectors;
+    observation->answers.observation = observation;
+    observation->answers.stack.observation = observation;
+    for (; row != NULL && *row != NULL && observation->n_inspections < AG_INSPECTORS_MOST; row++) {
+        open_one(observation, *row);
+    }
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        struct ag_inspection *inspection = &observation->inspections[i];
+        char problem[PROBLEM_BYTES] = "";
+        if ((observation->options.what & AG_OBSERVE_COLLECTIONS) == 0 ||
+            inspection->inspector->watch_collections == NULL) {
+            continue;
+        }
+        inspection->collections_fd =
+            inspection->inspector->watch_collections(inspection->state, problem, sizeof problem);
+        if (inspection->collections_fd < 0 && problem[0] != '\0') {
+            ag_observation_note(observation, problem);
+        }
+    }
+}
+
+void ag_inspections_refresh(struct ag_observation *observation) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        if (inspection->inspector->refresh != NULL) {
+            inspection->inspector->refresh(inspection->state);
+        }
+    }
+}
+
+void ag_inspections_close(struct ag_observation *observation) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        if (inspection->inspector->close != NULL) {
+            inspection->inspector->close(inspection->state);
+        }
+    }
+    observation->n_inspections = 0;
+}
+
+/* ---- what they tell beside samples --------------------------------------------------------- */
+
+/* Room for one more; false: enough, or no memory. */
+static bool make_room(void **items, size_t n, size_t size) {
+    if (n != 0 && (n & (n - 1)) != 0) {
+        return true; /* capacities are powers of two */
+    }
+    void *more = n < MOST_TOLD ? reallocarray(*items, n != 0 ? 2 * n : 1, size) : NULL;
+    if (more != NULL) {
+        *items = more;
+    }
+    return more != NULL;
+}
+
+/* Texts are kept with those of the frames; the pointer stays. */
+static const char *keep(struct ag_observation *observation, const char *text) {
+    const uint32_t id = ag_seen_text(&observation->seen, text);
+    return id == UINT32_MAX || id == 0 ? NULL : observation->seen.texts[id];
+}
+
+struct allogram_stack *allogram_answers_stack(struct allogram_answers *answers) {
+    begin_stack(&answers->stack, NULL, answers->stack.runtime);
+    return &answers->stack;
+}
+
+static uint32_t node_of(struct allogram_stack *stack) {
+    return stack != NULL && stack->n != 0 ? end_stack(stack, AG_SEEN_COMPLETE) : AG_SEEN_COMPLETE;
+}
+
+void allogram_answers_process(struct allogram_answers *answers,
+                              const struct allogram_process *process,
+                              const struct allogram_stack *stack) {
+    struct ag_observation *observation = answers->observation;
+    if (!make_room((void **)&observation->processes, observation->n_processes,
+                   sizeof *observation->processes)) {
+        return;
+    }
+    observation->processes[observation->n_processes++] = (struct ag_told_process){
+        .id = keep(observation, process->id),
+        .name = keep(observation, process->name),
+        .current_function = keep(observation, process->current_function),
+        .runtime = observation->seen.texts[answers->stack.runtime],
+        .heap_words = process->heap_words,
+        .stack_words = process->stack_words,
+        .queue = process->queue,
+        .node = node_of((struct allogram_stack *)stack),
+    };
+}
+
+void allogram_answers_collection(struct allogram_answers *answers,
+                                 const struct allogram_collection *collection,
+                                 const struct allogram_stack *stack) {
+    struct ag_observation *observation = answers->observation;
+    if (!make_room((void **)&observation->collections, observation->n_collections,
+                   sizeof *observation->collections)) {
+        observation->told_lost++;
+        return;
+    }
+    observation->collections[observation->n_collections++] = (struct ag_told_collection){
+        .runtime = observation->seen.texts[answers->stack.runtime],
+        .kind = keep(observation, collection->kind),
+        .process = keep(observation, collection->process),
+        .thread = collection->thread,
+        .node = node_of((struct allogram_stack *)stack),
+        .start_ns = collection->start_ns,
+        .pause_ns = collection->pause_ns,
+        .heap_before_bytes = collection->heap_before_bytes,
+        .heap_after_bytes = collection->heap_after_bytes,
+        .needed_bytes = collection->needed_bytes,
+        .allocated_bytes = collection->allocated_bytes,
+    };
+}
+
+void allogram_answers_allocator(struct allogram_answers *answers,
+                                const struct allogram_allocator *allocator) {
+    struct ag_observation *observation = answers->observation;
+    if (!make_room((void **)&observation->allocators, observation->n_allocators,
+                   sizeof *observation->allocators)) {
+        return;
+    }
+    uint64_t mapped = 0, resident = 0;
+    for (size_t i = 0; i < allocator->n_carriers; i++) {
+        const struct allogram_range *range = &allocator->carriers[i];
+        mapped += range->high - range->low;
+        resident += ag_residency_bytes(observation->process.pid, range->low, range->high);
+    }
+    observation->allocators[observation->n_allocators++] = (struct ag_told_allocator){
+        .name = keep(observation, allocator->name),
+        .instance = allocator->instance,
+        .carriers_bytes = allocator->carriers_bytes,
+        .blocks_bytes = allocator->blocks_bytes,
+        .mapped_bytes = mapped,
+        .resident_bytes = resident,
+    };
+}
+
+void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause) {
+    char line[PROBLEM_BYTES];
+    answers->observation->told_lost += n;
+    (void)snprintf(line, sizeof line, "%llu events lost: %s", (unsigned long long)n, cause);
+    ag_observation_note(answers->observation, line);
+}

@@ -1,0 +1,155 @@
+/* mapping_ledger.c: disjoint ranges in an array, cut where somebody unmaps or maps anew.
+ *
+ * A thread that moves to another CPU writes to another buffer, and buffers are read one after the
+ * other: a munmap may be told before its mmap. So calls wait until all buffers were read to a later
+ * time, and are applied by their times.
+ *
+ * brk tells only where the heap ends: what lies between two answers was mapped or unmapped. What
+ * was there before the first one belongs to nobody that was seen. */
+#include "mapping_ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE_BYTES = 4096, MOST_ERRNO = 4095 };
+
+static uint64_t to_page(uint64_t bytes) {
+    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+/* The first range that ends beyond the address. */
+static size_t find(const struct ag_mapping_ledger *ledger, uint64_t address) {
+    size_t low = 0, high = ledger->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (ledger->items[middle].high <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static int insert(struct ag_mapping_ledger *ledger, size_t at,
+                  const struct ag_ledger_range *range) {
+    if (ledger->n == ledger->capacity) {
+        const size_t capacity = ledger->capacity != 0 ? 2 * ledger->capacity : 256;
+        struct ag_ledger_range *items = reallocarray(ledger->items, capacity, sizeof *items);
+        if (items == NULL) {
+            return -ENOMEM;
+        }
+        ledger->items = items;
+        ledger->capacity = capacity;
+    }
+    memmove(ledger->items + at + 1, ledger->items + at, (ledger->n - at) * sizeof *range);
+    ledger->items[at] = *range;
+    ledger->n++;
+    return 0;
+}
+
+int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high) {
+    size_t at = find(ledger, low);
+    while (at < ledger->n && ledger->items[at].low < high) {
+        struct ag_ledger_range *range = &ledger->items[at];
+        if (range->low < low && range->high > high) { /* a hole in its middle */
+            const struct ag_ledger_range rest = {high, range->high, range->node};
+            range->high = low;
+            return insert(ledger, at + 1, &rest);
+        }
+        if (range->low < low) {
+            range->high = low;
+            at++;
+        } else if (range->high > high) {
+            range->low = high;
+            return 0;
+        } else {
+            memmove(range, range + 1, (ledger->n - at - 1) * sizeof *range);
+            ledger->n--;
+        }
+    }
+    return 0;
+}
+
+int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high,
+                          uint32_t node) {
+    const int r = ag_mapping_ledger_unmap(ledger, low, high);
+    const struct ag_ledger_range range = {low, high, node};
+    return r < 0 || low >= high ? r : insert(ledger, find(ledger, low), &range);
+}
+
+static int change_heap(struct ag_mapping_ledger *ledger, uint64_t end, uint32_t node) {
+    const uint64_t before = ledger->end_of_heap;
+    ledger->end_of_heap = end;
+    if (before == 0 || before == end) {
+        return 0;
+    }
+    return end > before ? ag_mapping_ledger_map(ledger, to_page(before), to_page(end), node)
+                        : ag_mapping_ledger_unmap(ledger, to_page(end), to_page(before));
+}
+
+static int apply(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
+    const uint64_t *arguments = call->arguments, result = call->result;
+    if (result > UINT64_MAX - MOST_ERRNO) {
+        return 0; /* it failed */
+    }
+    switch (call->call) {
+    case AG_CALL_MMAP:
+        return ag_mapping_ledger_map(ledger, result, result + to_page(arguments[1]), call->node);
+    case AG_CALL_MUNMAP:
+        return ag_mapping_ledger_unmap(ledger, arguments[0], arguments[0] + to_page(arguments[1]));
+    case AG_CALL_BRK:
+        return change_heap(ledger, result, call->node);
+    case AG_CALL_MREMAP: { /* old address, old bytes, new bytes */
+        const int r =
+            ag_mapping_ledger_unmap(ledger, arguments[0], arguments[0] + to_page(arguments[1]));
+        return r < 0 ? r
+                     : ag_mapping_ledger_map(ledger, result, result + to_page(arguments[2]),
+                                             call->node);
+    }
+    }
+    return -EINVAL;
+}
+
+/* ---- the order of calls ------------------------------------------------------------- */
+
+int ag_mapping_ledger_tell(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
+    if (ledger->n_pending == ledger->pending_capacity) {
+        const size_t capacity = ledger->pending_capacity != 0 ? 2 * ledger->pending_capacity : 256;
+        struct ag_ledger_call *more = reallocarray(ledger->pending, capacity, sizeof *more);
+        if (more == NULL) {
+            return -ENOMEM;
+        }
+        ledger->pending = more;
+        ledger->pending_capacity = capacity;
+    }
+    ledger->pending[ledger->n_pending++] = *call;
+    return 0;
+}
+
+static int by_time(const void *a, const void *b) {
+    const struct ag_ledger_call *first = a, *second = b;
+    return first->time_ns < second->time_ns ? -1 : first->time_ns > second->time_ns;
+}
+
+int ag_mapping_ledger_settle(struct ag_mapping_ledger *ledger, uint64_t until_ns) {
+    size_t n = 0;
+    int r = 0;
+    if (ledger->n_pending == 0) {
+        return 0;
+    }
+    qsort(ledger->pending, ledger->n_pending, sizeof ledger->pending[0], by_time);
+    for (; n < ledger->n_pending && ledger->pending[n].time_ns < until_ns && r == 0; n++) {
+        r = apply(ledger, &ledger->pending[n]);
+    }
+    ledger->n_pending -= n;
+    memmove(ledger->pending, ledger->pending + n, ledger->n_pending * sizeof ledger->pending[0]);
+    return r;
+}
+
+void ag_mapping_ledger_done(struct ag_mapping_ledger *ledger) {
+    free(ledger->items);
+    free(ledger->pending);
+    *ledger = (struct ag_mapping_ledger){0};
+}

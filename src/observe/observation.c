@@ -1,0 +1,551 @@
+/* observation.c: the loop that looks from outside, see observation.h.
+ *
+ *     perf events -> ring -> registers, stack -> native frames -> inspectors -> a node, counted
+ *
+ * 1. Order. What a sample means depends on what was mapped when it was taken. A file that was
+ * mapped announces itself in the same ring, before the first sample in its code; the map is read
+ * again then, at most every 20 ms, and once a second in any case. A sample in a file that was
+ * unmapped before it was read loses its name, not its place.
+ *
+ * 2. Cost. Stacks are walked as samples arrive and kept once; names are looked up when somebody
+ *    asks, once per address. At 99 Hz the loop wakes some dozen times a second.
+ *
+ * 3. Ends. The time is over; somebody said stop (Ctrl-C); the target ended, by whatever cause. All
+ *    three lead to the same result: what was seen until then. */
+#include "observation.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "observation_state.h"
+
+enum {
+    STACK_BYTES = 16384, /* copied of a stack; typical ones have 1 to 6 KiB */
+    STACK_BYTES_FAST = 8192,
+    FAST_RATE = 500, /* from this rate on */
+    GROWTH_STACK_BYTES = 4096,
+    GROWTH_PERIOD = 8, /* page faults: 32 KiB a sample */
+    PAGE_BYTES = 4096,
+    WAIT_MS = 50,
+    WAIT_INSPECTED_MS = 5, /* foreign stacks are read after the sample: soon */
+    REFRESH_NS = 1000000000,
+    REFRESH_SOON_NS = 20000000,
+    RAW_MOST = 1 << 24,
+};
+static const char *const call_names[] = {"mmap", "munmap", "brk", "mremap"};
+
+uint64_t ag_observation_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void ag_observation_note(struct ag_observation *observation, const char *text) {
+    const uint32_t id = ag_seen_text(&observation->seen, text);
+    const char *kept = id != UINT32_MAX ? observation->seen.texts[id] : NULL;
+    for (size_t i = 0; i < observation->n_notes; i++) {
+        if (observation->notes[i] == kept) {
+            return;
+        }
+    }
+    if (kept != NULL && observation->n_notes < AG_NOTES_MOST) {
+        observation->notes[observation->n_notes++] = kept;
+    }
+}
+
+/* ---- opening ---------------------------------------------------------------------- */
+
+static void add_source(struct ag_observation *observation, struct ag_perf_source *sources,
+                       enum ag_seen_source kind, uint32_t call,
+                       const struct ag_perf_source *source) {
+    const size_t n = observation->n_sources++;
+    sources[n] = *source;
+    observation->source_kinds[n] = kind;
+    observation->source_calls[n] = call;
+    observation->source_periods[n] = source->period;
+}
+
+/* The number of a tracepoint, or -1: not there, or not for us. */
+static long tracepoint(const char *group, const char *name) {
+    static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+    for (size_t i = 0; i < 2; i++) {
+        char path[256];
+        long number = -1;
+        (void)snprintf(path, sizeof path, "%s/events/%s/%s/id", folders[i], group, name);
+        FILE *file = fopen(path, "re");
+        if (file != NULL) {
+            number = fscanf(file, "%ld", &number) == 1 ? number : -1;
+            (void)fclose(file); /* was only read */
+        }
+        if (number >= 0) {
+            return number;
+        }
+    }
+    return -1;
+}
+
+static int add_map_sources(struct ag_observation *observation, struct ag_perf_source *sources,
+                           char message[512]) {
+    for (uint32_t call = AG_CALL_MMAP; call <= AG_CALL_MREMAP; call++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "sys_exit_%s", call_names[call]);
+        const long number = tracepoint("syscalls", name);
+        if (number < 0) {
+            (void)snprintf(message, 512,
+                           "--maps: the kernel's tracepoint %s cannot be read; as root: mount -t "
+                           "tracefs tracefs /sys/kernel/tracing (and a kernel with "
+                           "CONFIG_FTRACE_SYSCALLS)",
+                           name);
+            return -EPERM;
+        }
+        add_source(observation, sources, AG_SEEN_MAP, call,
+                   &(struct ag_perf_source){.type = PERF_TYPE_TRACEPOINT,
+                                            .config = (uint64_t)number,
+                                            .period = 1,
+                                            .stack_bytes = GROWTH_STACK_BYTES});
+    }
+    return 0;
+}
+
+static int open_sources(struct ag_observation *observation, char message[512]) {
+    struct ag_perf_source sources[AG_PERF_SOURCES];
+    const unsigned what = observation->options.what;
+    add_source(observation, sources, AG_SEEN_CPU, 0,
+               &(struct ag_perf_source){.type = PERF_TYPE_SOFTWARE,
+                                        .config = PERF_COUNT_SW_CPU_CLOCK,
+                                        .rate = observation->options.rate,
+                                        .stack_bytes = observation->options.rate < FAST_RATE
+                                                           ? STACK_BYTES
+                                                           : STACK_BYTES_FAST});
+    if ((what & AG_OBSERVE_GROWTH) != 0) {
+        add_source(observation, sources, AG_SEEN_GROWTH, 0,
+                   &(struct ag_perf_source){.type = PERF_TYPE_SOFTWARE,
+                                            .config = PERF_COUNT_SW_PAGE_FAULTS,
+                                            .period = GROWTH_PERIOD,
+                                            .stack_bytes = GROWTH_STACK_BYTES});
+    }
+    const int r =
+        (what & AG_OBSERVE_MAPS) != 0 ? add_map_sources(observation, sources, message) : 0;
+    const struct ag_perf_watch_options options = {.wakes_at_once = observation->n_inspections != 0};
+    return r < 0 ? r
+                 : ag_perf_watch_open(&observation->process, sources, observation->n_sources,
+                                      &options, &observation->watch, message);
+}
+
+static void attach_programs(struct ag_observation *observation) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        const int program = inspection->inspector->capture_program != NULL
+                                ? inspection->inspector->capture_program(inspection->state)
+                                : -1;
+        if (program >= 0 &&
+            ag_perf_watch_set_program(observation->watch, /* source= */ 0, program) < 0) {
+            ag_observation_note(observation, "stacks are not captured in the kernel: its BPF "
+                                             "program could not be attached");
+        }
+    }
+}
+
+static void start_ledger(struct ag_observation *observation) {
+    const struct ag_remote_maps *maps = &observation->images.maps;
+    for (size_t i = 0; i < maps->n; i++) {
+        if (strcmp(maps->items[i].path, "[heap]") == 0) {
+            observation->mappings.end_of_heap = maps->items[i].high;
+        }
+    }
+}
+
+static int open_target(struct ag_observation *observation, char message[512]) {
+    int r = ag_remote_process_open(observation->options.pid, &observation->process, message);
+    if (r < 0) {
+        return r;
+    }
+    observation->images.process = &observation->process;
+    observation->target.process = &observation->process;
+    observation->target.images = &observation->images;
+    observation->walker.images = &observation->images;
+    observation->walker.owns = ag_inspections_own;
+    observation->walker.owner = observation;
+    r = ag_observed_images_refresh(&observation->images);
+    if (r < 0) {
+        (void)snprintf(message, 512, "%d (%s): its mappings cannot be read: %s",
+                       observation->process.pid, observation->process.name, strerror(-r));
+    }
+    return r;
+}
+
+int ag_observation_open(const struct ag_observe_options *options,
+                        struct ag_observation **ret_observation, char ret_message[512]) {
+    struct ag_observation *observation = calloc(1, sizeof *observation);
+    const char **notes = calloc(AG_NOTES_MOST, sizeof *notes);
+    if (observation == NULL || notes == NULL) {
+        free(observation);
+        free(notes);
+        (void)snprintf(ret_message, 512, "%d: no memory", options->pid);
+        return -ENOMEM;
+    }
+    observation->options = *options;
+    observation->notes = notes;
+    int r = open_target(observation, ret_message);
+    if (r == 0) {
+        ag_inspections_open(observation);
+        start_ledger(observation);
+        r = open_sources(observation, ret_message);
+    }
+    if (r < 0) {
+        (void)ag_observation_close(observation);
+        return r;
+    }
+    attach_programs(observation);
+    observation->facts.pid = observation->process.pid;
+    observation->facts.name = observation->process.name;
+    observation->facts.sees_kernel = ag_perf_watch_sees_kernel(observation->watch);
+    if (!observation->facts.sees_kernel) {
+        ag_observation_note(observation,
+                            "time in the kernel is not seen: kernel.perf_event_paranoid forbids "
+                            "it; run as root, or sysctl kernel.perf_event_paranoid=1");
+    }
+    *ret_observation = observation;
+    return 0;
+}
+
+struct ag_observation *ag_observation_close(struct ag_observation *observation) {
+    if (observation == NULL) {
+        return NULL;
+    }
+    ag_inspections_close(observation);
+    (void)ag_perf_watch_close(observation->watch);
+    ag_frame_walker_done(&observation->walker);
+    ag_observed_names_done(observation);
+    ag_observed_images_done(&observation->images);
+    ag_generated_code_done(&observation->generated);
+    ag_seen_stacks_done(&observation->seen);
+    ag_mapping_ledger_done(&observation->mappings);
+    free(observation->target.mappings);
+    free(observation->raw);
+    free(observation->threads);
+    free(observation->processes);
+    free(observation->allocators);
+    free(observation->collections);
+    free(observation->notes);
+    free(observation);
+    return NULL;
+}
+
+/* ---- samples ------------------------------------------------------------------------ */
+
+static void keep_raw(struct ag_observation *observation, const struct ag_raw_sample *raw) {
+    if (observation->n_raw == observation->raw_capacity) {
+        const size_t capacity =
+            observation->raw_capacity != 0 ? 2 * observation->raw_capacity : 4096;
+        struct ag_raw_sample *more =
+            capacity <= RAW_MOST ? reallocarray(observation->raw, capacity, sizeof *more) : NULL;
+        if (more == NULL) {
+            ag_observation_note(observation, "the trace has sums only from some moment on: too "
+                                             "many samples for memory");
+            return;
+        }
+        observation->raw = more;
+        observation->raw_capacity = capacity;
+    }
+    observation->raw[observation->n_raw++] = *raw;
+}
+
+static const char *thread_name(struct ag_observation *observation, uint32_t thread) {
+    for (size_t i = 0; i < observation->n_threads; i++) {
+        if (observation->threads[i].thread == thread) {
+            return observation->threads[i].name;
+        }
+    }
+    if (observation->n_threads == observation->thread_capacity) {
+        const size_t capacity =
+            observation->thread_capacity != 0 ? 2 * observation->thread_capacity : 64;
+        struct ag_thread_label *more = reallocarray(observation->threads, capacity, sizeof *more);
+        if (more == NULL) {
+            return "";
+        }
+        observation->threads = more;
+        observation->thread_capacity = capacity;
+    }
+    struct ag_thread_label *label = &observation->threads[observation->n_threads++];
+    label->thread = thread;
+    ag_remote_process_thread_name(&observation->process, (pid_t)thread, label->name);
+    return label->name;
+}
+
+const char *ag_observation_thread_name(struct ag_observation *observation, uint32_t thread) {
+    return thread_name(observation, thread);
+}
+
+/* False: it is not to be counted (stale). */
+static bool find_stack(struct ag_observation *observation, const struct ag_perf_sample *sample,
+                       uint32_t *ret_node) {
+    struct ag_stack_copy stack = {
+        .address = sample->registers.value[ALLOGRAM_RSP],
+        .bytes = sample->stack,
+        .n_bytes = sample->stack_bytes,
+        .pid = observation->process.pid,
+    };
+    struct allogram_sample told = {
+        .size = sizeof told,
+        .thread = sample->thread,
+        .thread_name = thread_name(observation, sample->thread),
+        .time_ns = sample->time_ns,
+        .frames = observation->frames,
+        .stack_address = stack.address,
+        .stack = stack.bytes,
+        .stack_bytes = stack.n_bytes,
+    };
+    told.n_frames = ag_frame_walk(&observation->walker, &sample->registers, &stack,
+                                  observation->frames, AG_WALK_FRAMES, &told.walk_end);
+    const uint64_t now_ns = ag_observation_now_ns();
+    told.age_ns = now_ns > sample->time_ns ? now_ns - sample->time_ns : 0;
+    const bool counts = ag_inspections_stack(observation, &told, ret_node);
+    ag_stack_copy_done(&stack);
+    return counts;
+}
+
+static bool is_complete(const struct ag_observation *observation, uint32_t node) {
+    while (node >= AG_SEEN_FIRST) {
+        node = ag_seen_node(&observation->seen, node)->parent;
+    }
+    return node == AG_SEEN_COMPLETE;
+}
+
+static void count_cpu(struct ag_observation *observation, const struct ag_perf_sample *sample,
+                      uint32_t node) {
+    observation->facts.samples++;
+    observation->facts.complete_stacks += is_complete(observation, node);
+    const uint64_t weight_ns = 1000000000 / observation->options.rate;
+    (void)ag_seen_count(&observation->seen, node, sample->thread, AG_SEEN_CPU, weight_ns);
+    keep_raw(observation, &(struct ag_raw_sample){sample->time_ns, weight_ns, node, sample->thread,
+                                                  AG_SEEN_CPU});
+}
+
+static void take_sample(void *context, const struct ag_perf_sample *sample) {
+    struct ag_observation *observation = context;
+    uint32_t node = AG_SEEN_INCOMPLETE;
+    const enum ag_seen_source kind = observation->source_kinds[sample->source];
+    if (!sample->has_registers) {
+        return; /* of the kernel's own work in the thread's name: at its end */
+    }
+    if (!find_stack(observation, sample, &node)) {
+        observation->facts.stale += kind == AG_SEEN_CPU;
+        return;
+    }
+    if (node < AG_SEEN_FIRST) {
+        return; /* no memory */
+    }
+    switch (kind) {
+    case AG_SEEN_CPU:
+        count_cpu(observation, sample, node);
+        break;
+    case AG_SEEN_GROWTH: {
+        const uint64_t bytes = observation->source_periods[sample->source] * PAGE_BYTES;
+        observation->facts.growth_faults++;
+        (void)ag_seen_count(&observation->seen, node, sample->thread, AG_SEEN_GROWTH, bytes);
+        keep_raw(observation, &(struct ag_raw_sample){sample->time_ns, bytes, node, sample->thread,
+                                                      AG_SEEN_GROWTH});
+        break;
+    }
+    case AG_SEEN_MAP:
+        observation->facts.map_calls++;
+        (void)ag_mapping_ledger_tell(
+            &observation->mappings,
+            &(struct ag_ledger_call){
+                .time_ns = sample->time_ns,
+                .arguments = {sample->arguments[0], sample->arguments[1], sample->arguments[2]},
+                .result = sample->result,
+                .node = node,
+                .call = observation->source_calls[sample->source]});
+        break;
+    }
+}
+
+static void note_mapped(void *context) {
+    struct ag_observation *observation = context;
+    observation->images_changed = true;
+}
+
+/* ---- running -------------------------------------------------------------------------- */
+
+static uint64_t own_cpu_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void refresh(struct ag_observation *observation, uint64_t now_ns) {
+    const uint64_t since_ns = now_ns - observation->last_refresh_ns;
+    if (since_ns < (observation->images_changed ? REFRESH_SOON_NS : REFRESH_NS)) {
+        return;
+    }
+    observation->last_refresh_ns = now_ns;
+    observation->images_changed = false;
+    (void)ag_observed_images_refresh(&observation->images); /* gone: found out by who asks */
+    ag_observed_names_prepare(observation);
+    ag_inspections_refresh(observation);
+    if (observation->n_inspections == 0) {
+        ag_generated_code_refresh(&observation->generated, &observation->images,
+                                  &observation->target);
+    }
+}
+
+static int collections_fd(const struct ag_observation *observation) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        if (observation->inspections[i].collections_fd >= 0) {
+            return observation->inspections[i].collections_fd;
+        }
+    }
+    return -1;
+}
+
+static void take_collections(struct ag_observation *observation) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        observation->answers.stack.runtime = inspection->runtime;
+        if (inspection->collections_fd >= 0 && inspection->inspector->collections != NULL) {
+            (void)inspection->inspector->collections(inspection->state, &observation->answers);
+        }
+    }
+}
+
+static void ask_inspectors(struct ag_observation *observation) {
+    const unsigned what = observation->options.what;
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        const struct ag_inspection *inspection = &observation->inspections[i];
+        const struct allogram_inspector *inspector = inspection->inspector;
+        observation->answers.stack.runtime = inspection->runtime;
+        if ((what & AG_OBSERVE_PROCESSES) != 0 && inspector->processes != NULL &&
+            inspector->processes(inspection->state, &observation->answers) < 0) {
+            ag_observation_note(observation, "the runtime's processes could not be read");
+        }
+        if ((what & AG_OBSERVE_ALLOCATORS) != 0 && inspector->allocators != NULL &&
+            inspector->allocators(inspection->state, &observation->answers) < 0) {
+            ag_observation_note(observation, "the runtime's allocators could not be read");
+        }
+    }
+}
+
+static void drain(struct ag_observation *observation) {
+    const struct ag_perf_sink sink = {take_sample, note_mapped, observation};
+    const uint64_t now_ns = ag_observation_now_ns();
+    ag_perf_watch_drain(observation->watch, &sink);
+    (void)ag_mapping_ledger_settle(&observation->mappings,
+                                   now_ns); /* no memory: some are missing */
+}
+
+/* Interrupts cost the target what a sample was measured to; faults and system calls, which are in
+ * the kernel already, what writing their record does. */
+static double cost_ns(const struct ag_observation_facts *facts) {
+    const double n_interrupts = (double)(facts->samples + facts->stale);
+    const double n_records = (double)(facts->growth_faults + facts->map_calls + facts->lost);
+    return n_interrupts * facts->sample_cost_ns + n_records * facts->record_cost_ns;
+}
+
+static void finish(struct ag_observation *observation, uint64_t cpu_before_ns,
+                   uint64_t own_before_ns) {
+    struct ag_observation_facts *facts = &observation->facts;
+    ag_perf_watch_stop(observation->watch);
+    drain(observation);
+    (void)ag_mapping_ledger_settle(&observation->mappings, UINT64_MAX); /* the rest is right */
+    take_collections(observation);
+    facts->duration_ns = ag_observation_now_ns() - facts->start_ns;
+    const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
+    const uint64_t sampled_ns = facts->samples * (1000000000 / observation->options.rate);
+    /* a target that ended no longer tells; what was sampled does */
+    facts->target_cpu_ns = cpu_ns > cpu_before_ns ? cpu_ns - cpu_before_ns : sampled_ns;
+    facts->resident_after_bytes = ag_remote_process_resident_bytes(&observation->process);
+    if (facts->end != AG_OBSERVED_TARGET_ENDED) {
+        ask_inspectors(observation);
+    }
+    facts->lost = ag_perf_watch_lost(observation->watch) + observation->told_lost;
+    facts->own_cpu_ns = own_cpu_ns() - own_before_ns;
+    facts->target_cost_percent =
+        facts->target_cpu_ns != 0 ? 100.0 * cost_ns(facts) / (double)facts->target_cpu_ns : 0;
+}
+
+static bool is_over(struct ag_observation *observation, uint64_t now_ns, uint64_t end_ns) {
+    struct ag_observation_facts *facts = &observation->facts;
+    if (observation->options.stop != NULL && *observation->options.stop != 0) {
+        facts->end = AG_OBSERVED_STOPPED;
+        return true;
+    }
+    if (now_ns >= end_ns) {
+        facts->end = AG_OBSERVED_TIME_OVER;
+        return true;
+    }
+    if (!ag_remote_process_is_alive(&observation->process)) {
+        facts->end = AG_OBSERVED_TARGET_ENDED;
+        return true;
+    }
+    return false;
+}
+
+static void loop(struct ag_observation *observation) {
+    const struct ag_observe_options *options = &observation->options;
+    const uint64_t start_ns = observation->facts.start_ns;
+    const uint64_t end_ns =
+        options->duration_ns != 0 ? start_ns + options->duration_ns : UINT64_MAX;
+    const int wait_ms = observation->n_inspections != 0 ? WAIT_INSPECTED_MS : WAIT_MS;
+    const int collections = collections_fd(observation);
+    uint64_t now_ns = start_ns, next_tick_ns = start_ns + REFRESH_NS;
+    while (!is_over(observation, now_ns, end_ns)) {
+        const uint64_t left_ms = (end_ns - now_ns) / 1000000 + 1;
+        const int timeout_ms = left_ms < (uint64_t)wait_ms ? (int)left_ms : wait_ms;
+        if (ag_perf_watch_wait(observation->watch, timeout_ms, collections)) {
+            take_collections(observation);
+        }
+        now_ns = ag_observation_now_ns();
+        refresh(observation, now_ns);
+        drain(observation);
+        if (now_ns >= next_tick_ns) {
+            next_tick_ns = now_ns + REFRESH_NS;
+            observation->facts.duration_ns = now_ns - start_ns;
+            observation->facts.lost = ag_perf_watch_lost(observation->watch);
+            if (options->tick != NULL) {
+                options->tick(options->context);
+            }
+        }
+    }
+}
+
+int ag_observation_run(struct ag_observation *observation, char ret_message[512]) {
+    struct ag_observation_facts *facts = &observation->facts;
+    struct timespec wall;
+    facts->sample_cost_ns = ag_sample_cost_measure(STACK_BYTES);
+    if (observation->n_sources > 1) {
+        facts->record_cost_ns = ag_record_cost_measure(GROWTH_STACK_BYTES);
+    }
+    const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
+    const uint64_t own_ns = own_cpu_ns();
+    facts->resident_before_bytes = ag_remote_process_resident_bytes(&observation->process);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    facts->start_realtime_ns = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
+    facts->start_ns = ag_observation_now_ns();
+    const int r = ag_perf_watch_start(observation->watch);
+    if (r < 0) {
+        (void)snprintf(ret_message, 512, "%d (%s): perf events could not be started: %s",
+                       observation->process.pid, observation->process.name, strerror(-r));
+        return r;
+    }
+    observation->images_changed = true; /* what was mapped since opening */
+    loop(observation);
+    finish(observation, cpu_ns, own_ns);
+    return 0;
+}
+
+const struct ag_observation_facts *ag_observation_facts(struct ag_observation *observation) {
+    return &observation->facts;
+}
+
+size_t ag_observation_notes(const struct ag_observation *observation,
+                            const char *const **ret_notes) {
+    *ret_notes = observation->notes;
+    return observation->n_notes;
+}

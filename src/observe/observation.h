@@ -1,0 +1,148 @@
+/* observation.h: a running process, looked at from outside for a while: where its threads spend
+ * time, whose stacks make its memory grow, what it maps.
+ *
+ *     ag_observation_open -> ag_observation_run -> questions -> ag_observation_close
+ *
+ * The target is never stopped and nothing in it is changed. An observation is one thread's. Texts
+ * that it answers with live until it is closed. */
+#ifndef AG_OBSERVATION_H
+#define AG_OBSERVATION_H
+
+#include <allogram/inspector.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "seen_stacks.h"
+
+enum ag_observe_what { /* bits */
+                       AG_OBSERVE_GROWTH = 1,
+                       AG_OBSERVE_MAPS = 2,
+                       AG_OBSERVE_COLLECTIONS = 4,
+                       AG_OBSERVE_ALLOCATORS = 8,
+                       AG_OBSERVE_PROCESSES = 16,
+};
+enum ag_seen_source { AG_SEEN_CPU, AG_SEEN_GROWTH, AG_SEEN_MAP };
+
+struct ag_observe_options {
+    pid_t pid;
+    uint64_t duration_ns; /* 0: until stopped */
+    uint64_t rate;        /* CPU samples per second of a thread's CPU time */
+    unsigned what;        /* of enum ag_observe_what, beside the CPU samples */
+    const struct allogram_inspector *const *inspectors; /* ended by NULL */
+    const volatile sig_atomic_t *stop; /* not 0: end now, with what there is; may be NULL */
+    /* called about once a second while it runs; may be NULL */
+    void (*tick)(void *context);
+    void *context;
+};
+
+struct ag_observation;
+/* 0; or a negative errno and one line with the remedy. */
+int ag_observation_open(const struct ag_observe_options *options,
+                        struct ag_observation **ret_observation, char ret_message[512]);
+struct ag_observation *ag_observation_close(struct ag_observation *observation);
+/* Until the time is over, the target has ended or somebody said stop. 0, or a negative errno with a
+ * line; what was seen until then can be asked for in any case. */
+int ag_observation_run(struct ag_observation *observation, char ret_message[512]);
+
+/* ---- what was seen ---------------------------------------------------------------- */
+enum ag_observation_end { AG_OBSERVED_TIME_OVER, AG_OBSERVED_STOPPED, AG_OBSERVED_TARGET_ENDED };
+struct ag_observation_facts {
+    pid_t pid;
+    const char *name;
+    uint64_t duration_ns, start_ns, start_realtime_ns;
+    enum ag_observation_end end;
+    uint64_t samples;         /* of the CPU, that count */
+    uint64_t lost, stale;     /* and that do not */
+    uint64_t complete_stacks; /* of samples: up to the outermost frame */
+    uint64_t growth_faults;   /* sampled page faults */
+    uint64_t map_calls;       /* mmap, munmap, brk, mremap that were seen */
+    uint64_t target_cpu_ns;   /* what the target's threads used meanwhile */
+    uint64_t own_cpu_ns;      /* what looking cost this process */
+    double sample_cost_ns;    /* of one sample to a running thread: measured at the start */
+    double record_cost_ns;    /* of one page fault or system call that was written down */
+    double target_cost_percent;
+    bool sees_kernel;
+    uint64_t resident_before_bytes, resident_after_bytes;
+};
+const struct ag_observation_facts *ag_observation_facts(struct ag_observation *observation);
+/* Lines that the reader should know of: what could not be read, and why. */
+size_t ag_observation_notes(const struct ag_observation *observation,
+                            const char *const **ret_notes);
+
+struct ag_observed_frame {
+    const char *function, *file, *image; /* file and image may be NULL */
+    const char *runtime;                 /* "c": native */
+    uint32_t line;
+    bool is_known;
+};
+/* The frames of a stack, innermost first, inlined ones expanded. */
+size_t ag_observation_stack(struct ag_observation *observation, uint32_t node,
+                            const struct ag_observed_frame **ret_frames);
+const char *ag_observation_thread_name(struct ag_observation *observation, uint32_t thread);
+
+struct ag_observed_function {
+    const struct ag_observed_frame *frame;
+    uint64_t own, total; /* samples: innermost; anywhere in the stack, once each */
+};
+struct ag_observed_stack {
+    uint32_t node, thread; /* thread 0: of all */
+    uint64_t samples, bytes;
+};
+/* Sorted, the greatest first; the caller frees. Negative errno: no memory. */
+ssize_t ag_observation_functions(struct ag_observation *observation,
+                                 struct ag_observed_function **ret_functions);
+ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_source source,
+                              struct ag_observed_stack **ret_stacks);
+/* Only samples below a native function that the glob matches, by the innermost managed function
+ * above it (or native one, where there is none): samples in `own`. */
+ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
+                             struct ag_observed_function **ret_functions);
+
+struct ag_observed_map { /* what one stack mapped and has not unmapped */
+    uint32_t node;
+    uint64_t bytes, resident_bytes, n_mappings;
+};
+ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observed_map **ret_maps);
+
+/* What inspectors told, as they told it. */
+struct ag_told_process {
+    const char *id, *name, *current_function, *runtime;
+    uint64_t heap_words, stack_words, queue;
+    uint32_t node; /* of its stack; AG_SEEN_COMPLETE: none */
+};
+struct ag_told_allocator {
+    const char *name;
+    uint32_t instance;
+    uint64_t carriers_bytes, blocks_bytes, mapped_bytes, resident_bytes;
+};
+struct ag_told_collection {
+    const char *runtime, *kind, *process;
+    uint32_t thread, node;
+    uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes, allocated_bytes;
+};
+size_t ag_observation_processes(const struct ag_observation *observation,
+                                const struct ag_told_process **ret_processes);
+size_t ag_observation_allocators(const struct ag_observation *observation,
+                                 const struct ag_told_allocator **ret_allocators);
+size_t ag_observation_collections(const struct ag_observation *observation,
+                                  const struct ag_told_collection **ret_collections);
+
+struct ag_observed_collector { /* who made collections happen: the innermost managed function */
+    const char *function;
+    uint64_t n_collections, bytes;
+};
+/* Sorted, most bytes first; the caller frees. */
+ssize_t ag_observation_collectors(struct ag_observation *observation,
+                                  struct ag_observed_collector **ret_collectors);
+
+/* Writes what was seen as a trace. PATTERN as of `run -o`, NULL: the default. */
+int ag_observation_write_trace(struct ag_observation *observation, const char *pattern,
+                               char ret_path[4096], char ret_message[512]);
+/* Writes the target's generated code as a perf map, /tmp/perf-PID.map where perf looks for it. */
+int ag_observation_write_perf_map(struct ag_observation *observation, char ret_path[4096],
+                                  size_t *ret_functions, char ret_message[512]);
+
+#endif

@@ -1,0 +1,124 @@
+/* observation_state.h: what an observation consists of, for the files of src/observe/ only. */
+#ifndef AG_OBSERVATION_STATE_H
+#define AG_OBSERVATION_STATE_H
+
+#include "frame_walk.h"
+#include "generated_code.h"
+#include "mapping_ledger.h"
+#include "observation.h"
+#include "observed_images.h"
+#include "perf_watch.h"
+#include "remote/residency.h"
+#include "symbol/symbol.h"
+
+enum { AG_WALK_FRAMES = 512, AG_INSPECTORS_MOST = 16, AG_NOTES_MOST = 64 };
+
+struct allogram_target { /* what inspectors see of it */
+    struct ag_remote_process *process;
+    struct ag_observed_images *images;
+    struct allogram_target_mapping *mappings; /* of maps as of `n_mappings` */
+    size_t n_mappings;
+    uint64_t code_list; /* address of the descriptor, 0: not looked for yet, UINT64_MAX: none */
+};
+
+struct ag_inspection { /* an inspector that recognised the target */
+    const struct allogram_inspector *inspector;
+    void *state;
+    int collections_fd; /* -1: does not watch */
+    uint32_t runtime;   /* text */
+};
+
+struct allogram_stack { /* being told: frames innermost first */
+    struct ag_observation *observation;
+    const struct allogram_sample *sample;
+    uint32_t runtime;
+    uint32_t frames[AG_WALK_FRAMES * 4];
+    size_t n;
+    bool is_cut;
+};
+struct allogram_answers {
+    struct ag_observation *observation;
+    struct allogram_stack stack;
+};
+
+struct ag_raw_sample { /* for the trace, in the order of arrival */
+    uint64_t time_ns, weight;
+    uint32_t node, thread, source;
+};
+struct ag_thread_label {
+    uint32_t thread;
+    char name[32];
+};
+struct ag_named_stack { /* of a node, made when it is asked for */
+    struct ag_observed_frame *frames;
+    size_t n;
+};
+
+struct ag_observation {
+    struct ag_observe_options options;
+    struct ag_remote_process process;
+    struct ag_observed_images images;
+    struct ag_frame_walker walker;
+    struct ag_perf_watch *watch;
+    size_t n_sources;
+    enum ag_seen_source source_kinds[AG_PERF_SOURCES];
+    uint32_t source_calls[AG_PERF_SOURCES]; /* of AG_SEEN_MAP: enum ag_mapping_call */
+    uint64_t source_periods[AG_PERF_SOURCES];
+    struct allogram_target target;
+    struct ag_inspection inspections[AG_INSPECTORS_MOST];
+    size_t n_inspections;
+    struct allogram_answers answers;
+    struct ag_generated_code generated;
+    struct ag_seen_stacks seen;
+    struct ag_mapping_ledger mappings;
+    struct ag_observation_facts facts;
+    bool images_changed, must_refresh;
+    uint64_t last_refresh_ns;
+    struct ag_raw_sample *raw;
+    size_t n_raw, raw_capacity;
+    struct ag_thread_label *threads;
+    size_t n_threads, thread_capacity;
+    struct ag_symbolizer *symbolizer;
+    size_t n_symbolized_images;
+    struct ag_named_stack *named; /* by node */
+    size_t n_named;
+    struct ag_observed_frame **named_frames; /* by frame id: ended by one without a function */
+    size_t n_named_frames;
+    const char **notes;
+    size_t n_notes;
+    struct ag_told_process *processes;
+    struct ag_told_allocator *allocators;
+    struct ag_told_collection *collections;
+    size_t n_processes, n_allocators, n_collections;
+    uint64_t told_lost;
+    struct allogram_native_frame frames[AG_WALK_FRAMES];
+};
+
+/* Adds a line once; cut to 512 bytes. */
+void ag_observation_note(struct ag_observation *observation, const char *text);
+uint64_t ag_observation_now_ns(void);
+
+/* ---- inspections.c ---- */
+void ag_inspections_open(struct ag_observation *observation);
+void ag_inspections_refresh(struct ag_observation *observation);
+void ag_inspections_close(struct ag_observation *observation);
+bool ag_inspections_own(void *observation, uint64_t pc);
+/* The node of a sample's stack; false: stale. */
+bool ag_inspections_stack(struct ag_observation *observation, const struct allogram_sample *sample,
+                          uint32_t *ret_node);
+
+/* ---- observed_names.c ---- */
+/* Tells the symbolizer of new images; opens files that go with the target. */
+void ag_observed_names_prepare(struct ag_observation *observation);
+/* The expanded frames of one frame id, ended by one without a function. NULL: no memory. */
+const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *observation,
+                                                     uint32_t frame);
+void ag_observed_names_done(struct ag_observation *observation);
+
+/* ---- sample_cost.c ---- */
+/* What one sample with that much stack costs the thread it interrupts, in ns; 0: not to be told. */
+double ag_sample_cost_measure(uint32_t stack_bytes);
+/* What writing down one page fault costs, likewise. */
+double ag_record_cost_measure(uint32_t stack_bytes);
+
+#endif

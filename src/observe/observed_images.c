@@ -1,0 +1,275 @@
+/* observed_images.c: executable mappings of files to images, see observed_images.h.
+ *
+ * An image is a file at a bias: a file whose code is mapped in several pieces is one, a file that
+ * is mapped twice at different places is two. Its bias comes from the segment that its mapping's
+ * file offset lies in. A file that was deleted or replaced since is opened through
+ * /proc/PID/map_files, which leads to what is mapped and not to what has its name now. */
+#include "observed_images.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "remote/remote_memory.h"
+
+enum { VDSO_BYTES_MAX = 64 << 10, MOST_IMAGES = 1 << 16 };
+
+void ag_observed_images_path(const struct ag_observed_images *images, const char *path,
+                             char *ret_path, size_t limit) {
+    (void)snprintf(ret_path, limit, "%s%s", images->process->root, path);
+}
+
+static bool is_vdso(const struct ag_remote_mapping *mapping) {
+    return strcmp(mapping->path, "[vdso]") == 0;
+}
+
+static bool is_the_file(const char *path, const struct ag_remote_mapping *mapping) {
+    struct stat facts;
+    return stat(path, &facts) == 0 && facts.st_ino == mapping->inode;
+}
+
+/* The map names a file by the path that it has below our root, or below the target's where that
+ * lies elsewhere (a container); a deleted one is what map_files leads to. */
+static int find_place(const struct ag_observed_images *images, const char *path,
+                      const struct ag_remote_mapping *mapping, char *ret_place, size_t limit) {
+    (void)snprintf(ret_place, limit, "%s", path);
+    if (is_the_file(ret_place, mapping)) {
+        return 0;
+    }
+    (void)snprintf(ret_place, limit, "/proc/%d/root%s", images->process->pid, path);
+    if (is_the_file(ret_place, mapping)) {
+        return 0;
+    }
+    (void)snprintf(ret_place, limit, "/proc/%d/map_files/%llx-%llx", images->process->pid,
+                   (unsigned long long)mapping->low, (unsigned long long)mapping->high);
+    return is_the_file(ret_place, mapping) ? 0 : -ENOENT;
+}
+
+static int open_vdso(const struct ag_observed_images *images,
+                     const struct ag_remote_mapping *mapping, struct ag_remote_elf *ret_elf) {
+    const size_t n_bytes = mapping->high - mapping->low;
+    uint8_t *copy = n_bytes <= VDSO_BYTES_MAX ? malloc(n_bytes) : NULL;
+    if (copy == NULL ||
+        ag_remote_memory_read(images->process->pid, mapping->low, copy, n_bytes) < 0) {
+        free(copy);
+        return -ENOEXEC;
+    }
+    return ag_remote_elf_adopt(copy, n_bytes, ret_elf);
+}
+
+static int open_image(const struct ag_observed_images *images,
+                      const struct ag_remote_mapping *mapping, struct ag_observed_image *image) {
+    char place[4096 + 64];
+    if (is_vdso(mapping)) {
+        return open_vdso(images, mapping, &image->elf);
+    }
+    int r = find_place(images, image->path, mapping, place, sizeof place);
+    r = r < 0 ? r : ag_remote_elf_open(place, &image->elf);
+    image->place = r == 0 ? strdup(place) : NULL; /* no memory: without names */
+    return r;
+}
+
+int ag_observed_images_place(const struct ag_observed_images *images, uint64_t address,
+                             char *ret_place, size_t limit, uint64_t *ret_offset) {
+    const struct ag_remote_mapping *mapping = ag_remote_maps_find(&images->maps, address);
+    if (mapping == NULL || mapping->inode == 0) {
+        return -ENOENT;
+    }
+    const int r = find_place(images, mapping->path, mapping, ret_place, limit);
+    if (r == 0) {
+        *ret_offset = address - mapping->low + mapping->file_offset;
+    }
+    return r;
+}
+
+static char *path_without_mark(const char *path) {
+    static const char mark[] = " (deleted)";
+    const size_t length = strlen(path), n = sizeof mark - 1;
+    return strndup(path, length > n && strcmp(path + length - n, mark) == 0 ? length - n : length);
+}
+
+/* The image that this mapping is of, when it is known: enlarged to hold it. */
+static struct ag_observed_image *known(const struct ag_observed_images *images,
+                                       const struct ag_remote_mapping *mapping) {
+    for (size_t i = 0; i < images->n; i++) {
+        struct ag_observed_image *image = images->items[i];
+        if (image->device == mapping->device && image->inode == mapping->inode &&
+            image->low <= mapping->low && mapping->high <= image->high) {
+            return image;
+        }
+    }
+    return NULL;
+}
+
+static struct ag_observed_image *with_bias(const struct ag_observed_images *images,
+                                           const struct ag_observed_image *other) {
+    for (size_t i = 0; i < images->n; i++) {
+        struct ag_observed_image *image = images->items[i];
+        if (image->device == other->device && image->inode == other->inode &&
+            image->bias == other->bias && image->is_open && !image->is_gone) {
+            return image;
+        }
+    }
+    return NULL;
+}
+
+static void release(struct ag_observed_image *image) {
+    ag_image_cfi_close(&image->cfi);
+    ag_remote_elf_close(&image->elf);
+    free(image->path);
+    free(image->place);
+    free(image);
+}
+
+static struct ag_observed_image *make(const struct ag_observed_images *images,
+                                      const struct ag_remote_mapping *mapping) {
+    struct ag_observed_image *image = calloc(1, sizeof *image);
+    if (image == NULL || (image->path = path_without_mark(mapping->path)) == NULL) {
+        free(image);
+        return NULL;
+    }
+    image->low = mapping->low;
+    image->high = mapping->high;
+    image->device = mapping->device;
+    image->inode = mapping->inode;
+    image->bias = mapping->low - mapping->file_offset;
+    if (open_image(images, mapping, image) == 0) {
+        const Elf64_Phdr *code = ag_remote_elf_segment_at(&image->elf, mapping->file_offset, PF_X);
+        if (code != NULL) {
+            image->is_open = true;
+            image->bias += code->p_offset - code->p_vaddr;
+        }
+    }
+    return image;
+}
+
+static int add(struct ag_observed_images *images, const struct ag_remote_mapping *mapping) {
+    if (images->n == images->capacity) {
+        const size_t capacity = images->capacity != 0 ? 2 * images->capacity : 64;
+        struct ag_observed_image **items =
+            capacity <= MOST_IMAGES ? reallocarray(images->items, capacity, sizeof *items) : NULL;
+        if (items == NULL) {
+            return -ENOMEM;
+        }
+        images->items = items;
+        images->capacity = capacity;
+    }
+    struct ag_observed_image *image = make(images, mapping);
+    if (image == NULL) {
+        return -ENOMEM;
+    }
+    struct ag_observed_image *same = image->is_open ? with_bias(images, image) : NULL;
+    if (same != NULL) {
+        same->low = same->low < image->low ? same->low : image->low;
+        same->high = same->high > image->high ? same->high : image->high;
+        release(image);
+        return 0;
+    }
+    if (image->is_open) {
+        ag_image_cfi_open(&image->cfi, &image->elf);
+    }
+    image->is_program = images->n == 0;
+    images->items[images->n++] = image;
+    image->id = (uint32_t)images->n;
+    return 0;
+}
+
+static bool has_code(const struct ag_remote_mapping *mapping) {
+    return (mapping->protection & PROT_EXEC) != 0 && (mapping->inode != 0 || is_vdso(mapping));
+}
+
+static int by_low(const void *a, const void *b) {
+    const struct ag_observed_image *const *first = a, *const *second = b;
+    return (*first)->low < (*second)->low ? -1 : (*first)->low > (*second)->low;
+}
+
+static int sort(struct ag_observed_images *images) {
+    struct ag_observed_image **sorted = reallocarray(images->sorted, images->n + 1, sizeof *sorted);
+    if (sorted == NULL) {
+        return -ENOMEM;
+    }
+    images->sorted = sorted;
+    images->n_sorted = 0;
+    for (size_t i = 0; i < images->n; i++) {
+        if (!images->items[i]->is_gone) {
+            sorted[images->n_sorted++] = images->items[i];
+        }
+    }
+    qsort(sorted, images->n_sorted, sizeof(struct ag_observed_image *), by_low);
+    return 0;
+}
+
+int ag_observed_images_refresh(struct ag_observed_images *images) {
+    int r = ag_remote_maps_read(&images->maps, images->process->pid);
+    if (r < 0) {
+        return r;
+    }
+    bool changed = images->sorted == NULL;
+    for (size_t i = 0; i < images->n; i++) {
+        images->items[i]->is_gone = true;
+    }
+    const size_t n_before = images->n_sorted;
+    size_t n_alive = 0;
+    for (size_t i = 0; i < images->maps.n && r == 0; i++) {
+        const struct ag_remote_mapping *mapping = &images->maps.items[i];
+        if (!has_code(mapping)) {
+            continue;
+        }
+        struct ag_observed_image *image = known(images, mapping);
+        if (image == NULL) {
+            changed = true;
+            r = add(images, mapping);
+        } else if (image->is_gone) {
+            image->is_gone = false;
+            n_alive++;
+        }
+    }
+    if (r == 0 && (changed || n_alive != n_before)) {
+        images->generation++;
+        r = sort(images);
+    }
+    return r;
+}
+
+struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
+                                                  uint64_t pc) {
+    size_t low = 0, high = images->n_sorted; /* the first that starts beyond pc */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (images->sorted[middle]->low <= pc) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low != 0 && pc < images->sorted[low - 1]->high ? images->sorted[low - 1] : NULL;
+}
+
+bool ag_observed_images_symbol(struct ag_observed_images *images, const char *name,
+                               uint64_t *ret_address, uint64_t *ret_bytes) {
+    for (size_t i = 0; i < images->n; i++) {
+        struct ag_observed_image *image = images->items[i];
+        const struct ag_remote_symbol *symbol =
+            !image->is_gone && image->is_open ? ag_remote_elf_symbol(&image->elf, name) : NULL;
+        if (symbol != NULL) {
+            *ret_address = symbol->address + image->bias;
+            *ret_bytes = symbol->n_bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+void ag_observed_images_done(struct ag_observed_images *images) {
+    for (size_t i = 0; i < images->n; i++) {
+        release(images->items[i]);
+    }
+    free(images->items);
+    free(images->sorted);
+    ag_remote_maps_done(&images->maps);
+    *images = (struct ag_observed_images){0};
+}

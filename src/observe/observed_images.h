@@ -1,0 +1,51 @@
+/* observed_images.h: the files with code that the target has mapped, kept up to date while it runs.
+ */
+#ifndef AG_OBSERVED_IMAGES_H
+#define AG_OBSERVED_IMAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "image_cfi.h"
+#include "remote/remote_elf.h"
+#include "remote/remote_maps.h"
+#include "remote/remote_process.h"
+
+struct ag_observed_image {
+    uint32_t id;              /* from 1, never used twice */
+    uint64_t low, high, bias; /* of its code; address in memory less address in the file */
+    uint64_t device, inode;
+    char *path;  /* as the target's map has it, without " (deleted)" */
+    char *place; /* the path under which this process opened it; NULL: it could not */
+    bool is_gone, is_program;
+    bool is_open; /* the file could be read: elf and cfi are filled */
+    struct ag_remote_elf elf;
+    struct ag_image_cfi cfi;
+};
+struct ag_observed_images { /* zero but for the process; then _refresh */
+    const struct ag_remote_process *process;
+    struct ag_remote_maps maps;
+    struct ag_observed_image **items; /* all that there ever were */
+    size_t n, capacity;
+    struct ag_observed_image **sorted; /* those that are mapped, by address */
+    size_t n_sorted;
+    uint64_t generation; /* changes with what is mapped */
+};
+/* Reads the map again. 0, or a negative errno; then all stays. */
+int ag_observed_images_refresh(struct ag_observed_images *images);
+struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
+                                                  uint64_t pc);
+/* A symbol of any mapped file, the program first: its address in memory; false: none has it. */
+bool ag_observed_images_symbol(struct ag_observed_images *images, const char *name,
+                               uint64_t *ret_address, uint64_t *ret_bytes);
+/* The path under which we can open the file that is mapped at ADDRESS, and the offset that it has
+ * there. 0 or -ENOENT. */
+int ag_observed_images_place(const struct ag_observed_images *images, uint64_t address,
+                             char *ret_place, size_t limit, uint64_t *ret_offset);
+/* The path under which we can open what the target calls PATH. */
+void ag_observed_images_path(const struct ag_observed_images *images, const char *path,
+                             char *ret_path, size_t limit);
+void ag_observed_images_done(struct ag_observed_images *images);
+
+#endif

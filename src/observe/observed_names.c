@@ -1,0 +1,486 @@
+/* observed_names.c: names for what was seen, and what they add up to.
+ *
+ * A frame is looked up once, when somebody asks; a native one may be several functions, since
+ * compilers inline. A function is the same wherever its name, image and runtime are. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observation_state.h"
+
+/* ---- frames ---------------------------------------------------------------------------- */
+
+static int open_symbolizer(struct ag_observation *observation) {
+    if (observation->symbolizer == NULL) {
+        const struct ag_symbol_options options = {.size = sizeof options};
+        observation->symbolizer = ag_symbolizer_new(&options);
+    }
+    return observation->symbolizer != NULL ? 0 : -ENOMEM;
+}
+
+void ag_observed_names_prepare(struct ag_observation *observation) {
+    if (open_symbolizer(observation) < 0) {
+        return;
+    }
+    for (; observation->n_symbolized_images < observation->images.n;
+         observation->n_symbolized_images++) {
+        const struct ag_observed_image *image =
+            observation->images.items[observation->n_symbolized_images];
+        const char *place = image->place != NULL ? image->place : image->path;
+        (void)ag_symbolizer_image(observation->symbolizer, image->id, place, image->elf.build_id,
+                                  image->elf.build_id_bytes, image->bias, image->low,
+                                  image->high); /* no memory: its name is an address */
+        if (strncmp(place, "/proc/", 6) == 0) { /* goes with the target: opened now */
+            const struct ag_symbol_frame *frames;
+            (void)ag_symbolizer_frames(observation->symbolizer, image->id, image->low,
+                                       /* return_address= */ false, &frames);
+        }
+    }
+}
+
+static const char *image_name(const struct ag_observation *observation, uint32_t image) {
+    if (image == 0 || image > observation->images.n) {
+        return NULL;
+    }
+    const char *path = observation->images.items[image - 1]->path, *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static struct ag_observed_frame *name_native(struct ag_observation *observation,
+                                             const struct ag_seen_frame *frame) {
+    const struct ag_symbol_frame *symbols = NULL;
+    ag_observed_names_prepare(observation);
+    if (observation->symbolizer == NULL) {
+        return NULL;
+    }
+    const size_t n = ag_symbolizer_frames(observation->symbolizer, frame->image, frame->pc,
+                                          /* return_address= */ !frame->is_exact, &symbols);
+    struct ag_observed_frame *named = calloc(n + 1, sizeof *named);
+    for (size_t i = 0; i < n && named != NULL; i++) {
+        named[i] = (struct ag_observed_frame){
+            .function = symbols[i].function,
+            .file = symbols[i].file,
+            .image = image_name(observation, frame->image),
+            .runtime = "c",
+            .line = symbols[i].line,
+            .is_known = symbols[i].is_known,
+        };
+    }
+    return named;
+}
+
+static struct ag_observed_frame *name_managed(struct ag_observation *observation,
+                                              const struct ag_seen_frame *frame) {
+    char **texts = observation->seen.texts;
+    struct ag_observed_frame *named = calloc(2, sizeof *named);
+    if (named != NULL) {
+        named[0] = (struct ag_observed_frame){
+            .function = texts[frame->function],
+            .file = frame->file != 0 ? texts[frame->file] : NULL,
+            .runtime = texts[frame->runtime],
+            .line = frame->line,
+            .is_known = true,
+        };
+    }
+    return named;
+}
+
+const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *observation,
+                                                     uint32_t frame) {
+    if (frame >= observation->n_named_frames) {
+        const size_t n = observation->seen.n_frames;
+        struct ag_observed_frame **more = reallocarray(observation->named_frames, n, sizeof *more);
+        if (more == NULL) {
+            return NULL;
+        }
+        memset(more + observation->n_named_frames, 0,
+               (n - observation->n_named_frames) * sizeof(struct ag_observed_frame *));
+        observation->named_frames = more;
+        observation->n_named_frames = n;
+    }
+    if (observation->named_frames[frame] == NULL) {
+        const struct ag_seen_frame *seen = &observation->seen.frames[frame];
+        observation->named_frames[frame] =
+            seen->runtime != 0 ? name_managed(observation, seen) : name_native(observation, seen);
+    }
+    return observation->named_frames[frame];
+}
+
+static bool add_frames(struct ag_observation *observation, struct ag_named_stack *stack,
+                       uint32_t frame) {
+    const struct ag_observed_frame *named = ag_observed_names_of(observation, frame);
+    for (size_t i = 0; named != NULL && named[i].function != NULL; i++) {
+        struct ag_observed_frame *more = reallocarray(stack->frames, stack->n + 1, sizeof *more);
+        if (more == NULL) {
+            return false;
+        }
+        stack->frames = more;
+        stack->frames[stack->n++] = named[i];
+    }
+    return named != NULL;
+}
+
+size_t ag_observation_stack(struct ag_observation *observation, uint32_t node,
+                            const struct ag_observed_frame **ret_frames) {
+    *ret_frames = NULL;
+    if (node < AG_SEEN_FIRST) {
+        return 0;
+    }
+    const uint32_t at = node - AG_SEEN_FIRST;
+    if (at >= observation->n_named) {
+        const size_t n = observation->seen.n_nodes;
+        struct ag_named_stack *more = reallocarray(observation->named, n, sizeof *more);
+        if (more == NULL) {
+            return 0;
+        }
+        memset(more + observation->n_named, 0, (n - observation->n_named) * sizeof *more);
+        observation->named = more;
+        observation->n_named = n;
+    }
+    struct ag_named_stack *stack = &observation->named[at];
+    bool goes_on = stack->n == 0;
+    for (uint32_t i = node; goes_on && i >= AG_SEEN_FIRST;
+         i = ag_seen_node(&observation->seen, i)->parent) {
+        goes_on = add_frames(observation, stack, ag_seen_node(&observation->seen, i)->frame);
+    }
+    *ret_frames = stack->frames;
+    return stack->n;
+}
+
+void ag_observed_names_done(struct ag_observation *observation) {
+    for (size_t i = 0; i < observation->n_named; i++) {
+        free(observation->named[i].frames);
+    }
+    for (size_t i = 0; i < observation->n_named_frames; i++) {
+        free(observation->named_frames[i]);
+    }
+    free(observation->named);
+    free(observation->named_frames);
+    (void)ag_symbolizer_free(observation->symbolizer);
+}
+
+/* ---- functions ---------------------------------------------------------------------------
+ * Found by a hash of name, image and runtime; open addressing over an array that grows. */
+struct function_table {
+    struct ag_observed_function *items;
+    uint64_t *last;  /* the stack that an item was counted in last: once each */
+    uint32_t *slots; /* number + 1 */
+    size_t n, capacity;
+};
+
+static uint64_t hash_of(const struct ag_observed_frame *frame) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *letter = frame->function; *letter != '\0'; letter++) {
+        hash = (hash ^ (uint8_t)*letter) * UINT64_C(0x100000001b3);
+    }
+    return hash ^ hash >> 29;
+}
+
+static bool is_same_text(const char *a, const char *b) {
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool is_same(const struct ag_observed_frame *a, const struct ag_observed_frame *b) {
+    return is_same_text(a->function, b->function) && is_same_text(a->image, b->image) &&
+           is_same_text(a->runtime, b->runtime);
+}
+
+static bool grow_functions(struct function_table *table) {
+    const size_t capacity = table->capacity != 0 ? 2 * table->capacity : 1024;
+    struct ag_observed_function *items =
+        reallocarray(table->items, capacity / 2 + 1, sizeof *items);
+    table->items = items != NULL ? items : table->items;
+    uint64_t *last = reallocarray(table->last, capacity / 2 + 1, sizeof *last);
+    table->last = last != NULL ? last : table->last;
+    uint32_t *slots = calloc(capacity, sizeof *slots);
+    if (items == NULL || last == NULL || slots == NULL) {
+        free(slots);
+        return false;
+    }
+    for (size_t i = 0; i < table->n; i++) {
+        size_t at = hash_of(items[i].frame) & (capacity - 1);
+        while (slots[at] != 0) {
+            at = (at + 1) & (capacity - 1);
+        }
+        slots[at] = (uint32_t)i + 1;
+    }
+    free(table->slots);
+    table->slots = slots;
+    table->capacity = capacity;
+    return true;
+}
+
+/* The number of the frame's function; SIZE_MAX: no memory. */
+static size_t function_of(struct function_table *table, const struct ag_observed_frame *frame) {
+    if (table->n * 2 >= table->capacity && !grow_functions(table)) {
+        return SIZE_MAX;
+    }
+    size_t at = hash_of(frame) & (table->capacity - 1);
+    while (table->slots[at] != 0) {
+        if (is_same(table->items[table->slots[at] - 1].frame, frame)) {
+            return table->slots[at] - 1;
+        }
+        at = (at + 1) & (table->capacity - 1);
+    }
+    table->items[table->n] = (struct ag_observed_function){.frame = frame};
+    table->last[table->n] = UINT64_MAX;
+    table->slots[at] = (uint32_t)++table->n;
+    return table->n - 1;
+}
+
+static int by_samples(const void *a, const void *b) {
+    const struct ag_observed_function *first = a, *second = b;
+    if (first->own != second->own) {
+        return first->own > second->own ? -1 : 1;
+    }
+    if (first->total != second->total) {
+        return first->total > second->total ? -1 : 1;
+    }
+    return strcmp(first->frame->function, second->frame->function);
+}
+
+static ssize_t end_table(struct function_table *table, bool is_whole,
+                         struct ag_observed_function **ret_functions) {
+    free(table->last);
+    free(table->slots);
+    if (!is_whole) {
+        free(table->items);
+        return -ENOMEM;
+    }
+    if (table->n != 0) {
+        qsort(table->items, table->n, sizeof table->items[0], by_samples);
+    }
+    *ret_functions = table->items;
+    return (ssize_t)table->n;
+}
+
+ssize_t ag_observation_functions(struct ag_observation *observation,
+                                 struct ag_observed_function **ret_functions) {
+    struct function_table table = {0};
+    bool is_whole = true;
+    for (size_t i = 0; i < observation->seen.n_counts && is_whole; i++) {
+        const struct ag_seen_count *count = &observation->seen.counts[i];
+        const struct ag_observed_frame *frames;
+        const size_t n = count->source == AG_SEEN_CPU
+                             ? ag_observation_stack(observation, count->node, &frames)
+                             : 0;
+        for (size_t j = 0; j < n && is_whole; j++) {
+            const size_t at = function_of(&table, &frames[j]);
+            is_whole = at != SIZE_MAX;
+            if (is_whole && table.last[at] != i) {
+                table.last[at] = i;
+                table.items[at].total += count->samples;
+            }
+            if (is_whole && j == 0) {
+                table.items[at].own += count->samples;
+            }
+        }
+    }
+    return end_table(&table, is_whole, ret_functions);
+}
+
+/* ---- blame --------------------------------------------------------------------------------- */
+
+static bool is_native(const struct ag_observed_frame *frame) {
+    return strcmp(frame->runtime, "c") == 0;
+}
+
+/* The frame to blame for a stack: the innermost managed one above the innermost match; without
+ * one the match's caller, or itself. NULL: the glob matches nothing here. */
+static const struct ag_observed_frame *blamed(const struct ag_observed_frame *frames, size_t n,
+                                              const char *glob) {
+    size_t match = 0;
+    while (match < n &&
+           !(is_native(&frames[match]) && fnmatch(glob, frames[match].function, 0) == 0)) {
+        match++;
+    }
+    if (match == n) {
+        return NULL;
+    }
+    for (size_t i = match + 1; i < n; i++) {
+        if (!is_native(&frames[i])) {
+            return &frames[i];
+        }
+    }
+    size_t caller = match; /* of the outermost match in a row: a recursion blames its caller */
+    while (caller < n && fnmatch(glob, frames[caller].function, 0) == 0) {
+        caller++;
+    }
+    return &frames[caller < n ? caller : match];
+}
+
+ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
+                             struct ag_observed_function **ret_functions) {
+    struct function_table table = {0};
+    bool is_whole = true;
+    for (size_t i = 0; i < observation->seen.n_counts && is_whole; i++) {
+        const struct ag_seen_count *count = &observation->seen.counts[i];
+        const struct ag_observed_frame *frames;
+        const size_t n = count->source == AG_SEEN_CPU
+                             ? ag_observation_stack(observation, count->node, &frames)
+                             : 0;
+        const struct ag_observed_frame *frame = n != 0 ? blamed(frames, n, glob) : NULL;
+        if (frame != NULL) {
+            const size_t at = function_of(&table, frame);
+            is_whole = at != SIZE_MAX;
+            if (is_whole) {
+                table.items[at].own += count->samples;
+            }
+        }
+    }
+    return end_table(&table, is_whole, ret_functions);
+}
+
+/* ---- stacks and mappings --------------------------------------------------------------------- */
+
+static int by_weight(const void *a, const void *b) {
+    const struct ag_observed_stack *first = a, *second = b;
+    if (first->bytes != second->bytes) {
+        return first->bytes > second->bytes ? -1 : 1;
+    }
+    return first->samples > second->samples ? -1 : first->samples < second->samples;
+}
+
+ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_source source,
+                              struct ag_observed_stack **ret_stacks) {
+    const struct ag_seen_stacks *seen = &observation->seen;
+    struct ag_observed_stack *stacks = calloc(seen->n_counts + 1, sizeof *stacks);
+    uint32_t *first = source == AG_SEEN_GROWTH ? calloc(seen->n_nodes + 1, sizeof *first) : NULL;
+    size_t n = 0;
+    if (stacks == NULL || (source == AG_SEEN_GROWTH && first == NULL)) {
+        free(stacks);
+        free(first);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < seen->n_counts; i++) {
+        const struct ag_seen_count *count = &seen->counts[i];
+        if (count->source != (uint32_t)source) {
+            continue;
+        }
+        /* growth is of all threads together */
+        uint32_t *known = first != NULL ? &first[count->node - AG_SEEN_FIRST] : NULL;
+        if (known != NULL && *known != 0) {
+            stacks[*known - 1].samples += count->samples;
+            stacks[*known - 1].bytes += count->weight;
+            continue;
+        }
+        stacks[n++] = (struct ag_observed_stack){
+            .node = count->node,
+            .thread = first != NULL ? 0 : count->thread,
+            .samples = count->samples,
+            .bytes = source == AG_SEEN_GROWTH ? count->weight : 0,
+        };
+        if (known != NULL) {
+            *known = (uint32_t)n;
+        }
+    }
+    free(first);
+    qsort(stacks, n, sizeof *stacks, by_weight);
+    *ret_stacks = stacks;
+    return (ssize_t)n;
+}
+
+static int by_node(const void *a, const void *b) {
+    const struct ag_ledger_range *first = a, *second = b;
+    return first->node < second->node ? -1 : first->node > second->node;
+}
+static int by_bytes(const void *a, const void *b) {
+    const struct ag_observed_map *first = a, *second = b;
+    return first->bytes > second->bytes ? -1 : first->bytes < second->bytes;
+}
+
+ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observed_map **ret_maps) {
+    const struct ag_mapping_ledger *ledger = &observation->mappings;
+    struct ag_observed_map *maps = calloc(ledger->n + 1, sizeof *maps);
+    struct ag_ledger_range *ranges = calloc(ledger->n + 1, sizeof *ranges);
+    size_t n = 0;
+    if (maps == NULL || ranges == NULL) {
+        free(maps);
+        free(ranges);
+        return -ENOMEM;
+    }
+    if (ledger->n != 0) {
+        memcpy(ranges, ledger->items, ledger->n * sizeof *ranges);
+        qsort(ranges, ledger->n, sizeof *ranges, by_node);
+    }
+    for (size_t i = 0; i < ledger->n; i++) {
+        if (n == 0 || maps[n - 1].node != ranges[i].node) {
+            maps[n++] = (struct ag_observed_map){.node = ranges[i].node};
+        }
+        maps[n - 1].bytes += ranges[i].high - ranges[i].low;
+        maps[n - 1].resident_bytes +=
+            ag_residency_bytes(observation->process.pid, ranges[i].low, ranges[i].high);
+        maps[n - 1].n_mappings++;
+    }
+    free(ranges);
+    qsort(maps, n, sizeof *maps, by_bytes);
+    *ret_maps = maps;
+    return (ssize_t)n;
+}
+
+/* ---- what inspectors told ----------------------------------------------------------------------
+ */
+
+size_t ag_observation_processes(const struct ag_observation *observation,
+                                const struct ag_told_process **ret_processes) {
+    *ret_processes = observation->processes;
+    return observation->n_processes;
+}
+
+size_t ag_observation_allocators(const struct ag_observation *observation,
+                                 const struct ag_told_allocator **ret_allocators) {
+    *ret_allocators = observation->allocators;
+    return observation->n_allocators;
+}
+
+size_t ag_observation_collections(const struct ag_observation *observation,
+                                  const struct ag_told_collection **ret_collections) {
+    *ret_collections = observation->collections;
+    return observation->n_collections;
+}
+
+static int by_collected(const void *a, const void *b) {
+    const struct ag_observed_collector *first = a, *second = b;
+    return first->bytes > second->bytes ? -1 : first->bytes < second->bytes;
+}
+
+ssize_t ag_observation_collectors(struct ag_observation *observation,
+                                  struct ag_observed_collector **ret_collectors) {
+    struct function_table table = {0};
+    uint64_t *bytes = calloc(observation->n_collections + 1, sizeof *bytes);
+    bool is_whole = bytes != NULL;
+    for (size_t i = 0; i < observation->n_collections && is_whole; i++) {
+        const struct ag_told_collection *collection = &observation->collections[i];
+        const struct ag_observed_frame *frames;
+        const size_t n = ag_observation_stack(observation, collection->node, &frames);
+        size_t managed = 0;
+        while (managed < n && is_native(&frames[managed])) {
+            managed++;
+        }
+        const size_t at =
+            n != 0 ? function_of(&table, &frames[managed < n ? managed : 0]) : SIZE_MAX;
+        if (at != SIZE_MAX) {
+            table.items[at].own++;
+            bytes[at] += collection->allocated_bytes;
+        }
+        is_whole = n == 0 || at != SIZE_MAX;
+    }
+    struct ag_observed_collector *list = is_whole ? calloc(table.n + 1, sizeof *list) : NULL;
+    for (size_t i = 0; list != NULL && i < table.n; i++) {
+        list[i] = (struct ag_observed_collector){table.items[i].frame->function, table.items[i].own,
+                                                 bytes[i]};
+    }
+    const size_t n = table.n;
+    free(bytes);
+    free(table.items);
+    free(table.last);
+    free(table.slots);
+    if (list == NULL) {
+        return -ENOMEM;
+    }
+    qsort(list, n, sizeof *list, by_collected);
+    *ret_collectors = list;
+    return (ssize_t)n;
+}

@@ -1,0 +1,560 @@
+/* perf_watch.c: one ring buffer per CPU, one event per source, thread and CPU.
+ *
+ * 1. Why so many events. A process-wide event does not exist: an event belongs to a thread, and
+ * only one that is bound to a CPU may be inherited by the threads that its thread starts and still
+ * be written to a shared buffer. So each thread that runs already gets an event per CPU, and all
+ *    events of a CPU share its buffer.
+ *
+ * 2. No thread is missed and none is counted twice. Threads may start while the list of threads is
+ *    read: by a thread that has its events (then they are inherited) or by one that has not yet.
+ *    The list is read until it shows nobody new, and everybody new gets events. A thread that has
+ *    both kinds tells everything twice; a sample says whose event it came from, and of a thread
+ * that has its own only those count.
+ *
+ * 3. The ring. The kernel writes and moves data_head; we read up to it and move data_tail. Records
+ *    may wrap. What does not fit is counted by the kernel in a record of its own. All lengths in a
+ *    record are checked: a sample that is not of the shape we asked for is passed over.
+ *
+ * 4. Rights. Without the right to see the kernel (perf_event_paranoid 2) events are limited to user
+ *    mode: time in system calls is not seen then, and the report says so. */
+#include "perf_watch.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+enum {
+    PAGE_BYTES = 4096,
+    RING_PAGES = 512,        /* 2 MiB a CPU: 0.1 s of 999 Hz with 16 KiB of stack */
+    RING_PAGES_MODEST = 128, /* what perf_event_mlock_kb allows everybody: 516 KiB with the head */
+    RING_PAGES_LEAST = 8,
+    MOST_CPUS = 4096,
+    MOST_THREADS = 1 << 16,
+    LISTINGS = 16, /* of the threads, until nobody is new */
+    RECORD_BYTES = 1 << 16,
+};
+/* ax bx cx dx si di bp sp ip, r8 to r15: the kernel's numbers 0 to 8 and 16 to 23 */
+#define REGISTER_MASK UINT64_C(0xff01ff)
+enum { N_REGISTERS = 17 };
+static const uint8_t dwarf_number[N_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 16,
+                                                  8, 9, 10, 11, 12, 13, 14, 15};
+
+struct event {
+    int fd;
+    uint64_t id;
+    uint32_t thread;
+    uint16_t source, cpu;
+};
+struct ring {
+    struct perf_event_mmap_page *head; /* NULL: no such CPU */
+    size_t n_bytes;                    /* of data, a power of two */
+    int fd;                            /* whose event made it */
+};
+struct ag_perf_watch {
+    struct ag_remote_process process;
+    struct ag_perf_source sources[AG_PERF_SOURCES];
+    size_t n_sources, n_cpus;
+    struct ag_perf_watch_options options;
+    bool excludes_kernel, inherits_processes;
+    struct ring *rings;
+    struct event *events; /* sorted by id once all are open */
+    size_t n_events, capacity;
+    pid_t *threads; /* that have events of their own, sorted */
+    size_t n_threads;
+    uint64_t lost;
+    struct pollfd *polled;
+    uint8_t record[RECORD_BYTES]; /* one that wraps */
+};
+
+/* ---- opening ---------------------------------------------------------------- */
+
+static int open_event(const struct ag_perf_watch *watch, const struct ag_perf_source *source,
+                      pid_t thread, int cpu) {
+    struct perf_event_attr attr = {
+        .type = source->type,
+        .size = sizeof attr,
+        .config = source->config,
+        /* no PERF_SAMPLE_PERIOD: with it a software event is written each time it happens */
+        .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+                       PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER |
+                       PERF_SAMPLE_STACK_USER,
+        .sample_regs_user = REGISTER_MASK,
+        .sample_stack_user = source->stack_bytes,
+        .disabled = 1,
+        .inherit = 1,
+        .inherit_thread = !watch->inherits_processes,
+        .exclude_kernel = watch->excludes_kernel,
+        .exclude_hv = 1,
+        .use_clockid = 1,
+        .clockid = CLOCK_MONOTONIC,
+        .mmap = source == &watch->sources[0],
+    };
+    if (source->rate != 0) {
+        attr.freq = 1;
+        attr.sample_freq = source->rate;
+    } else {
+        attr.sample_period = source->period;
+    }
+    if (watch->options.wakes_at_once) {
+        attr.wakeup_events = 1;
+    } else {
+        attr.watermark = 1;
+        attr.wakeup_watermark = RING_PAGES_MODEST * PAGE_BYTES / 2;
+    }
+    const long fd =
+        syscall(SYS_perf_event_open, &attr, thread, cpu, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static int map_ring(struct ring *ring, int fd) {
+    for (size_t pages = RING_PAGES; pages >= RING_PAGES_LEAST; pages /= 2) {
+        void *head =
+            mmap(NULL, (pages + 1) * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (head != MAP_FAILED) {
+            *ring = (struct ring){head, pages * PAGE_BYTES, fd};
+            return 0;
+        }
+        if (errno != EPERM && errno != ENOMEM) {
+            break;
+        }
+    }
+    return -errno;
+}
+
+static int keep(struct ag_perf_watch *watch, const struct event *event) {
+    if (watch->n_events == watch->capacity) {
+        const size_t capacity = watch->capacity != 0 ? 2 * watch->capacity : 64;
+        struct event *events = reallocarray(watch->events, capacity, sizeof *events);
+        if (events == NULL) {
+            return -ENOMEM;
+        }
+        watch->events = events;
+        watch->capacity = capacity;
+    }
+    watch->events[watch->n_events++] = *event;
+    return 0;
+}
+
+static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, size_t cpu) {
+    const int fd = open_event(watch, &watch->sources[source], thread, (int)cpu);
+    if (fd < 0) {
+        return fd;
+    }
+    struct ring *ring = &watch->rings[cpu];
+    struct event event = {fd, 0, (uint32_t)thread, (uint16_t)source, (uint16_t)cpu};
+    int r = ring->head == NULL                                   ? map_ring(ring, fd)
+            : ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0 ? -errno
+                                                                 : 0;
+    if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &event.id) < 0) {
+        r = -errno;
+    }
+    r = r < 0 ? r : keep(watch, &event);
+    if (r < 0 && ring->fd != fd) {
+        close(fd);
+    }
+    return r;
+}
+
+/* All sources on all CPUs for one thread. -ESRCH: it is gone, which is no failure. */
+static int add_thread(struct ag_perf_watch *watch, pid_t thread) {
+    for (size_t cpu = 0; cpu < watch->n_cpus; cpu++) {
+        for (size_t source = 0; source < watch->n_sources; source++) {
+            const int r = add_event(watch, source, thread, cpu);
+            if (r == -ENODEV || r == -ENXIO) {
+                break; /* this CPU is off */
+            }
+            if (r < 0) {
+                return r;
+            }
+        }
+    }
+    return 0;
+}
+
+static int by_number(const void *a, const void *b) {
+    const pid_t *first = a, *second = b;
+    return *first < *second ? -1 : *first > *second;
+}
+
+static bool has_own(const struct ag_perf_watch *watch, pid_t thread) {
+    return bsearch(&thread, watch->threads, watch->n_threads, sizeof thread, by_number) != NULL;
+}
+
+/* Everybody who is there and has no events yet; how many that were, or a negative errno. */
+static int add_new_threads(struct ag_perf_watch *watch, pid_t *list) {
+    const size_t there = ag_remote_process_threads(&watch->process, list, MOST_THREADS);
+    const size_t n = there < MOST_THREADS ? there : MOST_THREADS;
+    int added = 0;
+    pid_t *threads = reallocarray(watch->threads, watch->n_threads + n + 1, sizeof *threads);
+    if (threads == NULL) {
+        return -ENOMEM;
+    }
+    watch->threads = threads;
+    const size_t n_before = watch->n_threads;
+    for (size_t i = 0; i < n; i++) {
+        if (bsearch(&list[i], threads, n_before, sizeof list[i], by_number) != NULL) {
+            continue;
+        }
+        const int r = add_thread(watch, list[i]);
+        if (r < 0 && r != -ESRCH) {
+            return r;
+        }
+        threads[watch->n_threads++] = list[i];
+        added++;
+    }
+    qsort(threads, watch->n_threads, sizeof *threads, by_number);
+    return added;
+}
+
+static int open_all(struct ag_perf_watch *watch) {
+    pid_t *list = calloc(MOST_THREADS, sizeof *list);
+    int added = list != NULL ? 1 : -ENOMEM;
+    for (int i = 0; i < LISTINGS && added > 0; i++) {
+        added = add_new_threads(watch, list);
+    }
+    free(list);
+    if (added < 0) {
+        return added;
+    }
+    return watch->n_events != 0 ? 0 : -ESRCH;
+}
+
+static void close_all(struct ag_perf_watch *watch) {
+    for (size_t i = 0; i < watch->n_cpus; i++) {
+        if (watch->rings[i].head != NULL) {
+            munmap(watch->rings[i].head, watch->rings[i].n_bytes + PAGE_BYTES);
+        }
+        watch->rings[i] = (struct ring){0};
+    }
+    for (size_t i = 0; i < watch->n_events; i++) {
+        close(watch->events[i].fd);
+    }
+    watch->n_events = watch->n_threads = 0;
+}
+
+/* Threads times CPUs times sources are more descriptors than the usual 1024. */
+static void raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* then opening tells */
+    }
+}
+
+static int read_paranoid(void) {
+    int level = -1;
+    FILE *file = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+    if (file != NULL) {
+        level = fscanf(file, "%d", &level) == 1 ? level : -1;
+        (void)fclose(file); /* was only read */
+    }
+    return level;
+}
+
+static void explain(const struct ag_perf_watch *watch, int error, char message[512]) {
+    const struct ag_remote_process *process = &watch->process;
+    switch (error) {
+    case -EACCES:
+    case -EPERM:
+        (void)snprintf(message, 512,
+                       "%d (%s): the kernel does not permit perf events "
+                       "(kernel.perf_event_paranoid is %d); run as root, or sysctl "
+                       "kernel.perf_event_paranoid=1",
+                       process->pid, process->name, read_paranoid());
+        break;
+    case -EMFILE:
+    case -ENFILE:
+        (void)snprintf(message, 512,
+                       "%d (%s): %zu threads on %zu CPUs need more open files than are allowed; "
+                       "ulimit -n raises that",
+                       process->pid, process->name, watch->n_threads, watch->n_cpus);
+        break;
+    case -ENOSYS:
+    case -ENOENT:
+        (void)snprintf(message, 512,
+                       "%d (%s): this kernel has no perf events of that kind; a kernel with "
+                       "CONFIG_PERF_EVENTS is needed",
+                       process->pid, process->name);
+        break;
+    case -ESRCH:
+        (void)snprintf(message, 512, "%d (%s): ended while it was being opened", process->pid,
+                       process->name);
+        break;
+    default:
+        (void)snprintf(message, 512, "%d (%s): perf events: %s", process->pid, process->name,
+                       strerror(-error));
+        break;
+    }
+}
+
+static int by_id(const void *a, const void *b) {
+    const struct event *first = a, *second = b;
+    return first->id < second->id ? -1 : first->id > second->id;
+}
+
+/* With all that we would like, then with what the kernel allows or knows. */
+static int open_somehow(struct ag_perf_watch *watch) {
+    int r = open_all(watch);
+    if ((r == -EACCES || r == -EPERM) && !watch->excludes_kernel) {
+        close_all(watch);
+        watch->excludes_kernel = true;
+        r = open_all(watch);
+    }
+    if (r == -EINVAL) { /* before Linux 5.13: children come along, and are left out here */
+        close_all(watch);
+        watch->inherits_processes = true;
+        r = open_all(watch);
+    }
+    return r;
+}
+
+int ag_perf_watch_open(const struct ag_remote_process *process,
+                       const struct ag_perf_source *sources, size_t n_sources,
+                       const struct ag_perf_watch_options *options,
+                       struct ag_perf_watch **ret_watch, char ret_message[512]) {
+    const long n_cpus = sysconf(_SC_NPROCESSORS_CONF);
+    struct ag_perf_watch *watch = calloc(1, sizeof *watch);
+    if (watch == NULL || n_sources > AG_PERF_SOURCES || n_cpus < 1 || n_cpus > MOST_CPUS) {
+        free(watch);
+        (void)snprintf(ret_message, 512, "%d: no memory", process->pid);
+        return -ENOMEM;
+    }
+    watch->process = *process;
+    watch->options = *options;
+    watch->excludes_kernel = options->is_user_only;
+    memcpy(watch->sources, sources, n_sources * sizeof *sources);
+    watch->n_sources = n_sources;
+    watch->n_cpus = (size_t)n_cpus;
+    watch->rings = calloc(watch->n_cpus, sizeof *watch->rings);
+    watch->polled = calloc(watch->n_cpus + 1, sizeof *watch->polled);
+    raise_descriptor_limit();
+    const int r = watch->rings != NULL && watch->polled != NULL ? open_somehow(watch) : -ENOMEM;
+    if (r < 0) {
+        explain(watch, r, ret_message);
+        (void)ag_perf_watch_close(watch);
+        return r;
+    }
+    qsort(watch->events, watch->n_events, sizeof watch->events[0], by_id);
+    *ret_watch = watch;
+    return 0;
+}
+
+struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch) {
+    if (watch == NULL) {
+        return NULL;
+    }
+    if (watch->rings != NULL) {
+        close_all(watch);
+    }
+    free(watch->rings);
+    free(watch->polled);
+    free(watch->events);
+    free(watch->threads);
+    free(watch);
+    return NULL;
+}
+
+/* ---- running ------------------------------------------------------------------ */
+
+int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int program) {
+    for (size_t i = 0; i < watch->n_events; i++) {
+        if (watch->events[i].source == source &&
+            ioctl(watch->events[i].fd, PERF_EVENT_IOC_SET_BPF, program) < 0) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+int ag_perf_watch_start(struct ag_perf_watch *watch) {
+    for (size_t i = 0; i < watch->n_events; i++) {
+        if (ioctl(watch->events[i].fd, PERF_EVENT_IOC_ENABLE, 0) < 0) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+void ag_perf_watch_stop(struct ag_perf_watch *watch) {
+    for (size_t i = 0; i < watch->n_events; i++) {
+        (void)ioctl(watch->events[i].fd, PERF_EVENT_IOC_DISABLE, 0); /* its thread may be gone */
+    }
+}
+
+bool ag_perf_watch_wait(struct ag_perf_watch *watch, int timeout_ms, int other) {
+    nfds_t n = 0;
+    watch->polled[n++] = (struct pollfd){.fd = other, .events = POLLIN};
+    for (size_t i = 0; i < watch->n_cpus; i++) {
+        if (watch->rings[i].head != NULL) {
+            watch->polled[n++] = (struct pollfd){.fd = watch->rings[i].fd, .events = POLLIN};
+        }
+    }
+    const int r = poll(watch->polled, n, timeout_ms);
+    bool is_hung_up = r > 0;
+    for (nfds_t i = 1; i < n; i++) {
+        is_hung_up &= watch->polled[i].fd < 0 || (watch->polled[i].revents & POLLIN) == 0;
+    }
+    if (is_hung_up && (watch->polled[0].revents & POLLIN) == 0) {
+        /* the threads that the buffers were made for have ended: poll says so for ever */
+        const struct timespec pause = {.tv_nsec = (long)timeout_ms * 1000000};
+        (void)nanosleep(&pause, NULL); /* a signal ends it, as it should */
+    }
+    return r > 0 && (watch->polled[0].revents & POLLIN) != 0;
+}
+
+/* ---- reading -------------------------------------------------------------------- */
+struct cursor {
+    const uint8_t *at, *end;
+    bool is_bad;
+};
+
+static uint64_t take(struct cursor *cursor) {
+    uint64_t value = 0;
+    if ((size_t)(cursor->end - cursor->at) < sizeof value) {
+        cursor->is_bad = true;
+        cursor->at = cursor->end;
+        return 0;
+    }
+    memcpy(&value, cursor->at, sizeof value);
+    cursor->at += sizeof value;
+    return value;
+}
+
+static const struct event *event_of(const struct ag_perf_watch *watch, uint64_t id) {
+    const struct event key = {.id = id};
+    return bsearch(&key, watch->events, watch->n_events, sizeof key, by_id);
+}
+
+static void take_registers(struct cursor *cursor, struct ag_perf_sample *sample) {
+    sample->has_registers = take(cursor) != PERF_SAMPLE_REGS_ABI_NONE;
+    if (!sample->has_registers) {
+        return;
+    }
+    for (size_t i = 0; i < N_REGISTERS; i++) {
+        sample->registers.value[dwarf_number[i]] = take(cursor);
+    }
+    sample->registers.known = (1u << ALLOGRAM_REGISTERS) - 1;
+    sample->result = sample->registers.value[0];       /* rax */
+    sample->arguments[0] = sample->registers.value[5]; /* rdi */
+    sample->arguments[1] = sample->registers.value[4]; /* rsi */
+    sample->arguments[2] = sample->registers.value[1]; /* rdx */
+}
+
+static void take_stack(struct cursor *cursor, struct ag_perf_sample *sample) {
+    const uint64_t reserved = take(cursor);
+    if (reserved == 0) {
+        return;
+    }
+    if (cursor->is_bad || reserved > (uint64_t)(cursor->end - cursor->at)) {
+        cursor->is_bad = true;
+        return;
+    }
+    const uint8_t *bytes = cursor->at;
+    cursor->at += reserved;
+    const uint64_t filled = take(cursor);
+    sample->stack = bytes;
+    sample->stack_bytes = filled < reserved ? filled : reserved;
+}
+
+static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *sink,
+                        struct cursor cursor) {
+    struct ag_perf_sample sample = {0};
+    const struct event *event = event_of(watch, take(&cursor));
+    (void)take(&cursor); /* the ip, which is the kernel's where it was sampled there */
+    const uint64_t ids = take(&cursor);
+    sample.time_ns = take(&cursor);
+    sample.address = take(&cursor);
+    take_registers(&cursor, &sample);
+    take_stack(&cursor, &sample);
+    sample.thread = (uint32_t)(ids >> 32);
+    if (cursor.is_bad || event == NULL || (pid_t)(uint32_t)ids != watch->process.pid ||
+        (event->thread != sample.thread && has_own(watch, (pid_t)sample.thread))) {
+        return;
+    }
+    sample.source = event->source;
+    sink->sample(sink->context, &sample);
+}
+
+static void read_record(struct ag_perf_watch *watch, const struct ag_perf_sink *sink,
+                        const struct perf_event_header *header, const uint8_t *body) {
+    struct cursor cursor = {body, body + header->size - sizeof *header, false};
+    switch (header->type) {
+    case PERF_RECORD_SAMPLE:
+        read_sample(watch, sink, cursor);
+        break;
+    case PERF_RECORD_LOST: /* id, how many */
+        (void)take(&cursor);
+        watch->lost += take(&cursor);
+        break;
+    case PERF_RECORD_LOST_SAMPLES:
+        watch->lost += take(&cursor);
+        break;
+    case PERF_RECORD_MMAP:
+    case PERF_RECORD_MMAP2:
+        if (sink->code_mapped != NULL && (header->misc & PERF_RECORD_MISC_MMAP_DATA) == 0) {
+            sink->code_mapped(sink->context);
+        }
+        break;
+    default: /* throttling and what newer kernels tell */
+        break;
+    }
+}
+
+static void drain_ring(struct ag_perf_watch *watch, struct ring *ring,
+                       const struct ag_perf_sink *sink) {
+    const uint8_t *data = (const uint8_t *)ring->head + PAGE_BYTES;
+    /* acquire: the records before data_head are written */
+    const uint64_t head = __atomic_load_n(&ring->head->data_head, __ATOMIC_ACQUIRE);
+    uint64_t tail = ring->head->data_tail;
+    while (tail < head) {
+        struct perf_event_header header;
+        const size_t at = tail & (ring->n_bytes - 1), left = ring->n_bytes - at;
+        memcpy(&header, data + at, sizeof header); /* records are aligned to 8: never split */
+        if (header.size < sizeof header || header.size > head - tail) {
+            tail = head; /* not to be: nothing behind it can be read */
+            break;
+        }
+        const uint8_t *record = data + at;
+        if (header.size > left) {
+            memcpy(watch->record, data + at, left);
+            memcpy(watch->record + left, data, header.size - left);
+            record = watch->record;
+        }
+        read_record(watch, sink, &header, record + sizeof header);
+        tail += header.size;
+        /* release: what was read may be overwritten */
+        __atomic_store_n(&ring->head->data_tail, tail, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&ring->head->data_tail, tail, __ATOMIC_RELEASE);
+}
+
+void ag_perf_watch_drain(struct ag_perf_watch *watch, const struct ag_perf_sink *sink) {
+    for (size_t i = 0; i < watch->n_cpus; i++) {
+        if (watch->rings[i].head != NULL) {
+            drain_ring(watch, &watch->rings[i], sink);
+        }
+    }
+}
+
+uint64_t ag_perf_watch_lost(const struct ag_perf_watch *watch) {
+    return watch->lost;
+}
+
+bool ag_perf_watch_sees_kernel(const struct ag_perf_watch *watch) {
+    return !watch->excludes_kernel;
+}
+
+size_t ag_perf_watch_n_descriptors(const struct ag_perf_watch *watch) {
+    return watch->n_events;
+}

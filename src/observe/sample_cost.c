@@ -1,0 +1,168 @@
+/* sample_cost.c: what a sample costs the thread that it interrupts, measured on this machine.
+ *
+ * The cost is not in the target's CPU time: the kernel takes it in an interrupt. So a thread of our
+ * own reads the clock without a pause, under the same kind of event, and looks at the gaps: a gap
+ * in which a sample's time lies is that sample, less the usual gap. The median of some dozen is
+ * used, since other interrupts and the scheduler make gaps of their own; 20 us in a virtual
+ * machine, 2 on bare metal. */
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "observation_state.h"
+
+enum {
+    PAGE_BYTES = 4096,
+    RING_PAGES = 64,
+    RATE = 4000,
+    MEASURED_NS = 25000000,
+    MOST_GAPS = 4096,
+    LEAST_GAP_NS = 600, /* reading the clock takes 20 to 60 */
+    MOST_GAP_NS = 1000000,
+};
+struct gap {
+    uint64_t from_ns, to_ns;
+};
+
+static int open_event(uint64_t config, uint64_t rate, uint32_t stack_bytes) {
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = sizeof attr,
+        .config = config,
+        .freq = rate != 0,
+        .sample_freq = rate != 0 ? rate : 1, /* a period of 1 else: the two are one field */
+        .sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+        .sample_regs_user = UINT64_C(0xff01ff),
+        .sample_stack_user = stack_bytes,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .use_clockid = 1,
+        .clockid = CLOCK_MONOTONIC,
+    };
+    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+}
+
+static size_t watch_gaps(struct gap *gaps) {
+    const uint64_t start_ns = ag_observation_now_ns();
+    uint64_t last_ns = start_ns;
+    size_t n = 0;
+    while (last_ns - start_ns < MEASURED_NS && n < MOST_GAPS) {
+        const uint64_t now_ns = ag_observation_now_ns();
+        if (now_ns - last_ns > LEAST_GAP_NS) {
+            gaps[n++] = (struct gap){last_ns, now_ns};
+        }
+        last_ns = now_ns;
+    }
+    return n;
+}
+
+static int by_cost(const void *a, const void *b) {
+    const double *first = a, *second = b;
+    return *first < *second ? -1 : *first > *second;
+}
+
+/* The costs of the samples in the ring whose time lies in a gap. */
+static size_t match(const struct perf_event_mmap_page *head, const struct gap *gaps, size_t n_gaps,
+                    double *ret_costs) {
+    const uint8_t *data = (const uint8_t *)head + PAGE_BYTES;
+    const uint64_t end = __atomic_load_n(&head->data_head, __ATOMIC_ACQUIRE);
+    const uint64_t capacity = (uint64_t)RING_PAGES * PAGE_BYTES;
+    size_t n = 0, gap = 0;
+    for (uint64_t at = 0; at < end && end <= capacity && n < MOST_GAPS;) {
+        struct perf_event_header header;
+        uint64_t time_ns;
+        memcpy(&header, data + at, sizeof header);
+        memcpy(&time_ns, data + at + sizeof header, sizeof time_ns);
+        if (header.size < sizeof header || header.size > end - at) {
+            break;
+        }
+        while (gap < n_gaps && gaps[gap].to_ns < time_ns) {
+            gap++;
+        }
+        if (header.type == PERF_RECORD_SAMPLE && gap < n_gaps && gaps[gap].from_ns <= time_ns &&
+            gaps[gap].to_ns - gaps[gap].from_ns < MOST_GAP_NS) {
+            ret_costs[n++] = (double)(gaps[gap].to_ns - gaps[gap].from_ns);
+        }
+        at += header.size;
+    }
+    return n;
+}
+
+double ag_sample_cost_measure(uint32_t stack_bytes) {
+    const size_t ring_bytes = (size_t)(RING_PAGES + 1) * PAGE_BYTES;
+    const uint32_t bytes = stack_bytes < 2048 ? stack_bytes : 2048; /* so that all fit the ring */
+    const int fd = open_event(PERF_COUNT_SW_CPU_CLOCK, RATE, bytes);
+    struct gap *gaps = calloc(MOST_GAPS, sizeof *gaps);
+    double *costs = calloc(MOST_GAPS, sizeof *costs), cost_ns = 0;
+    void *ring =
+        fd >= 0 ? mmap(NULL, ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (gaps != NULL && costs != NULL && ring != MAP_FAILED) {
+        const size_t n_gaps = watch_gaps(gaps);
+        (void)ioctl(fd, PERF_EVENT_IOC_DISABLE, 0); /* it is closed next */
+        const size_t n = match(ring, gaps, n_gaps, costs);
+        if (n != 0) {
+            qsort(costs, n, sizeof *costs, by_cost);
+            cost_ns = costs[n / 2];
+        }
+    }
+    if (ring != MAP_FAILED) {
+        munmap(ring, ring_bytes);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    free(gaps);
+    free(costs);
+    return cost_ns;
+}
+
+/* ---- page faults ------------------------------------------------------------------------ */
+enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* what one round writes fits the ring */
+
+/* The least time in which fresh pages are touched, per page; RING, or NULL, is emptied each time.
+ */
+static double touch_ns(struct perf_event_mmap_page *ring) {
+    const size_t n_bytes = (size_t)TOUCHED_PAGES * PAGE_BYTES;
+    double least_ns = 1e9;
+    for (int i = 0; i < ROUNDS; i++) {
+        volatile uint8_t *pages =
+            mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pages == MAP_FAILED) {
+            return 0;
+        }
+        (void)madvise((void *)pages, n_bytes, MADV_NOHUGEPAGE); /* as many faults as pages */
+        const uint64_t start_ns = ag_observation_now_ns();
+        for (size_t page = 0; page < TOUCHED_PAGES; page++) {
+            pages[page * PAGE_BYTES] = 1;
+        }
+        const double spent_ns = (double)(ag_observation_now_ns() - start_ns) / TOUCHED_PAGES;
+        least_ns = spent_ns < least_ns ? spent_ns : least_ns;
+        munmap((void *)pages, n_bytes);
+        if (ring != NULL) {
+            __atomic_store_n(&ring->data_tail, ring->data_head, __ATOMIC_RELEASE);
+        }
+    }
+    return least_ns;
+}
+
+double ag_record_cost_measure(uint32_t stack_bytes) {
+    const size_t ring_bytes = (size_t)(RING_PAGES + 1) * PAGE_BYTES;
+    const double alone_ns = touch_ns(NULL);
+    const int fd = open_event(PERF_COUNT_SW_PAGE_FAULTS, /* rate= */ 0, stack_bytes);
+    void *ring =
+        fd >= 0 ? mmap(NULL, ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    double observed_ns = alone_ns;
+    if (ring != MAP_FAILED) {
+        observed_ns = touch_ns(ring);
+        munmap(ring, ring_bytes);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return observed_ns > alone_ns ? observed_ns - alone_ns : 0;
+}

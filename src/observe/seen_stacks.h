@@ -1,0 +1,54 @@
+/* seen_stacks.h: the stacks that were seen, each frame and each stack kept once, with what was
+ * counted for them.
+ *
+ * Ids of nodes are those of the trace (docs/trace-format.md, nodes): below AG_SEEN_FIRST stands the
+ * state of the outermost frame. */
+#ifndef AG_SEEN_STACKS_H
+#define AG_SEEN_STACKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AG_SEEN_COMPLETE = 0, AG_SEEN_INCOMPLETE = 1, AG_SEEN_CUT = 2, AG_SEEN_FIRST = 16 };
+
+struct ag_seen_frame {
+    bool is_exact;                 /* native: pc is where it stood, not a return address */
+    uint32_t image;                /* native: id, 0: none */
+    uint64_t pc;                   /* native */
+    uint32_t runtime;              /* managed: text; 0: native */
+    uint32_t function, file, line; /* managed: texts, and a number */
+};
+struct ag_seen_node {
+    uint32_t parent, frame;
+};
+struct ag_seen_count { /* of one thread in one stack */
+    uint32_t node, thread, source;
+    uint64_t samples, weight;
+};
+struct ag_seen_index { /* hash -> number + 1 */
+    uint32_t *slots;
+    size_t n, capacity;
+};
+struct ag_seen_stacks { /* all zero: empty */
+    struct ag_seen_frame *frames;
+    struct ag_seen_node *nodes; /* [0] is AG_SEEN_FIRST */
+    struct ag_seen_count *counts;
+    char **texts; /* [0] is none */
+    size_t n_frames, n_nodes, n_counts, n_texts;
+    size_t frame_capacity, node_capacity, count_capacity, text_capacity;
+    struct ag_seen_index frame_index, node_index, count_index, text_index;
+};
+/* Ids of what is equal are equal. UINT32_MAX: no memory. */
+uint32_t ag_seen_text(struct ag_seen_stacks *stacks, const char *text);
+uint32_t ag_seen_frame_id(struct ag_seen_stacks *stacks, const struct ag_seen_frame *frame);
+uint32_t ag_seen_node_id(struct ag_seen_stacks *stacks, uint32_t parent, uint32_t frame);
+int ag_seen_count(struct ag_seen_stacks *stacks, uint32_t node, uint32_t thread, uint32_t source,
+                  uint64_t weight);
+static inline const struct ag_seen_node *ag_seen_node(const struct ag_seen_stacks *stacks,
+                                                      uint32_t node) {
+    return &stacks->nodes[node - AG_SEEN_FIRST];
+}
+void ag_seen_stacks_done(struct ag_seen_stacks *stacks);
+
+#endif

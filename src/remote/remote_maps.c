@@ -1,0 +1,123 @@
+/* remote_maps.c: the lines of /proc/PID/maps, sorted by address as the kernel writes them.
+ *
+ * The file is read in pieces while the process maps and unmaps: a line may stand twice or be
+ * missing, so nothing here relies on the ranges being disjoint. */
+#include "remote_maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { FIRST_TEXT_BYTES = 64 << 10, MOST_TEXT_BYTES = 256 << 20 };
+
+static int read_all(pid_t pid, char **ret_text) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? -ESRCH : -errno;
+    }
+    size_t capacity = FIRST_TEXT_BYTES, filled = 0;
+    char *text = malloc(capacity);
+    int r = text != NULL ? 0 : -ENOMEM;
+    while (r == 0) {
+        const ssize_t n = read(fd, text + filled, capacity - filled - 1);
+        if (n <= 0) {
+            r = n < 0 ? -errno : 0;
+            break;
+        }
+        filled += (size_t)n;
+        if (capacity - filled < FIRST_TEXT_BYTES / 2) {
+            capacity *= 2;
+            char *more = capacity <= MOST_TEXT_BYTES ? realloc(text, capacity) : NULL;
+            r = more != NULL ? 0 : -ENOMEM;
+            text = more != NULL ? more : text;
+        }
+    }
+    close(fd);
+    if (r < 0 || filled == 0) { /* empty: a process that is ending */
+        free(text);
+        return r < 0 ? r : -ESRCH;
+    }
+    text[filled] = '\0';
+    *ret_text = text;
+    return 0;
+}
+
+static bool parse_line(char *line, struct ag_remote_mapping *ret_mapping) {
+    unsigned long long low, high, offset, inode;
+    unsigned major, minor;
+    char rights[5];
+    int path_at = -1;
+    if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &low, &high, rights, &offset, &major,
+               &minor, &inode, &path_at) < 7 ||
+        low >= high) {
+        return false;
+    }
+    *ret_mapping = (struct ag_remote_mapping){
+        .low = low,
+        .high = high,
+        .protection = (rights[0] == 'r' ? PROT_READ : 0) | (rights[1] == 'w' ? PROT_WRITE : 0) |
+                      (rights[2] == 'x' ? PROT_EXEC : 0),
+        .file_offset = offset,
+        .device = (uint64_t)major << 32 | minor,
+        .inode = inode,
+        .path = path_at >= 0 ? line + path_at : "",
+    };
+    return true;
+}
+
+int ag_remote_maps_parse(struct ag_remote_maps *maps, char *text) {
+    struct ag_remote_maps next = {.text = text};
+    for (char *line = text, *end; *line != '\0'; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end == '\n') {
+            *end++ = '\0';
+        }
+        if (next.n == next.capacity) {
+            const size_t capacity = next.capacity != 0 ? 2 * next.capacity : 256;
+            struct ag_remote_mapping *items = reallocarray(next.items, capacity, sizeof *items);
+            if (items == NULL) {
+                ag_remote_maps_done(&next);
+                return -ENOMEM;
+            }
+            next.items = items;
+            next.capacity = capacity;
+        }
+        next.n += parse_line(line, &next.items[next.n]);
+    }
+    ag_remote_maps_done(maps);
+    *maps = next;
+    return 0;
+}
+
+int ag_remote_maps_read(struct ag_remote_maps *maps, pid_t pid) {
+    char *text = NULL;
+    const int r = read_all(pid, &text);
+    return r < 0 ? r : ag_remote_maps_parse(maps, text);
+}
+
+const struct ag_remote_mapping *ag_remote_maps_find(const struct ag_remote_maps *maps,
+                                                    uint64_t address) {
+    size_t low = 0, high = maps->n; /* the first whose end is beyond the address */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (maps->items[middle].high <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < maps->n && maps->items[low].low <= address ? &maps->items[low] : NULL;
+}
+
+void ag_remote_maps_done(struct ag_remote_maps *maps) {
+    free(maps->items);
+    free(maps->text);
+    *maps = (struct ag_remote_maps){0};
+}

@@ -1,0 +1,30 @@
+/* remote_maps.h: the mappings of another process, from /proc/PID/maps. */
+#ifndef AG_REMOTE_MAPS_H
+#define AG_REMOTE_MAPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ag_remote_mapping {
+    uint64_t low, high; /* [low, high) */
+    int protection;     /* PROT_READ | PROT_WRITE | PROT_EXEC */
+    uint64_t file_offset;
+    uint64_t device, inode; /* 0, 0: of no file */
+    const char *path;       /* never NULL; " (deleted)" is part of it */
+};
+struct ag_remote_maps { /* all zero: empty */
+    struct ag_remote_mapping *items;
+    size_t n, capacity;
+    char *text; /* that the paths lie in */
+};
+
+/* Replaces what MAPS holds; on failure it is as it was. */
+int ag_remote_maps_read(struct ag_remote_maps *maps, pid_t pid);
+/* The same from the text of such a file, which is taken over. */
+int ag_remote_maps_parse(struct ag_remote_maps *maps, char *text);
+const struct ag_remote_mapping *ag_remote_maps_find(const struct ag_remote_maps *maps,
+                                                    uint64_t address);
+void ag_remote_maps_done(struct ag_remote_maps *maps);
+
+#endif

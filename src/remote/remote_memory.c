@@ -1,0 +1,71 @@
+/* remote_memory.c: process_vm_readv, which needs no stop of the target: 0.8 us for a page.
+ *
+ * A remote piece that fails in the middle makes the call a short read, not an error: what counts is
+ * how many bytes came. */
+#include "remote_memory.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum { PIECES_AT_ONCE = 256 }; /* of the 1024 that the kernel takes: 8 KiB of stack */
+
+ssize_t ag_remote_memory_read_some(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes) {
+    const struct iovec here = {ret_bytes, n_bytes};
+    const struct iovec there = {(void *)(uintptr_t)address, n_bytes};
+    const ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    return n < 0 ? -errno : n;
+}
+
+int ag_remote_memory_read(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes) {
+    const ssize_t n = ag_remote_memory_read_some(pid, address, ret_bytes, n_bytes);
+    if (n < 0) {
+        return (int)n;
+    }
+    return (size_t)n == n_bytes ? 0 : -EFAULT;
+}
+
+int ag_remote_memory_read_pieces(pid_t pid, const struct ag_remote_piece *pieces, size_t n_pieces) {
+    while (n_pieces > 0) {
+        struct iovec here[PIECES_AT_ONCE], there[PIECES_AT_ONCE];
+        const size_t n = n_pieces < PIECES_AT_ONCE ? n_pieces : PIECES_AT_ONCE;
+        size_t wanted = 0;
+        for (size_t i = 0; i < n; i++) {
+            here[i] = (struct iovec){pieces[i].bytes, pieces[i].n_bytes};
+            there[i] = (struct iovec){(void *)(uintptr_t)pieces[i].address, pieces[i].n_bytes};
+            wanted += pieces[i].n_bytes;
+        }
+        const ssize_t got = process_vm_readv(pid, here, n, there, n, 0);
+        if (got < 0) {
+            return -errno;
+        }
+        if ((size_t)got != wanted) {
+            return -EFAULT;
+        }
+        pieces += n;
+        n_pieces -= n;
+    }
+    return 0;
+}
+
+int ag_remote_memory_read_text(pid_t pid, uint64_t address, char *ret_text, size_t limit) {
+    enum { PAGE_BYTES = 4096 };
+    size_t filled = 0;
+    while (filled < limit - 1) { /* never across a page that may not be there */
+        const uint64_t at = address + filled;
+        size_t n = PAGE_BYTES - at % PAGE_BYTES;
+        n = n < limit - 1 - filled ? n : limit - 1 - filled;
+        const int r = ag_remote_memory_read(pid, at, ret_text + filled, n);
+        if (r < 0) {
+            ret_text[0] = '\0';
+            return r;
+        }
+        if (memchr(ret_text + filled, '\0', n) != NULL) {
+            return 0;
+        }
+        filled += n;
+    }
+    ret_text[filled] = '\0';
+    return 0;
+}

@@ -1,0 +1,250 @@
+/* remote_process.c: what /proc says of one process, see remote_process.h.
+ *
+ * /proc is outside input: names hold spaces and parentheses, files vanish between two reads. The
+ * name of a process stands in parentheses in its stat line, and may itself hold ") R 1": fields
+ * count from the last parenthesis. */
+#include "remote_process.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+enum { PATH_BYTES = 96, STAT_BYTES = 1024 };
+
+static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, 512, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* The whole of a small file, ended by a zero; the bytes, or a negative errno. */
+static ssize_t read_small(const char *path, char *ret_text, size_t limit) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    size_t filled = 0;
+    ssize_t n = 0;
+    while (filled < limit - 1 && (n = read(fd, ret_text + filled, limit - 1 - filled)) > 0) {
+        filled += (size_t)n;
+    }
+    const int error = n < 0 ? -errno : 0;
+    close(fd);
+    ret_text[filled] = '\0';
+    return error < 0 ? error : (ssize_t)filled;
+}
+
+struct stat_line {
+    char state;
+    unsigned long flags;
+    uint64_t user_ticks, system_ticks, start_ticks;
+};
+
+static int read_stat(pid_t pid, struct stat_line *ret_line, char ret_name[32]) {
+    char path[PATH_BYTES], text[STAT_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const ssize_t n = read_small(path, text, sizeof text);
+    if (n < 0) {
+        return (int)n;
+    }
+    const char *open = strchr(text, '('), *close = strrchr(text, ')');
+    unsigned long long user, system, start;
+    struct stat_line line = {0};
+    if (open == NULL || close == NULL || close < open ||
+        sscanf(close + 1,
+               " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d "
+               "%*d %*d %llu",
+               &line.state, &line.flags, &user, &system, &start) != 5) {
+        return -ESRCH;
+    }
+    line.user_ticks = user;
+    line.system_ticks = system;
+    line.start_ticks = start;
+    const size_t length = (size_t)(close - open - 1);
+    (void)snprintf(ret_name, 32, "%.*s", (int)(length < 31 ? length : 31), open + 1);
+    *ret_line = line;
+    return 0;
+}
+
+/* Does it see another root than we do? Then its files are reached through /proc/PID/root. */
+static void find_root(struct ag_remote_process *process) {
+    char path[sizeof process->root];
+    struct stat own, others;
+    (void)snprintf(path, sizeof path, "/proc/%d/root", process->pid);
+    process->root[0] = '\0';
+    if (stat("/", &own) == 0 && stat(path, &others) == 0 &&
+        (own.st_dev != others.st_dev || own.st_ino != others.st_ino)) {
+        memcpy(process->root, path, sizeof path);
+    }
+}
+
+static bool is_32_bit(pid_t pid) {
+    char path[PATH_BYTES];
+    unsigned char start[EI_CLASS + 1];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    const bool is =
+        pread(fd, start, sizeof start, 0) == (ssize_t)sizeof start && start[EI_CLASS] == ELFCLASS32;
+    close(fd);
+    return is;
+}
+
+/* May we read its memory? /proc/PID/maps asks the same question as process_vm_readv. */
+static int check_access(const struct ag_remote_process *process, char message[512]) {
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/maps", process->pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char letter;
+    const ssize_t n = fd < 0 ? -1 : read(fd, &letter, 1);
+    const int error = n < 0 ? errno : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (error == EACCES || error == EPERM) {
+        return fail(message, -EPERM,
+                    process->user != geteuid()
+                        ? "%d (%s): belongs to user %u; run as that user or as root"
+                        : "%d (%s): the kernel does not let it be read (user %u); it changed its "
+                          "rights since it started, or kernel.yama.ptrace_scope forbids it: run as "
+                          "root",
+                    process->pid, process->name, process->user);
+    }
+    if (error != 0) {
+        return fail(message, -ESRCH, "%d (%s): ended while it was being opened", process->pid,
+                    process->name);
+    }
+    return 0;
+}
+
+int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
+                           char ret_message[512]) {
+    enum { KERNEL_THREAD = 0x00200000 }; /* PF_KTHREAD of the kernel's flags */
+    struct ag_remote_process process = {.pid = pid};
+    struct stat_line line;
+    char path[PATH_BYTES];
+    struct stat folder;
+    (void)snprintf(path, sizeof path, "/proc/%d", pid);
+    if (pid <= 0 || read_stat(pid, &line, process.name) < 0 || stat(path, &folder) < 0) {
+        return fail(ret_message, -ESRCH, "%d: no such process; `ps -e` lists those that there are",
+                    pid);
+    }
+    process.user = folder.st_uid;
+    process.start_ticks = line.start_ticks;
+    if (line.state == 'Z' || line.state == 'X') {
+        return fail(ret_message, -ESRCH,
+                    "%d (%s): has ended and waits to be reaped by its parent (a zombie); there is "
+                    "nothing to look at",
+                    pid, process.name);
+    }
+    if ((line.flags & KERNEL_THREAD) != 0) {
+        return fail(ret_message, -EINVAL,
+                    "%d (%s): is a thread of the kernel, not a program; perf record -a looks at "
+                    "those",
+                    pid, process.name);
+    }
+    const int r = check_access(&process, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    if (is_32_bit(pid)) {
+        return fail(ret_message, -ENOTSUP, "%d (%s): is a 32-bit program; 64-bit ones can be read",
+                    pid, process.name);
+    }
+    process.is_64_bit = true;
+    find_root(&process);
+    *ret_process = process;
+    return 0;
+}
+
+bool ag_remote_process_is_alive(const struct ag_remote_process *process) {
+    struct stat_line line;
+    char name[32];
+    return read_stat(process->pid, &line, name) == 0 && line.state != 'Z' && line.state != 'X' &&
+           line.start_ticks == process->start_ticks;
+}
+
+uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process) {
+    struct stat_line line;
+    char name[32];
+    const long ticks = sysconf(_SC_CLK_TCK);
+    if (read_stat(process->pid, &line, name) < 0 || line.start_ticks != process->start_ticks ||
+        ticks <= 0) {
+        return 0;
+    }
+    return (line.user_ticks + line.system_ticks) * (UINT64_C(1000000000) / (uint64_t)ticks);
+}
+
+uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *process) {
+    char path[PATH_BYTES], text[STAT_BYTES];
+    unsigned long long resident;
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", process->pid);
+    if (read_small(path, text, sizeof text) < 0 || sscanf(text, "%*u %llu", &resident) != 1) {
+        return 0;
+    }
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t ag_remote_process_command(const struct ag_remote_process *process, char *ret_command,
+                                 size_t limit) {
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", process->pid);
+    const ssize_t n = read_small(path, ret_command, limit);
+    return n < 0 ? 0 : (size_t)n;
+}
+
+bool ag_remote_process_exe(const struct ag_remote_process *process, char *ret_path, size_t limit) {
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", process->pid);
+    const ssize_t n = readlink(path, ret_path, limit - 1);
+    if (n < 0) {
+        return false;
+    }
+    ret_path[n] = '\0';
+    return true;
+}
+
+size_t ag_remote_process_threads(const struct ag_remote_process *process, pid_t *ret_threads,
+                                 size_t limit) {
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/task", process->pid);
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return 0;
+    }
+    size_t n = 0;
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        const long thread = strtol(entry->d_name, NULL, 10);
+        if (thread > 0) {
+            if (n < limit) {
+                ret_threads[n] = (pid_t)thread;
+            }
+            n++;
+        }
+    }
+    (void)closedir(folder); /* was only read */
+    return n;
+}
+
+void ag_remote_process_thread_name(const struct ag_remote_process *process, pid_t thread,
+                                   char ret_name[32]) {
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/comm", process->pid, thread);
+    if (read_small(path, ret_name, 32) < 0) {
+        ret_name[0] = '\0';
+    }
+    ret_name[strcspn(ret_name, "\n")] = '\0';
+}
