@@ -20,9 +20,14 @@ packages_of() {
             libxxhash-dev libiberty-dev zlib1g-dev
         node_packages
         ;;
-    test) echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? \
-        procps? sqlite3? libxml2-utils? graphviz? lua5.4? liblua5.4-dev? redis-server? redis-tools? rustc? gdb? \
-        chromium? libgc-dev? libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev? golang-go? heaptrack? ;;
+    test)
+        echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? procps? util-linux?
+        echo sqlite3? libxml2-utils? graphviz? redis-server? redis-tools? gdb? chromium? heaptrack? # programs that tests profile
+        echo libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev?
+        echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
+        echo lua5.4? liblua5.4-dev?
+        echo libgc-dev?
+        ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;
     bench) echo heaptrack? google-perftools? libgoogle-perftools-dev? valgrind? jq python3 redis-server? \

@@ -129,6 +129,15 @@ static uint32_t id_of_common(const struct ag_cfi_tables *tables) {
     return tables->debug_frame != 0 ? UINT32_MAX : 0;
 }
 
+/* Reads what only one version has behind the augmentation. */
+static bool is_known_version(uint8_t version, struct ag_dwarf_cursor *body) {
+    if (version == VERSION_WITH_SIZES &&
+        (ag_dwarf_read_bytes(body, 1) != sizeof(uintptr_t) || ag_dwarf_read_bytes(body, 1) != 0)) {
+        return false; // addresses of another size, or with segments
+    }
+    return (version == 1 || version == 3 || version == VERSION_WITH_SIZES) && !body->bad;
+}
+
 static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr_t address,
                                      struct common *ret_common) {
     struct entry entry;
@@ -142,12 +151,8 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     while (ag_dwarf_read_bytes(body, 1) != 0) {
     }
     const uint8_t *augmentation_end = body->at - 1;
-    if ((version != 1 && version != 3 && version != VERSION_WITH_SIZES) || body->bad) {
+    if (!is_known_version(version, body)) {
         return false;
-    }
-    if (version == VERSION_WITH_SIZES &&
-        (ag_dwarf_read_bytes(body, 1) != sizeof(uintptr_t) || ag_dwarf_read_bytes(body, 1) != 0)) {
-        return false; // addresses of another size, or with segments
     }
     common.code_alignment = ag_dwarf_read_uleb(body);
     common.data_alignment = ag_dwarf_read_sleb(body);

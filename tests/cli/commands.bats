@@ -8,7 +8,7 @@ one_line() {
 @test "allogram alone says what it can do" {
     run "$ALLOGRAM"
     [ "$status" -eq 0 ]
-    for command in run report view export dump check doctor; do
+    for command in run observe report view export dump check doctor; do
         [[ $output == *"  $command "* ]]
     done
 }
@@ -21,7 +21,7 @@ one_line() {
 }
 
 @test "commands that are not built say so in one line and fail" {
-    for command in observe control; do
+    for command in control; do
         run "$ALLOGRAM" "$command" something
         [ "$status" -eq 1 ]
         one_line
@@ -47,7 +47,7 @@ one_line() {
 }
 
 @test "help goes to standard output, for each command both ways" {
-    for command in run view export check dump doctor; do
+    for command in run observe view export check dump doctor; do
         run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
         [ -z "$output" ]
         run diff <("$ALLOGRAM" "$command" --help) <("$ALLOGRAM" help "$command")

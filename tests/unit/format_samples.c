@@ -140,9 +140,25 @@ size_t ag_sample_records(struct ag_record *ret_records, size_t capacity) {
     return count;
 }
 
+static void append_cpu_samples(struct ag_blob *blob, size_t n_rows) {
+    struct ag_cpu_sample *samples = calloc(n_rows, sizeof(*samples));
+    if (samples == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < n_rows; i++) {
+        samples[i] = (struct ag_cpu_sample){.time_ns = UINT64_C(10101010) * (n_rows - i),
+                                            .weight_ns = UINT64_MAX - i,
+                                            .stack = 16 + (uint32_t)i,
+                                            .thread_id = UINT32_MAX};
+    }
+    (void)ag_record_append_cpu_samples(blob, samples, n_rows); /* errors stick to the blob */
+    free(samples);
+}
+
 void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
     struct ag_sample_random random = {.state = n_rows};
 
+    append_cpu_samples(blob, n_rows);
     for (size_t i = 0; i < n_rows; i++) {
         (void)ag_sample_next(&random);
     }
@@ -154,8 +170,7 @@ void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
     struct ag_thread_pair *pairs = calloc(n_rows, sizeof(*pairs));
     struct ag_heap_sum *heaps = calloc(n_rows, sizeof(*heaps));
 
-    if (nodes == NULL || stacks == NULL || points == NULL || threads == NULL || pairs == NULL ||
-        heaps == NULL || paths == NULL) {
+    if (!nodes || !stacks || !points || !threads || !pairs || !heaps || !paths) {
         abort();
     }
     for (size_t i = 0; i < n_rows; i++) {

@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# `allogram observe`: what cannot be looked at is said in one line with the remedy; the rest leaves a result.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return
+    sleep 60 3>&- &
+    target=$!
+}
+
+teardown() {
+    kill "$target" 2>/dev/null || true
+    [ -z "${open_folder:-}" ] || rm -rf "$open_folder"
+}
+
+as_nobody() {
+    setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+}
+
+allogram_for_nobody() { # in a folder that others may enter, which bats' own is not
+    [ "$(id -u)" = 0 ] || skip "only root can become somebody else"
+    as_nobody true || skip "setpriv is missing"
+    open_folder=$(mktemp -d /tmp/observe-test.XXXXXX)
+    chmod 755 "$open_folder"
+    cp "$ALLOGRAM" "$open_folder/allogram"
+    as_nobody test -x "$open_folder/allogram" || skip "$open_folder is closed to others"
+}
+
+one_line() {
+    [ "${#lines[@]}" -eq 1 ] || { printf '%s\n' "$output"; return 1; }
+}
+
+may_observe() { # what follows needs perf events
+    "$ALLOGRAM" observe "$target" --duration=0.05 >/dev/null 2>refused || {
+        grep -q "perf events" refused && skip "$(cat refused)"
+        return 1
+    }
+}
+
+@test "a process that is not there" {
+    run "$ALLOGRAM" observe 2147483647
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == "allogram: observe: 2147483647: no such process; "* ]]
+}
+
+@test "what is no process number, no time, no rate" {
+    for words in "nginx" "0" "-- -5" "$target $target" "" "$target --rate=0" "$target --rate=1000000" \
+        "$target --duration=soon" "$target --limit=few" "$target --live --json"; do
+        # shellcheck disable=SC2086
+        run "$ALLOGRAM" observe $words
+        [ "$status" -eq 2 ] || { echo "$words: $status"; return 1; }
+        one_line
+    done
+}
+
+@test "a zombie" {
+    python3 -c '
+import os, sys, time
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z":
+    pass
+sys.stdout.write(f"{pid}\n")
+sys.stdout.flush()
+time.sleep(60)' >pid 3>&- &
+    local parent=$!
+    until [ -s pid ]; do :; done
+    run "$ALLOGRAM" observe "$(cat pid)"
+    kill "$parent"
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"(a zombie)"* ]]
+}
+
+@test "a thread of the kernel" {
+    [ "$(cat /proc/2/comm 2>/dev/null)" = kthreadd ] || skip "no thread of the kernel is seen here"
+    run "$ALLOGRAM" observe 2
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"kthreadd"*"thread of the kernel"* ]]
+}
+
+@test "another user's process" {
+    allogram_for_nobody
+    run as_nobody "$open_folder/allogram" observe "$target"
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"belongs to user 0; run as that user or as root" ]]
+}
+
+@test "one's own process without root: as the kernel allows, or one line that says how" {
+    allogram_for_nobody
+    setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'while :; do :; done' 3>&- &
+    local own=$!
+    until [ "$(cat /proc/$own/comm)" = sh ]; do :; done
+    run --separate-stderr as_nobody "$open_folder/allogram" observe "$own" --duration=0.5 --json
+    kill "$own"
+    if [ "$status" -eq 0 ]; then
+        jq -e '.samples > 0' <<<"$output"
+        [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -lt 2 ] ||
+            jq -e '.sees_kernel == false and (.notes | length) == 1' <<<"$output"
+    else
+        [[ $stderr == *"kernel.perf_event_paranoid"* ]]
+    fi
+}
+
+@test "tracepoints that cannot be read name the command that helps" {
+    [ ! -d /sys/kernel/tracing/events ] || skip "they can be read here"
+    [ ! -d /sys/kernel/debug/tracing/events ] || skip "they can be read here"
+    may_observe
+    run "$ALLOGRAM" observe "$target" --maps --duration=0.1
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"mount -t tracefs"* ]]
+}
+
+@test "an idle process is a result: nothing used the CPU" {
+    may_observe
+    run "$ALLOGRAM" observe "$target" --duration=0.2 --stacks --growth
+    [ "$status" -eq 0 ]
+    [[ $output == *"no thread used the CPU"* ]]
+}
+
+@test "Ctrl-C ends it with a result" {
+    may_observe
+    "$ALLOGRAM" observe "$target" --duration=60 --json >out 3>&- &
+    local observer=$!
+    until readlink /proc/$observer/fd/* 2>/dev/null | grep -q perf_event; do :; done
+    kill -INT $observer
+    wait $observer
+    jq -e '.schema == "allogram-observe/1" and .end == "stopped"' out
+}
+
+@test "a trace that cannot be written fails, and the result is printed all the same" {
+    may_observe
+    run --separate-stderr "$ALLOGRAM" observe "$target" --duration=0.1 --json -o /nowhere/x.allogram
+    [ "$status" -eq 1 ]
+    jq -e '.samples >= 0' <<<"$output"
+    [[ $stderr == *"/nowhere"* ]]
+}
+
+@test "no perf map where there is no generated code" {
+    may_observe
+    run --separate-stderr "$ALLOGRAM" observe "$target" --duration=0.1 --perf-map --json
+    [ "$status" -eq 1 ]
+    [[ $stderr == *"no generated code"* ]]
+    [ ! -e "/tmp/perf-$target.map" ]
+}
