@@ -218,7 +218,19 @@ struct allogram_function_options {
 ALLOGRAM_WEAK_ allogram_function
 allogram_register_function(const struct allogram_function_options *options);
 
+struct allogram_runtime_options {
+    size_t size;
+    const char *name, *version; /* "lua", "5.4.6" */
+    const char *note;           /* one line: why it is not counted, or what is not; NULL: none */
+    uint32_t is_hooked;         /* 1: it is counted */
+    uint32_t reserved;
+};
+/* What there is of a virtual machine in this program, for the first lines of a report; of several
+ * with one name the last one counts. In a session; it is not told again in the next one. */
+ALLOGRAM_WEAK_ void allogram_tell_runtime(const struct allogram_runtime_options *options);
+
 enum { ALLOGRAM_NO_CLOCK = 0, ALLOGRAM_CLOCK = 1 };
+enum { ALLOGRAM_EVERY_LEVEL = 0, ALLOGRAM_FOLD_RECURSION = 1 };
 struct allogram_counters_options {
     size_t size;
     const char *runtime;      /* as that of its functions; NULL: "c" */
@@ -228,6 +240,10 @@ struct allogram_counters_options {
     uint32_t word_bytes;      /* 0: 8 */
     uint32_t clock;           /* ALLOGRAM_CLOCK: the library measures the time from step to step;
                                  ALLOGRAM_NO_CLOCK: allogram_count_time tells it */
+    uint32_t recursion;       /* ALLOGRAM_EVERY_LEVEL: a path for each level of a recursion;
+                                 ALLOGRAM_FOLD_RECURSION: its levels are one path, as long as no
+                                 function's share with all that it called becomes another */
+    uint32_t reserved;
 };
 /* A set at 0, outside of all functions. options NULL: all defaults. NULL: no memory, options of
  * another version, or without the library. Costs a page, and 48 bytes for each path of calls from
@@ -244,6 +260,34 @@ ALLOGRAM_WEAK_ void allogram_pause_counters(allogram_counters *set);
 ALLOGRAM_WEAK_ void allogram_resume_counters(allogram_counters *set);
 /* All its counters are 0 again; functions that are entered stay entered. By its user. */
 ALLOGRAM_WEAK_ void allogram_reset_counters(allogram_counters *set);
+/* The process has this name from here on: it was registered. By its user. */
+ALLOGRAM_WEAK_ void allogram_rename_counters(allogram_counters *set, const char *process);
+/* What is no function's and stands apart from them. */
+enum allogram_apart {
+    ALLOGRAM_MESSAGES = 0,  /* received from others, copied */
+    ALLOGRAM_ARGUMENTS = 1, /* copied for the process when it was started */
+    ALLOGRAM_PROFILER = 2,  /* what counting made on the program's heap */
+};
+ALLOGRAM_WEAK_ void allogram_tell_apart(allogram_counters *set, enum allogram_apart what,
+                                        uint64_t count, uint64_t words);
+/* A collection of the process' own heap, caused by the function at hand. As allogram_gc_begin and
+ * _end, but the two may be told by different threads, one after the other; by its user. */
+ALLOGRAM_WEAK_ void allogram_begin_counters_gc(allogram_counters *set, uint64_t needed_bytes,
+                                               uint64_t heap_bytes);
+ALLOGRAM_WEAK_ void allogram_end_counters_gc(allogram_counters *set, const char *kind,
+                                             uint64_t heap_bytes);
+struct allogram_path {     /* of calls, as it was counted so far */
+    uint32_t node, parent; /* parent is smaller; 0: called by nothing that is counted */
+    allogram_function function;
+    uint32_t reserved;
+    uint64_t calls, words, ns;
+};
+/* Calls VISIT for each path that was counted, callers before what they call; outside of all
+ * functions is node 0. ns is 0 where the library has the clock. Until it returns no set is made,
+ * freed or reset. By its user. */
+ALLOGRAM_WEAK_ void allogram_visit_counters(allogram_counters *set, void *context,
+                                            void (*visit)(void *context,
+                                                          const struct allogram_path *path));
 
 /* ---- frames of a virtual machine ------------------------------------------------------------
  *
@@ -304,6 +348,8 @@ ALLOGRAM_WEAK_ void allogram_count_tail_call_(allogram_counters *set, allogram_f
 ALLOGRAM_WEAK_ void allogram_count_words_(allogram_counters *set, uint64_t words);
 ALLOGRAM_WEAK_ void allogram_count_time_(allogram_counters *set, uint64_t ns);
 ALLOGRAM_WEAK_ uint64_t allogram_count_depth_(allogram_counters *set);
+ALLOGRAM_WEAK_ void allogram_count_step_(allogram_counters *set, uint64_t depth,
+                                         allogram_function function, uint64_t words, uint64_t ns);
 
 /* The library or the agent is there. */
 ALLOGRAM_INLINE_ int allogram_is_there_(void) {
@@ -482,6 +528,16 @@ ALLOGRAM_INLINE_ void allogram_count_time(allogram_counters *set, uint64_t ns) {
     }
 }
 
+/* All of an event at once, for who traces a virtual machine: the function at hand allocated words
+ * and took ns; then it is left, with those that called it, until depth are left; then function is
+ * entered, unless it is 0. One third of the cost of the four calls. */
+ALLOGRAM_INLINE_ void allogram_step(allogram_counters *set, uint64_t depth,
+                                    allogram_function function, uint64_t words, uint64_t ns) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_step_(set, depth, function, words, ns);
+    }
+}
+
 /* ---- the same without the library ---------------------------------------------------------- */
 
 ALLOGRAM_INLINE_ int allogram_start(const struct allogram_options *options, char *ret_message) {
@@ -549,6 +605,11 @@ ALLOGRAM_INLINE_ allogram_function
 allogram_function_new(const struct allogram_function_options *options) {
     return allogram_is_there_() ? allogram_register_function(options) : 0;
 }
+ALLOGRAM_INLINE_ void allogram_runtime(const struct allogram_runtime_options *options) {
+    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
+        allogram_tell_runtime(options);
+    }
+}
 ALLOGRAM_INLINE_ allogram_counters *allogram_counters_new(
     const struct allogram_counters_options *options) {
     return allogram_is_there_() ? allogram_make_counters(options) : NULL;
@@ -571,6 +632,36 @@ ALLOGRAM_INLINE_ void allogram_counters_pause(allogram_counters *set) {
 ALLOGRAM_INLINE_ void allogram_counters_resume(allogram_counters *set) {
     if (set != NULL) {
         allogram_resume_counters(set);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_rename(allogram_counters *set, const char *process) {
+    if (set != NULL) {
+        allogram_rename_counters(set, process);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_count_apart(allogram_counters *set, enum allogram_apart what,
+                                           uint64_t count, uint64_t words) {
+    if (allogram_is_counted_(set)) {
+        allogram_tell_apart(set, what, count, words);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_gc_begin(allogram_counters *set, uint64_t needed_bytes,
+                                                 uint64_t heap_bytes) {
+    if (allogram_is_counted_(set)) {
+        allogram_begin_counters_gc(set, needed_bytes, heap_bytes);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_gc_end(allogram_counters *set, const char *kind,
+                                               uint64_t heap_bytes) {
+    if (allogram_is_counted_(set)) {
+        allogram_end_counters_gc(set, kind, heap_bytes);
+    }
+}
+ALLOGRAM_INLINE_ void allogram_counters_visit(allogram_counters *set, void *context,
+                                              void (*visit)(void *context,
+                                                            const struct allogram_path *path)) {
+    if (set != NULL) {
+        allogram_visit_counters(set, context, visit);
     }
 }
 ALLOGRAM_INLINE_ void allogram_counters_reset(allogram_counters *set) {

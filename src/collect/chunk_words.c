@@ -257,7 +257,8 @@ static bool gc_record(const struct ag_wide *wide, struct tail *tail, struct ag_r
     record->u.gc.needed_bytes = fields.needed_bytes;
     record->u.gc.runtime = next_string(tail, fields.runtime_bytes);
     record->u.gc.kind = next_string(tail, fields.kind_bytes);
-    record->u.gc.process = (struct ag_bytes){.data = "", .length = 0};
+    record->u.gc.process = next_string(tail, fields.process_bytes);
+    record->u.gc.frame = fields.frame;
     return !tail->is_short;
 }
 
@@ -296,6 +297,12 @@ static bool functions_record(const struct ag_wide *wide, struct tail *tail,
     record->u.functions.word_bytes = fields.word_bytes;
     record->u.functions.thread_id = fields.thread_id;
     record->u.functions.time_ns = fields.time_raw;
+    record->u.functions.messages = fields.messages;
+    record->u.functions.message_words = fields.message_words;
+    record->u.functions.spawns = fields.spawns;
+    record->u.functions.spawn_words = fields.spawn_words;
+    record->u.functions.profiler_events = fields.profiler_events;
+    record->u.functions.profiler_words = fields.profiler_words;
     record->u.functions.runtime = next_string(tail, fields.runtime_bytes);
     record->u.functions.process = next_string(tail, fields.process_bytes);
     record->u.functions.initial_call = next_string(tail, fields.initial_call_bytes);

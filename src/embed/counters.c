@@ -18,10 +18,19 @@
  * there.
  *
  * 4. Time is the set's, from step to step: it counts for the function that was at hand before the
- * step. */
+ * step.
+ *
+ * 5. Folded recursion. A step to a function that is on the path already may go to its older node
+ * instead of a new one, where every function that was entered since stands above that node too:
+ * then whatever is counted there is still below the outermost node of each function of the path,
+ * and what functions have with all that they called does not change. f that calls f always folds;
+ * of f - g - f - g - f ... the first f - g - f stays, and the next g goes to the first. Such a step
+ * is kept as a node of its own that names the older one, so that it is decided once. As callers are
+ * then not told by nodes alone, `levels` has who was at hand before each call. */
 #include "counters.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,7 +42,11 @@
 #include "record/raw_clock.h"
 #include "record/recorder.h"
 
-enum { SET_BYTES = 4096 };
+enum {
+    SET_BYTES = 4096,
+    FIRST_LEVELS = 1024, /* a page */
+    FOLD_LEVELS = 256,   /* how far up an older node is looked for, once for each new path */
+};
 _Static_assert(sizeof(struct allogram_counters) <= SET_BYTES, "a small set is a page");
 _Static_assert(AG_COUNTER_FIRST_NODES == 1 << 6, "as ag_counter_node has it");
 
@@ -73,7 +86,8 @@ static uint32_t *place_of(struct allogram_counters *set, uint32_t parent, uint32
     for (uint32_t at = hash_of(parent, function) & mask;; at = (at + 1) & mask) {
         uint32_t *place = &set->places[at];
         const struct ag_counter_node *node = *place ? ag_counter_node(set, *place) : NULL;
-        if (!node || (node->parent == parent && node->function == function)) {
+        if (!node ||
+            (node->parent == parent && (node->function & ~AG_COUNTER_FOLDED) == function)) {
             return place;
         }
     }
@@ -88,7 +102,7 @@ static void drop_places(struct allogram_counters *set) {
 static void fill_places(struct allogram_counters *set, uint32_t n_nodes) {
     for (uint32_t node = 1; node < n_nodes; node++) {
         const struct ag_counter_node *known = ag_counter_node(set, node);
-        *place_of(set, known->parent, known->function) = node;
+        *place_of(set, known->parent, known->function & ~AG_COUNTER_FOLDED) = node;
     }
 }
 
@@ -121,20 +135,79 @@ static bool has_page(struct allogram_counters *set, uint32_t node) {
     return set->pages[page] != NULL;
 }
 
+/* Is the function that of NODE or of one above it? */
+static bool is_above(struct allogram_counters *set, uint32_t node, uint32_t function) {
+    for (; node != 0; node = ag_counter_node(set, node)->parent) {
+        if (ag_counter_node(set, node)->function == function) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The older node that a call of the function by PARENT's is counted at. 0: none, it gets its own.
+ */
+static uint32_t fold(struct allogram_counters *set, uint32_t parent, uint32_t function) {
+    uint32_t older = parent;
+    for (uint32_t n = 0; older != 0 && ag_counter_node(set, older)->function != function; n++) {
+        if (n == FOLD_LEVELS) {
+            return 0;
+        }
+        older = ag_counter_node(set, older)->parent;
+    }
+    for (uint32_t node = parent; node != older; node = ag_counter_node(set, node)->parent) {
+        if (!is_above(set, older, ag_counter_node(set, node)->function)) {
+            return 0;
+        }
+    }
+    return older;
+}
+
+AG_COLD static uint32_t new_child(struct allogram_counters *set, uint32_t parent,
+                                  uint32_t function) {
+    const uint32_t older = set->is_folding ? fold(set, parent, function) : 0;
+    const uint32_t node = atomic_load_explicit(&set->n_nodes, memory_order_relaxed);
+    if (!has_page(set, node) || !grow_places(set, node)) {
+        return older;
+    }
+    *ag_counter_node(set, node) =
+        (struct ag_counter_node){.parent = parent,
+                                 .function = function | (older != 0 ? AG_COUNTER_FOLDED : 0),
+                                 .calls = older};
+    *place_of(set, parent, function) = node;
+    atomic_store_explicit(&set->n_nodes, node + 1, memory_order_release); /* it is whole */
+    return older != 0 ? older : node;
+}
+
 /* The node of a function that the one at hand's PARENT calls. 0: no room. */
 static uint32_t child_of(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     const uint32_t known = *place_of(set, parent, function);
-    if (AG_LIKELY(known != 0)) {
-        return known;
+    if (AG_UNLIKELY(known == 0)) {
+        return new_child(set, parent, function);
     }
-    const uint32_t node = atomic_load_explicit(&set->n_nodes, memory_order_relaxed);
-    if (!has_page(set, node) || !grow_places(set, node)) {
-        return 0;
+    struct ag_counter_node *node = ag_counter_node(set, known);
+    return AG_LIKELY(!(node->function & AG_COUNTER_FOLDED))
+               ? known
+               : (uint32_t)atomic_load_explicit(&node->calls, memory_order_relaxed);
+}
+
+/* Room for one more function that is entered. */
+static bool has_level(struct allogram_counters *set) {
+    if (!set->is_folding || set->depth < set->n_levels) {
+        return true;
     }
-    *ag_counter_node(set, node) = (struct ag_counter_node){.parent = parent, .function = function};
-    *place_of(set, parent, function) = node;
-    atomic_store_explicit(&set->n_nodes, node + 1, memory_order_release); /* it is whole */
-    return node;
+    const uint64_t n_levels = set->n_levels != 0 ? set->n_levels * 2 : FIRST_LEVELS;
+    uint32_t *levels = ag_told_memory(n_levels * sizeof(*levels));
+    if (!levels) {
+        return false;
+    }
+    if (set->levels) {
+        memcpy(levels, set->levels, set->n_levels * sizeof(*levels));
+        (void)ag_syscall2(SYS_munmap, (long)set->levels, (long)(set->n_levels * sizeof(*levels)));
+    }
+    set->levels = levels;
+    set->n_levels = n_levels;
+    return true;
 }
 
 /* ---- beginning anew ---- */
@@ -153,9 +226,27 @@ static uint32_t turn_path(struct allogram_counters *set) {
     return outer;
 }
 
-/* All counters to 0; of the nodes only the path at hand stays, moved to the front: callers are
- * older than what they call, so none is overwritten before it is read. */
-static void begin_anew_locked(struct allogram_counters *set) {
+/* The same where recursion is folded and nodes do not tell the path. */
+static void keep_levels(struct allogram_counters *set) {
+    const uint64_t n = set->depth - set->beyond;
+    for (uint64_t i = 0; i < n; i++) { /* who is at hand before -> which function is entered */
+        const uint32_t node = i + 1 < n ? set->levels[i + 1] : set->current;
+        set->levels[i] = ag_counter_node(set, node)->function;
+    }
+    *ag_counter_node(set, 0) = (struct ag_counter_node){0};
+    atomic_store_explicit(&set->n_nodes, 1, memory_order_release);
+    memset(set->places, 0, set->n_places * sizeof(*set->places));
+    set->current = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint32_t node = child_of(set, set->current, set->levels[i]); /* there was room */
+        set->levels[i] = set->current;
+        set->current = node;
+    }
+}
+
+/* Of the nodes only the path at hand stays, moved to the front: callers are older than what they
+ * call, so none is overwritten before it is read. */
+static void keep_path(struct allogram_counters *set) {
     uint32_t last = 0;
     for (uint32_t node = turn_path(set); node != 0;) {
         const struct ag_counter_node kept = *ag_counter_node(set, node);
@@ -169,6 +260,17 @@ static void begin_anew_locked(struct allogram_counters *set) {
     atomic_store_explicit(&set->n_nodes, last + 1, memory_order_release);
     memset(set->places, 0, set->n_places * sizeof(*set->places));
     fill_places(set, last + 1);
+}
+
+/* All counters to 0. */
+static void begin_anew_locked(struct allogram_counters *set) {
+    if (set->is_folding) {
+        keep_levels(set);
+    } else {
+        keep_path(set);
+    }
+    memset(set->apart, 0, sizeof(set->apart));
+    set->collecting.start_raw = 0;
     set->since_raw = elapsed_raw();
 }
 
@@ -219,7 +321,11 @@ static void take_time(struct allogram_counters *set) {
 static void step_into(struct allogram_counters *set, uint32_t parent, allogram_function function) {
     const bool is_known =
         function <= atomic_load_explicit(&ag_host.functions.count, memory_order_acquire);
-    const uint32_t node = set->beyond == 0 ? child_of(set, parent, is_known ? function : 0) : 0;
+    const uint32_t node =
+        set->beyond == 0 && has_level(set) ? child_of(set, parent, is_known ? function : 0) : 0;
+    if (node != 0 && set->is_folding) {
+        set->levels[set->depth] = parent;
+    }
     set->depth++;
     if (node != 0) {
         set->current = node;
@@ -240,7 +346,8 @@ static void step_out(struct allogram_counters *set) {
     if (set->beyond > 0) {
         set->beyond--;
     } else {
-        set->current = ag_counter_node(set, set->current)->parent;
+        set->current =
+            set->is_folding ? set->levels[set->depth] : ag_counter_node(set, set->current)->parent;
     }
 }
 
@@ -287,6 +394,25 @@ void allogram_count_time_(allogram_counters *set, uint64_t ns) {
     }
 }
 
+void allogram_count_step_(allogram_counters *set, uint64_t depth, allogram_function function,
+                          uint64_t words, uint64_t ns) {
+    if (!is_ready(set)) {
+        return;
+    }
+    take_time(set);
+    if (counts(set)) {
+        struct ag_counter_node *node = ag_counter_node(set, set->current);
+        add_to(&node->words, words);
+        add_to(&node->time, set->is_clocked || set->current == 0 ? 0 : ns);
+    }
+    while (set->depth > depth) {
+        step_out(set);
+    }
+    if (function != 0) {
+        step_into(set, set->current, function);
+    }
+}
+
 uint64_t allogram_count_depth_(allogram_counters *set) {
     return is_ready(set) ? set->depth : 0;
 }
@@ -305,6 +431,60 @@ void allogram_resume_counters(allogram_counters *set) {
         take_time(set);
     }
     set->is_paused = false;
+}
+
+void allogram_tell_apart(allogram_counters *set, enum allogram_apart what, uint64_t count,
+                         uint64_t words) {
+    if ((uint32_t)what < AG_COUNTER_APARTS && is_ready(set) && counts(set)) {
+        add_to(&set->apart[what].count, count);
+        add_to(&set->apart[what].words, words);
+    }
+}
+
+void allogram_visit_counters(allogram_counters *set, void *context,
+                             void (*visit)(void *context, const struct allogram_path *path)) {
+    if (!(allogram_mode_ & ALLOGRAM_COUNTS_) || !is_ready(set) || !ag_host_lock_take(&all.lock)) {
+        return;
+    }
+    take_time(set);
+    const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_relaxed);
+    for (uint32_t node = 0; node < n_nodes; node++) {
+        const struct ag_counter_node *from = ag_counter_node(set, node);
+        const struct allogram_path path = {
+            .node = node,
+            .parent = from->parent,
+            .function = from->function,
+            .calls = atomic_load_explicit(&from->calls, memory_order_relaxed),
+            .words = atomic_load_explicit(&from->words, memory_order_relaxed),
+            .ns = set->is_clocked ? 0 : atomic_load_explicit(&from->time, memory_order_relaxed),
+        };
+        if (!(from->function & AG_COUNTER_FOLDED)) {
+            visit(context, &path);
+        }
+    }
+    ag_host_lock_give(&all.lock);
+}
+
+void allogram_begin_counters_gc(allogram_counters *set, uint64_t needed_bytes,
+                                uint64_t heap_bytes) {
+    if (is_ready(set)) {
+        take_time(set);
+        set->collecting.start_raw = elapsed_raw();
+        set->collecting.needed_bytes = needed_bytes;
+        set->collecting.heap_bytes = heap_bytes;
+        set->collecting.function = ag_counter_node(set, set->current)->function;
+    }
+}
+
+void allogram_end_counters_gc(allogram_counters *set, const char *kind, uint64_t heap_bytes) {
+    if (is_ready(set) && set->collecting.start_raw != 0) {
+        set->since_raw = elapsed_raw(); /* nobody's time */
+        ag_host_get_ready();
+        if (counts(set)) {
+            ag_counters_tell_collection(set, kind ? kind : "", heap_bytes);
+        }
+        set->collecting.start_raw = 0;
+    }
 }
 
 void allogram_reset_counters(allogram_counters *set) {
@@ -348,9 +528,10 @@ static void copy_text(char to[AG_COUNTER_TEXT_BYTES], const char *text, const ch
 
 allogram_counters *allogram_make_counters(const struct allogram_counters_options *options) {
     const struct allogram_counters_options defaults = {.size = sizeof(defaults)};
+    enum { OLDEST_BYTES = offsetof(struct allogram_counters_options, recursion) };
     options = options ? options : &defaults;
     struct allogram_counters *set =
-        options->size >= sizeof(*options) ? ag_told_memory(SET_BYTES) : NULL;
+        options->size >= OLDEST_BYTES ? ag_told_memory(SET_BYTES) : NULL;
     if (!set) {
         return NULL;
     }
@@ -360,6 +541,7 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
     }
     set->word_bytes = options->word_bytes;
     set->is_clocked = options->clock != 0;
+    set->is_folding = options->size >= sizeof(*options) && options->recursion != 0;
     set->is_of_thread = !options->process || !options->process[0];
     copy_text(set->runtime, options->runtime, "c");
     copy_text(set->process, options->process, "");
@@ -373,6 +555,14 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
     all.first = set;
     ag_host_lock_give(&all.lock);
     return set;
+}
+
+void allogram_rename_counters(allogram_counters *set, const char *process) {
+    if (process && process[0] && ag_host_lock_take(&all.lock)) {
+        memset(set->process, 0, sizeof(set->process));
+        copy_text(set->process, process, "");
+        ag_host_lock_give(&all.lock);
+    }
 }
 
 static void take_off_list(struct allogram_counters *set) {
@@ -393,6 +583,10 @@ void allogram_free_counters(allogram_counters *set) {
     take_off_list(set);
     ag_host_lock_give(&all.lock);
     drop_places(set);
+    if (set->levels) {
+        (void)ag_syscall2(SYS_munmap, (long)set->levels,
+                          (long)(set->n_levels * sizeof(*set->levels)));
+    }
     for (uint32_t page = 1; page < AG_COUNTER_PAGES && set->pages[page]; page++) {
         (void)ag_syscall2(
             SYS_munmap, (long)set->pages[page],

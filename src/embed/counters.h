@@ -22,6 +22,10 @@ struct ag_counter_node {
     uint32_t parent, function; /* function 0: none that was registered; parent < this node */
     _Atomic uint64_t calls, words, time;
 };
+/* In `function` of a node that only says that this step of its parent goes to an older node
+ * (counters.c, 5), whose number stands in calls. It is no path and is told nobody. */
+#define AG_COUNTER_FOLDED (UINT32_C(1) << 31)
+enum { AG_COUNTER_APARTS = 3 };
 struct allogram_counters {
     struct allogram_counters *next; /* the list of all, under its lock */
     uint32_t tree, snapshot;
@@ -30,7 +34,7 @@ struct allogram_counters {
     uint32_t slot,
         slot_generation; /* of the process that they belong to: a forked child has its own */
     uint32_t word_bytes, thread_id;
-    bool is_clocked, is_paused, is_of_thread;
+    bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;          /* functions entered and not left */
     uint64_t beyond;         /* of these: had no room for a node, the innermost ones */
     uint64_t since_raw;      /* up to here time is counted */
@@ -41,6 +45,17 @@ struct allogram_counters {
     struct ag_counter_node *pages[AG_COUNTER_PAGES];
     uint32_t *places;  /* open addressing by parent and function: node, 0: free */
     uint32_t n_places; /* a power of two, more than twice the nodes */
+    /* Where recursion is folded: who was at hand before each function that is entered and has a
+     * node; `depth - beyond` of them. */
+    uint32_t *levels;
+    uint64_t n_levels; /* room */
+    struct {
+        _Atomic uint64_t count, words;
+    } apart[AG_COUNTER_APARTS];                       /* by enum allogram_apart */
+    struct {                                          /* the collection that has begun */
+        uint64_t start_raw, needed_bytes, heap_bytes; /* start_raw 0: none */
+        uint32_t function;
+    } collecting;
     char runtime[AG_COUNTER_TEXT_BYTES], process[AG_COUNTER_TEXT_BYTES];
     char initial_call[AG_COUNTER_TEXT_BYTES];
     uint32_t first_places[4 * AG_COUNTER_FIRST_NODES];
@@ -67,5 +82,8 @@ void ag_counters_tell_all(void);
 
 /* Under the lock of the list. Nothing where the set counted nothing in this recording. */
 void ag_counters_tell_locked(struct allogram_counters *set);
+/* The collection that has begun, now that it has ended. By the set's owner. */
+void ag_counters_tell_collection(const struct allogram_counters *set, const char *kind,
+                                 uint64_t heap_bytes);
 
 #endif

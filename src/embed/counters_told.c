@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "allogram/allogram.h"
+#include "base/raw_syscall.h"
 #include "host_heaps.h"
 #include "record/raw_clock.h"
 #include "record/recorder.h"
@@ -42,6 +44,33 @@ static void tell_row(struct allogram_counters *set, uint32_t node, uint32_t numb
     }
 }
 
+struct apart {
+    uint64_t count, words;
+};
+
+static struct apart apart_of(const struct allogram_counters *set, enum allogram_apart what) {
+    return (struct apart){
+        .count = atomic_load_explicit(&set->apart[what].count, memory_order_relaxed),
+        .words = atomic_load_explicit(&set->apart[what].words, memory_order_relaxed),
+    };
+}
+
+static bool has_apart(const struct allogram_counters *set) {
+    uint64_t all = 0;
+    for (uint32_t what = 0; what < AG_COUNTER_APARTS; what++) {
+        all |= apart_of(set, what).count | apart_of(set, what).words;
+    }
+    return all != 0;
+}
+
+static uint32_t count_folded(struct allogram_counters *set, uint32_t n_nodes) {
+    uint32_t n_folded = 0;
+    for (uint32_t node = 1; set->is_folding && node < n_nodes; node++) {
+        n_folded += (ag_counter_node(set, node)->function & AG_COUNTER_FOLDED) != 0;
+    }
+    return n_folded;
+}
+
 static void tell_heading(const struct allogram_counters *set, uint32_t n_rows) {
     const struct ag_segment_header *header = ag_recorder.header;
     const struct ag_wide_functions fields = {
@@ -52,6 +81,12 @@ static void tell_heading(const struct allogram_counters *set, uint32_t n_rows) {
         .word_bytes = set->word_bytes,
         .thread_id = set->thread_id,
         .time_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
+        .messages = apart_of(set, ALLOGRAM_MESSAGES).count,
+        .message_words = apart_of(set, ALLOGRAM_MESSAGES).words,
+        .spawns = apart_of(set, ALLOGRAM_ARGUMENTS).count,
+        .spawn_words = apart_of(set, ALLOGRAM_ARGUMENTS).words,
+        .profiler_events = apart_of(set, ALLOGRAM_PROFILER).count,
+        .profiler_words = apart_of(set, ALLOGRAM_PROFILER).words,
         .runtime_bytes = (uint16_t)strlen(set->runtime),
         .process_bytes = (uint16_t)strlen(set->process),
         .initial_call_bytes = (uint16_t)strlen(set->initial_call),
@@ -79,8 +114,8 @@ void ag_counters_tell_locked(struct allogram_counters *set) {
     const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_acquire);
     const bool has_outside =
         atomic_load_explicit(&ag_counter_node(set, 0)->words, memory_order_relaxed) > 0;
-    const uint32_t n_rows = n_nodes - 1 + has_outside;
-    if (n_rows == 0 && set->snapshot == 0) {
+    const uint32_t n_rows = n_nodes - 1 - count_folded(set, n_nodes) + has_outside;
+    if (n_rows == 0 && set->snapshot == 0 && !has_apart(set)) {
         return;
     }
     set->snapshot++;
@@ -88,11 +123,38 @@ void ag_counters_tell_locked(struct allogram_counters *set) {
     batch.fields = (struct ag_wide_calls){
         .tree = set->tree, .snapshot = set->snapshot, .time_is_raw = set->is_clocked};
     for (uint32_t node = 1; node < n_nodes; node++) {
-        tell_row(set, node, node);
+        if (!(ag_counter_node(set, node)->function & AG_COUNTER_FOLDED)) {
+            tell_row(set, node, node);
+        }
     }
     if (has_outside) {
         tell_row(set, 0, n_nodes);
     }
     tell_batch();
     tell_lost(set);
+}
+
+void ag_counters_tell_collection(const struct allogram_counters *set, const char *kind,
+                                 uint64_t heap_bytes) {
+    enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4, KIND_MOST = 64 }; /* of the gc record */
+    const struct ag_segment_header *header = ag_recorder.header;
+    const uint64_t before = set->collecting.heap_bytes, needed = set->collecting.needed_bytes;
+    const struct ag_wide_gc fields = {
+        .start_raw = set->collecting.start_raw,
+        .end_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
+        .needed_bytes = needed,
+        .heap_before_bytes = before,
+        .heap_after_bytes = heap_bytes,
+        .known = ENDED | (before != 0 ? HEAP_KNOWN : 0) | (needed != 0 ? NEED_KNOWN : 0),
+        .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
+        .runtime_bytes = (uint16_t)strlen(set->runtime),
+        .kind_bytes = (uint16_t)strnlen(kind, KIND_MOST),
+        .process_bytes = (uint16_t)strlen(set->process),
+        .frame = set->collecting.function != 0 ? set->collecting.function
+                                               : (uint32_t)AG_NO_FUNCTION_FRAME};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
+                                         {set->runtime, fields.runtime_bytes},
+                                         {kind, fields.kind_bytes},
+                                         {set->process, fields.process_bytes}};
+    ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
 }

@@ -283,6 +283,18 @@ void allogram_session_mark(const char *name) {
     ag_record_moment(AG_WIDE_MARK, parts, AG_ARRAY_SIZE(parts));
 }
 
+void allogram_tell_runtime(const struct allogram_runtime_options *options) {
+    if (options->size >= sizeof(*options) && options->name && ag_recorder_is_active()) {
+        const struct ag_runtime_definition runtime = {.name = options->name,
+                                                      .version =
+                                                          options->version ? options->version : "",
+                                                      .note = options->note ? options->note : "",
+                                                      .is_hooked = options->is_hooked != 0};
+        get_ready();
+        ag_record_runtime(&runtime);
+    }
+}
+
 allogram_label allogram_set_label(allogram_label label) {
     const allogram_label before = label_now;
     label_now = ag_told_names_get(&ag_host.labels, label) ? label : 0;

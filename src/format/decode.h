@@ -219,7 +219,7 @@ struct ag_record { /* one record of the other kinds, decoded */
         } functions;
         struct {
             uint32_t known; /* flags of enum ag_gc_known */
-            uint32_t stack, thread_id;
+            uint32_t stack, thread_id, frame;
             uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
             struct ag_bytes runtime, kind, process;
         } gc;

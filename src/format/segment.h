@@ -294,13 +294,16 @@ struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without
 struct ag_wide_mark { /* then name_bytes */
     uint32_t name_bytes, reserved;
 };
-struct ag_wide_gc {              /* a collection that has ended; then runtime_bytes, kind_bytes */
+/* A collection that has ended; then runtime_bytes, kind_bytes, process_bytes. */
+struct ag_wide_gc {
     uint64_t start_raw, end_raw; /* clock since clock_origin */
     uint64_t needed_bytes, heap_before_bytes, heap_after_bytes;
     uint32_t known; /* as in the gc record */
     uint32_t stack; /* who caused it */
     uint32_t thread_id;
     uint16_t runtime_bytes, kind_bytes;
+    uint32_t frame; /* who caused it, where counters know; 0: the stack does */
+    uint16_t process_bytes, reserved;
 };
 /* The blocks behind it in its stream were chosen so. Stands before the first one of each chunk. */
 struct ag_wide_sampling {
@@ -315,6 +318,7 @@ struct ag_wide_frame { /* then runtime_bytes, function_bytes, file_bytes */
 struct ag_wide_functions { /* then runtime_bytes, process_bytes, initial_call_bytes */
     uint32_t tree, snapshot, epoch, n_calls, word_bytes, thread_id; /* as in the record */
     uint64_t time_raw;                                              /* clock since clock_origin */
+    uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
     uint16_t runtime_bytes, process_bytes, initial_call_bytes, reserved;
 };
 struct ag_wide_calls { /* then n_rows of ag_wide_call */

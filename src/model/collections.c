@@ -1,8 +1,9 @@
 /* collections.c: the collections of a trace as rows, and their sums by runtime and by cause.
  *
  * The cause is told by a stack: its innermost managed function is blamed, for the native frames
- * inside it are the runtime's own way to its collector. Stacks repeat, so what one says (whom to
- * blame, whether the filters let it pass) is remembered by its id. */
+ * inside it are the runtime's own way to its collector. Or by a function, where who counts calls
+ * knew it. Both repeat, so what one says (whom to blame, whether the filters let it pass) is
+ * remembered by its id. */
 #include "model/collections.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ struct gathering {
     struct ag_profile *profile; /* whose collections these are */
     struct ag_profile *source;  /* whose trace is read: it, or a part of it */
     uint64_t offset_ns;         /* from the start of the profile to that of the source */
-    struct ag_index_map stacks; /* of the source: stack -> verdicts */
+    struct ag_index_map stacks; /* of the source: stack, or frame << 32 -> verdicts */
     struct verdict *verdicts;
     size_t n_verdicts, capacity;
 };
@@ -33,10 +34,22 @@ static bool matches(const regex_t *regex, const struct ag_frame *frame) {
            regexec(regex, frame->label, 0, NULL, 0) == 0;
 }
 
-static struct verdict judge(struct gathering *gathering, uint32_t stack) {
+/* The frames that a collection is judged by, innermost first. */
+static size_t frames_of(struct gathering *gathering, const struct ag_model_collection *raw,
+                        uint32_t *one, const uint32_t **ret_frames) {
+    if (raw->frame == 0) {
+        return ag_profile_stack_frames(gathering->source, raw->stack, ret_frames);
+    }
+    *one = ag_frame_table_managed(&gathering->source->frames, raw->frame, /* line= */ 0);
+    *ret_frames = one;
+    return *one != AG_INDEX_NONE; /* no memory: nobody is to blame */
+}
+
+static struct verdict judge(struct gathering *gathering, const struct ag_model_collection *raw) {
     struct ag_profile *source = gathering->source;
     const uint32_t *frames;
-    const size_t n = ag_profile_stack_frames(source, stack, &frames);
+    uint32_t one;
+    const size_t n = frames_of(gathering, raw, &one, &frames);
     uint32_t cause = n > 0 ? frames[0] : NOBODY;
     bool is_managed = false, is_focused = !source->has_focus, is_ignored = false;
     for (size_t i = 0; i < n; i++) {
@@ -54,8 +67,10 @@ static struct verdict judge(struct gathering *gathering, uint32_t stack) {
     return (struct verdict){.cause_frame = cause, .is_kept = is_focused && !is_ignored};
 }
 
-static int verdict_on(struct gathering *gathering, uint32_t stack, struct verdict *ret_verdict) {
-    uint32_t at = ag_index_map_find(&gathering->stacks, stack);
+static int verdict_on(struct gathering *gathering, const struct ag_model_collection *raw,
+                      struct verdict *ret_verdict) {
+    const uint64_t key = raw->frame != 0 ? (uint64_t)raw->frame << 32 : raw->stack;
+    uint32_t at = ag_index_map_find(&gathering->stacks, key);
     if (at == AG_INDEX_NONE) {
         if (gathering->n_verdicts == gathering->capacity) {
             const size_t capacity = gathering->capacity ? gathering->capacity * 2 : 64;
@@ -67,10 +82,10 @@ static int verdict_on(struct gathering *gathering, uint32_t stack, struct verdic
             gathering->capacity = capacity;
         }
         at = (uint32_t)gathering->n_verdicts;
-        if (ag_index_map_insert(&gathering->stacks, stack, at) < 0) {
+        if (ag_index_map_insert(&gathering->stacks, key, at) < 0) {
             return -ENOMEM;
         }
-        gathering->verdicts[gathering->n_verdicts++] = judge(gathering, stack);
+        gathering->verdicts[gathering->n_verdicts++] = judge(gathering, raw);
     }
     *ret_verdict = gathering->verdicts[at];
     return 0;
@@ -97,7 +112,7 @@ static int add_source(struct gathering *gathering, struct ag_profile *source, ui
     for (size_t i = 0; i < definitions->n_collections && r == 0; i++) {
         const struct ag_model_collection *raw = &definitions->collections[i];
         struct verdict verdict = {.is_kept = false};
-        r = is_wanted(source, raw) ? verdict_on(gathering, raw->stack, &verdict) : 0;
+        r = is_wanted(source, raw) ? verdict_on(gathering, raw, &verdict) : 0;
         if (r == 0 && verdict.is_kept) {
             struct ag_collection_row *row = &to->rows[to->n_rows++];
             *row = raw->row;

@@ -179,6 +179,7 @@ static int take_collection(struct ag_definitions *definitions, const struct ag_r
                 .known = record->u.gc.known,
                 .cause_frame = UINT32_MAX},
         .stack = record->u.gc.stack,
+        .frame = record->u.gc.frame,
         .thread_id = record->u.gc.thread_id};
     APPEND(definitions->collections, definitions->n_collections, made);
     return 0;

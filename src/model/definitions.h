@@ -28,7 +28,7 @@ struct ag_model_function {            /* of a runtime: a FRAME record */
 };
 struct ag_model_collection {
     struct ag_collection_row row; /* times of the session, and nobody blamed yet */
-    uint32_t stack, thread_id;
+    uint32_t stack, frame, thread_id;
 };
 struct ag_model_heap {
     uint32_t heap;

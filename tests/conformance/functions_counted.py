@@ -163,6 +163,38 @@ def rule(tools, case, is_under_run):
     return failures
 
 
+FOLDED = {("g",): (1, 10), ("g", "f"): (500, 500), ("g", "f", "g"): (499, 4990), ("f",): (100000, 100003)}
+
+
+def folded_paths(tools):
+    """A thousand levels of two functions are three paths, and no function's share becomes another."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = recorded.record(tools, [tools.program("function_counters"), "folded"], folder)
+        root = recorded.report(tools, traces[0], "--view=functions", "--tree")["root"]
+        wanted = dict(FOLDED)
+        wanted[("g",)] = (2, 10) # the last call of the program
+        failures.expect("paths", dict(paths_below(root)), wanted)
+        rows = {row["function"]: row["acc_words"] for row in recorded.report(tools, traces[0], "--view=functions")["functions"]}
+        failures.expect("with all that they call", rows, {"g": 5500, "f": 5490 + 100003})
+    return failures
+
+
+def apart_and_collected(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = recorded.record(tools, [tools.program("function_counters"), "apart"], folder)
+        report = recorded.report(tools, traces[0], "--view=functions")
+        for key, count, words in (("messages", 2, 120), ("spawn_arguments", 1, 3), ("profiler", 5, 20)):
+            failures.expect(key, report[key], {"count": count, "words": words, "bytes": 8 * words})
+        gc = recorded.report(tools, traces[0], "--view=gc")["collections"]
+        failures.expect("collections", [(row["kind"], row["process"], row["heap_before_bytes"], row["heap_after_bytes"],
+                                         row["needed_bytes"]) for row in gc], [("minor", "keeper", 800, 160, 64)])
+        blame = recorded.report(tools, traces[0], "--view=gc", "--blame")["blame"]
+        failures.expect("blame", [(row["function"], row["collections"]) for row in blame], [("f", 1)])
+    return failures
+
+
 def rule_without_the_library(tools):
     """The program runs, and every call is nothing; under run it is counted all the same."""
     failures = tap.Failures()
@@ -185,7 +217,7 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(4 + 2 * len(rules) - len(NOT_UNDER_RUN))
+    results = tap.Plan(6 + 2 * len(rules) - len(NOT_UNDER_RUN))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     if shutil.which("pkg-config") and shutil.which("cc"):
@@ -193,6 +225,8 @@ def main():
     else:
         results.skip("the example, built with pkg-config", "pkg-config or cc is not installed")
     results.run("neither library nor profiler", lambda: rule_without_the_library(tools))
+    results.run("recursion folded into paths", lambda: folded_paths(tools))
+    results.run("what stands apart, and a process' collection", lambda: apart_and_collected(tools))
     for case in rules:
         results.run("alone: " + case, lambda case=case: rule(tools, case, False))
         if case not in NOT_UNDER_RUN:

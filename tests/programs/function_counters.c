@@ -343,6 +343,80 @@ static void forked_child(void) {
     say(0);
 }
 
+/* g(1000) calls f(999) calls g(998) ...; and f calls itself 100,000 times. As paths: g, g-f, g-f-g,
+ * f. */
+static void nest(int level) {
+    if (level > 0) {
+        allogram_enter(set, level % 2 ? f : g);
+        allogram_count_words(set, level % 2 ? 1 : 10);
+        nest(level - 1);
+        allogram_leave(set);
+    }
+}
+
+static void folded(void) {
+    const struct allogram_counters_options options = {.size = sizeof options,
+                                                      .recursion = ALLOGRAM_FOLD_RECURSION};
+    start();
+    set = allogram_counters_new(&options);
+    nest(1000);
+    require(allogram_depth(set) == 0, "what was entered is left");
+    for (int level = 0; level < 100000; level++) {
+        allogram_step(set, (uint64_t)level, f, 0, 0);
+        allogram_count_words(set, 1);
+    }
+    allogram_step(set, 0, 0, 3, 0); /* of the innermost f, before it is left */
+    require(allogram_depth(set) == 0, "the step leaves all");
+    allogram_step(set, 0, g, 0, 0);
+    want("f", 100500, 100503, 0);
+    want("g", 501, 5000, 0);
+    allogram_leave(set);
+    finish();
+}
+
+/* A reset in the middle of a folded recursion: the path at hand stays. */
+static void folded_reset(void) {
+    const struct allogram_counters_options options = {.size = sizeof options,
+                                                      .recursion = ALLOGRAM_FOLD_RECURSION};
+    start();
+    set = allogram_counters_new(&options);
+    for (int level = 0; level < 3000; level++) {
+        allogram_enter(set, level % 3 ? f : g);
+    }
+    allogram_counters_reset(set);
+    require(allogram_depth(set) == 3000, "functions that are entered stay entered");
+    allogram_count_words(set, 5); /* level 2999: f, called by f */
+    allogram_leave(set);
+    allogram_leave(set);
+    allogram_count_words(set, 7); /* level 2997: g */
+    call(f, 1);
+    allogram_leave_to(set, 0);
+    call(g, 2);
+    want("f", 1, 6, 0);
+    want("g", 1, 9, 0);
+    finish();
+}
+
+/* What stands apart, and the collection of a process; the script knows the numbers. */
+static void apart(void) {
+    const struct allogram_counters_options options = {
+        .size = sizeof options, .process = "<0.7.0>", .runtime = "calc", .initial_call = "f"};
+    start();
+    set = allogram_counters_new(&options);
+    allogram_count_apart(set, ALLOGRAM_MESSAGES, 1, 100);
+    allogram_count_apart(set, ALLOGRAM_MESSAGES, 1, 20);
+    allogram_count_apart(set, ALLOGRAM_ARGUMENTS, 1, 3);
+    allogram_count_apart(set, ALLOGRAM_PROFILER, 5, 20);
+    allogram_enter(set, f);
+    allogram_counters_rename(set, "keeper");
+    allogram_counters_gc_begin(set, 64, 800);
+    allogram_counters_gc_end(set, "minor", 160);
+    allogram_counters_gc_end(set, "an end without a beginning", 160);
+    allogram_leave(set);
+    want("f", 1, 0, 0);
+    finish();
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -353,6 +427,9 @@ static const struct {
     {"tail_calls_and_exceptions", tail_calls_and_exceptions},
     {"paused", paused},
     {"reset", reset},
+    {"folded", folded},
+    {"folded_reset", folded_reset},
+    {"apart", apart},
     {"told_time", told_time},
     {"threads", threads},
     {"processes", processes},
