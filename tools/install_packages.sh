@@ -17,7 +17,7 @@ packages_of() {
     case $1 in
     build)
         echo gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev \
-            libxxhash-dev libiberty-dev zlib1g-dev
+            libxxhash-dev libiberty-dev zlib1g-dev erlang-base? erlang-dev?
         node_packages
         ;;
     test)
@@ -27,6 +27,7 @@ packages_of() {
         echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
         echo lua5.4? liblua5.4-dev?
         echo libgc-dev?
+        echo elixir?
         ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;

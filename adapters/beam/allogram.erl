@@ -1,0 +1,260 @@
+%% allogram.erl: who allocates, from the inside of a node. The tracer's native half is tracer.c; this
+%% module starts and stops it.
+%%
+%% No binary syntax in here: then what an old compiler made of it loads on a new emulator.
+-module(allogram).
+
+%% for users
+-export([run/3, run/4]).
+%% for `allogram run` and `allogram attach`
+-export([inject/0, start/1, stop/0]).
+%% for init and the emulator
+-export([load/0, enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
+         trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
+         trace_procs/5, enabled_receive/3, trace_receive/5]).
+%% what the tracer is measured with
+-export([check_tail/1, check_leaf/1, check_body/2]).
+
+-on_load(load/0).
+-nifs([enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
+       trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
+       trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
+       name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, end_session/0, tell_runtime/2,
+       say/1]).
+
+load() ->
+    case code:which(?MODULE) of
+        File when is_list(File) ->
+            erlang:load_nif(filename:join(filename:dirname(File), "allogram_beam"), 0);
+        _ ->
+            {error, {load_failed, "allogram.beam was not loaded from a file"}}
+    end.
+
+enabled(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
+trace(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
+enabled_call(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
+trace_call(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
+enabled_garbage_collection(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
+trace_garbage_collection(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
+enabled_running_procs(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
+trace_running_procs(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
+enabled_procs(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
+trace_procs(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
+enabled_receive(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
+trace_receive(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
+
+find_layout() -> erlang:nif_error(not_loaded).
+learn(_Pid) -> erlang:nif_error(not_loaded).
+learned() -> erlang:nif_error(not_loaded).
+name_process(_Pid, _Name, _InitialCall) -> erlang:nif_error(not_loaded).
+forget_all() -> erlang:nif_error(not_loaded).
+is_recording() -> erlang:nif_error(not_loaded).
+table(_Pid) -> erlang:nif_error(not_loaded).
+begin_session(_Options) -> erlang:nif_error(not_loaded).
+end_session() -> erlang:nif_error(not_loaded).
+tell_runtime(_Release, _Note) -> erlang:nif_error(not_loaded).
+say(_Text) -> erlang:nif_error(not_loaded).
+
+%% ---- for users ----
+
+%% Applies the function in a process of its own and counts all that it does there. Returns {Result, Table}, a row of which is
+%% {Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}: a function as it is called on one path, Parent is the node of its
+%% caller (0: the first); undefined is what was allocated outside of traced functions.
+run(Module, Function, Arguments) ->
+    run(Module, Function, Arguments, #{}).
+
+%% Options: output => name of a trace that stays (as that of `allogram run`); trace => patterns as those of start/1;
+%% spawned => true: the processes that it starts are counted as well, into the trace.
+run(Module, Function, Arguments, Options) ->
+    ok = prepare(),
+    Session = session(maps:get(output, Options, temporary())),
+    Self = self(),
+    ok = tell_runtime(erlang:system_info(otp_release), ""),
+    {Pid, Monitor} =
+        spawn_monitor(fun() ->
+                              receive {Self, go} -> ok end,
+                              Self ! {self(), result, apply(Module, Function, Arguments)},
+                              receive {Self, go} -> ok end
+                      end),
+    trace_processes([Pid], maps:get(trace, Options, [{'_', '_', '_'}]),
+                    case maps:get(spawned, Options, false) of
+                        true -> flags();
+                        false -> flags() -- [set_on_spawn]
+                    end),
+    Pid ! {Self, go},
+    Outcome = receive
+                  {Pid, result, Result} -> {ok, Result};
+                  {'DOWN', Monitor, process, Pid, Reason} -> {failed, Reason}
+              end,
+    untrace(),
+    Table = table(Pid),
+    erlang:demonitor(Monitor, [flush]),
+    Pid ! {Self, go},
+    forget_all(),
+    _ = [end_run(Options) || Session =:= ok],
+    case Outcome of
+        {ok, Value} -> {Value, Table};
+        {failed, Why} -> erlang:error({allogram, Why, Table})
+    end.
+
+end_run(Options) ->
+    Trace = end_session(),
+    _ = [file:delete(Trace) || not maps:is_key(output, Options)].
+
+temporary() ->
+    filename:join(os:getenv("TMPDIR", "/tmp"), "allogram.run.%p.allogram").
+
+%% ok: it is ours; joined: one runs already, for instance that of `allogram run`.
+session(Output) ->
+    case begin_session(Output) of
+        Begun when is_atom(Begun) -> Begun;
+        Why -> erlang:error({allogram, Why})
+    end.
+
+%% ---- for the command ----
+
+%% By `allogram run`, from the environment: nothing of it may disturb the program. The process that calls it goes on with
+%% the program and is counted, so another one does the work.
+inject() ->
+    {Pid, Monitor} = spawn_monitor(fun inject_here/0),
+    receive {'DOWN', Monitor, process, Pid, _} -> ok end.
+
+inject_here() ->
+    try
+        _ = [start(#{}) || is_recording()],
+        ok
+    catch
+        _:Why ->
+            Line = lists:flatten(io_lib:format("Erlang is not counted: ~0p", [Why])),
+            tell_runtime(erlang:system_info(otp_release), lists:sublist(Line, 250)),
+            say(Line)
+    end.
+
+%% processes => all or a list of them; trace => list of {Module, Function, Arity}, each of the three '_' for any.
+start(Options) ->
+    ok = prepare(),
+    _ = case maps:get(output, Options, none) of
+            none -> ok;
+            File -> session(File)
+        end,
+    Processes = case maps:get(processes, Options, all) of
+                    all -> erlang:processes();
+                    Some -> Some
+                end,
+    ok = tell_runtime(erlang:system_info(otp_release), ""),
+    [name(Pid) || Pid <- Processes],
+    trace_processes(case maps:get(processes, Options, all) of
+                        all -> [all];
+                        _ -> Processes
+                    end,
+                    maps:get(trace, Options, [{'_', '_', '_'}]), flags()).
+
+stop() ->
+    untrace(),
+    forget_all(),
+    end_session().
+
+
+name(Pid) ->
+    case erlang:process_info(Pid, [registered_name, initial_call, dictionary]) of
+        [{registered_name, Name}, {initial_call, Call}, {dictionary, Dictionary}] ->
+            Shown = case Name of
+                        [] -> pid_to_list(Pid);
+                        _ -> atom_to_list(Name)
+                    end,
+            name_process(Pid, Shown,
+                         case lists:keyfind('$initial_call', 1, Dictionary) of
+                             {_, {_, _, Arity} = Other} when is_integer(Arity) -> Other;
+                             _ -> Call
+                         end);
+        _ ->
+            ok
+    end.
+
+%% ---- tracing ----
+
+flags() ->
+    [call, return_to, arity, garbage_collection, running, procs, 'receive', set_on_spawn].
+
+%% From OTP 27 on tracing goes on beside other tracers, in a session of its own.
+has_sessions() ->
+    erlang:function_exported(trace, session_create, 3).
+
+trace_processes(Processes, Patterns, Flags) ->
+    case has_sessions() of
+        true ->
+            Session = trace:session_create(?MODULE, {?MODULE, []}, []),
+            persistent_term:put(?MODULE, Session),
+            set_patterns(fun(Pattern, Match) -> trace:function(Session, Pattern, Match, [local]) end, Patterns),
+            [catch trace:process(Session, Process, true, Flags) || Process <- Processes],
+            catch trace:process(Session, self(), false, [all]);
+        false ->
+            set_patterns(fun(Pattern, Match) -> erlang:trace_pattern(Pattern, Match, [local]) end, Patterns),
+            [catch erlang:trace(Process, true, [{tracer, ?MODULE, []} | Flags]) || Process <- Processes],
+            catch erlang:trace(self(), false, [all])
+    end,
+    ok.
+
+set_patterns(Set, Patterns) ->
+    [Set(Pattern, []) || Pattern <- Patterns],
+    _ = [Set(on_load, []) || {'_', '_', '_'} <- Patterns],
+    Set({?MODULE, '_', '_'}, false).
+
+untrace() ->
+    case has_sessions() of
+        true ->
+            case persistent_term:get(?MODULE, none) of
+                none -> ok;
+                Session -> trace:session_destroy(Session), persistent_term:erase(?MODULE)
+            end;
+        false ->
+            erlang:trace(all, false, [all]),
+            erlang:trace_pattern({'_', '_', '_'}, false, [local]),
+            erlang:trace_pattern(on_load, false, [local])
+    end,
+    ok.
+
+%% ---- what is measured before anything is counted ----
+
+prepare() ->
+    case find_layout() of
+        known -> ok;
+        found -> check();
+        Why -> erlang:error(Why)
+    end.
+
+%% A tail call and a body call, many times: how many words a return_to takes on the stack, and what an event costs.
+check() ->
+    Self = self(),
+    {Pid, Monitor} =
+        spawn_monitor(fun() ->
+                              receive {Self, go} -> ok end,
+                              check_tail(300),
+                              _ = [check_body(30, 30) || _ <- lists:seq(1, 10)],
+                              ok
+                      end),
+    ok = learn(Pid),
+    trace_processes([Pid], [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}],
+                    [call, return_to, arity]),
+    _ = [trace_check(Check) || Check <- [{?MODULE, check_tail, 1}, {?MODULE, check_leaf, 1}, {?MODULE, check_body, 2}]],
+    Pid ! {Self, go},
+    receive {'DOWN', Monitor, process, Pid, _} -> ok end,
+    untrace(),
+    case learned() of
+        ok -> ok;
+        Why -> erlang:error(Why)
+    end.
+
+trace_check(Pattern) ->
+    case has_sessions() of
+        true -> trace:function(persistent_term:get(?MODULE), Pattern, [], [local]);
+        false -> erlang:trace_pattern(Pattern, [], [local])
+    end.
+
+check_tail(0) -> check_leaf(0);
+check_tail(N) -> check_tail(N - 1).
+
+check_leaf(N) -> N.
+
+check_body(0, _) -> 0;
+check_body(N, M) -> check_leaf(M) + check_body(N - 1, M).

@@ -1,0 +1,127 @@
+/* erlexec.c: the half of the adapter that lives in the agent: it gets the tracer into Erlang nodes.
+ *
+ * However a node is started (erl, escript, elixir, the start script of a release), a program called
+ * erlexec puts the emulator's arguments together, with those that the environment has in ERL_AFLAGS
+ * before the user's own. There, and in no other program, the variable gets two more: where the
+ * module is, and the call that begins to trace. From then on the emulator itself loads what counts
+ * (allogram.erl); under the agent its counters go into the trace of the emulator.
+ *
+ * Tracing is exact; where a sample is wanted nothing is added. The memory is ours and stays until
+ * erlexec becomes the emulator. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/raw_syscall.h"
+#include "embed/adapter.h"
+#include "format/segment.h"
+#include "hook/next_symbol.h"
+#include "record/recorder.h"
+
+extern const struct ag_adapter ag_adapter_beam;
+
+enum { PATH_BYTES = 512, VARIABLES_MOST = 65536, TEXT_BYTES = 4096 };
+
+static bool is_erlexec(void) {
+    char path[PATH_BYTES];
+    const long length = ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES);
+    if (length <= 0 || length == PATH_BYTES) {
+        return false;
+    }
+    path[length] = '\0';
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && strcmp(slash + 1, "erlexec") == 0;
+}
+
+/* Text of at most TEXT_BYTES; what has no room makes it too long for use. */
+struct text {
+    char bytes[TEXT_BYTES];
+    size_t length;
+};
+
+static void add(struct text *text, const char *more, size_t length) {
+    const size_t room = TEXT_BYTES - 1 - text->length;
+    const size_t taken = length < room ? length : room;
+    memcpy(text->bytes + text->length, more, taken);
+    text->length += taken;
+    text->bytes[text->length] = '\0';
+}
+
+static void add_word(struct text *text, const char *word) {
+    add(text, word, strlen(word));
+}
+
+/* The folder of the module: beside the agent where both are installed, or the adapter's own in a
+ * build tree. False: it is not there, or no flag can name it. */
+static bool find_folder(struct text *ret_folder) {
+    static const char *const places[] = {"/beam", "/../beam"};
+    struct ag_symbol_place agent;
+    if (!ag_symbol_find("allogram_make_counters", AG_SYMBOL_FIRST, &ag_adapter_beam, &agent)) {
+        return false;
+    }
+    const char *slash = strrchr(agent.image_name, '/');
+    for (size_t i = 0; slash != NULL && i < AG_ARRAY_SIZE(places); i++) {
+        ret_folder->length = 0;
+        add(ret_folder, agent.image_name, (size_t)(slash - agent.image_name));
+        add_word(ret_folder, places[i]);
+        struct text file = *ret_folder;
+        add_word(&file, "/allogram.beam");
+        if (ag_syscall3(SYS_access, (long)file.bytes, R_OK, 0) == 0) {
+            return strchr(ret_folder->bytes, ' ') == NULL && strchr(ret_folder->bytes, '"') == NULL;
+        }
+    }
+    return false;
+}
+
+/* The environment with this variable in front, in memory of ours. */
+static void put(char *variable, const char *name) {
+    const size_t name_length = strlen(name);
+    size_t count = 0;
+    while (__environ != NULL && __environ[count] != NULL && count < VARIABLES_MOST) {
+        count++;
+    }
+    const long memory = ag_syscall6(SYS_mmap, 0, (long)((count + 2) * sizeof(char *)),
+                                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ag_syscall_failed(memory)) {
+        return;
+    }
+    char **copy = (char **)memory;
+    size_t n = 0;
+    copy[n++] = variable;
+    for (size_t i = 0; i < count; i++) {
+        const bool is_it =
+            strncmp(__environ[i], name, name_length) == 0 && __environ[i][name_length] == '=';
+        if (!is_it) {
+            copy[n++] = __environ[i];
+        }
+    }
+    copy[n] = NULL;
+    __environ = copy;
+}
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    static const char name[] = "ERL_AFLAGS", call[] = " -s allogram inject";
+    static struct text folder, variable; /* what getenv returns has to stay */
+    const char *before = getenv(name);
+    (void)ret_runtime; /* the node tells of itself */
+    if (!is_erlexec() || ag_recorder.header->mode != AG_MODE_EXACT || !find_folder(&folder) ||
+        (before != NULL && strstr(before, call) != NULL)) {
+        return AG_ADAPTER_ABSENT;
+    }
+    add_word(&variable, name);
+    add_word(&variable, "=-pa ");
+    add_word(&variable, folder.bytes);
+    add_word(&variable, call);
+    if (before != NULL && before[0] != '\0') {
+        add_word(&variable, " ");
+        add_word(&variable, before);
+    }
+    if (variable.length < TEXT_BYTES - 1) {
+        put(variable.bytes, name);
+    }
+    return AG_ADAPTER_ABSENT;
+}
+
+const struct ag_adapter ag_adapter_beam = {.attach = attach};

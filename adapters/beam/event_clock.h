@@ -1,0 +1,43 @@
+/* event_clock.h: the time of events, and what an event itself costs; see event_clock.c. */
+#ifndef AG_BEAM_EVENT_CLOCK_H
+#define AG_BEAM_EVENT_CLOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "record/raw_clock.h"
+
+enum ag_event_kind { AG_EVENT_CALL, AG_EVENT_RETURN, AG_EVENT_OTHER, AG_EVENT_KINDS };
+
+struct ag_event_clock {
+    uint32_t kind; /* enum ag_clock_kind */
+    uint64_t ns_per_2_32;
+    /* Clock between the end of an event and the begin of the next one, where nothing happens in
+     * between; by the kinds of the two. */
+    uint64_t costs[AG_EVENT_KINDS][AG_EVENT_KINDS];
+};
+extern struct ag_event_clock ag_event_clock AG_HIDDEN;
+
+/* Measures the clock's rate; takes some milliseconds. */
+void ag_event_clock_start(void);
+AG_FAST uint64_t ag_event_clock_now(void) {
+    return ag_raw_clock(ag_event_clock.kind);
+}
+/* Nanoseconds that the program took between the end of an event and the begin of the next. */
+AG_FAST uint64_t ag_event_clock_ns(uint64_t from, uint64_t to, enum ag_event_kind before,
+                                   enum ag_event_kind now) {
+    const uint64_t cost = ag_event_clock.costs[before][now];
+    const uint64_t between = to - from;
+    return to > from && between > cost
+               ? (uint64_t)((unsigned __int128)(between - cost) * ag_event_clock.ns_per_2_32 >> 32)
+               : 0;
+}
+
+/* While costs are measured each interval is told here. */
+void ag_event_clock_learn(uint64_t from, uint64_t to, enum ag_event_kind before,
+                          enum ag_event_kind now);
+/* The intervals that were told become costs. */
+void ag_event_clock_settle(void);
+
+#endif

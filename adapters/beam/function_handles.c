@@ -1,0 +1,120 @@
+/* function_handles.c: a table from {Module, Function, Arity} to handles, read without a lock.
+ *
+ * Open addressing in memory that never moves. A slot is filled under the lock and published by its
+ * last word (the arity and the handle), so who reads a slot with a handle finds it whole. Nothing
+ * is ever taken away: atoms are for ever, too. */
+#include "function_handles.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/compiler.h"
+#include "base/raw_syscall.h"
+
+enum { SLOTS = 1 << 21, MOST = 1048575, NAME_BYTES = 768 };
+
+struct slot {
+    struct ag_mfa mfa;
+    _Atomic uint32_t handle; /* 0: free */
+};
+static struct {
+    pthread_mutex_t lock;
+    struct slot *slots;  /* room for all, touched as it is used */
+    uint32_t *by_handle; /* slot of each handle, + 1 */
+    uint32_t n_used;
+} handles = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *room(
+    size_t bytes) { /* not the program's: a system call that nobody stands in front of */
+    const long at = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return ag_syscall_failed(at) ? NULL : (void *)at;
+}
+
+int ag_function_handles_start(void) {
+    if (handles.slots == NULL) {
+        handles.slots = room(SLOTS * sizeof(struct slot));
+        handles.by_handle = room((MOST + 1) * sizeof(uint32_t));
+    }
+    return handles.slots != NULL && handles.by_handle != NULL ? 0 : -ENOMEM;
+}
+
+static bool is_same(const struct ag_mfa *a, const struct ag_mfa *b) {
+    return a->function == b->function && a->module == b->module && a->arity == b->arity;
+}
+
+static struct slot *slot_of(const struct ag_mfa *mfa) {
+    const uint64_t mixed =
+        (mfa->module * 31 + mfa->function * 7 + mfa->arity) * UINT64_C(0x9E3779B97F4A7C15);
+    for (uint32_t at = (uint32_t)(mixed >> 43);; at = (at + 1) & (SLOTS - 1)) {
+        struct slot *slot = &handles.slots[at];
+        /* acquire: pairs with the release of who filled it */
+        if (atomic_load_explicit(&slot->handle, memory_order_acquire) == 0 ||
+            is_same(&slot->mfa, mfa)) {
+            return slot;
+        }
+    }
+}
+
+/* 'Elixir.Enum' is Enum, and its functions are written with a dot. */
+static bool name_elixir(const char *module, const char *function, uint32_t arity, char *ret_name,
+                        size_t bytes) {
+    static const char prefix[] = "'Elixir.";
+    const size_t length = strlen(module);
+    if (strncmp(module, prefix, sizeof prefix - 1) != 0 || module[length - 1] != '\'') {
+        return false;
+    }
+    const bool is_quoted = function[0] == '\'';
+    const int function_length = (int)strlen(function) - 2 * is_quoted;
+    (void)snprintf(ret_name, bytes, "%.*s.%.*s/%u", (int)(length - sizeof prefix),
+                   module + sizeof prefix - 1, function_length, function + is_quoted, arity);
+    return true;
+}
+
+void ag_function_name(const struct ag_mfa *mfa, char *ret_name, size_t bytes) {
+    char module[NAME_BYTES], function[NAME_BYTES];
+    (void)enif_snprintf(module, sizeof module, "%T", mfa->module);
+    (void)enif_snprintf(function, sizeof function, "%T", mfa->function);
+    if (!name_elixir(module, function, mfa->arity, ret_name, bytes)) {
+        (void)snprintf(ret_name, bytes, "%s:%s/%u", module, function, mfa->arity);
+    }
+}
+
+AG_COLD static allogram_function add(const struct ag_mfa *mfa) {
+    char name[2 * NAME_BYTES];
+    allogram_function handle = 0;
+    (void)pthread_mutex_lock(&handles.lock); /* cannot fail: it is ours */
+    struct slot *slot = slot_of(mfa);
+    handle = atomic_load_explicit(&slot->handle, memory_order_relaxed);
+    if (handle == 0 && handles.n_used < MOST) {
+        ag_function_name(mfa, name, sizeof name);
+        const struct allogram_function_options options = {
+            .size = sizeof options, .name = name, .runtime = AG_BEAM_RUNTIME};
+        handle = allogram_function_new(&options);
+        if (handle != 0 && handle <= MOST) {
+            slot->mfa = *mfa;
+            handles.by_handle[handle] = (uint32_t)(slot - handles.slots) + 1;
+            handles.n_used++;
+            /* release: pairs with the acquire of who looks for it */
+            atomic_store_explicit(&slot->handle, handle, memory_order_release);
+        }
+    }
+    (void)pthread_mutex_unlock(&handles.lock);
+    return handle;
+}
+
+allogram_function ag_function_handle(const struct ag_mfa *mfa) {
+    struct slot *slot = slot_of(mfa);
+    const allogram_function handle = atomic_load_explicit(&slot->handle, memory_order_acquire);
+    return AG_LIKELY(handle != 0) ? handle : add(mfa);
+}
+
+const struct ag_mfa *ag_function_mfa(allogram_function handle) {
+    const uint32_t at = handle <= MOST ? handles.by_handle[handle] : 0;
+    return at != 0 ? &handles.slots[at - 1].mfa : NULL;
+}

@@ -1,0 +1,78 @@
+/* heap_growth.c: words allocated between two events of a process.
+ *
+ * 1. A process allocates by moving the top of its heap, or where there is no room by a fragment
+ * beside it. So what it allocated since the last event is the growth of both together. At events
+ * that a collection begins and ends with, growth is taken before and begun anew behind it: what a
+ * collection copies is never counted.
+ *
+ * 2. A delayed collection. A large heap is collected by a dirty scheduler, later: until then the
+ * process goes on with a small heap. The old one is abandoned, and the emulator writes how many
+ * words of it were used into its last word. When the small heap is full as well it becomes a
+ * fragment, and another one follows. Neither is an event: the growth then has the rest of the heap
+ * before.
+ *
+ * 3. A heap that changed without either was collected unseen (hibernation, the purge of a module's
+ * literals). No code of the process ran in that time: nothing is counted.
+ *
+ * 4. Messages that were received are linked to the process as fragments of another list. A growth
+ * of fragments with a new head of that list is taken for messages. */
+#include "heap_growth.h"
+
+enum { TAG_MASK = 3, TAG_BOXED = 2, HEADER_TUPLE_3 = 3 << 6 };
+
+/* The tuple is the newest on the heap, or in a fragment. */
+uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term) {
+    if ((term & TAG_MASK) != TAG_BOXED) {
+        return 0;
+    }
+    const uint64_t *tuple = (const uint64_t *)(uintptr_t)(term - TAG_BOXED);
+    if (tuple[0] != HEADER_TUPLE_3) {
+        return 0;
+    }
+    if (tuple + AG_EVENT_TUPLE_WORDS == heap->top) {
+        heap->top = tuple;
+    } else {
+        heap->fragment_words -= AG_EVENT_TUPLE_WORDS;
+    }
+    return AG_EVENT_TUPLE_WORDS;
+}
+
+/* Used words of the heap that was abandoned since the last event. */
+static uint64_t abandoned_words(const struct ag_heap_growth *growth) {
+    const uint64_t size = (uint64_t)(growth->end - growth->heap);
+    const uint64_t used = growth->end[-1];
+    return used >= growth->used_words && used <= size ? used : growth->used_words;
+}
+
+static uint64_t used_words(const struct ag_process_heap *heap) {
+    return (uint64_t)(heap->top - heap->heap);
+}
+
+uint64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
+                              const struct ag_process_heap *heap) {
+    int64_t words = (int64_t)used_words(heap) - (int64_t)growth->used_words;
+    int64_t fragments = (int64_t)heap->fragment_words - (int64_t)growth->fragment_words;
+    if (AG_UNLIKELY(heap->heap != growth->heap)) {
+        if (heap->abandoned == NULL) {
+            return 0;
+        }
+        if (!growth->is_abandoned) {
+            words += (int64_t)abandoned_words(growth);
+        }
+    }
+    if (AG_UNLIKELY(heap->message_fragments != growth->message_fragments) && fragments > 0) {
+        fragments = 0;
+    }
+    words += fragments;
+    return words > 0 ? (uint64_t)words : 0;
+}
+
+void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap) {
+    *growth = (struct ag_heap_growth){.heap = heap->heap,
+                                      .end = heap->end,
+                                      .used_words = used_words(heap),
+                                      .fragment_words = heap->fragment_words,
+                                      .message_fragments = heap->message_fragments,
+                                      .is_abandoned = heap->abandoned != NULL,
+                                      .has_begun = true};
+}

@@ -1,0 +1,30 @@
+/* heap_growth.h: how many words a process allocated between two events; see heap_growth.c. */
+#ifndef AG_BEAM_HEAP_GROWTH_H
+#define AG_BEAM_HEAP_GROWTH_H
+
+#include <erl_nif.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "process_layout.h"
+
+struct ag_heap_growth { /* of a process, at its last event */
+    const uint64_t *heap, *end;
+    uint64_t used_words, fragment_words;
+    const void *message_fragments;
+    bool is_abandoned; /* the heap is a small one, until a collection on a dirty scheduler */
+    bool has_begun;    /* there was an event */
+};
+
+enum { AG_EVENT_TUPLE_WORDS = 4 };
+
+/* The words of the tuple {Module, Function, Arity} that the emulator made on the process' heap for
+ * this event are taken out of what was read. Returns them: 4, or 0 where TERM is no such tuple. */
+uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term);
+/* Words that the code of the process allocated since the last event. */
+uint64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
+                              const struct ag_process_heap *heap);
+/* From here on; HEAP is as it was read, with the event's own tuple. */
+void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap);
+
+#endif

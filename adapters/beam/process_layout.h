@@ -1,0 +1,61 @@
+/* process_layout.h: where a process of the emulator keeps its heap: word numbers in a structure
+ * that no header publishes, found by looking at a process whose state is known. */
+#ifndef AG_BEAM_PROCESS_LAYOUT_H
+#define AG_BEAM_PROCESS_LAYOUT_H
+
+#include <erl_nif.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+/* Numbers of words of a process; see ag_process_layout_find for what they were told by. */
+struct ag_process_layout {
+    uint32_t heap_top, stack_top; /* the heap grows up to the one, the stack down to the other */
+    uint32_t heap, heap_end, abandoned_heap;
+    uint32_t message_fragments, fragment_words;
+    bool is_known;
+};
+extern struct ag_process_layout ag_process_layout AG_HIDDEN;
+
+/* What is read of a process at an event, by the thread that runs it. */
+struct ag_process_heap {
+    const uint64_t *heap, *top, *stack, *end, *abandoned;
+    const void *message_fragments; /* received messages that are no part of the heap yet */
+    uint64_t fragment_words;
+};
+
+/* The words of the environment of a native function (the same from OTP 25 to 29, checked by
+ * ag_process_layout_find). */
+enum { AG_ENV_PROCESS = 1, AG_ENV_HEAP_TOP = 2, AG_ENV_HEAP_END = 3, AG_ENV_FRAGMENT = 4 };
+AG_FAST const uint64_t *ag_env_word(ErlNifEnv *env, uint32_t word) {
+    return ((const uint64_t *const *)env)[word];
+}
+
+/* Finds the layout from an ordinary call of a native function, and checks it as it goes. NULL, or
+ * what could not be found. */
+const char *ag_process_layout_find(ErlNifEnv *env);
+
+/* Is the environment that of the process itself, so that its heap can be read? Word 0 of a process
+ * is its own identifier. */
+AG_FAST bool ag_process_is_here(ErlNifEnv *env, ERL_NIF_TERM pid) {
+    const uint64_t *process = ag_env_word(env, AG_ENV_PROCESS);
+    return process != NULL && process[0] == pid;
+}
+
+AG_FAST void ag_process_read(ErlNifEnv *env, struct ag_process_heap *ret_heap) {
+    const uint64_t *process = ag_env_word(env, AG_ENV_PROCESS);
+    const uint64_t *const *pointers = (const uint64_t *const *)process;
+    *ret_heap = (struct ag_process_heap){
+        .heap = pointers[ag_process_layout.heap],
+        .top = ag_env_word(env, AG_ENV_HEAP_TOP),
+        .stack = pointers[ag_process_layout.stack_top],
+        .end = pointers[ag_process_layout.heap_end],
+        .abandoned = pointers[ag_process_layout.abandoned_heap],
+        .message_fragments = pointers[ag_process_layout.message_fragments],
+        .fragment_words = process[ag_process_layout.fragment_words],
+    };
+}
+
+#endif

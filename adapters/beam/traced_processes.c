@@ -1,0 +1,174 @@
+/* traced_processes.c: a hash table by process identifier, which is one word.
+ *
+ * The thread that runs a process is the only one that uses its entry, and remembers the last one it
+ * had; so the locks of the table, one for each of its rows, are taken when another process is
+ * scheduled. Entries are used again and their memory is never given back: what a thread remembers
+ * may be another process' entry by now, and is told by the identifier. */
+#include "traced_processes.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/compiler.h"
+#include "base/raw_syscall.h"
+#include "function_handles.h"
+
+enum {
+    ROWS = 4096,
+    ENTRIES_AT_ONCE = 512,
+    FIRST_LEVELS = 512,
+};
+
+struct row {
+    pthread_mutex_t lock;
+    struct ag_traced_process *first;
+};
+static struct row rows[ROWS];
+static struct {
+    pthread_mutex_t lock;
+    struct ag_traced_process *free;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static _Thread_local struct ag_traced_process *last_used;
+
+static void *room(size_t bytes) {
+    const long at = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return ag_syscall_failed(at) ? NULL : (void *)at;
+}
+
+static struct row *row_of(ERL_NIF_TERM pid) {
+    return &rows[(pid * UINT64_C(0x9E3779B97F4A7C15)) >> 52];
+}
+
+static struct ag_traced_process *find_locked(const struct row *row, ERL_NIF_TERM pid) {
+    struct ag_traced_process *process = row->first;
+    while (process != NULL && process->pid != pid) {
+        process = process->next;
+    }
+    return process;
+}
+
+struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid) {
+    if (AG_LIKELY(last_used != NULL && last_used->pid == pid)) {
+        return last_used;
+    }
+    struct row *row = row_of(pid);
+    (void)pthread_mutex_lock(&row->lock); /* cannot fail: it is ours, here and below */
+    struct ag_traced_process *found = find_locked(row, pid);
+    (void)pthread_mutex_unlock(&row->lock);
+    last_used = found != NULL ? found : last_used;
+    return found;
+}
+
+/* ---- entries ---- */
+
+static struct ag_traced_process *new_entry(void) {
+    (void)pthread_mutex_lock(&pool.lock);
+    if (pool.free == NULL) {
+        struct ag_traced_process *more = room(ENTRIES_AT_ONCE * sizeof(*more));
+        for (uint32_t i = 0; more != NULL && i < ENTRIES_AT_ONCE; i++) {
+            more[i].next = pool.free;
+            pool.free = &more[i];
+        }
+    }
+    struct ag_traced_process *entry = pool.free;
+    pool.free = entry != NULL ? entry->next : NULL;
+    (void)pthread_mutex_unlock(&pool.lock);
+    return entry;
+}
+
+static void free_entry(struct ag_traced_process *entry) {
+    allogram_counters_free(entry->counters);
+    struct ag_level *levels = entry->levels;
+    const uint32_t level_room = entry->level_room;
+    *entry = (struct ag_traced_process){.levels = levels, .level_room = level_room};
+    (void)pthread_mutex_lock(&pool.lock);
+    entry->next = pool.free;
+    pool.free = entry;
+    (void)pthread_mutex_unlock(&pool.lock);
+}
+
+struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
+                                                const char *initial_call) {
+    struct ag_traced_process *process = ag_traced_process_find(pid);
+    if (AG_LIKELY(process != NULL)) {
+        return process;
+    }
+    process = new_entry();
+    if (process == NULL) {
+        return NULL;
+    }
+    char own_name[AG_PROCESS_NAME_BYTES];
+    if (name == NULL) {
+        (void)enif_snprintf(own_name, sizeof own_name, "%T", pid);
+    }
+    const struct allogram_counters_options options = {
+        .size = sizeof options,
+        .runtime = AG_BEAM_RUNTIME,
+        .process = name != NULL ? name : own_name,
+        .initial_call = initial_call,
+        .word_bytes = sizeof(ERL_NIF_TERM),
+        .clock = ALLOGRAM_NO_CLOCK,
+        .recursion = ALLOGRAM_FOLD_RECURSION,
+    };
+    process->pid = pid;
+    process->counters = allogram_counters_new(&options);
+    struct row *row = row_of(pid);
+    (void)pthread_mutex_lock(&row->lock);
+    process->next = row->first;
+    row->first = process;
+    (void)pthread_mutex_unlock(&row->lock);
+    last_used = process;
+    return process;
+}
+
+static struct ag_traced_process *take_out(struct row *row, ERL_NIF_TERM pid) {
+    (void)pthread_mutex_lock(&row->lock);
+    struct ag_traced_process **link = &row->first;
+    while (*link != NULL && (*link)->pid != pid) {
+        link = &(*link)->next;
+    }
+    struct ag_traced_process *process = *link;
+    if (process != NULL) {
+        *link = process->next;
+    }
+    (void)pthread_mutex_unlock(&row->lock);
+    return process;
+}
+
+void ag_traced_process_end(ERL_NIF_TERM pid) {
+    struct ag_traced_process *process = take_out(row_of(pid), pid);
+    if (process != NULL) {
+        free_entry(process);
+    }
+}
+
+void ag_traced_processes_end_all(void) {
+    for (uint32_t i = 0; i < ROWS; i++) {
+        while (rows[i].first != NULL) {
+            ag_traced_process_end(rows[i].first->pid);
+        }
+    }
+}
+
+bool ag_traced_process_has_level(struct ag_traced_process *process) {
+    if (AG_LIKELY(process->n_levels < process->level_room)) {
+        return true;
+    }
+    const uint32_t wanted = process->level_room != 0 ? process->level_room * 2 : FIRST_LEVELS;
+    struct ag_level *more = wanted != 0 ? room(wanted * sizeof(*more)) : NULL;
+    if (more == NULL) {
+        return false;
+    }
+    if (process->levels != NULL) {
+        memcpy(more, process->levels, process->n_levels * sizeof(*more));
+        (void)ag_syscall2(SYS_munmap, (long)process->levels,
+                          (long)(process->level_room * sizeof(*more)));
+    }
+    process->levels = more;
+    process->level_room = wanted;
+    return true;
+}

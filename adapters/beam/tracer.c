@@ -1,0 +1,570 @@
+/* tracer.c: the native half of the tracer of Erlang nodes: functions and their words, exactly.
+ *
+ * 1. Who calls. The emulator calls a tracer module's functions at the events of the processes that
+ * are traced: a call, a return to a function, the begin and end of a collection, being scheduled in
+ * and out, a message, a birth and a death. They are native functions here, and run in the thread
+ * and in the context of the process: so its heap can be read as it is at that moment
+ * (process_layout.h), and what it allocated since the last event is what the function at hand
+ * allocated (heap_growth.h).
+ *
+ * 2. Which function is at hand. The emulator does not say who calls. But the words on the process'
+ * stack do: a call at a depth is below all that was called at a lower one. So a stack of levels is
+ * kept for each process. A call takes off the levels that are as deep or deeper, then adds its own.
+ * A return to a function takes off those that it returns from. An exception takes off whatever the
+ * next event finds to be gone.
+ *
+ *     caller_a        40 words    call f at 40: under nothing
+ *       g             45          call g at 45: body call, a level below f
+ *       h             45 + R      call h: a tail call of g, for R words are the frame that
+ * return_to put there for g; h gets g's depth, and is counted below g return to f     at 40 + ..  g
+ * and h are left
+ *
+ * A function that is called again in such a chain of tail calls is taken for the one that is there:
+ * a loop of tail calls is one level for each of its functions.
+ *
+ * 3. What is kept out. The emulator makes a tuple on the process' heap for the event: the
+ * profiler's own words. Messages are counted when they are received, arguments of spawn when a
+ * process begins, each by the size that the emulator itself copies. What appears on the heap while
+ * the process is scheduled out was put there by senders. Copies by collections are no growth.
+ *
+ * 4. Who else may be here. Events of one process come one after the other, whichever thread runs
+ * it; each has an entry of its own (traced_processes.h), and nothing is shared but tables that are
+ * read without a lock. No event allocates from the host's heap. */
+#include <dlfcn.h>
+#include <erl_nif.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "allogram/allogram.h"
+#include "base/compiler.h"
+#include "event_clock.h"
+#include "function_handles.h"
+#include "heap_growth.h"
+#include "process_layout.h"
+#include "traced_processes.h"
+
+enum { WORD = sizeof(ERL_NIF_TERM), RETURN_WORDS_MOST = 4 };
+
+static struct {
+    ERL_NIF_TERM call, in, out, trace, discard, ok, known, found, joined, yes, no, undefined;
+    ERL_NIF_TERM gc_minor_start, gc_minor_end, gc_major_start, gc_major_end;
+    ERL_NIF_TERM heap_size, old_heap_size, mbuf_size, wordsize;
+    ERL_NIF_TERM spawned, exit, registered, extra, messages, spawn_arguments, profiler;
+} atoms;
+
+/* What the emulator copies for a term: its own function, exported for natively compiled code.
+ * Literals of loaded modules are not copied: those of no purge are told by an area of nothing. */
+struct purge_area {
+    const void *start;
+    uint64_t bytes;
+};
+typedef uint64_t size_of_term_fn(ERL_NIF_TERM term, struct purge_area *area);
+static size_of_term_fn *size_of_term;
+
+static uint32_t return_words; /* of the frame that return_to puts on the stack; 0: not known yet */
+
+/* Of the process that is watched to learn what events cost. */
+static struct {
+    ERL_NIF_TERM pid; /* 0: none */
+    uint64_t n_calls, first_depth, second_depth, last_clock;
+    uint8_t last_kind;
+    bool is_same;
+} learning;
+
+/* ---- steps ---- */
+
+struct event {
+    uint64_t begin; /* clock */
+    struct ag_traced_process *process;
+    struct ag_process_heap as_read, program; /* with the event's tuple, and without it */
+    uint64_t own_words;                      /* of that tuple */
+};
+
+static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
+                       struct event *ret_event) {
+    if (!ag_process_is_here(env, pid)) {
+        return false;
+    }
+    ag_process_read(env, &ret_event->as_read);
+    ret_event->program = ret_event->as_read;
+    ret_event->own_words = ag_heap_take_off_tuple(&ret_event->program, term);
+    return true;
+}
+
+/* Words and time since the last event. */
+static uint64_t words_of(const struct event *event) {
+    const struct ag_traced_process *process = event->process;
+    return process->growth.has_begun ? ag_heap_growth_words(&process->growth, &event->program) : 0;
+}
+
+static uint64_t ns_of(const struct event *event, enum ag_event_kind kind) {
+    const struct ag_traced_process *process = event->process;
+    return process->is_running
+               ? ag_event_clock_ns(process->last_clock, event->begin, process->last_kind, kind)
+               : 0;
+}
+
+static void end_event(const struct event *event, enum ag_event_kind kind, bool is_running) {
+    struct ag_traced_process *process = event->process;
+    if (event->own_words > 0) {
+        allogram_count_apart(process->counters, ALLOGRAM_PROFILER, 1, event->own_words);
+    }
+    ag_heap_growth_begin(&process->growth, &event->as_read);
+    process->is_running = is_running;
+    process->last_kind = (uint8_t)kind;
+    process->last_clock = ag_event_clock_now();
+}
+
+static uint32_t depth_of(const struct event *event) {
+    return (uint32_t)(event->as_read.end - event->as_read.stack);
+}
+
+/* ---- calls and returns ---- */
+
+static bool mfa_of(ErlNifEnv *env, ERL_NIF_TERM term, struct ag_mfa *ret_mfa) {
+    const ERL_NIF_TERM *parts;
+    int n_parts, arity;
+    if (!enif_get_tuple(env, term, &n_parts, &parts) || n_parts != 3 ||
+        !enif_get_int(env, parts[2], &arity)) {
+        return false;
+    }
+    *ret_mfa = (struct ag_mfa){.module = parts[0], .function = parts[1], .arity = (uint32_t)arity};
+    return true;
+}
+
+/* The chain of tail calls that ends at the last level: the level where the function is already. */
+static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t depth,
+                               allogram_function function) {
+    for (uint32_t level = process->n_levels; level > 0; level--) {
+        if (process->levels[level - 1].stack_words != depth) {
+            break;
+        }
+        if (process->levels[level - 1].function == function) {
+            return level - 1;
+        }
+    }
+    return process->n_levels;
+}
+
+static void take_call(ErlNifEnv *env, struct event *event, ERL_NIF_TERM term) {
+    struct ag_traced_process *process = event->process;
+    struct ag_mfa mfa;
+    uint32_t depth = depth_of(event);
+    const allogram_function function = mfa_of(env, term, &mfa) ? ag_function_handle(&mfa) : 0;
+    while (process->n_levels > 0 && process->levels[process->n_levels - 1].stack_words >= depth) {
+        process->n_levels--;
+    }
+    if (process->n_levels > 0 &&
+        process->levels[process->n_levels - 1].stack_words + return_words == depth) {
+        depth -= return_words;
+        process->n_levels = level_in_chain(process, depth, function);
+    }
+    const uint64_t words = words_of(event), ns = ns_of(event, AG_EVENT_CALL);
+    if (function == 0 || !ag_traced_process_has_level(process)) {
+        allogram_step(process->counters, process->n_levels, 0, words, ns);
+        return;
+    }
+    allogram_step(process->counters, process->n_levels, function, words, ns);
+    process->levels[process->n_levels++] =
+        (struct ag_level){.stack_words = depth, .function = function};
+}
+
+static void take_return(struct event *event) {
+    struct ag_traced_process *process = event->process;
+    const uint32_t depth = depth_of(event) - (return_words - 1);
+    while (process->n_levels > 0 && process->levels[process->n_levels - 1].stack_words >= depth) {
+        process->n_levels--;
+    }
+    allogram_step(process->counters, process->n_levels, 0, words_of(event),
+                  ns_of(event, AG_EVENT_RETURN));
+}
+
+static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
+    const uint64_t *const *process = (const uint64_t *const *)ag_env_word(env, AG_ENV_PROCESS);
+    const uint64_t depth =
+        (uint64_t)(process[ag_process_layout.heap_end] - process[ag_process_layout.stack_top]);
+    const uint8_t kind = is_call ? AG_EVENT_CALL : AG_EVENT_RETURN;
+    if (learning.n_calls > 0) {
+        ag_event_clock_learn(learning.last_clock, begin, learning.last_kind, kind);
+    }
+    if (learning.n_calls == 0) {
+        learning.first_depth = depth;
+    } else if (learning.n_calls == 1) {
+        learning.second_depth = depth;
+        learning.is_same = true;
+    } else if (learning.n_calls < 100) { /* of the loop of tail calls, all but its first */
+        learning.is_same &= depth == learning.second_depth;
+    }
+    learning.n_calls++;
+    learning.last_kind = kind;
+    learning.last_clock = ag_event_clock_now();
+}
+
+static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    struct event event = {.begin = ag_event_clock_now()};
+    (void)argc;
+    const bool is_call = argv[0] == atoms.call;
+    if (AG_UNLIKELY(learning.pid == argv[2])) {
+        learn_from(env, event.begin, is_call);
+        return atoms.ok;
+    }
+    event.process = ag_traced_process_get(argv[2], NULL, "");
+    if (event.process == NULL || !read_event(env, argv[2], argv[3], &event)) {
+        return atoms.ok;
+    }
+    if (is_call) {
+        take_call(env, &event, argv[3]);
+    } else {
+        take_return(&event);
+    }
+    end_event(&event, is_call ? AG_EVENT_CALL : AG_EVENT_RETURN, /* is_running= */ true);
+    return atoms.ok;
+}
+
+/* ---- collections ---- */
+
+/* The sum of what the information of a collection says of the parts of the heap, in bytes. */
+static uint64_t heap_bytes(ErlNifEnv *env, ERL_NIF_TERM list) {
+    ERL_NIF_TERM head;
+    uint64_t words = 0;
+    while (enif_get_list_cell(env, list, &head, &list)) {
+        const ERL_NIF_TERM *pair;
+        int n_parts;
+        unsigned long number;
+        if (enif_get_tuple(env, head, &n_parts, &pair) && n_parts == 2 &&
+            (pair[0] == atoms.heap_size || pair[0] == atoms.old_heap_size ||
+             pair[0] == atoms.mbuf_size) &&
+            enif_get_ulong(env, pair[1], &number)) {
+            words += number;
+        }
+    }
+    return words * WORD;
+}
+
+static ERL_NIF_TERM trace_garbage_collection(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    struct event event = {.begin = ag_event_clock_now()};
+    (void)argc;
+    event.process = ag_traced_process_get(argv[2], NULL, "");
+    if (event.process == NULL || !read_event(env, argv[2], 0, &event)) {
+        return atoms.ok;
+    }
+    allogram_counters *counters = event.process->counters;
+    const bool is_running = event.process->is_running;
+    if (argv[0] == atoms.gc_minor_start || argv[0] == atoms.gc_major_start) {
+        allogram_step(counters, event.process->n_levels, 0, words_of(&event),
+                      ns_of(&event, AG_EVENT_OTHER));
+        allogram_counters_gc_begin(counters, 0, heap_bytes(env, argv[3]));
+    } else if (argv[0] == atoms.gc_minor_end || argv[0] == atoms.gc_major_end) {
+        allogram_counters_gc_end(counters, argv[0] == atoms.gc_minor_end ? "minor" : "major",
+                                 heap_bytes(env, argv[3]));
+    }
+    end_event(&event, AG_EVENT_OTHER, is_running);
+    return atoms.ok;
+}
+
+/* ---- being scheduled, messages, birth and death ---- */
+
+static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    struct event event = {.begin = ag_event_clock_now()};
+    (void)argc;
+    const bool is_in = argv[0] == atoms.in;
+    event.process = is_in ? ag_traced_process_get(argv[2], NULL, "")
+                          : ag_traced_process_find(argv[2]); /* one that ends is not met again */
+    if (event.process == NULL || !read_event(env, argv[2], argv[3], &event)) {
+        return atoms.ok;
+    }
+    if (!is_in) {
+        allogram_step(event.process->counters, event.process->n_levels, 0, words_of(&event),
+                      ns_of(&event, AG_EVENT_OTHER));
+    }
+    end_event(&event, AG_EVENT_OTHER, is_in);
+    return atoms.ok;
+}
+
+static uint64_t copied_words(ERL_NIF_TERM term) {
+    struct purge_area none = {.start = NULL};
+    return size_of_term != NULL ? size_of_term(term, &none) : 0;
+}
+
+static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    struct ag_traced_process *process = ag_traced_process_get(argv[2], NULL, "");
+    if (process != NULL) {
+        allogram_count_apart(process->counters, ALLOGRAM_MESSAGES, 1, copied_words(argv[3]));
+    }
+    return atoms.ok;
+}
+
+/* A process that was spawned: its first function and the arguments that were copied for it. */
+static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
+    ERL_NIF_TERM call;
+    const ERL_NIF_TERM *parts;
+    int n_parts;
+    unsigned arity;
+    char name[AG_PROCESS_NAME_BYTES] = "";
+    const bool is_known = enif_get_map_value(env, options, atoms.extra, &call) &&
+                          enif_get_tuple(env, call, &n_parts, &parts) && n_parts == 3 &&
+                          enif_get_list_length(env, parts[2], &arity);
+    if (is_known) {
+        const struct ag_mfa mfa = {.module = parts[0], .function = parts[1], .arity = arity};
+        ag_function_name(&mfa, name, sizeof name);
+    }
+    struct ag_traced_process *process = ag_traced_process_get(pid, NULL, name);
+    if (process != NULL && is_known) {
+        allogram_count_apart(process->counters, ALLOGRAM_ARGUMENTS, 1, copied_words(parts[2]));
+    }
+}
+
+static ERL_NIF_TERM trace_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)argc;
+    if (argv[0] == atoms.spawned) {
+        take_birth(env, argv[2], argv[4]);
+    } else if (argv[0] == atoms.exit) {
+        ag_traced_process_end(argv[2]);
+    } else if (argv[0] == atoms.registered) {
+        struct ag_traced_process *process = ag_traced_process_find(argv[2]);
+        char name[AG_PROCESS_NAME_BYTES];
+        if (process != NULL && enif_snprintf(name, sizeof name, "%T", argv[3]) > 0) {
+            allogram_counters_rename(process->counters, name);
+        }
+    }
+    return atoms.ok;
+}
+
+static ERL_NIF_TERM trace_other(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    return atoms.ok;
+}
+
+static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    return atoms.trace;
+}
+
+/* ---- what allogram.erl asks for ---- */
+
+static ERL_NIF_TERM find_layout(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)argc;
+    (void)argv;
+    if (ag_process_layout.is_known && return_words != 0) {
+        return atoms.known;
+    }
+    if (ag_function_handles_start() < 0) {
+        return enif_make_string(env, "no memory for the table of functions", ERL_NIF_LATIN1);
+    }
+    const char *missing = ag_process_layout_find(env);
+    if (missing != NULL) {
+        char text[256];
+        (void)snprintf(text, sizeof text, "this emulator is not known: %s was not found", missing);
+        return enif_make_string(env, text, ERL_NIF_LATIN1);
+    }
+    ag_event_clock_start();
+    return atoms.found;
+}
+
+static ERL_NIF_TERM learn(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    memset(&learning, 0, sizeof learning);
+    learning.pid = argv[0];
+    return atoms.ok;
+}
+
+static ERL_NIF_TERM learned(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)argc;
+    (void)argv;
+    const uint64_t words = learning.second_depth - learning.first_depth;
+    learning.pid = 0;
+    if (!learning.is_same || words == 0 || words > RETURN_WORDS_MOST) {
+        return enif_make_string(env, "this emulator is not known: tail calls were not recognised",
+                                ERL_NIF_LATIN1);
+    }
+    return_words = (uint32_t)words;
+    ag_event_clock_settle();
+    return atoms.ok;
+}
+
+static ERL_NIF_TERM name_process(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    char name[AG_PROCESS_NAME_BYTES], call[AG_PROCESS_NAME_BYTES] = "";
+    struct ag_mfa mfa;
+    (void)argc;
+    if (enif_get_string(env, argv[1], name, sizeof name, ERL_NIF_LATIN1) == 0) {
+        return enif_make_badarg(env);
+    }
+    if (mfa_of(env, argv[2], &mfa)) {
+        ag_function_name(&mfa, call, sizeof call);
+    }
+    (void)ag_traced_process_get(argv[0], name, call);
+    return atoms.ok;
+}
+
+static ERL_NIF_TERM forget_all(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    ag_traced_processes_end_all();
+    return atoms.ok;
+}
+
+struct listing {
+    ErlNifEnv *env;
+    ERL_NIF_TERM list;
+};
+
+static void list_path(void *context, const struct allogram_path *path) {
+    struct listing *listing = context;
+    ErlNifEnv *env = listing->env;
+    const struct ag_mfa *mfa = ag_function_mfa(path->function);
+    const ERL_NIF_TERM function = mfa != NULL ? enif_make_tuple3(env, mfa->module, mfa->function,
+                                                                 enif_make_uint(env, mfa->arity))
+                                              : atoms.undefined;
+    const ERL_NIF_TERM row =
+        enif_make_tuple6(env, enif_make_uint(env, path->node), enif_make_uint(env, path->parent),
+                         function, enif_make_uint64(env, path->calls),
+                         enif_make_uint64(env, path->words), enif_make_uint64(env, path->ns));
+    listing->list = enif_make_list_cell(env, row, listing->list);
+}
+
+/* Of a process: [{Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}]. */
+static ERL_NIF_TERM table(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    struct listing listing = {.env = env, .list = enif_make_list(env, 0)};
+    const struct ag_traced_process *process = ag_traced_process_find(argv[0]);
+    (void)argc;
+    if (process != NULL) {
+        allogram_counters_visit(process->counters, &listing, list_path);
+    }
+    return listing.list;
+}
+
+static ERL_NIF_TERM is_recording(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    return allogram_is_there_() && allogram_mode_ & ALLOGRAM_COUNTS_ ? atoms.yes : atoms.no;
+}
+
+static ERL_NIF_TERM begin_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    char output[4096], message[512] = "";
+    (void)argc;
+    if (enif_get_string(env, argv[0], output, sizeof output, ERL_NIF_LATIN1) <= 0) {
+        return enif_make_badarg(env);
+    }
+    const struct allogram_options options = {.size = sizeof options, .output = output};
+    const int r = allogram_start(&options, message);
+    return r == 0           ? atoms.ok
+           : r == -EALREADY ? atoms.joined
+                            : enif_make_string(env, message, ERL_NIF_LATIN1);
+}
+
+static ERL_NIF_TERM end_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)argc;
+    (void)argv;
+    (void)allogram_stop(); /* where none runs nothing has to end */
+    return enif_make_string(env, allogram_trace(), ERL_NIF_LATIN1);
+}
+
+/* For the first lines of a report: tell_runtime(Release, Note), Note "" where all is counted. */
+static ERL_NIF_TERM tell_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    char release[64], note[256];
+    (void)argc;
+    if (enif_get_string(env, argv[0], release, sizeof release, ERL_NIF_LATIN1) <= 0 ||
+        enif_get_string(env, argv[1], note, sizeof note, ERL_NIF_LATIN1) == 0) {
+        return enif_make_badarg(env);
+    }
+    const struct allogram_runtime_options options = {.size = sizeof options,
+                                                     .name = AG_BEAM_RUNTIME,
+                                                     .version = release,
+                                                     .note = note,
+                                                     .is_hooked = note[0] == '\0'};
+    allogram_runtime(&options);
+    return atoms.ok;
+}
+
+/* One line on standard error, where io would go through a group leader. */
+static ERL_NIF_TERM say(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    char text[1024], line[1100];
+    (void)argc;
+    if (enif_get_string(env, argv[0], text, sizeof text, ERL_NIF_LATIN1) != 0) {
+        const int length = snprintf(line, sizeof line, "allogram: %s\n", text);
+        (void)!write(STDERR_FILENO, line, (size_t)length); /* nobody else to tell */
+    }
+    return atoms.ok;
+}
+
+/* ---- loading ---- */
+
+static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
+    const struct {
+        ERL_NIF_TERM *atom;
+        const char *name;
+    } list[] = {{&atoms.call, "call"},
+                {&atoms.in, "in"},
+                {&atoms.out, "out"},
+                {&atoms.trace, "trace"},
+                {&atoms.discard, "discard"},
+                {&atoms.ok, "ok"},
+                {&atoms.known, "known"},
+                {&atoms.found, "found"},
+                {&atoms.joined, "joined"},
+                {&atoms.yes, "true"},
+                {&atoms.no, "false"},
+                {&atoms.undefined, "undefined"},
+                {&atoms.gc_minor_start, "gc_minor_start"},
+                {&atoms.gc_minor_end, "gc_minor_end"},
+                {&atoms.gc_major_start, "gc_major_start"},
+                {&atoms.gc_major_end, "gc_major_end"},
+                {&atoms.heap_size, "heap_size"},
+                {&atoms.old_heap_size, "old_heap_size"},
+                {&atoms.mbuf_size, "mbuf_size"},
+                {&atoms.wordsize, "wordsize"},
+                {&atoms.spawned, "spawned"},
+                {&atoms.exit, "exit"},
+                {&atoms.registered, "register"},
+                {&atoms.extra, "extra"},
+                {&atoms.messages, "messages"},
+                {&atoms.spawn_arguments, "spawn_arguments"},
+                {&atoms.profiler, "profiler"}};
+    (void)private_data;
+    (void)info;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(list); i++) {
+        *list[i].atom = enif_make_atom(env, list[i].name);
+    }
+    size_of_term = (size_of_term_fn *)dlsym(RTLD_DEFAULT, "size_object_x");
+    return 0;
+}
+
+static ErlNifFunc functions[] = {
+    {"enabled", 3, is_wanted, 0},
+    {"trace", 5, trace_other, 0},
+    {"enabled_call", 3, is_wanted, 0},
+    {"trace_call", 5, trace_call, 0},
+    {"enabled_garbage_collection", 3, is_wanted, 0},
+    {"trace_garbage_collection", 5, trace_garbage_collection, 0},
+    {"enabled_running_procs", 3, is_wanted, 0},
+    {"trace_running_procs", 5, trace_running_procs, 0},
+    {"enabled_procs", 3, is_wanted, 0},
+    {"trace_procs", 5, trace_procs, 0},
+    {"enabled_receive", 3, is_wanted, 0},
+    {"trace_receive", 5, trace_receive, 0},
+    {"find_layout", 0, find_layout, 0},
+    {"learn", 1, learn, 0},
+    {"learned", 0, learned, 0},
+    {"name_process", 3, name_process, 0},
+    {"forget_all", 0, forget_all, 0},
+    {"table", 1, table, 0},
+    {"is_recording", 0, is_recording, 0},
+    {"begin_session", 1, begin_session, 0},
+    {"end_session", 0, end_session, 0},
+    {"tell_runtime", 2, tell_runtime, 0},
+    {"say", 1, say, 0},
+};
+
+ERL_NIF_INIT(allogram, functions, load, NULL, NULL, NULL)

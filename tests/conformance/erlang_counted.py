@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Erlang nodes from the inside: words and calls of hand_counted.erl, to the unit, through `allogram run` and through
+allogram:run/4; messages and arguments apart; callers; what a program sees of it (nothing)."""
+
+import argparse
+import os
+import shutil
+import sys
+
+import recorded
+import tap
+
+N = 1000
+
+
+class Erlang:
+    """The emulator that is installed, the tracer, and the compiled program."""
+
+    def __init__(self, tools, folder):
+        self.tools, self.folder = tools, folder
+        self.tracer = os.path.join(tools.build, "adapters/beam")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "hand_counted.erl")
+        compiled = recorded.run(["erlc", "-o", folder, source])
+        if compiled.status != 0:
+            raise RuntimeError("erlc: %s" % compiled.stdout.decode())
+        self.release = int(self.evaluate("io:put_chars(erlang:system_info(otp_release))"))
+
+    def evaluate(self, expression, *options, env=None):
+        """What an expression prints, on a node with the tracer in its path and nobody that records."""
+        outcome = recorded.run(["erl", "-noshell", "-pa", self.tracer, "-pa", self.folder, *options, "-eval",
+                                expression + ", halt()."], cwd=self.folder, env=env)
+        if outcome.status != 0 or outcome.stderr:
+            raise RuntimeError("erl: status %d: %s%s" % (outcome.status, outcome.stdout.decode(), outcome.stderr.decode()))
+        return outcome.stdout.decode()
+
+    def record(self, command, options=(), name="t", **how):
+        """(outcome, the emulator's trace or None)."""
+        pattern = os.path.join(self.folder, name + ".%e.%p.allogram")
+        outcome = recorded.run([self.tools.allogram, "run", "-q", "-o", pattern, *options, "--", *command], cwd=self.folder,
+                               **how)
+        found = [os.path.join(self.folder, file) for file in os.listdir(self.folder) if file.startswith(name + ".beam.smp.")]
+        return outcome, max(found, key=os.path.getsize) if found else None
+
+
+def wanted_table(n, release):
+    """Own words and calls of the functions of hand_counted:main(n)."""
+    closure = 6 if release < 26 else 4 # a header of 5 words, then of 3, and one variable
+    return {
+        "hand_counted:sequences/1": (1, 0), "hand_counted:tuples/1": (n + 1, 4 * n), "hand_counted:set_one/1": (1, 0),
+        "hand_counted:set_two/1": (1, 3), "hand_counted:floats/2": (n + 1, 2 * n), "hand_counted:maps_of_two/1": (n + 1, 5 * n),
+        "hand_counted:binaries/1": (n + 1, 2 * n), "hand_counted:closures/1": (n + 1, closure * n), "hand_counted:to_tuple/1": (1, 0),
+        "hand_counted:thrown/1": (1, 3), "hand_counted:throw_deep/1": (n + 1, 0), "hand_counted:tail_first/1": (1, 0),
+        "hand_counted:cons/1": (2 * (n + 1) + 3, 2 * (2 * n + 2)), "hand_counted:loop_a/1": (n + 1, 0),
+        "hand_counted:loop_b/1": (n, 0), "hand_counted:odd/1": (n // 2 + 1, n), "hand_counted:even/1": (n // 2, n),
+        "hand_counted:repeat/2": (2 * n + 2, 0), "hand_counted:tiny/1": (500, 0), "hand_counted:long/1": (3, 0),
+        "hand_counted:busy/2": (8 * (n + 1), 0), "hand_counted:receiver/2": (n // 10 + 1, 0),
+    }
+
+
+def rows_of(tools, trace, *options):
+    return {row["function"]: (row["calls"], row["own_words"])
+            for row in recorded.report(tools, trace, "--view=functions", *options)["functions"]}
+
+
+def callers_of(tools, trace, function):
+    rows = recorded.report(tools, trace, "--view=functions", "--callers=" + function)["callers"]
+    return {row["function"]: (row["calls"], row["words"]) for row in rows}
+
+
+def program_is_counted(erlang):
+    """On a node with four schedulers: main as a whole, and through whom."""
+    failures, tools = tap.Failures(), erlang.tools
+    outcome, trace = erlang.record(["erl", "+S", "4", "-noshell", "-pa", erlang.folder, "-eval",
+                                    "hand_counted:main(%d), io:put_chars(\"done\"), halt(3)." % N])
+    failures.expect("status and output", (outcome.status, outcome.stdout, outcome.stderr), (3, b"done", b""))
+    rows, wanted = rows_of(tools, trace), wanted_table(N, erlang.release)
+    for name, counts in wanted.items():
+        failures.expect(name, rows.get(name), counts)
+    sums = rows_of(tools, trace, "--focus=^hand_counted:sequences")
+    failures.expect("lists:seq", sums.get("lists:seq_loop/3", (0, 0))[1], 2 * N)
+    sums = rows_of(tools, trace, "--focus=^hand_counted:busy")
+    failures.expect("lists:seq of eight processes", sums.get("lists:seq_loop/3", (0, 0))[1], 8 * N * 60)
+    sums = rows_of(tools, trace, "--focus=^hand_counted:binaries")
+    failures.expect("binaries", sums.get("erlang:list_to_binary/1"), (N, 4 * N))
+    sums = rows_of(tools, trace, "--focus=^hand_counted:to_tuple")
+    failures.expect("list_to_tuple", sums.get("erlang:list_to_tuple/1"), (1, N + 1))
+    callers = callers_of(tools, trace, "erlang:setelement/3")
+    failures.expect("who calls setelement", callers.get("hand_counted:repeat/2"), (2 * N, 15 * N))
+    for caller, words in (("set_one", 5), ("set_two", 10)):
+        rows = rows_of(tools, trace, "--focus=^hand_counted:%s/1" % caller)
+        failures.expect("through " + caller, rows.get("erlang:setelement/3"), (N, words * N))
+    callers = callers_of(tools, trace, "hand_counted:cons/1")
+    failures.expect("tail calls and a catcher", callers,
+                    {"hand_counted:main/1": (N + 1, 2 * N), "hand_counted:tail_second/1": (N + 1, 2 * N),
+                     "hand_counted:thrown/1": (3, 4)})
+    callers = callers_of(tools, trace, "hand_counted:loop_b/1")
+    failures.expect("a loop of tail calls", callers, {"hand_counted:loop_a/1": (N, 0)})
+    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
+    return failures
+
+
+def times_are_right(erlang):
+    """Five hundred calls of nothing do not outrank three long ones."""
+    failures = tap.Failures()
+    _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(10), halt()."], name="time")
+    rows = {row["function"]: row["own_ns"]
+            for row in recorded.report(erlang.tools, trace, "--view=functions")["functions"]}
+    tiny, long = rows["hand_counted:tiny/1"], rows["hand_counted:long/1"]
+    failures.require("three long ones take longer: %d ns, tiny %d ns" % (long, tiny), long > tiny)
+    return failures
+
+
+def stands_apart(erlang):
+    """Messages as they were sent, arguments as they were copied."""
+    failures = tap.Failures()
+    _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % N], name="apart")
+    report = recorded.report(erlang.tools, trace, "--view=functions")
+    n = N // 10
+    failures.require("messages of at least what was sent: %s" % report["messages"],
+                     report["messages"]["count"] >= n and report["messages"]["words"] >= n * 103)
+    failures.require("arguments of nine processes: %s" % report["spawn_arguments"], report["spawn_arguments"]["count"] >= 9)
+    failures.expect("the tuple of an event has four words", report["profiler"]["words"], 4 * report["profiler"]["count"])
+    return failures
+
+
+MEASURE = """Words = fun(M, F, A, Of) -> {_, T} = allogram:run(M, F, A, #{output => "own.%%p.allogram"}),
+  lists:sum([W || {_, _, {_, Name, _}, _, W, _} <- T, Name =:= Of]) end,
+  [io:format("~w ", [Words(lists, seq, [1, N], seq_loop)]) || N <- %s]"""
+
+
+def from_erlang(erlang):
+    """allogram:run/4 returns the result with the table; heaps from tiny to those that are collected late."""
+    failures = tap.Failures()
+    sizes = [0, 1, 2, 3, 10, 100, 1000, 10000, 100000, 300000]
+    printed = erlang.evaluate(MEASURE % sizes)
+    failures.expect("lists:seq", [int(word) for word in printed.split()], [2 * size for size in sizes])
+    printed = erlang.evaluate("{R, T} = allogram:run(erlang, list_to_tuple, [lists:seq(1, 200)]), " +
+                              "io:format(\"~w ~w\", [tuple_size(R), lists:sum([W || {_, _, {erlang, list_to_tuple, 1}, _, W, _} <- T])])")
+    failures.expect("result and table", printed, "200 201")
+    failures.expect("without an output no trace stays", [file for file in os.listdir(erlang.folder) if file.startswith("allogram.")], [])
+    return failures
+
+
+def others_are_left_alone(erlang):
+    """--adapters=none and --mode=sample trace no call; what was in the variable stays."""
+    failures = tap.Failures()
+    command = ["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(10), halt()."]
+    for name, options in (("none", ["--adapters=none"]), ("sample", ["--mode=sample"])):
+        outcome, trace = erlang.record(command, options=options, name=name)
+        failures.expect(name, (outcome.status, outcome.stderr), (0, b""))
+        failures.expect(name + " traces nothing", rows_of(erlang.tools, trace), {})
+    outcome, trace = erlang.record(["erl", "-noshell", "-eval", "io:put_chars(os:getenv(\"THEIRS\", \"\")), hand_counted:main(10), halt()."],
+                                   name="flags", env={"ERL_AFLAGS": "-pa %s -env THEIRS kept" % erlang.folder})
+    failures.expect("flags of the user", (outcome.status, outcome.stdout), (0, b"kept"))
+    failures.require("and it is counted", "hand_counted:main/1" in rows_of(erlang.tools, trace))
+    return failures
+
+
+def escript_is_named(erlang):
+    failures = tap.Failures()
+    script = os.path.join(erlang.folder, "script")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write("#!/usr/bin/env escript\n-mode(compile).\nmain([N]) -> io:format(\"~w\", [length(twice(list_to_integer(N)))]).\n"
+                   "twice(0) -> [];\ntwice(N) -> [N, N | twice(N - 1)].\n")
+    os.chmod(script, 0o755)
+    outcome, trace = erlang.record([script, "50"], name="script")
+    failures.expect("status and output", (outcome.status, outcome.stdout), (0, b"100"))
+    found = [counts for name, counts in rows_of(erlang.tools, trace).items() if name.endswith(":twice/1")]
+    failures.expect("its function", found, [(51, 200)])
+    return failures
+
+
+def elixir_is_named(erlang):
+    failures = tap.Failures()
+    program = os.path.join(erlang.folder, "program.exs")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write("defmodule Hand.Counted do\n  def pair?(0), do: []\n  def pair?(n), do: [{n, n} | pair?(n - 1)]\nend\n"
+                   "IO.write(length(Hand.Counted.pair?(70)))\n")
+    outcome, trace = erlang.record(["elixir", program], name="elixir")
+    failures.expect("status and output", (outcome.status, outcome.stdout), (0, b"70"))
+    rows = rows_of(erlang.tools, trace)
+    failures.expect("its function", rows.get("Hand.Counted.pair?/1"), (71, 350))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = [("a program, with four schedulers", program_is_counted), ("time", times_are_right),
+             ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
+             ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]
+    results = tap.Plan(len(cases))
+    why = "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
+        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+    with recorded.Folder() as folder:
+        erlang = None if why else Erlang(tools, folder)
+        for name, case in cases:
+            reason = why or ("no elixir here" if case is elixir_is_named and not shutil.which("elixir") else "")
+            if reason:
+                results.skip(name, reason)
+            else:
+                results.run(name, lambda case=case: case(erlang))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
