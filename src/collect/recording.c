@@ -268,19 +268,18 @@ static uint64_t raw_to_ns(const struct ag_recording *recording, uint64_t raw) {
         atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed), raw);
 }
 
-/* Something was told at that time: the recording lasted so long, though no event says it. */
-static void reach(struct ag_recording *recording, uint64_t time_ns) {
-    recording->last_event_ns =
-        time_ns > recording->last_event_ns ? time_ns : recording->last_event_ns;
+/* The recording lasted until then at least, though no event says it. */
+static uint64_t told_at_ns(struct ag_recording *recording, uint64_t raw) {
+    const uint64_t time_ns = raw_to_ns(recording, raw), last_ns = recording->last_event_ns;
+    recording->last_event_ns = time_ns > last_ns ? time_ns : last_ns;
+    return time_ns;
 }
 
-/* Its times are raw so far. */
 static void date_collection(struct ag_recording *recording, struct ag_record *record) {
     const uint64_t start_ns = raw_to_ns(recording, record->u.gc.start_ns);
-    const uint64_t end_ns = raw_to_ns(recording, record->u.gc.pause_ns);
+    const uint64_t end_ns = told_at_ns(recording, record->u.gc.pause_ns);
     record->u.gc.start_ns = start_ns;
-    reach(recording, end_ns);
-    record->u.gc.pause_ns = end_ns > start_ns ? end_ns - start_ns : 0;
+    record->u.gc.pause_ns = end_ns - (start_ns < end_ns ? start_ns : end_ns);
     ag_stack_harvest_learn(&recording->stacks, record->u.gc.stack);
 }
 
@@ -342,8 +341,7 @@ static void take_wide(struct ag_recording *recording, uint32_t number, struct ag
         date_collection(recording, &record);
     }
     if (record.kind == AG_RECORD_FUNCTIONS) {
-        record.u.functions.time_ns = raw_to_ns(recording, record.u.functions.time_ns);
-        reach(recording, record.u.functions.time_ns);
+        record.u.functions.time_ns = told_at_ns(recording, record.u.functions.time_ns);
     }
     if (record.kind == AG_RECORD_THREAD && record.u.thread.name.length == 0) {
         name_thread(recording, &record, name);
