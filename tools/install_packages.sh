@@ -28,6 +28,7 @@ packages_of() {
         echo lua5.4? liblua5.4-dev?
         echo libgc-dev?
         echo elixir?
+        echo ocaml-nox?
         ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;

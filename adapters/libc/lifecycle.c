@@ -16,9 +16,10 @@ AG_EXPORT int dlclose(void *handle);
  * first event. */
 pid_t fork(void) {
     ag_libc_start();
+    const uint64_t parent = ag_recorder_identity();
     const pid_t pid = ag_next.fork();
     if (pid == 0) {
-        ag_recorder_forked();
+        ag_recorder_forked(parent);
     }
     return pid;
 }

@@ -19,6 +19,7 @@
 #include "export/export.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
+#include "symbol/decoder.h"
 
 enum {
     OPTION_TO = AG_OPTION_LONG_ONLY,
@@ -289,7 +290,7 @@ int ag_command_export(int argc, char **argv) {
     struct request request = {
         .profile = {.size = sizeof request.profile,
                     .thread = -1,
-                    .symbol = {.size = sizeof request.profile.symbol}},
+                    .symbol = {.size = sizeof request.profile.symbol, .decoders = ag_decoders}},
         .export = {.size = sizeof request.export, .version = AG_VERSION},
     };
     request.profile.symbol.debug_dirs = request.debug_dirs;

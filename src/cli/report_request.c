@@ -10,6 +10,7 @@
 #include "cli/message.h"
 #include "collect/collector.h"
 #include "model/blocks.h"
+#include "symbol/decoder.h"
 
 enum {
     OPTION_VIEW = AG_OPTION_LONG_ONLY,
@@ -399,7 +400,7 @@ void ag_report_request_start(struct ag_report_request *request, const char *comm
         .command = command,
         .profile = {.size = sizeof request->profile,
                     .thread = -1,
-                    .symbol = {.size = sizeof request->profile.symbol}},
+                    .symbol = {.size = sizeof request->profile.symbol, .decoders = ag_decoders}},
         .report = {.size = sizeof request->report,
                    .limit = AG_REPORT_USUAL_LIMIT,
                    .min_share_percent = -1},

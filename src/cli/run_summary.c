@@ -9,6 +9,7 @@
 #include "cli/message.h"
 #include "model/interval.h"
 #include "model/profile.h"
+#include "symbol/decoder.h"
 
 /* 1,234 / 12.7 M: exact as long as it is short. */
 static const char *count_text(uint64_t count, char text[32]) {
@@ -76,7 +77,9 @@ static void print_cost(const struct ag_profile *profile) {
 /* A sampled trace: what the samples stand for takes a look at them. They are few. */
 static void print_sampled(const struct ag_collector_report *report) {
     const struct ag_profile_options options = {
-        .size = sizeof(options), .thread = -1, .symbol = {.size = sizeof(options.symbol)}};
+        .size = sizeof(options),
+        .thread = -1,
+        .symbol = {.size = sizeof(options.symbol), .decoders = ag_decoders}};
     struct ag_profile *profile = NULL;
     char message[512], blocks[32], bytes[32], time[32], peak[32], left[32], interval[32], lost[32];
     if (ag_profile_open(report->path, &options, &profile, message) < 0) {

@@ -19,6 +19,7 @@
 #include "collect/collector.h"
 #include "model/profile.h"
 #include "page/html_page.h"
+#include "symbol/decoder.h"
 
 enum {
     OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
@@ -210,10 +211,11 @@ static int view(const struct wish *wish, char **paths, int n_paths) {
 }
 
 int ag_command_view(int argc, char **argv) {
-    struct wish wish = {.profile = {.size = sizeof wish.profile,
-                                    .thread = -1,
-                                    .symbol = {.size = sizeof wish.profile.symbol}},
-                        .opens = true};
+    struct wish wish = {
+        .profile = {.size = sizeof wish.profile,
+                    .thread = -1,
+                    .symbol = {.size = sizeof wish.profile.symbol, .decoders = ag_decoders}},
+        .opens = true};
     wish.profile.symbol.debug_dirs = wish.debug_dirs;
     struct ag_options options = {
         .usage = "view TRACE [BEFORE] [OPTIONS]",

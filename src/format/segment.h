@@ -310,7 +310,14 @@ struct ag_wide_sampling {
     uint64_t interval_bytes, seed;
     uint32_t method, reserved; /* enum ag_sampling_method */
 };
-enum ag_sampling_method { AG_SAMPLING_POISSON_BYTES = 1 };
+enum ag_sampling_method {
+    AG_SAMPLING_POISSON_BYTES = 1,
+    AG_SAMPLING_WORDS = 2, /* a runtime's own: each word of 8 bytes, and the header of each block */
+};
+/* What a block counts with beyond its size. */
+static inline uint32_t ag_sampling_extra_bytes(uint32_t method) {
+    return method == AG_SAMPLING_WORDS ? 8 : 1;
+}
 struct ag_wide_frame { /* then runtime_bytes, function_bytes, file_bytes */
     uint32_t frame, line;
     uint16_t runtime_bytes, function_bytes, file_bytes, reserved;

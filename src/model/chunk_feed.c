@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/segment.h"
 #include "ledger/index_map.h"
 
 enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2 };
@@ -44,6 +45,7 @@ struct job {
     bool is_ready;           /* whole, started, not yet handed out */
     uint64_t time_ns;        /* the decoder's: last stamp */
     uint64_t interval_bytes; /* and the last SAMPLING */
+    uint32_t extra_bytes;
     struct ag_decode_error error;
     struct job *next; /* spare, or open in time order */
 };
@@ -105,6 +107,7 @@ static bool start(const struct ag_trace_file *file, struct job *job) {
     job->is_started = true;
     job->time_ns = job->entry->first_time_ns;
     job->interval_bytes = 0;
+    job->extra_bytes = 1;
     return ag_chunk_decoder_start(job->decoder, file, job->entry, &job->error) == 0;
 }
 
@@ -115,6 +118,7 @@ static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_fe
         return false;
     }
     block->interval_bytes = job->interval_bytes;
+    block->extra_bytes = job->extra_bytes;
     while (block->count < AG_FEED_EVENTS && block->n_maps < AG_FEED_MAPS) {
         struct ag_record record = {0};
         struct ag_event *events = block->events + block->count;
@@ -128,10 +132,12 @@ static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_fe
         ag_feed_block_add_map(block, &record, job->time_ns);
         if (record.kind == AG_RECORD_SAMPLING) {
             job->interval_bytes = record.u.sampling.interval_bytes;
+            job->extra_bytes = ag_sampling_extra_bytes(record.u.sampling.method);
             if (block->count > 0) {
                 break; /* a block has one interval */
             }
             block->interval_bytes = job->interval_bytes;
+            block->extra_bytes = job->extra_bytes;
         }
     }
     return true;

@@ -24,7 +24,8 @@ struct ag_feed_map { /* MAP or UNMAP among the events */
 struct ag_feed_block {
     size_t count, n_maps;
     uint64_t
-        interval_bytes; /* of a sampled trace: that these allocations were chosen with; 0: all */
+        interval_bytes;   /* of a sampled trace: that these allocations were chosen with; 0: all */
+    uint32_t extra_bytes; /* and what a block counted with beyond its size */
     struct ag_event events[AG_FEED_EVENTS]; /* the consumer may change them */
     struct ag_feed_map maps[AG_FEED_MAPS];
 };

@@ -124,7 +124,8 @@ static uint32_t stack_of(const struct ag_pass_options *options, const struct rea
 static int weigh(const struct pass *pass, const struct reader *reader, struct ag_event *event) {
     struct ag_weights *weights = pass->options->weights;
     const uint32_t group =
-        ag_weights_group(weights, event->stack, event->size, reader->block->interval_bytes);
+        ag_weights_group(weights, event->stack, event->size, reader->block->interval_bytes,
+                         reader->block->extra_bytes);
     if (group == AG_INDEX_NONE) {
         return -ENOMEM;
     }

@@ -210,13 +210,14 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
     }
     const uint32_t first = (uint32_t)table->n_list;
     for (size_t i = 0; i < n; i++) {
-        struct ag_model_frame frame = {.function = text_of(table, found[i].function),
-                                       .file = text_of(table, found[i].file),
-                                       .image = image_name(table, where->image),
-                                       .runtime = table->native,
-                                       .frame = {.line = found[i].line,
-                                                 .is_inlined = found[i].is_inlined,
-                                                 .is_known = found[i].is_known}};
+        struct ag_model_frame frame = {
+            .function = text_of(table, found[i].function),
+            .file = text_of(table, found[i].file),
+            .image = image_name(table, where->image),
+            .runtime = found[i].runtime ? text_of(table, found[i].runtime) : table->native,
+            .frame = {.line = found[i].line,
+                      .is_inlined = found[i].is_inlined,
+                      .is_known = found[i].is_known}};
         const uint32_t number = intern(table, &frame);
         if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
             return NULL;

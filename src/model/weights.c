@@ -32,7 +32,7 @@ static uint64_t mixed(uint64_t value) {
 }
 
 static uint32_t add_group(struct ag_weights *weights, uint64_t key, uint32_t stack, uint64_t size,
-                          uint64_t interval_bytes) {
+                          uint64_t interval_bytes, uint32_t extra_bytes) {
     if (weights->n_groups == weights->capacity) {
         const size_t capacity = weights->capacity ? weights->capacity * 2 : 256;
         struct ag_weight *groups = realloc(weights->groups, capacity * sizeof(*groups));
@@ -42,11 +42,12 @@ static uint32_t add_group(struct ag_weights *weights, uint64_t key, uint32_t sta
         weights->groups = groups;
         weights->capacity = capacity;
     }
-    const double p = ag_skip_probability(size, interval_bytes);
+    const double p = ag_skip_probability(size + extra_bytes - 1, interval_bytes);
     const uint32_t group = (uint32_t)weights->n_groups;
     weights->groups[group] = (struct ag_weight){.stack = stack,
                                                 .size = size,
                                                 .interval_bytes = interval_bytes,
+                                                .extra_bytes = extra_bytes,
                                                 .blocks = 1 / p,
                                                 .bytes = (double)size / p,
                                                 .spread = (1 - p) / (p * p)};
@@ -58,19 +59,19 @@ static uint32_t add_group(struct ag_weights *weights, uint64_t key, uint32_t sta
 }
 
 uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,
-                          uint64_t interval_bytes) {
+                          uint64_t interval_bytes, uint32_t extra_bytes) {
     if (interval_bytes > AG_INTERVAL_MAX_BYTES) {
         interval_bytes = AG_INTERVAL_MAX_BYTES; /* as the sampler does */
     }
-    uint64_t key = mixed(mixed(size + stack) ^ interval_bytes) + stack;
+    uint64_t key = mixed(mixed(size + stack) ^ interval_bytes) + stack + extra_bytes;
     for (;; key = mixed(key) + 1) {
         const uint32_t group = ag_index_map_find(&weights->index, key);
         if (group == AG_INDEX_NONE) {
-            return add_group(weights, key, stack, size, interval_bytes);
+            return add_group(weights, key, stack, size, interval_bytes, extra_bytes);
         }
         const struct ag_weight *found = &weights->groups[group];
         if (found->stack == stack && found->size == size &&
-            found->interval_bytes == interval_bytes) {
+            found->interval_bytes == interval_bytes && found->extra_bytes == extra_bytes) {
             return group;
         }
     }

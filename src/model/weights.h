@@ -20,6 +20,7 @@
 struct ag_weight {  /* of one sample of a group */
     uint32_t stack; /* as the ledger would have it */
     uint64_t size, interval_bytes;
+    uint32_t extra_bytes;
     double blocks, bytes; /* 1/p, size/p */
     double spread;        /* variance of blocks: (1 - p)/p^2; of bytes: size^2 times it */
 };
@@ -31,9 +32,10 @@ struct ag_weights { /* zero-initialise, then init */
 
 int ag_weights_init(struct ag_weights *weights);
 void ag_weights_done(struct ag_weights *weights);
-/* The group of a sample; AG_INDEX_NONE: no memory. interval_bytes 0: every block was taken. */
+/* The group of a sample; AG_INDEX_NONE: no memory. interval_bytes 0: every block was taken;
+ * extra_bytes: what a block counted with beyond its size. */
 uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,
-                          uint64_t interval_bytes);
+                          uint64_t interval_bytes, uint32_t extra_bytes);
 /* NULL: there is no such group. */
 const struct ag_weight *ag_weights_of(const struct ag_weights *weights, uint32_t group);
 /* What the ledger adds for a sample. */

@@ -592,7 +592,14 @@ void ag_recorder_child_start(void) {
     tell_announcements(thread);
 }
 
-void ag_recorder_forked(void) {
+uint64_t ag_recorder_identity(void) {
+    return (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
+}
+
+void ag_recorder_forked(uint64_t parent) {
+    if (ag_recorder_is_active() && ag_recorder_identity() != parent) {
+        return; /* a function that the fork itself called had an event, and began it */
+    }
     ag_recorder.pid = 0; /* whatever number we have, it is not the parent's */
     ag_recorder_child_start();
 }

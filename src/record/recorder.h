@@ -120,8 +120,9 @@ void ag_recorder_exiting(void);
  * event). */
 void ag_recorder_child_start(void);
 /* The same by who knows that it is in a child: one in a new pid namespace can have its parent's
- * number. */
-void ag_recorder_forked(void);
+ * number. parent: the identity before the fork. */
+uint64_t ag_recorder_identity(void);
+void ag_recorder_forked(uint64_t parent);
 
 /* The loader dropped objects (dlclose returned): their code is gone. */
 void ag_recorder_images_changed(void);
@@ -151,6 +152,22 @@ struct ag_typed_place {
 /* As ag_record_alloc_fast. */
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place);
+
+/* A block that somebody else chose, whose stack is known already (told_stacks.c): of a runtime that
+ * samples itself, or tells of all its blocks. */
+struct ag_told_block {
+    uint32_t stack, via;
+    uintptr_t address;
+    size_t bytes;
+    uint64_t interval_bytes; /* of a sampled recording: that it was chosen with, by words */
+};
+void ag_record_alloc_told(const struct ag_told_block *block);
+void ag_record_free_told(uintptr_t address, uint32_t via);
+
+/* Stacks that are put together from walked ones and from what a runtime knows (told_stacks.c). */
+bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller);
+uint32_t ag_stack_push(uint32_t caller, uintptr_t pc);
+uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address);
 
 /* The caller's stack; AG_ROOT_INCOMPLETE from a handler that interrupted a hook. */
 uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp);

@@ -458,18 +458,20 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
 
 /* Before the event of a sampled block: with which interval, where the chunk does not say so yet.
  * Room for a stamp and the event is left behind it, so both stand in one chunk. */
-static void tell_interval(struct ag_thread *thread, uint64_t interval_bytes) {
+static void tell_interval(struct ag_thread *thread, uint64_t interval_bytes,
+                          enum ag_sampling_method method) {
     enum { ROOM = 1 + AG_EVENT_MAX_WORDS };
     const bool has_room = thread->cursor && thread->chunk_end - thread->cursor >= ROOM;
-    if (has_room && thread->told_interval_bytes == interval_bytes) {
+    if (has_room && thread->told_interval_bytes == interval_bytes &&
+        thread->told_method == method) {
         return;
     }
-    const struct ag_wide_sampling fields = {.interval_bytes = interval_bytes,
-                                            .seed = ag_recorder.header->seed,
-                                            .method = AG_SAMPLING_POISSON_BYTES};
+    const struct ag_wide_sampling fields = {
+        .interval_bytes = interval_bytes, .seed = ag_recorder.header->seed, .method = method};
     const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
     ag_stream_append_wide(thread, AG_WIDE_SAMPLING, parts, AG_ARRAY_SIZE(parts));
     thread->told_interval_bytes = interval_bytes;
+    thread->told_method = method;
 }
 
 /* false: this event is told by somebody else, or cannot be. */
@@ -491,7 +493,7 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     stack = with_leaf(stack, ag_thread_current->label_site);
     stack = with_leaf(stack, place ? place->site : 0);
     if (interval_bytes != AG_INTERVAL_UNTOLD) {
-        tell_interval(thread, interval_bytes);
+        tell_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
     }
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
@@ -500,6 +502,45 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     AG_SIGNAL_FENCE();
     thread->gate = gate;
     return true;
+}
+
+void ag_record_alloc_told(const struct ag_told_block *block) {
+    bool unused = false;
+    const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
+    struct ag_thread *thread =
+        ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
+    if (!thread) {
+        return;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = (uintptr_t)sp;
+    AG_SIGNAL_FENCE();
+    if (ag_recorder_is_sampling()) {
+        tell_interval(thread, block->interval_bytes, AG_SAMPLING_WORDS);
+    }
+    AG_SIGNAL_FENCE();
+    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    ag_stream_append_alloc_fast(thread, with_leaf(block->stack, ag_thread_current->label_site),
+                                block->address, block->bytes, block->via);
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+}
+
+void ag_record_free_told(uintptr_t address, uint32_t via) {
+    bool unused = false;
+    const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
+    struct ag_thread *thread =
+        ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
+    if (!thread) {
+        return;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    ag_stream_append_free_fast(thread, AG_WORD_FREE, address, via);
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
 }
 
 AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,

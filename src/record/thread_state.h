@@ -41,6 +41,7 @@ struct ag_thread {
     struct ag_thread *nested;     /* for handlers that interrupt an append */
     struct ag_thread *next;       /* in ag_recorder.threads */
     uint64_t told_interval_bytes; /* that the chunk's events are sampled with; AG_INTERVAL_UNTOLD */
+    uint32_t told_method;         /* and how: enum ag_sampling_method */
     uint64_t lost_stopped;        /* events after recording stopped, not yet added to the slot */
     uint32_t label_site;          /* leaf of all its stacks, 0: none */
     uint32_t recording;           /* ag_recorder.recording when the state was begun */

@@ -36,6 +36,10 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
         return NULL;
     }
     ag_pointer_table_clear(&image->answers, free);
+    if (image->decoder != NULL) {
+        image->decoder->close(image->decoder_state);
+    }
+    ag_decoder_file_close(&image->decoder_file);
     ag_elf_functions_clear(&image->functions);
     ag_dwarf_units_clear(&image->units);
     (void)dwarf_end(image->dwarf); /* takes NULL; its result says nothing that could be acted on */
@@ -186,7 +190,9 @@ char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_plac
     return problem != NULL ? strdup(problem) : NULL;
 }
 
-size_t ag_image_file_frames(struct ag_image_file *image, uint64_t address, struct ag_names *names,
+/* ---- frames ---- */
+
+static size_t native_frames(struct ag_image_file *image, uint64_t address, struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
     size_t n =
         image->dwarf != NULL ? ag_dwarf_frames(&image->units, address, names, ret_frames) : 0;
@@ -203,5 +209,69 @@ size_t ag_image_file_frames(struct ag_image_file *image, uint64_t address, struc
     ret_frames[n - 1].function = ag_names_function(names, function->name);
     ret_frames[n - 1].linkage = ag_names_keep(names, function->name);
     ret_frames[n - 1].is_known = ret_frames[n - 1].function != NULL;
+    return n;
+}
+
+void ag_image_file_choose_decoder(struct ag_image_file *image,
+                                  const struct ag_decoder *const *decoders) {
+    if (decoders == NULL || decoders[0] == NULL || image->main.elf == NULL ||
+        ag_decoder_file_open(&image->main, &image->decoder_file) < 0) {
+        return;
+    }
+    for (size_t i = 0; decoders[i] != NULL && image->decoder == NULL; i++) {
+        image->decoder_state = decoders[i]->open(&image->decoder_file);
+        image->decoder = image->decoder_state != NULL ? decoders[i] : NULL;
+    }
+}
+
+static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
+                             struct ag_names *names,
+                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
+    const struct ag_decoder *decoder = image->decoder;
+    struct ag_decoded_frame decoded[AG_FRAMES_PER_ADDRESS];
+    if (decoder == NULL || decoder->frames == NULL) {
+        return 0;
+    }
+    const size_t n = decoder->frames(image->decoder_state, pc, is_return_address, decoded,
+                                     AG_FRAMES_PER_ADDRESS);
+    for (size_t i = 0; i < n; i++) {
+        ret_frames[i] =
+            (struct ag_symbol_frame){.function = ag_names_keep(names, decoded[i].function),
+                                     .file = ag_names_keep(names, decoded[i].file),
+                                     .line = decoded[i].line,
+                                     .is_inlined = decoded[i].is_inlined,
+                                     .is_known = decoded[i].function != NULL,
+                                     .runtime = decoder->runtime};
+    }
+    return n;
+}
+
+/* What the native tables found may be the runtime's all the same, by its symbol. */
+static void name_by_decoder(const struct ag_image_file *image, struct ag_names *names,
+                            struct ag_symbol_frame *frame) {
+    char text[4096];
+    const struct ag_decoder *decoder = image->decoder;
+    if (decoder != NULL && decoder->name != NULL && frame->linkage != NULL &&
+        decoder->name(image->decoder_state, frame->linkage, text, sizeof(text))) {
+        const char *kept = ag_names_keep(names, text);
+        if (kept != NULL) {
+            frame->function = kept;
+            frame->is_known = true;
+            frame->runtime = decoder->runtime;
+        }
+    }
+}
+
+size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
+                            struct ag_names *names,
+                            struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
+    size_t n = decoded_frames(image, pc, is_return_address, names, ret_frames);
+    if (n > 0) {
+        return n;
+    }
+    n = native_frames(image, pc - is_return_address, names, ret_frames);
+    for (size_t i = 0; i < n; i++) {
+        name_by_decoder(image, names, &ret_frames[i]);
+    }
     return n;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "debug_file.h"
+#include "decoder_file.h"
 #include "dwarf_frames.h"
 #include "elf_functions.h"
 
@@ -22,7 +23,10 @@ struct ag_image_file {
     struct ag_dwarf_units units;
     struct ag_elf_functions functions;
     struct ag_pointer_table answers; /* by address */
-    bool has_gap;                    /* some address has no name, and a problem line says so */
+    struct ag_decoder_file decoder_file;
+    const struct ag_decoder *decoder; /* that knows the image, or NULL */
+    void *decoder_state;
+    bool has_gap; /* some address has no name, and a problem line says so */
 };
 
 struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id);
@@ -35,9 +39,13 @@ const char *ag_image_file_base_name(const struct ag_image_file *image);
  * not ...", or NULL. */
 char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_places *places,
                          const char *sysroot);
-/* Looks ADDRESS up, uncached: 0 to AG_FRAMES_PER_ADDRESS frames, the outermost one without a
- * function where no table names it. */
-size_t ag_image_file_frames(struct ag_image_file *image, uint64_t address, struct ag_names *names,
+/* Finds out whose runtime's code is in it; decoders may be NULL. Once, when it is open. */
+void ag_image_file_choose_decoder(struct ag_image_file *image,
+                                  const struct ag_decoder *const *decoders);
+/* Looks PC up, uncached: 0 to AG_FRAMES_PER_ADDRESS frames, the outermost one without a function
+ * where no table names it. A return address counts for the call before it. */
+size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
+                            struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
 
 #endif

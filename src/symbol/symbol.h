@@ -21,16 +21,19 @@ struct ag_symbol_options {
     const char *const *debug_dirs; /* more places for separate debug files */
     size_t n_debug_dirs;
     bool allow_debuginfod; /* network: only when the user configured it and asked for it */
+    const struct ag_decoder *const *decoders; /* of runtimes, NULL at the end; or NULL: none */
 };
 struct ag_symbol_frame {  /* one function at an address; innermost (inlined) first */
     const char *function; /* demangled; never NULL: "0x1234 [libx.so]" style name when unknown */
     const char *linkage;  /* as in the symbol table, or NULL */
     const char *
         file; /* where the compiler found it, absolute where that is known, without ".."; or NULL */
-    uint32_t line;   /* 0: unknown */
-    bool is_inlined; /* inlined into the frame after it */
-    bool is_known;   /* a real name, not an address */
+    uint32_t line;       /* 0: unknown */
+    bool is_inlined;     /* inlined into the frame after it */
+    bool is_known;       /* a real name, not an address */
+    const char *runtime; /* whose function it is, where a decoder answered for it; NULL: native */
 };
+struct ag_decoder;
 struct ag_symbolizer;
 struct ag_symbolizer *ag_symbolizer_new(
     const struct ag_symbol_options *options); /* NULL: no memory */

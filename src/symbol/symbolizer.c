@@ -25,6 +25,7 @@ struct ag_symbolizer {
     char *sysroot;
     char **folders; /* for separate debug files */
     struct ag_debug_places places;
+    const struct ag_decoder *const *decoders;
     struct ag_names names;
     struct ag_pointer_table images;   /* by id: struct image */
     struct ag_pointer_table homeless; /* answers for addresses of no image */
@@ -76,6 +77,7 @@ struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options)
     }
     symbolizer->out_of_memory.function = "[no memory]";
     symbolizer->sysroot = known.sysroot != NULL ? strdup(known.sysroot) : NULL;
+    symbolizer->decoders = known.decoders;
     symbolizer->problems = calloc(PROBLEMS, sizeof(char *));
     if ((known.sysroot != NULL && symbolizer->sysroot == NULL) || symbolizer->problems == NULL ||
         copy_folders(symbolizer, &known) < 0) {
@@ -205,6 +207,7 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
         file->has_gap = true; /* that line explains the gaps too */
     }
     free(problem);
+    ag_image_file_choose_decoder(file, symbolizer->decoders);
 }
 
 static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_file *file,
@@ -217,7 +220,7 @@ static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_
         open_file(symbolizer, file);
     }
     const size_t n =
-        ag_image_file_frames(file, address - return_address, &symbolizer->names, frames);
+        ag_image_file_frames(file, address, return_address, &symbolizer->names, frames);
     if ((n == 0 || frames[n - 1].function == NULL) && !file->has_gap) {
         file->has_gap = true;
         add_problem(symbolizer, file,

@@ -70,7 +70,7 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
         if (!ag_skip_take_fast(&skip, size)) {
             continue;
         }
-        const uint32_t group = ag_weights_group(&weights, 16, size, interval_bytes);
+        const uint32_t group = ag_weights_group(&weights, 16, size, interval_bytes, 1);
         const struct ag_weight *weight = ag_weights_of(&weights, group);
         ret->n_samples++;
         ret->blocks.value += weight->blocks;

@@ -16,6 +16,10 @@
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "model/types.h"
+#include "symbol/decoder.h"
+
+/* The command line names the decoders; nothing is symbolized here. */
+const struct ag_decoder *const ag_decoders[] = {NULL};
 
 enum { MOST_FRAMES = 600, MOST_STACKS = 8, MOST_NODES = 4096, KIB = 1024, MIB = 1024 * KIB };
 #define MS UINT64_C(1000000)

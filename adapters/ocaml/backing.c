@@ -1,0 +1,113 @@
+/* backing.c: the memory that OCaml 4 takes from malloc for its heaps' blocks: told as mapped by the
+ * heap, and not as blocks of malloc's, so that nothing counts twice.
+ *
+ * Chunks of the major heap come from caml_alloc_for_heap, the minor heap from
+ * caml_stat_alloc_aligned_noexc (which the former calls, or has inside). They are returned by
+ * caml_free_for_heap, caml_shrink_heap (which has the former inside) and caml_stat_free; the latter
+ * frees other things too, so what was told is kept in a table. All of these run under the runtime's
+ * lock. */
+#include "collector_hooks.h"
+#include "hush.h"
+
+enum { BLOCKS_MOST = 4096 }; /* chunks of a heap: each new one is 15 % of what there is */
+
+static struct backing {
+    void *block; /* by which it is freed */
+    uintptr_t address;
+    size_t bytes;
+    allogram_heap heap;
+} blocks[BLOCKS_MOST];
+static size_t n_blocks;
+static allogram_heap minor_heap, major_heap;
+static bool is_nested; /* in caml_alloc_for_heap */
+
+static char *(*alloc_for_heap)(size_t bytes);
+static void (*free_for_heap)(char *chunk);
+static void (*shrink_heap)(char *chunk);
+static char *const *first_chunk; /* caml_heap_start: is never returned */
+static void *(*alloc_aligned)(size_t bytes, int modulo, void **ret_block);
+static void (*stat_free)(void *block);
+
+static void tell(void *block, void *address, size_t bytes, allogram_heap heap) {
+    if (address && n_blocks < BLOCKS_MOST) {
+        blocks[n_blocks++] = (struct backing){block, (uintptr_t)address, bytes, heap};
+        const uintptr_t spoke = ag_ocaml_speak();
+        allogram_map(heap, (uintptr_t)address, bytes);
+        ag_ocaml_hush(spoke);
+    }
+}
+
+/* Whether it was told; it is not, any more. */
+static bool take_back(const void *block) {
+    for (size_t i = n_blocks; i > 0; i--) {
+        const struct backing found = blocks[i - 1];
+        if (found.block == block) {
+            blocks[i - 1] = blocks[--n_blocks];
+            const uintptr_t spoke = ag_ocaml_speak();
+            allogram_unmap(found.heap, found.address, found.bytes);
+            ag_ocaml_hush(spoke);
+            return true;
+        }
+    }
+    return false;
+}
+
+static char *told_alloc_for_heap(size_t bytes) {
+    const uintptr_t suspended = ag_record_suspend();
+    is_nested = true;
+    char *chunk = alloc_for_heap(bytes);
+    is_nested = false;
+    ag_record_resume(suspended);
+    tell(chunk, chunk, bytes, major_heap);
+    return chunk;
+}
+
+static void told_free_for_heap(char *chunk) {
+    const uintptr_t suspended = take_back(chunk) ? ag_record_suspend() : 0;
+    free_for_heap(chunk);
+    ag_record_resume(suspended);
+}
+
+static void told_shrink_heap(char *chunk) {
+    const bool is_told = chunk != *first_chunk && take_back(chunk);
+    const uintptr_t suspended = is_told ? ag_record_suspend() : 0;
+    shrink_heap(chunk);
+    ag_record_resume(suspended);
+}
+
+static void *told_alloc_aligned(size_t bytes, int modulo, void **ret_block) {
+    if (is_nested) {
+        return alloc_aligned(bytes, modulo, ret_block);
+    }
+    const uintptr_t suspended = ag_record_suspend();
+    void *address = alloc_aligned(bytes, modulo, ret_block);
+    ag_record_resume(suspended);
+    if (address) {
+        tell(*ret_block, address, bytes, minor_heap);
+    }
+    return address;
+}
+
+static void told_stat_free(void *block) {
+    const uintptr_t suspended = block && take_back(block) ? ag_record_suspend() : 0;
+    stat_free(block);
+    ag_record_resume(suspended);
+}
+
+void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major) {
+    minor_heap = minor;
+    major_heap = major;
+    /* Frees first: what cannot be seen going is not told. */
+    first_chunk = ag_ocaml_find_data("caml_heap_start");
+    if (first_chunk &&
+        ag_ocaml_detour("caml_free_for_heap", (void *)told_free_for_heap,
+                        (void **)&free_for_heap) &&
+        ag_ocaml_detour("caml_shrink_heap", (void *)told_shrink_heap, (void **)&shrink_heap)) {
+        (void)ag_ocaml_detour("caml_alloc_for_heap", (void *)told_alloc_for_heap,
+                              (void **)&alloc_for_heap);
+    }
+    if (ag_ocaml_detour("caml_stat_free", (void *)told_stat_free, (void **)&stat_free)) {
+        (void)ag_ocaml_detour("caml_stat_alloc_aligned_noexc", (void *)told_alloc_aligned,
+                              (void **)&alloc_aligned);
+    }
+}

@@ -1,0 +1,31 @@
+/* closures_x86_64.S: what OCaml code calls as closures, in C.
+ *
+ * OCaml passes the argument in rax and keeps its own state in r14 and r15. caml_c_call, which all C
+ * primitives are called through, takes the C function in rax and its arguments as C has them; it
+ * saves what the collector needs, and switches stacks in OCaml 5. It is jumped to, so the C
+ * function returns to who called the closure. */
+        .text
+
+        .macro ENTRY name, function
+        .globl \name
+        .hidden \name
+        .hidden \function
+        .type \name, @function
+\name:
+        .cfi_startproc
+        endbr64
+        movq    %rax, %rdi
+        leaq    \function(%rip), %rax
+        jmp     *ag_ocaml_c_call(%rip)
+        .cfi_endproc
+        .size \name, . - \name
+        .endm
+
+        .hidden ag_ocaml_c_call
+        ENTRY ag_ocaml_entry_alloc_minor, ag_ocaml_alloc_minor
+        ENTRY ag_ocaml_entry_alloc_major, ag_ocaml_alloc_major
+        ENTRY ag_ocaml_entry_promote, ag_ocaml_promote
+        ENTRY ag_ocaml_entry_dealloc_minor, ag_ocaml_dealloc_minor
+        ENTRY ag_ocaml_entry_dealloc_major, ag_ocaml_dealloc_major
+
+        .section .note.GNU-stack, "", @progbits

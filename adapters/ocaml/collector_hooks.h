@@ -1,0 +1,19 @@
+/* collector_hooks.h: what the collector does: collections with their pauses, and the memory that it
+ * has its heap in. */
+#ifndef AG_COLLECTOR_HOOKS_H
+#define AG_COLLECTOR_HOOKS_H
+
+#include "allogram/allogram.h"
+#include "ocaml_runtime.h"
+
+/* Before anything of the runtime has run. Installs what can be installed. */
+void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major);
+void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major);
+
+/* ocaml_attach.c: where the runtime's function, its variable, is; or NULL. */
+void *ag_ocaml_find(const char *name);
+void *ag_ocaml_find_data(const char *name);
+/* REPLACEMENT is called instead of the runtime's function NAME. */
+bool ag_ocaml_detour(const char *name, void *replacement, void **ret_original);
+
+#endif

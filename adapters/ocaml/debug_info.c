@@ -1,0 +1,79 @@
+/* debug_info.c: see debug_info.h.
+ *
+ * A place is a chain of pairs of 32-bit words, innermost function first; bit 0 of the first word
+ * says that the pair behind it is of the function that this one was inlined into. Bits 2 to 25 of
+ * the first word are the distance from the pair to the name (asmcomp/emitaux.ml,
+ * runtime/backtrace_nat.c):
+ *
+ *     4.11 to 5.1   line: second >> 12;            at the name: i32 distance to the file, text
+ *     5.2 and later second bit 31 clear: line: second >> 19; at the name: the same
+ *                   set: line: second >> 12 & 0x7ffff; at the name: i32, i16, i16, i32, text */
+#include "debug_info.h"
+
+#include <string.h>
+
+#include "ocaml_name.h"
+
+static uint32_t u32_at(const unsigned char *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* A text that ends inside of its segment, or NULL. */
+static const char *text_at(struct ag_decoder_file *file, uint64_t address) {
+    size_t n_bytes = 0;
+    const unsigned char *bytes = ag_decoder_bytes(file, address, &n_bytes);
+    return bytes != NULL && memchr(bytes, '\0', n_bytes) != NULL ? (const char *)bytes : NULL;
+}
+
+static const char *programmers_name(struct ag_ocaml_debug_texts *texts, const char *scoped) {
+    char *text = texts->bytes + texts->used;
+    if (scoped == NULL || !ag_ocaml_scoped_name(scoped, text, sizeof(texts->bytes) - texts->used)) {
+        return scoped;
+    }
+    texts->used += strlen(text) + 1;
+    return text;
+}
+
+/* One pair. */
+static bool read_frame(struct ag_decoder_file *file, enum ag_ocaml_debug_format format,
+                       uint64_t address, struct ag_ocaml_debug_texts *texts,
+                       struct ag_decoded_frame *ret_frame) {
+    enum { LONG_BIT = 31, SHORT_TEXT = 4, LONG_TEXT = 12 };
+    size_t n_bytes = 0;
+    const unsigned char *pair = ag_decoder_bytes(file, address, &n_bytes);
+    if (pair == NULL || n_bytes < 8) {
+        return false;
+    }
+    const uint32_t first = u32_at(pair), second = u32_at(pair + 4);
+    const uint64_t place = address + (first & 0x3fffffc);
+    const bool is_long = format == AG_OCAML_DEBUG_5 && second >> LONG_BIT;
+    const unsigned char *name = ag_decoder_bytes(file, place, &n_bytes);
+    if (name == NULL || n_bytes < LONG_TEXT) {
+        return false;
+    }
+    const uint64_t file_place = place + (uint64_t)(int64_t)(int32_t)u32_at(name);
+    *ret_frame = (struct ag_decoded_frame){
+        .function =
+            programmers_name(texts, text_at(file, place + (is_long ? LONG_TEXT : SHORT_TEXT))),
+        .file = text_at(file, file_place),
+        .line = format == AG_OCAML_DEBUG_4 ? second >> 12
+                : is_long                  ? second >> 12 & 0x7ffff
+                                           : second >> 19,
+        .is_inlined = first & 1,
+    };
+    return ret_frame->function != NULL && ret_frame->file != NULL;
+}
+
+size_t ag_ocaml_debug_frames(struct ag_decoder_file *file, enum ag_ocaml_debug_format format,
+                             uint64_t address, struct ag_ocaml_debug_texts *texts,
+                             struct ag_decoded_frame *ret_frames, size_t capacity) {
+    size_t n = 0;
+    texts->used = 0;
+    while (n < capacity && read_frame(file, format, address, texts, &ret_frames[n])) {
+        address += 8;
+        if (!ret_frames[n++].is_inlined) {
+            return n;
+        }
+    }
+    return 0;
+}

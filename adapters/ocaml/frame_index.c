@@ -1,0 +1,124 @@
+/* frame_index.c: see frame_index.h.
+ *
+ * caml_frametable is a list of addresses, one per module, with 0 at its end. Each is a table: how
+ * many descriptors (64 bits), then those, at multiples of 8 (OCaml 4.11 to 4.14 and 5.0 to 5.3,
+ * asmcomp/emitaux.ml):
+ *
+ *     return address u64 | frame size u16 | live values u16 | u16 for each of these
+ *     frame size & 2: number of combined allocations u8, u8 for each of these
+ *     frame size & 1: to a multiple of 4, then offsets u32 from where they stand to debug
+ *                     information: one, or one for each allocation; 0: none
+ *
+ * A frame size of 65535 is caml_start_program's, and has neither. */
+#include "frame_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_FRAME = 0xffff, HAS_DEBUG = 1, HAS_ALLOCATIONS = 2, HEAD_BYTES = 12 };
+
+static uint16_t u16_at(const unsigned char *at) {
+    return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static uint32_t u32_at(const unsigned char *at) {
+    return (uint32_t)u16_at(at) | (uint32_t)u16_at(at + 2) << 16;
+}
+
+static bool add(struct ag_ocaml_frame_index *index, uint64_t return_address, uint64_t debug_info) {
+    if (index->n_entries == index->capacity) {
+        const size_t capacity = index->capacity == 0 ? 4096 : 2 * index->capacity;
+        void *entries = reallocarray(index->entries, capacity, sizeof(*index->entries));
+        if (entries == NULL) {
+            return false;
+        }
+        index->entries = entries;
+        index->capacity = capacity;
+    }
+    index->entries[index->n_entries++] =
+        (struct ag_ocaml_frame_entry){.return_address = return_address, .debug_info = debug_info};
+    return true;
+}
+
+/* The first debug information of the offsets at place AT of a descriptor that begins at ADDRESS. */
+static uint64_t first_debug_info(const unsigned char *bytes, uint64_t address, size_t at,
+                                 unsigned n_offsets) {
+    for (unsigned i = 0; i < n_offsets; i++) {
+        const uint32_t offset = u32_at(bytes + at + 4 * (size_t)i);
+        if (offset != 0) {
+            return address + at + 4 * (size_t)i + offset;
+        }
+    }
+    return 0;
+}
+
+/* One descriptor; its length with the padding behind it, 0: damaged, or no memory. */
+static size_t read_descriptor(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
+                              uint64_t address) {
+    size_t n_bytes = 0;
+    uint64_t return_address = 0, debug_info = 0;
+    const unsigned char *bytes = ag_decoder_bytes(file, address, &n_bytes);
+    if (bytes == NULL || n_bytes < HEAD_BYTES || !ag_decoder_word(file, address, &return_address)) {
+        return 0;
+    }
+    const unsigned size = u16_at(bytes + 8), n_live = u16_at(bytes + 10);
+    const unsigned flags = size == NO_FRAME ? 0 : size & (HAS_DEBUG | HAS_ALLOCATIONS);
+    size_t at = HEAD_BYTES + 2 * (size_t)n_live;
+    unsigned n_offsets = 1;
+    if (flags & HAS_ALLOCATIONS) {
+        if (at >= n_bytes) {
+            return 0;
+        }
+        n_offsets = bytes[at];
+        at += 1 + (size_t)n_offsets;
+    }
+    if (flags & HAS_DEBUG) {
+        at = (at + 3) & ~(size_t)3;
+        if (at > n_bytes || n_bytes - at < 4 * (size_t)n_offsets) {
+            return 0;
+        }
+        debug_info = first_debug_info(bytes, address, at, n_offsets);
+        at += 4 * (size_t)n_offsets;
+    }
+    return add(index, return_address, debug_info) ? (at + 7) & ~(size_t)7 : 0;
+}
+
+static int compare(const void *left, const void *right) {
+    const struct ag_ocaml_frame_entry *a = left, *b = right;
+    return (a->return_address > b->return_address) - (a->return_address < b->return_address);
+}
+
+void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
+                               uint64_t tables) {
+    uint64_t table = 0, n_descriptors = 0;
+    for (; ag_decoder_word(file, tables, &table) && table != 0; tables += sizeof(table)) {
+        if (!ag_decoder_word(file, table, &n_descriptors)) {
+            continue;
+        }
+        uint64_t at = table + sizeof(n_descriptors);
+        for (uint64_t i = 0; i < n_descriptors; i++) {
+            const size_t length = read_descriptor(index, file, at);
+            if (length == 0) {
+                break;
+            }
+            at += length;
+        }
+    }
+    if (index->n_entries > 0) {
+        qsort(index->entries, index->n_entries, sizeof(index->entries[0]), compare);
+    }
+}
+
+uint64_t ag_ocaml_frame_index_find(const struct ag_ocaml_frame_index *index,
+                                   uint64_t return_address) {
+    const struct ag_ocaml_frame_entry key = {.return_address = return_address};
+    const struct ag_ocaml_frame_entry *found =
+        index->n_entries > 0 ? bsearch(&key, index->entries, index->n_entries, sizeof(key), compare)
+                             : NULL;
+    return found != NULL ? found->debug_info : 0;
+}
+
+void ag_ocaml_frame_index_clear(struct ag_ocaml_frame_index *index) {
+    free(index->entries);
+    *index = (struct ag_ocaml_frame_index){0};
+}

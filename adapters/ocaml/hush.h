@@ -1,0 +1,15 @@
+/* hush.h: what the runtime's Memprof takes from malloc is our doing and no allocation of the
+ * program's: while Memprof works, its thread's events are not recorded; but those that we tell are,
+ * and those of a collection that begins meanwhile. */
+#ifndef AG_OCAML_HUSH_H
+#define AG_OCAML_HUSH_H
+
+#include "ocaml_runtime.h"
+
+/* Detours on Memprof's entries from the runtime. */
+void ag_ocaml_hush_follow(void);
+/* Between the two, events are recorded again. Returns what end takes. */
+uintptr_t ag_ocaml_speak(void);
+void ag_ocaml_hush(uintptr_t spoke);
+
+#endif

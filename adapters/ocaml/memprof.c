@@ -1,0 +1,253 @@
+/* memprof.c: see memprof.h.
+ *
+ * 1. Start. caml_memprof_start takes a rate, a depth and a record of five closures: OCaml values,
+ * which are static data here, with headers that the collector leaves alone. The closures' code is
+ * OCaml's calling convention, closures_x86_64.S, and ends in C functions, which are ordinary
+ * primitives to the runtime: they may be entered in parallel by several domains (5.x), must not
+ * raise, and allocate nothing.
+ *
+ * 2. Identity. OCaml moves its blocks, so an address says nothing. What an alloc callback returns
+ * (Some m) comes back with the block's promotion and death: m is a number that is never used twice,
+ * with the heap in its lowest bits, and stands for the address in the trace. Some is a block of two
+ * words, which the runtime reads at once: one for each thread.
+ *
+ * 3. Memory outside. What a block of custom operations holds elsewhere comes with the source
+ * Custom. It was taken from malloc, where it is recorded, so it is passed over here. */
+#include "memprof.h"
+
+#include <string.h>
+
+#include "allogram/allogram.h"
+#include "base/skip.h"
+#include "callstack.h"
+#include "collector_hooks.h"
+#include "embed/host_events.h"
+#include "embed/host_heaps.h"
+#include "hush.h"
+
+struct ag_ocaml_runtime ag_ocaml;
+struct ag_ocaml_told ag_ocaml_told;
+
+enum heap { HEAP_MINOR, HEAP_MAJOR, HEAP_MARSHAL, HEAPS };
+enum { HEAP_BITS = 2, ADDRESS_STEP = 16, WORD = 8 };
+enum source { SOURCE_NORMAL, SOURCE_MARSHAL, SOURCE_CUSTOM };
+static allogram_heap heaps[HEAPS];
+static uint64_t interval_bytes; /* of a sampled recording */
+
+/* Of closures_x86_64.S. */
+extern void ag_ocaml_entry_alloc_minor(void) AG_HIDDEN;
+extern void ag_ocaml_entry_alloc_major(void) AG_HIDDEN;
+extern void ag_ocaml_entry_promote(void) AG_HIDDEN;
+extern void ag_ocaml_entry_dealloc_minor(void) AG_HIDDEN;
+extern void ag_ocaml_entry_dealloc_major(void) AG_HIDDEN;
+extern void *ag_ocaml_c_call AG_HIDDEN;
+ag_ocaml_value ag_ocaml_alloc_minor(ag_ocaml_value info) AG_HIDDEN;
+ag_ocaml_value ag_ocaml_alloc_major(ag_ocaml_value info) AG_HIDDEN;
+ag_ocaml_value ag_ocaml_promote(ag_ocaml_value tracked) AG_HIDDEN;
+ag_ocaml_value ag_ocaml_dealloc_minor(ag_ocaml_value tracked) AG_HIDDEN;
+ag_ocaml_value ag_ocaml_dealloc_major(ag_ocaml_value tracked) AG_HIDDEN;
+
+/* ---- blocks ---- */
+
+/* Some m, as OCaml has it. */
+static __thread struct {
+    uint64_t header;
+    ag_ocaml_value content;
+} some __attribute__((tls_model("initial-exec")));
+
+static ag_ocaml_value make_some(ag_ocaml_value content) {
+    some.header = AG_OCAML_HEADER(1, 0);
+    some.content = content;
+    return (ag_ocaml_value)&some.content;
+}
+
+/* Taken by thousands, so that domains do not share a cache line for each block. */
+static uint64_t next_number(void) {
+    enum { AT_ONCE = 4096 };
+    static _Atomic uint64_t taken = 1;
+    static __thread uint64_t next __attribute__((tls_model("initial-exec")));
+    static __thread uint64_t end __attribute__((tls_model("initial-exec")));
+    if (next == end) {
+        next = atomic_fetch_add_explicit(&taken, AT_ONCE, memory_order_relaxed);
+        end = next + AT_ONCE;
+    }
+    return next++;
+}
+
+/* What Memprof allocated for this call: the information, four fields, and the callstack, which all
+ * blocks that were unmarshalled at once share. */
+static void count_own_words(enum source source, ag_ocaml_value callstack) {
+    static __thread ag_ocaml_value last_shared __attribute__((tls_model("initial-exec")));
+    const uint64_t depth = ag_ocaml_words(callstack);
+    const bool is_shared = source == SOURCE_MARSHAL && callstack == last_shared;
+    last_shared = source == SOURCE_MARSHAL ? callstack : 0;
+    atomic_fetch_add_explicit(&ag_ocaml_told.own_words,
+                              5 + (depth > 0 && !is_shared ? depth + 1 : 0), memory_order_relaxed);
+}
+
+static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
+                                 uintptr_t rbp) {
+    const enum source source = (enum source)ag_ocaml_number(ag_ocaml_field(info, 2));
+    const uint64_t words = (uint64_t)ag_ocaml_number(ag_ocaml_field(info, 1));
+    const ag_ocaml_value callstack = ag_ocaml_field(info, 3);
+    count_own_words(source, callstack);
+    if (source == SOURCE_CUSTOM || !(allogram_mode_ & ALLOGRAM_TELLS_)) {
+        return ag_ocaml_integer(0); /* None: nothing more is heard of it */
+    }
+    const enum heap heap = source == SOURCE_MARSHAL ? HEAP_MARSHAL : born;
+    atomic_fetch_add_explicit(&ag_ocaml_told.words, words + 1, memory_order_relaxed);
+    ag_host_get_ready();
+    if (!ag_host_heap(heaps[heap])) {
+        return ag_ocaml_integer(0);
+    }
+    const uint64_t number = next_number();
+    const struct ag_told_block block = {
+        .stack = ag_ocaml_stack(ag_record_stack(sp, rbp), callstack),
+        .via = heaps[heap],
+        .address = number * ADDRESS_STEP,
+        .bytes = words * WORD,
+        .interval_bytes = interval_bytes,
+    };
+    ag_record_alloc_told(&block);
+    return make_some(ag_ocaml_integer((intptr_t)(number << HEAP_BITS | heap)));
+}
+
+static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
+                                uintptr_t rbp) {
+    const uintptr_t spoke = ag_ocaml_speak();
+    const ag_ocaml_value result = tell_alloc(info, born, sp, rbp);
+    ag_ocaml_hush(spoke);
+    return result;
+}
+
+static void died(ag_ocaml_value tracked) {
+    const uint64_t content = (uint64_t)ag_ocaml_number(tracked);
+    const allogram_heap heap = heaps[content & ((1 << HEAP_BITS) - 1)];
+    const uintptr_t spoke = ag_ocaml_speak();
+    if (allogram_mode_ & ALLOGRAM_TELLS_) {
+        ag_host_get_ready();
+        ag_record_free_told((content >> HEAP_BITS) * ADDRESS_STEP, heap);
+    }
+    ag_ocaml_hush(spoke);
+}
+
+#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
+#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+ag_ocaml_value ag_ocaml_alloc_minor(ag_ocaml_value info) {
+    return allocated(info, HEAP_MINOR, CALLER_SP(), CALLER_RBP());
+}
+
+ag_ocaml_value ag_ocaml_alloc_major(ag_ocaml_value info) {
+    return allocated(info, HEAP_MAJOR, CALLER_SP(), CALLER_RBP());
+}
+
+ag_ocaml_value ag_ocaml_promote(ag_ocaml_value tracked) {
+    return make_some(tracked);
+}
+
+ag_ocaml_value ag_ocaml_dealloc_minor(ag_ocaml_value tracked) {
+    died(tracked);
+    return ag_ocaml_integer(0);
+}
+
+ag_ocaml_value ag_ocaml_dealloc_major(ag_ocaml_value tracked) {
+    died(tracked);
+    return ag_ocaml_integer(0);
+}
+
+/* ---- start ---- */
+
+/* 1 - exp(-x), by its series: x is at most 8, so 40 terms are more than enough. */
+static double chance(double x) {
+    double sum = 0, term = x;
+    for (int i = 2; i < 42; i++) {
+        sum += term;
+        term *= -x / i;
+    }
+    return sum;
+}
+
+static struct {
+    uint64_t header;
+    void (*code)(void);
+    uint64_t arity; /* 1 argument, its environment begins behind this word */
+} closures[] = {
+    {.code = ag_ocaml_entry_alloc_minor},   {.code = ag_ocaml_entry_alloc_major},
+    {.code = ag_ocaml_entry_promote},       {.code = ag_ocaml_entry_dealloc_minor},
+    {.code = ag_ocaml_entry_dealloc_major},
+};
+static struct {
+    uint64_t header;
+    void *fields[AG_ARRAY_SIZE(closures)];
+} tracker;
+static struct {
+    uint64_t header;
+    double number;
+} rate;
+
+void ag_ocaml_memprof_prepare(void) {
+    static const char *const names[HEAPS] = {"minor heap", "major heap", "unmarshalled"};
+    for (size_t i = 0; i < HEAPS; i++) {
+        const struct allogram_heap_options options = {
+            .size = sizeof(options), .name = names[i], .allocator = "ocaml", .runtime = "ocaml"};
+        heaps[i] = allogram_register_heap(&options);
+    }
+    ag_ocaml_hush_follow();
+    ag_ocaml_collections_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
+    if (ag_ocaml.generation == AG_OCAML_4) {
+        ag_ocaml_backing_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(closures); i++) {
+        closures[i].header = AG_OCAML_HEADER(2, AG_OCAML_TAG_CLOSURE);
+        closures[i].arity = UINT64_C(1) << 56 | 2 << 1 | 1;
+        tracker.fields[i] = (void *)&closures[i].code;
+    }
+    tracker.header = AG_OCAML_HEADER(AG_ARRAY_SIZE(closures), 0);
+    rate.header = AG_OCAML_HEADER(1, AG_OCAML_TAG_DOUBLE);
+    rate.number = 1;
+}
+
+static bool is_ours; /* the Memprof that runs; under the runtime's lock */
+
+bool ag_ocaml_memprof_is_ours(void) {
+    return is_ours;
+}
+
+void ag_ocaml_memprof_end(void) {
+    const uintptr_t suspended = ag_record_suspend();
+    is_ours = false;
+    (void)ag_ocaml.memprof_stop(ag_ocaml_integer(0));
+    ag_record_resume(suspended);
+}
+
+static void start_memprof(uint32_t depth) {
+    (void)ag_ocaml.memprof_start((ag_ocaml_value)&rate.number, ag_ocaml_integer((intptr_t)depth),
+                                 (ag_ocaml_value)&tracker.fields);
+}
+
+/* Memprof's generator begins with the same number in every run, so that the same words would be
+ * samples again. Each start draws a batch of numbers; some starts lead to other batches. */
+static void skip_random_numbers(uint64_t seed) {
+    enum { STARTS = 512 };
+    for (uint64_t i = ag_random_next(&seed) % STARTS; i > 0; i--) {
+        start_memprof(1);
+        (void)ag_ocaml.memprof_stop(ag_ocaml_integer(0));
+    }
+}
+
+void ag_ocaml_memprof_begin(void) {
+    const uint32_t depth =
+        ag_recorder.depth < AG_OCAML_FRAMES_MOST ? ag_recorder.depth : AG_OCAML_FRAMES_MOST;
+    const uintptr_t suspended = ag_record_suspend(); /* what it takes is no one's allocation */
+    if (ag_recorder_is_sampling()) {
+        const uint64_t asked =
+            atomic_load_explicit(&ag_recorder.header->interval_bytes, memory_order_relaxed);
+        interval_bytes = asked > 0 ? asked : 1;
+        rate.number = chance((double)WORD / (double)interval_bytes);
+        skip_random_numbers(ag_recorder.header->seed);
+    }
+    is_ours = true;
+    start_memprof(depth);
+    ag_record_resume(suspended);
+}

@@ -1,0 +1,78 @@
+/* ocaml_decoder.c: OCaml's functions and frames, offline, for reports (symbol/decoder.h).
+ *
+ * What knows an OCaml place best is OCaml's own frame table: every return address has its
+ * function, line and what was inlined there, and each of the allocations that the compiler combined
+ * has a place of its own. The half in the process records that place's address, which lies in the
+ * program's data (docs: adapters/README.md); all other frames are return addresses. Where
+ * nothing was compiled with -g the linker's symbol still has the name. */
+#include "symbol/decoder.h"
+
+#include <stdlib.h>
+
+#include "debug_info.h"
+#include "frame_index.h"
+#include "ocaml_name.h"
+
+struct state {
+    struct ag_decoder_file *file;
+    enum ag_ocaml_debug_format format;
+    uint64_t tables;
+    bool has_index;
+    struct ag_ocaml_frame_index index;
+    struct ag_ocaml_debug_texts texts;
+};
+
+static void *open_image(struct ag_decoder_file *file) {
+    uint64_t tables = 0, unused;
+    if (!ag_decoder_symbol(file, "caml_frametable", &tables)) {
+        return NULL;
+    }
+    struct state *state = calloc(1, sizeof(*state));
+    if (state != NULL) {
+        state->file = file;
+        state->tables = tables;
+        state->format =
+            ag_decoder_symbol(file, "caml_memprof_track_young", &unused)    ? AG_OCAML_DEBUG_4
+            : ag_decoder_symbol(file, "caml_memprof_sample_young", &unused) ? AG_OCAML_DEBUG_5
+                                                                            : AG_OCAML_DEBUG_NONE;
+    }
+    return state;
+}
+
+static void close_image(void *context) {
+    struct state *state = context;
+    ag_ocaml_frame_index_clear(&state->index);
+    free(state);
+}
+
+static bool name_of(void *context, const char *linkage, char *ret_text, size_t capacity) {
+    (void)context;
+    return ag_ocaml_symbol_name(linkage, ret_text, capacity);
+}
+
+static size_t frames_at(void *context, uint64_t pc, bool is_return_address,
+                        struct ag_decoded_frame *ret_frames, size_t capacity) {
+    struct state *state = context;
+    uint64_t debug_info = pc;
+    if (state->format == AG_OCAML_DEBUG_NONE) {
+        return 0;
+    }
+    if (ag_decoder_is_code(state->file, pc)) {
+        if (!state->has_index) {
+            state->has_index = true;
+            ag_ocaml_frame_index_read(&state->index, state->file, state->tables);
+        }
+        debug_info = is_return_address ? ag_ocaml_frame_index_find(&state->index, pc) : 0;
+    }
+    return debug_info != 0 ? ag_ocaml_debug_frames(state->file, state->format, debug_info,
+                                                   &state->texts, ret_frames, capacity)
+                           : 0;
+}
+
+const struct ag_decoder ag_decoder_ocaml = {
+    .runtime = "ocaml",
+    .open = open_image,
+    .close = close_image,
+    .name = name_of,
+    .frames = frames_at,
+};

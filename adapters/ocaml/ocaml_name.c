@@ -1,0 +1,139 @@
+/* ocaml_name.c: see ocaml_name.h.
+ *
+ *     caml Dune__exe__Known __ pair _ 81        4.x; from 5.1 on a dot between module and function
+ *          ^ path of modules   ^ name ^ stamp
+ *
+ * A path's parts begin with capitals and are joined by "__", which a programmer writes as a dot.
+ * Dune puts the modules of an executable under "Dune__exe", which nobody writes. In a symbol any
+ * character that assemblers dislike is "$" and two hexadecimal digits. */
+#include "ocaml_name.h"
+
+#include <ctype.h>
+#include <string.h>
+
+struct text {
+    char *bytes;
+    size_t length, capacity;
+};
+
+static bool put(struct text *text, const char *bytes, size_t length) {
+    if (length >= text->capacity - text->length) {
+        return false;
+    }
+    memcpy(text->bytes + text->length, bytes, length);
+    text->length += length;
+    text->bytes[text->length] = '\0';
+    return true;
+}
+
+static int digit(char c) {
+    return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* With "$2b" and the like put back; no control characters. */
+static bool put_unescaped(struct text *text, const char *bytes, size_t length) {
+    bool fits = true;
+    for (size_t i = 0; i < length && fits; i++) {
+        char c = bytes[i];
+        if (c == '$' && i + 2 < length && digit(bytes[i + 1]) >= 2 && digit(bytes[i + 2]) >= 0) {
+            c = (char)(digit(bytes[i + 1]) << 4 | digit(bytes[i + 2]));
+            i += 2;
+        }
+        fits = put(text, &c, 1);
+    }
+    return fits;
+}
+
+/* How long the module path at the start of NAME is: parts with capitals, joined by "__"; dune's own
+ * part has none. */
+static size_t path_bytes(const char *name, size_t length) {
+    static const char dune[] = "Dune__exe";
+    size_t end = 0;
+    for (size_t at = 0; at < length;) {
+        if (at == 0 && length > strlen(dune) && strncmp(name, dune, strlen(dune)) == 0) {
+            end = strlen(dune);
+        } else if (isupper((unsigned char)name[at])) {
+            const char *next = memmem(name + at + 1, length - at - 1, "__", 2);
+            end = next != NULL ? (size_t)(next - name) : length;
+        } else {
+            break;
+        }
+        at = end + 2;
+    }
+    return end;
+}
+
+/* "Dune__exe__Known" as Known, "Stdlib__List" as Stdlib.List. */
+static bool put_path(struct text *text, const char *path, size_t length) {
+    static const char dune[] = "Dune__exe__";
+    if (length > strlen(dune) && strncmp(path, dune, strlen(dune)) == 0) {
+        path += strlen(dune);
+        length -= strlen(dune);
+    }
+    while (length > 0) {
+        const char *next = memmem(path, length, "__", 2);
+        const size_t part = next != NULL && next > path ? (size_t)(next - path) : length;
+        const bool has_more = part + 2 < length;
+        if (!put_unescaped(text, path, has_more ? part : length) ||
+            (has_more && !put(text, ".", 1))) {
+            return false;
+        }
+        path += part + 2;
+        length = has_more ? length - part - 2 : 0;
+    }
+    return true;
+}
+
+/* Without the stamp that makes it unique. */
+static size_t stem_bytes(const char *name, size_t length) {
+    size_t at = length;
+    while (at > 0 && isdigit((unsigned char)name[at - 1])) {
+        at--;
+    }
+    return at < length && at > 1 && name[at - 1] == '_' ? at - 1 : length;
+}
+
+static bool put_function(struct text *text, const char *name, size_t length) {
+    const size_t stem = stem_bytes(name, length);
+    if ((stem == 3 && strncmp(name, "fun", 3) == 0 && stem < length) ||
+        (stem > 4 && strncmp(name, "anon_fn$5b", 10) == 0)) {
+        return put(text, "(fun)", strlen("(fun)"));
+    }
+    if (length == strlen("entry") && strncmp(name, "entry", length) == 0) {
+        return put(text, "(toplevel)", strlen("(toplevel)"));
+    }
+    return put_unescaped(text, name, stem);
+}
+
+bool ag_ocaml_symbol_name(const char *linkage, char *ret_text, size_t capacity) {
+    static const char prefix[] = "caml";
+    struct text text = {.bytes = ret_text, .capacity = capacity};
+    if (strncmp(linkage, prefix, strlen(prefix)) != 0 ||
+        !isupper((unsigned char)linkage[strlen(prefix)])) {
+        return false;
+    }
+    const char *name = linkage + strlen(prefix);
+    const size_t length = strlen(name);
+    const char *dot = strchr(name, '.');
+    const size_t path = dot != NULL ? (size_t)(dot - name) : path_bytes(name, length);
+    const size_t gap = dot != NULL ? 1 : 2;
+    if (path == 0 || path + gap >= length) {
+        return false; /* a module's data, or nothing we know */
+    }
+    return put_path(&text, name, path) && put(&text, ".", 1) &&
+           put_function(&text, name + path + gap, length - path - gap);
+}
+
+bool ag_ocaml_scoped_name(const char *scoped, char *ret_text, size_t capacity) {
+    struct text text = {.bytes = ret_text, .capacity = capacity};
+    const size_t length = strlen(scoped);
+    const char *dot = strchr(scoped, '.');
+    const size_t path = dot != NULL ? (size_t)(dot - scoped) : length;
+    if (length == 0 || !isupper((unsigned char)scoped[0])) {
+        return length > 0 && put(&text, scoped, length);
+    }
+    const bool is_module = dot == NULL; /* its toplevel */
+    return put_path(&text, scoped, path) &&
+           (is_module ? put(&text, ".(toplevel)", strlen(".(toplevel)"))
+                      : put(&text, dot, length - path));
+}

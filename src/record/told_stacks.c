@@ -1,0 +1,79 @@
+/* told_stacks.c: stacks that are put together: the walk knows the native frames, a runtime knows
+ * its own, and which of them an event belongs to.
+ *
+ * A stack is the id of its innermost node, so its outer part is the node of an outer frame: taking
+ * frames off is reading a parent, and putting frames on is interning a node. A frame may stand at
+ * an address that is no code: where a runtime has a place for one of several allocations of a call
+ * in its own tables. Such a site is found in a small cache, since an image is looked up for it
+ * otherwise; the cache holds the lower 45 bits of address / 4 and the site, which has 19 bits. */
+#include "base/stack_tree_fast.h"
+#include "images.h"
+#include "recorder.h"
+#include "unwind/unwind_space.h"
+
+enum { CACHE_BITS = 12, SITE_BITS = 19 };
+_Static_assert(AG_SITE_SLOTS < 1 << SITE_BITS, "a site fits its bits");
+
+static struct {
+    _Atomic uint32_t recording; /* that the sites are of; in a forked child another one */
+    _Atomic uint64_t entries[1 << CACHE_BITS];
+} places;
+
+bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller) {
+    const struct ag_stack_tree *tree = &ag_recorder.space->tree;
+    if (stack < AG_NODE_FIRST) {
+        return false;
+    }
+    const uint64_t word = atomic_load_explicit(&tree->nodes[stack].word, memory_order_relaxed);
+    const uint32_t site = (uint32_t)word;
+    *ret_caller = (uint32_t)(word >> 32);
+    *ret_pc = site != 0 ? atomic_load_explicit(&tree->sites[site - 1].pc, memory_order_relaxed) &
+                              AG_SITE_PC_MASK
+                        : 0;
+    return site != 0;
+}
+
+static uint32_t push(uint32_t caller, uint32_t site) {
+    const uint32_t node =
+        site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, caller, site) : 0;
+    return node != 0 ? node : caller;
+}
+
+uint32_t ag_stack_push(uint32_t caller, uintptr_t pc) {
+    return push(caller, AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc)));
+}
+
+AG_COLD static uint32_t find_site(uintptr_t address) {
+    struct ag_unwind_image image = {0};
+    return address <= AG_SITE_PC_MASK && ag_images_find(NULL, address, &image)
+               ? ag_site_intern(&ag_recorder.space->tree, address, image.id)
+               : 0;
+}
+
+/* Images that go take the generation with them; the cache is of this one. */
+static uint32_t now(void) {
+    const uint32_t generation =
+        atomic_load_explicit(&ag_recorder.space->generation, memory_order_acquire);
+    return generation * 64 + (ag_recorder.pid + ag_recorder.recording) % 64 + 1;
+}
+
+uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address) {
+    const uint32_t recording = now();
+    if (AG_UNLIKELY(atomic_load_explicit(&places.recording, memory_order_acquire) != recording)) {
+        for (size_t i = 0; i < AG_ARRAY_SIZE(places.entries); i++) {
+            atomic_store_explicit(&places.entries[i], 0, memory_order_relaxed);
+        }
+        atomic_store_explicit(&places.recording, recording, memory_order_release);
+    }
+    const uint64_t key = (uint64_t)address >> 2;
+    _Atomic uint64_t *entry = &places.entries[ag_stack_tree_hash(key) & ((1 << CACHE_BITS) - 1)];
+    const uint64_t found = atomic_load_explicit(entry, memory_order_relaxed);
+    if (AG_LIKELY(found >> SITE_BITS == key)) {
+        return push(caller, (uint32_t)(found & ((1 << SITE_BITS) - 1)));
+    }
+    const uint32_t site = find_site(address);
+    if (site != 0) {
+        atomic_store_explicit(entry, key << SITE_BITS | site, memory_order_relaxed);
+    }
+    return push(caller, site);
+}

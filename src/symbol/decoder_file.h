@@ -1,0 +1,30 @@
+/* decoder_file.h: an image's file as decoders see it (decoder.h), for the symbolizer. */
+#ifndef AG_DECODER_FILE_H
+#define AG_DECODER_FILE_H
+
+#include "decoder.h"
+#include "elf_file.h"
+
+struct ag_decoder_segment {
+    uint64_t low, high, offset;
+    bool is_code;
+};
+struct ag_decoder_relocation { /* the word at place is this, at bias 0 */
+    uint64_t place, word;
+};
+struct ag_decoder_file { /* all zero: closed */
+    Elf *elf;            /* the caller's */
+    const unsigned char *bytes;
+    size_t n_bytes;
+    struct ag_decoder_segment *segments;
+    size_t n_segments;
+    struct ag_decoder_relocation *relocations; /* by place; read at the first word */
+    size_t n_relocations;
+    bool has_relocations;
+};
+
+/* 0, -ENOMEM or -ENOEXEC. FILE stays open as long. */
+int ag_decoder_file_open(const struct ag_elf_file *file, struct ag_decoder_file *ret_file);
+void ag_decoder_file_close(struct ag_decoder_file *file);
+
+#endif

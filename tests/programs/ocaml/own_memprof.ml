@@ -1,0 +1,9 @@
+(* Uses Memprof itself, and says what it saw. *)
+let () =
+  let seen = ref 0 in
+  let first = List.init 1000 (fun i -> (i, i)) in
+  Gc.Memprof.start ~sampling_rate:1.
+    { Gc.Memprof.null_tracker with alloc_minor = (fun _ -> incr seen; None) };
+  let second = List.init 10 string_of_int in
+  Gc.Memprof.stop ();
+  Printf.printf "%d %d %d\n" (List.length first) (List.length second) !seen
