@@ -3,6 +3,9 @@
 #include <allogram/inspector.h>
 #include <stddef.h>
 
+extern const struct allogram_inspector allogram_beam_inspector;
+
 const struct allogram_inspector *const allogram_inspectors[] = {
+    &allogram_beam_inspector,
     NULL,
 };

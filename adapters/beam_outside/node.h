@@ -1,0 +1,102 @@
+/* node.h: a running Erlang emulator (BEAM with the JIT), read from outside by a row of layout.def.
+ *
+ * Words of this folder. *node*: one emulator process. *process*: an Erlang process, unless said
+ * otherwise. *fragment*: code of the JIT that belongs to no function and that functions share.
+ * Nothing here calls into the target or stops it; what is read may be torn, so every structure is
+ * copied once, checked by its invariants and then used. */
+#ifndef AG_NODE_H
+#define AG_NODE_H
+
+#include <allogram/inspector.h>
+
+#include "node_code.h"
+
+/* How the word of a process identifier tells the two numbers in <0.N.S>. */
+enum node_identifier {
+    NODE_IDENTIFIER_DATA, /* low 28 bits: N 15 bits, S 13 */
+    NODE_IDENTIFIER_SLOT, /* the slot of the process table; the table says how it is mixed */
+};
+
+struct node_layout {
+    const char *erts_version;
+    /* struct process */
+    uint32_t process_bytes;
+    uint32_t process_registered;                  /* -> { .., .., process, port, name }, or 0 */
+    uint32_t process_heap_top, process_stack_top; /* allocated up to; [stack top, heap end) */
+    uint32_t process_heap, process_heap_end;
+    uint32_t process_abandoned_heap; /* while a dirty scheduler still has to collect it */
+    uint32_t process_heap_words;     /* == (heap end - heap) / 8 */
+    uint32_t process_instruction;    /* where it goes on, or its last caller of native code */
+    uint32_t process_queue;          /* messages that it has taken over */
+    uint32_t process_incoming;       /* messages that it has not */
+    uint32_t process_initial;        /* {module, function, arity} */
+    uint32_t process_current;        /* -> the same, when it waits in a function without frame */
+    uint32_t process_high_water;     /* what survived the last minor collection lies below */
+    uint32_t process_old_heap, process_old_top, process_old_end;
+    uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
+    uint32_t process_fragment_words; /* of heap fragments that it owns */
+    uint32_t process_state;          /* 32 bits of flags */
+    /* erts_proc, the table of processes */
+    uint32_t table_bytes, table_slots, table_size, table_element_bytes;
+    enum node_identifier identifier;
+    /* schedulers: an array of structures */
+    uint32_t scheduler_stride, scheduler_process;
+};
+
+enum { NODE_PROCESS_MOST_BYTES = 1024 };
+/* A copy of a process, not yet believed. */
+struct node_process {
+    uint64_t address;
+    uint64_t words[NODE_PROCESS_MOST_BYTES / 8];
+};
+
+enum node_scheduler_kind { NODE_SCHEDULER_NORMAL, NODE_SCHEDULER_CPU, NODE_SCHEDULER_IO };
+enum { NODE_SCHEDULER_KINDS = 3, NODE_SCHEDULERS_MOST = 1024 };
+
+struct node {
+    struct allogram_target *target;
+    const struct node_layout *layout;
+    char version[64]; /* "OTP 25, ERTS 13.1.5" */
+    struct node_code code;
+    uint64_t code_stamp;
+    uint64_t process_table, no_process; /* the latter marks slots that are being filled */
+    uint64_t atom_table;
+    struct {
+        uint64_t array;
+        uint32_t n;
+    } schedulers[NODE_SCHEDULER_KINDS];
+    struct allogram_target_symbol dirty_main; /* the loop of dirty schedulers */
+    struct node_kernel *kernel;               /* NULL: nothing is captured in the kernel */
+    struct node_capture *capture;             /* NULL: samples are read later */
+    struct node_collections *collections;     /* NULL: nobody watches */
+};
+
+/* ---- one process ------------------------------------------------------------------------- */
+
+uint64_t node_process_word(const struct node_process *process, uint32_t offset);
+/* 0, or the error of the reading. Believe it only when node_process_is_sound. */
+int node_read_process(struct node *node, uint64_t address, struct node_process *ret_process);
+/* heap <= heap top <= stack top <= heap end, and the sizes agree. */
+bool node_process_is_sound(const struct node *node, const struct node_process *process);
+/* "<0.83.0>" */
+enum { NODE_IDENTIFIER_BYTES = 40 };
+int node_identifier_text(struct node *node, uint64_t id, char ret_text[NODE_IDENTIFIER_BYTES]);
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+enum { NODE_ATOM_BYTES = 256 * 4 + 1, NODE_FUNCTION_BYTES = 2 * NODE_ATOM_BYTES + 16 };
+/* The text of an atom, without quotes; -EBADMSG when the term is none. */
+int node_atom_text(struct node *node, uint64_t term, char ret_text[NODE_ATOM_BYTES]);
+/* "module:function/arity" of the three words at ADDRESS. */
+int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_FUNCTION_BYTES]);
+
+/* ---- parts of the inspector ---------------------------------------------------------------- */
+
+/* The addresses of all processes, by the table; the caller frees them. */
+int node_process_addresses(struct node *node, uint64_t **ret_addresses, size_t *ret_n);
+int node_tell_processes(struct node *node, struct allogram_answers *answers);
+int node_tell_allocators(struct node *node, struct allogram_answers *answers);
+/* Whether the row fits what is in memory: -EBADMSG when real processes contradict it. */
+int node_check_processes(struct node *node);
+
+#endif

@@ -1,0 +1,90 @@
+/* node_capture.c: what the kernel half copied at samples, kept until the observer asks about them.
+ *
+ * The observer's ring and ours are filled by the same interrupt, so both have a sample of a thread
+ * at nearly the same time: which belongs to which is told by the thread and by the nearest time.
+ * The newest few thousand are kept; older ones were lost by the observer. */
+#include "node_capture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node_kernel.h"
+
+enum {
+    KEPT = 4096,
+    APART_NS = 300 * 1000, /* between the two halves of one interrupt: some us, more when the
+                              hypervisor takes the CPU away between them */
+};
+struct node_capture {
+    uint64_t n; /* noted so far: the next goes to n % KEPT */
+    struct node_captured kept[KEPT];
+};
+
+void node_capture_note(struct node *node, const struct node_event *event, size_t n_words) {
+    if (node->capture == NULL) {
+        return;
+    }
+    struct node_captured *to = &node->capture->kept[node->capture->n++ % KEPT];
+    to->time_ns = event->start_ns;
+    to->thread = event->thread;
+    to->process = event->process;
+    to->heap = event->before.heap;
+    to->heap_end = event->before.heap_end;
+    to->stack_top = event->before.stack_top;
+    to->instruction = event->instruction;
+    to->top = event->top;
+    to->n_words = n_words < NODE_CAPTURED_WORDS ? n_words : NODE_CAPTURED_WORDS;
+    memcpy(to->words, event->words, to->n_words * sizeof *to->words);
+}
+
+static const struct node_captured *nearest(const struct node_capture *capture, uint32_t thread,
+                                           uint64_t time_ns) {
+    const struct node_captured *found = NULL;
+    uint64_t apart = APART_NS;
+    const uint64_t n = capture->n < KEPT ? capture->n : KEPT;
+    for (uint64_t i = 1; i <= n; i++) {
+        const struct node_captured *at = &capture->kept[(capture->n - i) % KEPT];
+        const uint64_t distance =
+            at->time_ns > time_ns ? at->time_ns - time_ns : time_ns - at->time_ns;
+        if (at->thread == thread && distance < apart) {
+            apart = distance;
+            found = at;
+        }
+    }
+    return found;
+}
+
+const struct node_captured *node_capture_find(struct node *node,
+                                              const struct allogram_sample *sample) {
+    if (node->capture == NULL) {
+        return NULL;
+    }
+    const struct node_captured *found = nearest(node->capture, sample->thread, sample->time_ns);
+    if (found == NULL) {
+        node_kernel_drain(node);
+        found = nearest(node->capture, sample->thread, sample->time_ns);
+    }
+    return found;
+}
+
+int node_capture_program(struct node *node) {
+    char problem[256];
+    const int r = node_kernel_start(node, problem, sizeof problem);
+    if (r < 0) {
+        return r; /* the observer goes on with late reading, and says so */
+    }
+    if (node->capture == NULL) {
+        node->capture = malloc(sizeof *node->capture);
+        if (node->capture == NULL) {
+            return -ENOMEM;
+        }
+        node->capture->n = 0;
+    }
+    return node_kernel_sample_program(node);
+}
+
+void node_capture_close(struct node *node) {
+    free(node->capture);
+    node->capture = NULL;
+}

@@ -1,0 +1,27 @@
+/* node_capture.h: the state and stack of the process that a thread runs, copied in the kernel at
+ * the moment of a sample. */
+#ifndef AG_NODE_CAPTURE_H
+#define AG_NODE_CAPTURE_H
+
+#include "node.h"
+
+enum { NODE_CAPTURED_WORDS = 512 };
+struct node_captured {
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    uint32_t thread;
+    uint64_t process; /* its address */
+    uint64_t heap, heap_end, stack_top, instruction;
+    uint64_t top; /* where words[0] was */
+    size_t n_words;
+    uint64_t words[NODE_CAPTURED_WORDS];
+};
+
+/* What was captured for this sample, or NULL; valid until the next call. */
+const struct node_captured *node_capture_find(struct node *node,
+                                              const struct allogram_sample *sample);
+
+/* See allogram_inspector.capture_program. */
+int node_capture_program(struct node *node);
+void node_capture_close(struct node *node);
+
+#endif

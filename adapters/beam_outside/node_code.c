@@ -1,0 +1,237 @@
+/* node_code.c: the code map of a node, from what its JIT tells debuggers: no flag, file or signal
+ * is needed for it.
+ *
+ * The emulator keeps the list of GDB's JIT interface up to date whether or not a debugger is there,
+ * one entry per loaded module, and another for the shared fragments. An entry's symbol file is of
+ * the emulator's own making, the same in OTP 25 and 27:
+ *
+ *     0   u32  1: a module (0: the emulator's own facts, which nobody needs here)
+ *     8   u64  base: where the code starts
+ *     16  u32  number of ranges
+ *     20  u32  bytes of code
+ *     24  u16  bytes of the name, with its zero
+ *     26       name, then padding; the ranges start at 32 + bytes of the name
+ *
+ *     range:  u32 start, u32 end (from the base), u32 number of lines, u16 bytes of the name, name,
+ *             2 bytes of padding, then its lines
+ *     line:   u32 start, u32 line, u16 bytes of the file's name, the name, 2 bytes of padding
+ *
+ * (erts/emulator/beam/jit/beam_jit_metadata.cpp of OTP writes it.) The copy of the file is kept,
+ * names and lines are used where they lie: about 1.4 MB for the hundred modules of a small node.
+ * A file may lie: each length is checked against what is left, names must end in their zero. */
+#include "node_code.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/little_endian.h"
+
+enum {
+    FILE_MODULE = 1,
+    FILE_HEAD_BYTES = 32,
+    FILE_NAME_LEN = 24,
+    RANGE_HEAD_BYTES = 14,
+    LINE_HEAD_BYTES = 10,
+    TRAILER_BYTES = 2, /* behind each name */
+};
+/* Of all files together; a node with two million functions has about a tenth. */
+static const size_t file_most_bytes = (size_t)1 << 30;
+
+struct node_code_file {
+    struct node_code_file *next;
+    uint8_t bytes[];
+};
+
+static const char prologue[] = "-CodeInfoPrologue";
+
+void node_code_clear(struct node_code *code) {
+    while (code->files != NULL) {
+        struct node_code_file *file = code->files;
+        code->files = file->next;
+        free(file);
+    }
+    free(code->items);
+    *code = (struct node_code){0};
+}
+
+static int append(struct node_code *code, const struct node_function *function) {
+    if (code->n == code->capacity) {
+        const size_t capacity = code->capacity ? code->capacity * 2 : 4096;
+        struct node_function *items = realloc(code->items, capacity * sizeof *items);
+        if (items == NULL) {
+            return -ENOMEM;
+        }
+        code->items = items;
+        code->capacity = capacity;
+    }
+    code->items[code->n++] = *function;
+    return 0;
+}
+
+/* A name of N bytes with its zero at AT, or NULL; *ret_end is behind it and its trailer. */
+static uint8_t *name_at(uint8_t *at, const uint8_t *end, uint16_t n, uint8_t **ret_end) {
+    if (n == 0 || (size_t)(end - at) < (size_t)n + TRAILER_BYTES || at[n - 1] != 0) {
+        return NULL;
+    }
+    *ret_end = at + n + TRAILER_BYTES;
+    return at;
+}
+
+/* Steps over N lines; NULL when they do not fit. */
+static uint8_t *skip_lines(uint8_t *at, const uint8_t *end, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (end - at < LINE_HEAD_BYTES ||
+            name_at(at + LINE_HEAD_BYTES, end, ag_get_16(at + 8), &at) == NULL) {
+            return NULL;
+        }
+    }
+    return at;
+}
+
+/* The head of a function, which the JIT lists apart, is the function's. */
+static void strip_prologue(char *name, size_t len) {
+    const size_t suffix_len = sizeof prologue - 1;
+    if (len > suffix_len && memcmp(name + len - suffix_len, prologue, suffix_len) == 0) {
+        name[len - suffix_len] = '\0';
+    }
+}
+
+/* One range at *at, appended; *at behind it. */
+static int add_range(struct node_code *code, uint64_t base, uint8_t **at, const uint8_t *end) {
+    if (end - *at < RANGE_HEAD_BYTES) {
+        return -EBADMSG;
+    }
+    const uint32_t low = ag_get_32(*at), high = ag_get_32(*at + 4);
+    struct node_function function = {
+        .low = base + low, .high = base + high, .base = base, .n_lines = ag_get_32(*at + 8)};
+    uint8_t *lines;
+    char *name = (char *)name_at(*at + RANGE_HEAD_BYTES, end, ag_get_16(*at + 12), &lines);
+    if (name == NULL || high < low || function.high < base) {
+        return -EBADMSG;
+    }
+    uint8_t *next = skip_lines(lines, end, function.n_lines);
+    if (next == NULL) {
+        return -EBADMSG;
+    }
+    strip_prologue(name, strlen(name));
+    function.name = name;
+    function.lines = lines;
+    function.lines_end = next;
+    function.is_fragment = strncmp(name, "global::", 8) == 0 || strstr(name, "::") != NULL;
+    *at = next;
+    return low == high ? 0 : append(code, &function);
+}
+
+int node_code_add(struct node_code *code, const void *bytes, size_t n_bytes) {
+    if (n_bytes < FILE_HEAD_BYTES || ag_get_32(bytes) != FILE_MODULE) {
+        return n_bytes >= 4 && ag_get_32(bytes) == 0 ? 0 : -EBADMSG;
+    }
+    if (n_bytes > file_most_bytes - code->file_bytes) {
+        return -EBADMSG;
+    }
+    struct node_code_file *file = malloc(sizeof *file + n_bytes);
+    if (file == NULL) {
+        return -ENOMEM;
+    }
+    memcpy(file->bytes, bytes, n_bytes);
+    file->next = code->files;
+    code->files = file;
+    code->file_bytes += n_bytes;
+
+    const uint64_t base = ag_get_64(file->bytes + 8);
+    const uint32_t n_ranges = ag_get_32(file->bytes + 16);
+    const size_t head = FILE_HEAD_BYTES + (size_t)ag_get_16(file->bytes + FILE_NAME_LEN);
+    if (head > n_bytes) {
+        return -EBADMSG;
+    }
+    uint8_t *at = file->bytes + head;
+    for (uint32_t i = 0; i < n_ranges; i++) {
+        const int r = add_range(code, base, &at, file->bytes + n_bytes);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int compare_functions(const void *a, const void *b) {
+    const struct node_function *left = a, *right = b;
+    return (left->low > right->low) - (left->low < right->low);
+}
+
+void node_code_sort(struct node_code *code) {
+    if (code->n == 0) {
+        return;
+    }
+    qsort(code->items, code->n, sizeof *code->items, compare_functions);
+    code->low = code->items[0].low;
+    code->high = 0;
+    for (size_t i = 0; i < code->n; i++) {
+        code->high = code->items[i].high > code->high ? code->items[i].high : code->high;
+    }
+}
+
+struct loading {
+    struct node_code code;
+    int result;
+};
+
+static bool load_entry(void *context, uint64_t entry_address, const void *file, size_t n_bytes) {
+    struct loading *loading = context;
+    (void)entry_address;
+    loading->result = node_code_add(&loading->code, file, n_bytes);
+    return loading->result == 0;
+}
+
+int node_code_load(struct node_code *code, struct allogram_target *target) {
+    struct loading loading = {0};
+    int r = allogram_target_code_entries(target, load_entry, &loading);
+    if (r == 0) {
+        r = loading.result;
+    }
+    if (r < 0) {
+        node_code_clear(&loading.code);
+        return r;
+    }
+    node_code_sort(&loading.code);
+    node_code_clear(code);
+    *code = loading.code;
+    return 0;
+}
+
+const struct node_function *node_code_find(const struct node_code *code, uint64_t address) {
+    size_t low = 0, high = code->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (code->items[middle].low <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low > 0 && address < code->items[low - 1].high ? &code->items[low - 1] : NULL;
+}
+
+bool node_function_is_plumbing(const struct node_function *function) {
+    return function->is_fragment || strncmp(function->name, "erts_beamasm:", 13) == 0;
+}
+
+bool node_function_line(const struct node_function *function, uint64_t address,
+                        const char **ret_file, uint32_t *ret_line) {
+    const uint8_t *at = function->lines;
+    bool is_known = false;
+    uint64_t nearest = 0;
+    /* checked when they were added; not always in the order of addresses */
+    for (uint32_t i = 0; i < function->n_lines; i++) {
+        const uint64_t start = function->base + ag_get_32(at);
+        if (start <= address && (!is_known || start >= nearest)) {
+            nearest = start;
+            *ret_line = ag_get_32(at + 4);
+            *ret_file = (const char *)at + LINE_HEAD_BYTES;
+            is_known = true;
+        }
+        at += LINE_HEAD_BYTES + ag_get_16(at + 8) + TRAILER_BYTES;
+    }
+    return is_known;
+}

@@ -1,0 +1,216 @@
+/* node_collections.c: collections of Erlang heaps: how long, of which process, how much was in use
+ * before and after, and by whose stack.
+ *
+ * A heap is collected when it is full, so collections are a sample of allocation that costs nothing
+ * extra: each stands for all that its process allocated since the one before, and the stack at
+ * its beginning is of the function that asked once too often. The bytes of a process are exact;
+ * their share among its functions is that of a sample taken at every n-th byte, n being the free
+ * part of the heap. n hardly changes, so a process that allocates in a cycle of just that length is
+ * always caught at the same place; chance, as in src/base/skip.c, would need a collection at will.
+ *
+ * Large heaps are collected by dirty schedulers: the function is called on the normal scheduler,
+ * gives the heap up (`abandoned_heap`) and returns; later a dirty one calls it again and collects.
+ * That is one collection, with the stack, the need and the bytes of the first call and the time of
+ * the second. A call that changed nothing was put off (a process may switch collection off). */
+#include "node_collections.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node_kernel.h"
+#include "node_stacks.h"
+
+enum {
+    WAITING_MOST = 4096, /* delegated, not yet collected */
+    NOTED_MOST = 1 << 16,
+};
+struct noted {
+    struct noted *next;
+    struct node_event event; /* as many words as there are */
+};
+struct node_collections {
+    struct noted *first, **last;
+    size_t n;
+    struct noted *delegated; /* newest first */
+    size_t n_delegated;
+    uint64_t n_dropped;
+};
+
+void node_collections_note(struct node *node, const struct node_event *event, size_t n_words) {
+    struct node_collections *collections = node->collections;
+    if (collections == NULL) {
+        return;
+    }
+    const size_t n_bytes = offsetof(struct node_event, words) + n_words * sizeof *event->words;
+    struct noted *noted =
+        collections->n < NOTED_MOST ? malloc(offsetof(struct noted, event) + n_bytes) : NULL;
+    if (noted == NULL) {
+        collections->n_dropped++;
+        return;
+    }
+    noted->next = NULL;
+    memcpy(&noted->event, event, n_bytes);
+    noted->event.n_words = n_words;
+    *collections->last = noted;
+    collections->last = &noted->next;
+    collections->n++;
+}
+
+static uint64_t distance(uint64_t low, uint64_t high) {
+    return high > low && high - low < (UINT64_C(1) << 46) ? high - low : 0;
+}
+
+static uint64_t used_bytes(const struct node_heap_state *state) {
+    return distance(state->heap, state->heap_top) + distance(state->old_heap, state->old_top) +
+           state->fragment_words * 8;
+}
+
+/* Since the last collection: what lies above what survived that one. */
+static uint64_t allocated_bytes(const struct node_heap_state *state) {
+    const bool is_inside = state->high_water >= state->heap && state->high_water <= state->heap_top;
+    return distance(is_inside ? state->high_water : state->heap, state->heap_top) +
+           state->fragment_words * 8;
+}
+
+static bool is_sound(const struct node_heap_state *state) {
+    return state->heap <= state->heap_top && state->heap_top <= state->stack_top &&
+           state->stack_top <= state->heap_end && state->fragment_words < (UINT64_C(1) << 43);
+}
+
+static bool changed_nothing(const struct node_event *event) {
+    return event->before.heap == event->after.heap &&
+           event->before.heap_top == event->after.heap_top &&
+           event->before.minor_count == event->after.minor_count &&
+           event->before.abandoned_heap == event->after.abandoned_heap;
+}
+
+/* Takes the delegation of this process out of the list; NULL: none was seen. */
+static struct noted *take_delegated(struct node_collections *collections, uint64_t id) {
+    for (struct noted **at = &collections->delegated; *at != NULL; at = &(*at)->next) {
+        if ((*at)->event.id == id) {
+            struct noted *found = *at;
+            *at = found->next;
+            collections->n_delegated--;
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static void keep_delegated(struct node_collections *collections, struct noted *noted) {
+    free(take_delegated(collections, noted->event.id)); /* given up by its process */
+    if (collections->n_delegated == WAITING_MOST) {
+        struct noted **oldest = &collections->delegated;
+        while ((*oldest)->next != NULL) {
+            oldest = &(*oldest)->next;
+        }
+        free(*oldest);
+        *oldest = NULL;
+        collections->n_delegated--;
+        collections->n_dropped++;
+    }
+    noted->next = collections->delegated;
+    collections->delegated = noted;
+    collections->n_delegated++;
+}
+
+/* CAUSE is the call with the stack, EVENT the one that collected: mostly the same. */
+static void tell_collection(struct node *node, const struct node_event *cause,
+                            const struct node_event *event, struct allogram_answers *answers) {
+    char process[NODE_IDENTIFIER_BYTES];
+    const struct node_moment moment = {
+        .process = cause->process,
+        .heap = cause->before.heap,
+        .heap_end = cause->before.heap_end,
+        .instruction = cause->instruction,
+        .top = cause->top,
+        .words = (const uint64_t *)cause->words,
+        .n_words = (size_t)cause->n_words,
+    };
+    const struct allogram_collection told = {
+        .size = sizeof told,
+        .kind = (event->after.minor_count & 0xffff) == 0 ? "major" : "minor",
+        .process = node_identifier_text(node, event->id, process) == 0 ? process : NULL,
+        .thread = event->thread,
+        .start_ns = event->start_ns,
+        .pause_ns = event->end_ns - event->start_ns,
+        .heap_before_bytes = used_bytes(&cause->before),
+        .heap_after_bytes = used_bytes(&event->after),
+        .needed_bytes = cause->needed_words * 8,
+        .allocated_bytes = allocated_bytes(&cause->before),
+    };
+    struct allogram_stack *stack = allogram_answers_stack(answers);
+    if (node_tell_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE) {
+        stack = NULL;
+    }
+    allogram_answers_collection(answers, &told, stack);
+}
+
+static void tell_noted(struct node *node, struct noted *noted, struct allogram_answers *answers) {
+    struct node_collections *collections = node->collections;
+    struct node_event *event = &noted->event;
+    if (!is_sound(&event->before) || !is_sound(&event->after)) {
+        collections->n_dropped++;
+    } else if (event->before.abandoned_heap == 0 && event->after.abandoned_heap != 0) {
+        keep_delegated(collections, noted);
+        return;
+    } else if (event->before.abandoned_heap != 0 && event->after.abandoned_heap == 0) {
+        struct noted *cause = take_delegated(collections, event->id);
+        tell_collection(node, cause != NULL ? &cause->event : event, event, answers);
+        free(cause);
+    } else if (!changed_nothing(event)) {
+        tell_collection(node, event, event, answers);
+    }
+    free(noted);
+}
+
+int node_collections_tell(struct node *node, struct allogram_answers *answers) {
+    struct node_collections *collections = node->collections;
+    node_kernel_drain(node);
+    struct noted *noted = collections->first;
+    collections->first = NULL;
+    collections->last = &collections->first;
+    collections->n = 0;
+    while (noted != NULL) {
+        struct noted *next = noted->next;
+        tell_noted(node, noted, answers);
+        noted = next;
+    }
+    const uint64_t n_lost = node_kernel_take_lost(node) + collections->n_dropped;
+    collections->n_dropped = 0;
+    if (n_lost > 0) {
+        allogram_answers_lost(answers, n_lost, "collections for which there was no room");
+    }
+    return 0;
+}
+
+int node_collections_watch(struct node *node, char *ret_problem, size_t problem_bytes) {
+    if (node->collections == NULL) {
+        node->collections = calloc(1, sizeof *node->collections);
+        if (node->collections == NULL) {
+            return -ENOMEM;
+        }
+        node->collections->last = &node->collections->first;
+    }
+    const int r = node_kernel_watch_collections(node, ret_problem, problem_bytes);
+    return r < 0 ? r : node_kernel_readable(node);
+}
+
+static void free_all(struct noted *noted) {
+    while (noted != NULL) {
+        struct noted *next = noted->next;
+        free(noted);
+        noted = next;
+    }
+}
+
+void node_collections_close(struct node *node) {
+    if (node->collections != NULL) {
+        free_all(node->collections->first);
+        free_all(node->collections->delegated);
+        free(node->collections);
+        node->collections = NULL;
+    }
+}

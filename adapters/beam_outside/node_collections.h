@@ -1,0 +1,13 @@
+/* node_collections.h: the collections of a node's processes, seen at the functions that begin and
+ * end them. */
+#ifndef AG_NODE_COLLECTIONS_H
+#define AG_NODE_COLLECTIONS_H
+
+#include "node.h"
+
+/* See allogram_inspector.watch_collections and .collections. */
+int node_collections_watch(struct node *node, char *ret_problem, size_t problem_bytes);
+int node_collections_tell(struct node *node, struct allogram_answers *answers);
+void node_collections_close(struct node *node);
+
+#endif

@@ -1,0 +1,44 @@
+/* node_events.h: what the kernel half (node.bpf.c) and this half agree on: its settings, and the
+ * records in its ring buffer. Plain C types of fixed size: it is compiled for two machines. */
+#ifndef AG_NODE_EVENTS_H
+#define AG_NODE_EVENTS_H
+
+#include <linux/types.h>
+
+enum {
+    NODE_EVENT_WORDS = 512, /* of a stack, from its top on: 4 KiB */
+    NODE_EVENT_MARGIN = 16, /* words above the stack's top that are captured too: native code may
+                               have been entered with more on it than the process knows */
+    NODE_CODE_AREAS = 8,
+};
+
+/* Offsets in struct process, and where generated code is; written before the program is loaded. */
+struct node_bpf_settings {
+    __u32 heap_top, stack_top, heap, heap_end, instruction, high_water, old_heap, old_top,
+        minor_count, abandoned_heap, fragment_words;
+    __u32 n_areas;
+    struct {
+        __u64 low, high;
+    } areas[NODE_CODE_AREAS];
+};
+
+enum node_event_kind {
+    NODE_EVENT_SAMPLE = 1,
+    NODE_EVENT_COLLECTION = 2,
+};
+struct node_heap_state {
+    __u64 heap, heap_top, stack_top, heap_end, high_water, old_heap, old_top, abandoned_heap,
+        fragment_words;
+    __u64 minor_count; /* low 16 bits */
+};
+struct node_event {
+    __u32 kind, thread;
+    __u64 start_ns, end_ns; /* CLOCK_MONOTONIC; a sample: both the same */
+    __u64 process, id, instruction;
+    __u64 needed_words;
+    struct node_heap_state before, after; /* a sample has no after */
+    __u64 top, n_words;                   /* words[0] was at `top` */
+    __u64 words[NODE_EVENT_WORDS];
+};
+
+#endif

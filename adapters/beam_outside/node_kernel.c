@@ -1,0 +1,286 @@
+/* node_kernel.c: the programs of node.bpf.c: loaded, told where things are in this node, attached.
+ *
+ * Collections are seen by uprobes: the kernel puts a breakpoint where the functions that collect
+ * begin, and steps over the instruction itself. Some instructions it can only step over out of
+ * line, which takes 20 us in a virtual machine instead of 0.6; pushes it emulates. So a function is
+ * only probed where a push stands in its first instructions while nothing has changed the
+ * arguments; another build whose functions begin differently is refused rather than slowed. */
+#include "node_kernel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "node_stacks.h"
+
+extern const unsigned char node_object[];
+extern const uint64_t node_object_bytes;
+
+/* What collects, and whether its second argument is the number of words that were needed. */
+static const struct {
+    const char *name;
+    bool needs_words;
+} collecting[] = {
+    {"erts_garbage_collect", true},
+    {"erts_garbage_collect_nobump", true},
+    {"erts_gc_after_bif_call_lhf", false},
+    {"erts_garbage_collect_hibernate", false},
+};
+enum { N_COLLECTING = sizeof collecting / sizeof *collecting };
+
+struct node_kernel {
+    struct bpf_object *object;
+    struct ring_buffer *ring;
+    struct bpf_link *links[2 * N_COLLECTING];
+    size_t n_links;
+    int current_of, settings, lost; /* maps */
+    uint64_t lost_told;
+};
+
+static int quiet(enum libbpf_print_level level, const char *format, va_list arguments) {
+    (void)level;
+    (void)format;
+    (void)arguments;
+    return 0;
+}
+
+static int take_record(void *context, void *record, size_t n_bytes) {
+    const struct node_event *event = record;
+    struct node *node = context;
+    if (n_bytes < offsetof(struct node_event, words)) {
+        return 0;
+    }
+    size_t n_words = (n_bytes - offsetof(struct node_event, words)) / 8;
+    n_words = event->n_words < n_words ? (size_t)event->n_words : n_words;
+    if (event->kind == NODE_EVENT_SAMPLE) {
+        node_capture_note(node, event, n_words);
+    } else if (event->kind == NODE_EVENT_COLLECTION) {
+        node_collections_note(node, event, n_words);
+    }
+    return 0;
+}
+
+/* Neighbouring ranges, joined until they fit. */
+static void find_areas(const struct node_code *code, struct node_bpf_settings *settings) {
+    const uint64_t near = UINT64_C(64) << 20; /* the JIT's areas lie further apart than that, or it
+                                                 does no harm to take them for one */
+    for (size_t i = 0; i < code->n; i++) {
+        const uint64_t low = code->items[i].low, high = code->items[i].high;
+        uint32_t n = settings->n_areas;
+        if (n > 0 && (low - settings->areas[n - 1].high < near || n == NODE_CODE_AREAS ||
+                      low < settings->areas[n - 1].high)) {
+            if (high > settings->areas[n - 1].high) {
+                settings->areas[n - 1].high = high;
+            }
+        } else {
+            settings->areas[n].low = low;
+            settings->areas[n].high = high;
+            settings->n_areas++;
+        }
+    }
+}
+
+static void write_settings(struct node *node) {
+    const struct node_layout *layout = node->layout;
+    const uint32_t zero = 0;
+    struct node_bpf_settings settings = {
+        .heap_top = layout->process_heap_top,
+        .stack_top = layout->process_stack_top,
+        .heap = layout->process_heap,
+        .heap_end = layout->process_heap_end,
+        .instruction = layout->process_instruction,
+        .high_water = layout->process_high_water,
+        .old_heap = layout->process_old_heap,
+        .old_top = layout->process_old_top,
+        .minor_count = layout->process_minor_count,
+        .abandoned_heap = layout->process_abandoned_heap,
+        .fragment_words = layout->process_fragment_words,
+    };
+    find_areas(&node->code, &settings);
+    (void)bpf_map_update_elem(node->kernel->settings, &zero, &settings, BPF_ANY); // it has one slot
+}
+
+/* The name of a thread, as the kernel has it. */
+static bool thread_name(int pid, const char *tid, char *ret_name, int limit) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/task/%s/comm", pid, tid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    const bool has_name = fgets(ret_name, limit, file) != NULL;
+    fclose(file);
+    if (has_name) {
+        ret_name[strcspn(ret_name, "\n")] = '\0';
+    }
+    return has_name;
+}
+
+static void write_threads(struct node *node) {
+    char path[64], name[32];
+    const int pid = allogram_target_pid(node->target);
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        uint64_t address;
+        if (tid != 0 && thread_name(pid, entry->d_name, name, sizeof name) &&
+            (address = node_current_process_word(node, name)) != 0) {
+            (void)bpf_map_update_elem(node->kernel->current_of, &tid, &address,
+                                      BPF_ANY); // full: late
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+}
+
+void node_kernel_update(struct node *node) {
+    if (node->kernel != NULL) {
+        write_settings(node);
+        write_threads(node);
+    }
+}
+
+static int explain(int error, char *ret_problem, size_t problem_bytes) {
+    const bool is_denied = error == -EPERM || error == -EACCES;
+    snprintf(ret_problem, problem_bytes, "BPF programs cannot be loaded: %s%s", strerror(-error),
+             is_denied ? "; run as root or with CAP_BPF and CAP_PERFMON" : "");
+    return error;
+}
+
+int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes) {
+    if (node->kernel != NULL) {
+        return 0;
+    }
+    libbpf_set_print(quiet);
+    struct node_kernel *kernel = calloc(1, sizeof *kernel);
+    if (kernel == NULL) {
+        return -ENOMEM;
+    }
+    node->kernel = kernel;
+    kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
+    int r = kernel->object == NULL ? -errno : bpf_object__load(kernel->object);
+    if (r == 0) {
+        const int ring = bpf_object__find_map_fd_by_name(kernel->object, "ring");
+        kernel->settings = bpf_object__find_map_fd_by_name(kernel->object, "settings");
+        kernel->current_of = bpf_object__find_map_fd_by_name(kernel->object, "current_of");
+        kernel->lost = bpf_object__find_map_fd_by_name(kernel->object, "lost");
+        kernel->ring = ring_buffer__new(ring, take_record, node, NULL);
+        r = kernel->ring == NULL ? -errno : 0;
+    }
+    if (r < 0) {
+        node_kernel_stop(node);
+        return explain(r, ret_problem, problem_bytes);
+    }
+    node_kernel_update(node);
+    return 0;
+}
+
+void node_kernel_stop(struct node *node) {
+    struct node_kernel *kernel = node->kernel;
+    if (kernel == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < kernel->n_links; i++) {
+        (void)bpf_link__destroy(kernel->links[i]); // nothing could be done about it
+    }
+    ring_buffer__free(kernel->ring);
+    bpf_object__close(kernel->object);
+    free(kernel);
+    node->kernel = NULL;
+}
+
+int node_kernel_sample_program(struct node *node) {
+    return bpf_program__fd(bpf_object__find_program_by_name(node->kernel->object, "node_sample"));
+}
+
+int node_kernel_readable(struct node *node) {
+    return ring_buffer__epoll_fd(node->kernel->ring);
+}
+
+void node_kernel_drain(struct node *node) {
+    if (node->kernel != NULL) {
+        (void)ring_buffer__consume(node->kernel->ring); // what take_record says: always 0
+    }
+}
+
+uint64_t node_kernel_take_lost(struct node *node) {
+    const uint32_t zero = 0;
+    uint64_t n = 0;
+    if (node->kernel == NULL || bpf_map_lookup_elem(node->kernel->lost, &zero, &n) != 0) {
+        return 0;
+    }
+    const uint64_t since = n - node->kernel->lost_told;
+    node->kernel->lost_told = n;
+    return since;
+}
+
+/* Where in the function a push stands before anything else (behind endbr64); -ENOTSUP: nowhere. */
+static int cheap_offset(const uint8_t *code, size_t n_bytes) {
+    static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    const int at = n_bytes > sizeof endbr64 && memcmp(code, endbr64, sizeof endbr64) == 0 ? 4 : 0;
+    const int prefix = code[at] == 0x41; /* r8 to r15 */
+    return (code[at + prefix] & 0xf8) == 0x50 ? at : -ENOTSUP;
+}
+
+static int attach(struct node *node, const char *program, const char *path, size_t offset,
+                  bool is_return, bool needs_words) {
+    struct node_kernel *kernel = node->kernel;
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = is_return, .bpf_cookie = needs_words);
+    struct bpf_link *link =
+        bpf_program__attach_uprobe_opts(bpf_object__find_program_by_name(kernel->object, program),
+                                        allogram_target_pid(node->target), path, offset, &options);
+    if (link == NULL) {
+        return -errno;
+    }
+    kernel->links[kernel->n_links++] = link;
+    return 0;
+}
+
+static int watch_function(struct node *node, size_t which) {
+    struct allogram_target_symbol symbol;
+    uint8_t code[16];
+    char path[PATH_MAX];
+    uint64_t offset;
+    int r = allogram_target_symbol(node->target, collecting[which].name, &symbol);
+    if (r == 0) {
+        r = allogram_target_read(node->target, symbol.address, code, sizeof code);
+    }
+    if (r == 0) {
+        r = allogram_target_file(node->target, symbol.address, path, sizeof path, &offset);
+    }
+    const int push = r == 0 ? cheap_offset(code, sizeof code) : r;
+    if (push < 0) {
+        return push;
+    }
+    r = attach(node, "node_collection_ends", path, offset, true, false);
+    return r < 0 ? r
+                 : attach(node, "node_collection_begins", path, offset + (size_t)push, false,
+                          collecting[which].needs_words);
+}
+
+int node_kernel_watch_collections(struct node *node, char *ret_problem, size_t problem_bytes) {
+    int r = node_kernel_start(node, ret_problem, problem_bytes);
+    if (r < 0 || node->kernel->n_links > 0) {
+        return r;
+    }
+    for (size_t i = 0; i < N_COLLECTING; i++) {
+        r = watch_function(node, i);
+        if (r < 0) {
+            snprintf(ret_problem, problem_bytes, "cannot watch %s: %s%s", collecting[i].name,
+                     r == -ENOTSUP ? "its first instruction would be slow to watch" : strerror(-r),
+                     r == -EPERM || r == -EACCES ? "; run as root" : "");
+            return r;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* node_kernel_none.c: in place of node_kernel.c where allogram is built without clang or libbpf. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "node_kernel.h"
+
+int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes) {
+    (void)node;
+    snprintf(ret_problem, problem_bytes,
+             "this allogram was built without BPF; build it where clang and libbpf-dev are");
+    return -ENOSYS;
+}
+
+void node_kernel_stop(struct node *node) {
+    (void)node;
+}
+
+int node_kernel_sample_program(struct node *node) {
+    (void)node;
+    return -ENOSYS;
+}
+
+int node_kernel_readable(struct node *node) {
+    (void)node;
+    return -ENOSYS;
+}
+
+void node_kernel_update(struct node *node) {
+    (void)node;
+}
+
+int node_kernel_watch_collections(struct node *node, char *ret_problem, size_t problem_bytes) {
+    return node_kernel_start(node, ret_problem, problem_bytes);
+}
+
+void node_kernel_drain(struct node *node) {
+    (void)node;
+}
+
+uint64_t node_kernel_take_lost(struct node *node) {
+    (void)node;
+    return 0;
+}

@@ -1,0 +1,368 @@
+/* node_stacks.c: Erlang stacks, read from memory, and how native and Erlang frames called each
+ * other.
+ *
+ * 1. An Erlang stack. It grows down inside the process' heap block: [top, heap end). Its words are
+ * terms, whose two low bits are never both zero, and continuation pointers: real return addresses,
+ * which are aligned so that theirs are. Nothing else marks a frame. So a frame is a word with two
+ * low zeros that lies in generated code; when frame pointers are on (erts_frame_layout is 1, after
+ * +JPperf or +JPfp), saved ones lie between, which are in no code. The outermost word returns to
+ * code that ends the process; below it is the process' first function.
+ *
+ * 2. What the stack does not hold. A function that runs is in the pc. One that called native code
+ * or a shared fragment may have no word on the stack: then the process' instruction says where it
+ * goes on, written before the call.
+ *
+ * 3. Threads. A normal scheduler runs generated code on the Erlang stack itself, so a sample there
+ * has the stack in its copy. For native code it changes to the thread's own stack, where unwinding
+ * ends at generated code, which keeps the process in r13 and, without frame pointers, the Erlang
+ * stack in rbp. A dirty scheduler never runs generated code: its process is in the scheduler's
+ * structure, which the thread's name tells.
+ *
+ * 4. Time. What is not in the sample was captured in the interrupt where the kernel lets us
+ * (node_capture), else it is read now, later than the sample. Such a stack is believed when
+ * the process says the same of itself before and after, and refused as stale when it does not. */
+#include "node_stacks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "node_capture.h"
+
+enum {
+    WORDS_MOST = 1 << 16,  /* of a stack that are read: 512 KiB */
+    FRAMES_MOST = 1 << 14, /* that are told */
+    TAG_MASK = 3,          /* 0: a continuation pointer */
+};
+
+static bool is_word_address(uint64_t address) {
+    return address != 0 && address % 8 == 0;
+}
+
+/* ---- the stack of a process -------------------------------------------------------------- */
+
+/* ADDRESS lies in the instruction, not behind it. */
+static void tell_function(const struct node_function *function, uint64_t address,
+                          struct allogram_stack *stack) {
+    struct allogram_managed_frame frame = {.function = function->name};
+    (void)node_function_line(function, address, &frame.file, &frame.line); // unknown: no line
+    allogram_stack_managed(stack, &frame);
+}
+
+static const struct node_function *caller_at(const struct node *node, uint64_t word) {
+    return (word & TAG_MASK) == 0 && word != 0 ? node_code_find(&node->code, word - 1) : NULL;
+}
+
+/* The function of the process' instruction, which is no word of the stack: see 2. */
+static void tell_instruction(const struct node *node, uint64_t instruction,
+                             struct allogram_stack *stack) {
+    const struct node_function *function = node_code_find(&node->code, instruction);
+    if (function != NULL && !node_function_is_plumbing(function)) {
+        /* mostly the return address of a call; where a function starts, there is nothing before */
+        tell_function(function, instruction - (instruction > function->low), stack);
+    }
+}
+
+enum allogram_stack_verdict node_tell_moment(struct node *node, const struct node_moment *moment,
+                                             struct allogram_stack *stack) {
+    size_t n_told = 0;
+    bool is_first = true;
+    for (size_t i = 0; i < moment->n_words && n_told < FRAMES_MOST; i++) {
+        const uint64_t word = moment->words[i];
+        const struct node_function *function = caller_at(node, word);
+        if (function == NULL) {
+            continue;
+        }
+        if (is_first && moment->instruction != 0 && word != moment->instruction) {
+            tell_instruction(node, moment->instruction, stack);
+        }
+        is_first = false;
+        if (!node_function_is_plumbing(function)) {
+            tell_function(function, word - 1, stack);
+            n_told++;
+        }
+    }
+    if (is_first) {
+        return ALLOGRAM_STACK_STALE;
+    }
+    const bool is_whole = moment->top + moment->n_words * 8 == moment->heap_end;
+    return is_whole && n_told < FRAMES_MOST ? ALLOGRAM_STACK_COMPLETE : ALLOGRAM_STACK_INCOMPLETE;
+}
+
+/* The words of [top, heap end) that are wanted, of a process as it is in memory now; the caller
+ * frees them. */
+static int read_words(struct node *node, struct node_moment *moment, uint64_t **ret_words) {
+    const uint64_t n_all = (moment->heap_end - moment->top) / 8;
+    const size_t n = n_all < WORDS_MOST ? (size_t)n_all : WORDS_MOST;
+    uint64_t *words = malloc(n * sizeof *words + 1);
+    if (words == NULL) {
+        return -1;
+    }
+    if (allogram_target_read(node->target, moment->top, words, n * sizeof *words) < 0) {
+        free(words);
+        return -1;
+    }
+    moment->words = words;
+    moment->n_words = n;
+    *ret_words = words;
+    return 0;
+}
+
+static struct node_moment moment_of(const struct node *node, const struct node_process *process) {
+    return (struct node_moment){
+        .process = process->address,
+        .heap = node_process_word(process, node->layout->process_heap),
+        .heap_end = node_process_word(process, node->layout->process_heap_end),
+        .instruction = node_process_word(process, node->layout->process_instruction),
+        .top = node_process_word(process, node->layout->process_stack_top),
+    };
+}
+
+static bool is_same_moment(const struct node_moment *a, const struct node_moment *b) {
+    return a->heap == b->heap && a->heap_end == b->heap_end && a->top == b->top &&
+           a->instruction == b->instruction;
+}
+
+int node_stack_of_waiting(struct node *node, const struct node_process *process,
+                          struct allogram_stack *stack) {
+    struct node_moment moment = moment_of(node, process);
+    struct node_process again;
+    uint64_t *words;
+    if (read_words(node, &moment, &words) < 0) {
+        return -1;
+    }
+    int r = -1;
+    if (node_read_process(node, process->address, &again) == 0) {
+        const struct node_moment after = moment_of(node, &again);
+        if (is_same_moment(&moment, &after)) {
+            r = node_tell_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE ? -1 : 0;
+        }
+    }
+    free(words);
+    return r;
+}
+
+/* ---- the stack of a sample ---------------------------------------------------------------- */
+
+/* The kinds of scheduler threads by their names, which the kernel cuts at 15 characters. */
+static const struct {
+    const char *format; /* %n: the whole name must be that */
+    enum node_scheduler_kind kind;
+} thread_names[] = {
+    {"erts_sched_%u%n", NODE_SCHEDULER_NORMAL}, {"erts_dcpus_%u%n", NODE_SCHEDULER_CPU},
+    {"erts_dios_%u%n", NODE_SCHEDULER_IO},      {"%u_scheduler%n", NODE_SCHEDULER_NORMAL},
+    {"%u_dirty_cpu_sch%n", NODE_SCHEDULER_CPU}, {"%u_dirty_io_sche%n", NODE_SCHEDULER_IO},
+    {"%u_dirty_io_sch%n", NODE_SCHEDULER_IO},   {"%u_dirty_cpu_sc%n", NODE_SCHEDULER_CPU},
+};
+
+uint64_t node_current_process_word(const struct node *node, const char *thread_name) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(thread_names); i++) {
+        unsigned number = 0;
+        int end = 0;
+        if (sscanf(thread_name, thread_names[i].format, &number, &end) != 1 || end == 0 ||
+            thread_name[end] != '\0') {
+            continue;
+        }
+        const enum node_scheduler_kind kind = thread_names[i].kind;
+        if (number < 1 || number > node->schedulers[kind].n) {
+            return 0;
+        }
+        return node->schedulers[kind].array +
+               (uint64_t)(number - 1) * node->layout->scheduler_stride +
+               node->layout->scheduler_process;
+    }
+    return 0;
+}
+
+/* What the scheduler of this thread runs, 0: nothing, or it is no scheduler's. */
+static uint64_t process_of_thread(struct node *node, const char *name) {
+    const uint64_t at = name != NULL ? node_current_process_word(node, name) : 0;
+    uint64_t process;
+    return at != 0 && allogram_target_read(node->target, at, &process, sizeof process) == 0
+               ? process
+               : 0;
+}
+
+static void tell_native(size_t n, struct allogram_stack *stack) {
+    for (size_t i = 0; i < n; i++) {
+        allogram_stack_native(stack, i);
+    }
+}
+
+/* What is known of the process of a sample. */
+struct sampled_process {
+    uint64_t address;
+    const struct node_captured *captured; /* at the sample; NULL: read now */
+    struct node_moment moment;            /* .top: as the process has it */
+};
+
+static bool is_plausible(const struct node_moment *moment) {
+    return is_word_address(moment->heap) && is_word_address(moment->heap_end) &&
+           is_word_address(moment->top) && moment->heap <= moment->heap_end &&
+           moment->heap_end - moment->heap < (UINT64_C(1) << 46);
+}
+
+static bool look_at_process(struct node *node, const struct allogram_sample *sample,
+                            uint64_t address, struct sampled_process *ret_process) {
+    ret_process->address = address;
+    ret_process->captured = node_capture_find(node, sample);
+    if (ret_process->captured != NULL && ret_process->captured->process == address) {
+        const struct node_captured *captured = ret_process->captured;
+        ret_process->moment = (struct node_moment){.process = address,
+                                                   .heap = captured->heap,
+                                                   .heap_end = captured->heap_end,
+                                                   .instruction = captured->instruction,
+                                                   .top = captured->stack_top};
+        return is_plausible(&ret_process->moment);
+    }
+    ret_process->captured = NULL;
+    struct node_process process;
+    if (!is_word_address(address) || node_read_process(node, address, &process) < 0) {
+        return false;
+    }
+    ret_process->moment = moment_of(node, &process);
+    return is_plausible(&ret_process->moment);
+}
+
+/* Copies what [address, address + n_bytes) and the words have in common over the words. */
+static void overlay(struct node_moment *moment, uint64_t *words, uint64_t address,
+                    const void *bytes, size_t n_bytes) {
+    const uint64_t end = moment->top + moment->n_words * 8;
+    const uint64_t low = address > moment->top ? address : moment->top,
+                   high = address + n_bytes < end ? address + n_bytes : end;
+    if (low < high) {
+        memcpy((char *)words + (low - moment->top), (const char *)bytes + (low - address),
+               (size_t)(high - low));
+    }
+}
+
+/* Whether [low, high) lies in [address, address + n_bytes). */
+static bool holds(uint64_t address, size_t n_bytes, uint64_t low, uint64_t high) {
+    return address <= low && high <= address + n_bytes;
+}
+
+/* The stack from TOP on: as it was in the sample, else when it was captured, else as it is now. */
+static enum allogram_stack_verdict tell_words(struct node *node,
+                                              const struct allogram_sample *sample,
+                                              const struct sampled_process *process, uint64_t top,
+                                              uint64_t instruction, struct allogram_stack *stack) {
+    struct node_moment moment = process->moment;
+    const struct node_captured *captured = process->captured;
+    if (!is_word_address(top) || top < moment.heap || top > moment.heap_end) {
+        return ALLOGRAM_STACK_STALE;
+    }
+    moment.top = top;
+    moment.instruction = instruction;
+    const uint64_t n_all = (moment.heap_end - top) / 8;
+    moment.n_words = n_all < WORDS_MOST ? (size_t)n_all : WORDS_MOST;
+    uint64_t *words = malloc(moment.n_words * sizeof *words + 1);
+    if (words == NULL) {
+        return ALLOGRAM_STACK_INCOMPLETE;
+    }
+    moment.words = words;
+    const uint64_t end = top + moment.n_words * 8;
+    const bool is_sampled = holds(sample->stack_address, sample->stack_bytes, top, end),
+               is_captured =
+                   captured != NULL && holds(captured->top, captured->n_words * 8, top, end);
+    enum allogram_stack_verdict verdict = ALLOGRAM_STACK_STALE;
+    if (is_sampled || is_captured ||
+        allogram_target_read(node->target, top, words, moment.n_words * 8) == 0) {
+        if (captured != NULL) {
+            overlay(&moment, words, captured->top, captured->words, captured->n_words * 8);
+        }
+        overlay(&moment, words, sample->stack_address, sample->stack, sample->stack_bytes);
+        verdict = node_tell_moment(node, &moment, stack);
+    }
+    free(words);
+    return verdict;
+}
+
+/* Fragments that take their caller's return address off the stack and keep it as the process'
+ * instruction. */
+static bool takes_return_address(const struct node_function *fragment) {
+    return strncmp(fragment->name, "global::call_light_bif", 22) == 0 ||
+           strncmp(fragment->name, "global::call_bif", 16) == 0 ||
+           strncmp(fragment->name, "global::dispatch_bif", 20) == 0;
+}
+
+/* Between processes: nobody's stack is there. */
+static bool is_scheduling(const struct node_function *fragment) {
+    return strncmp(fragment->name, "global::process_main", 20) == 0 ||
+           strncmp(fragment->name, "global::context_switch", 22) == 0 ||
+           strncmp(fragment->name, "global::do_schedule", 19) == 0;
+}
+
+/* Where the Erlang stack is in a sample whose outermost frame is in generated code. */
+static uint64_t stack_top_of(const struct allogram_native_frame *frame,
+                             const struct node_moment *moment) {
+    const uint64_t sp = frame->registers.value[ALLOGRAM_RSP],
+                   saved = frame->registers.value[ALLOGRAM_RBP];
+    if (sp >= moment->heap && sp <= moment->heap_end) {
+        return sp;
+    }
+    if ((frame->registers.known >> ALLOGRAM_RBP & 1) != 0 && is_word_address(saved) &&
+        saved >= moment->heap && saved <= moment->heap_end) {
+        return saved;
+    }
+    return moment->top;
+}
+
+static enum allogram_stack_verdict tell_generated(struct node *node,
+                                                  const struct allogram_sample *sample,
+                                                  struct allogram_stack *stack) {
+    const struct allogram_native_frame *frame = &sample->frames[sample->n_frames - 1];
+    const uint64_t at = frame->pc - !frame->is_exact;
+    const struct node_function *function = node_code_find(&node->code, at);
+    struct sampled_process process;
+    if (function == NULL) {
+        return ALLOGRAM_STACK_STALE; /* loaded or unloaded since */
+    }
+    const bool is_leaf = sample->n_frames == 1;
+    tell_native(sample->n_frames - 1, stack);
+    if (is_scheduling(function)) {
+        tell_function(function, at, stack);
+        return ALLOGRAM_STACK_COMPLETE;
+    }
+    if ((frame->registers.known >> ALLOGRAM_R13 & 1) == 0 ||
+        !look_at_process(node, sample, frame->registers.value[ALLOGRAM_R13], &process)) {
+        tell_function(function, at, stack);
+        return ALLOGRAM_STACK_INCOMPLETE;
+    }
+    uint64_t instruction = 0;
+    if (!node_function_is_plumbing(function)) {
+        tell_function(function, at, stack);
+    } else if (takes_return_address(function) && !is_leaf) {
+        instruction = process.moment.instruction;
+    }
+    const uint64_t top = stack_top_of(frame, &process.moment);
+    return tell_words(node, sample, &process, top, instruction, stack);
+}
+
+/* How many native frames belong to what the process does, the scheduler's own loop last. */
+static size_t frames_of_process(const struct node *node, const struct allogram_sample *sample) {
+    for (size_t i = 0; i < sample->n_frames; i++) {
+        if (sample->frames[i].pc - node->dirty_main.address < node->dirty_main.n_bytes) {
+            return i + 1;
+        }
+    }
+    return sample->n_frames;
+}
+
+enum allogram_stack_verdict node_stack_of_sample(struct node *node,
+                                                 const struct allogram_sample *sample,
+                                                 struct allogram_stack *stack) {
+    if (sample->frames[sample->n_frames - 1].is_managed) {
+        return tell_generated(node, sample, stack);
+    }
+    const struct node_captured *captured = node_capture_find(node, sample);
+    const uint64_t address =
+        captured != NULL ? captured->process : process_of_thread(node, sample->thread_name);
+    struct sampled_process process;
+    if (address == 0 || !look_at_process(node, sample, address, &process)) {
+        return ALLOGRAM_STACK_NATIVE;
+    }
+    tell_native(frames_of_process(node, sample), stack);
+    return tell_words(node, sample, &process, process.moment.top, process.moment.instruction,
+                      stack);
+}
