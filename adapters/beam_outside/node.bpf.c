@@ -94,15 +94,13 @@ static __always_inline void look_at_heap(__u64 process, const struct node_bpf_se
     state->minor_count = word_at(process + (at->minor_count & ~7u)) >> (at->minor_count & 7u) * 8;
 }
 
-/* The stack from TOP on, or as much of it as there is room for. */
+/* The stack from TOP on, or as much of it as there is room for. While a collector changes from one
+ * heap to the other, TOP is in neither: then too much is copied, the reader finds the end. */
 static __always_inline void copy_stack(struct node_event *event, __u64 top) {
     __u64 n_bytes = event->before.heap_end - top;
     event->top = top;
     event->n_words = 0;
-    if (top < event->before.heap || n_bytes > (1ull << 40)) {
-        return;
-    }
-    if (n_bytes >= NODE_EVENT_WORDS * 8) {
+    if (top < event->before.heap || n_bytes >= NODE_EVENT_WORDS * 8) {
         n_bytes = NODE_EVENT_WORDS * 8;
     }
     n_bytes &= 0x1fff; /* a bound that the verifier sees */
@@ -120,6 +118,7 @@ static __always_inline void look_at_process(struct node_event *event, __u64 proc
     event->process = process;
     event->id = word_at(process);
     event->instruction = word_at(process + at->instruction);
+    event->state = word_at(process + at->state);
     look_at_heap(process, at, &event->before);
 }
 

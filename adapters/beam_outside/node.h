@@ -43,6 +43,12 @@ struct node_layout {
     uint32_t scheduler_stride, scheduler_process;
 };
 
+/* Of process_state, in all versions: ERTS_PSFLG_* */
+enum {
+    NODE_STATE_FREE = 1 << 10, /* exiting, and no longer visible */
+    NODE_STATE_EXITING = 1 << 11,
+    NODE_STATE_RUNNING = 1 << 15, /* its own code, on a normal scheduler */
+};
 enum { NODE_PROCESS_MOST_BYTES = 1024 };
 /* A copy of a process, not yet believed. */
 struct node_process {

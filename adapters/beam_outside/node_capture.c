@@ -33,6 +33,7 @@ void node_capture_note(struct node *node, const struct node_event *event, size_t
     to->heap_end = event->before.heap_end;
     to->stack_top = event->before.stack_top;
     to->instruction = event->instruction;
+    to->state = (uint32_t)event->state;
     to->top = event->top;
     to->n_words = n_words < NODE_CAPTURED_WORDS ? n_words : NODE_CAPTURED_WORDS;
     memcpy(to->words, event->words, to->n_words * sizeof *to->words);

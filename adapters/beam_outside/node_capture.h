@@ -11,6 +11,7 @@ struct node_captured {
     uint32_t thread;
     uint64_t process; /* its address */
     uint64_t heap, heap_end, stack_top, instruction;
+    uint32_t state;
     uint64_t top; /* where words[0] was */
     size_t n_words;
     uint64_t words[NODE_CAPTURED_WORDS];

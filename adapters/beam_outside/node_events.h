@@ -15,8 +15,9 @@ enum {
 /* Offsets in struct process, and where generated code is; written before the program is loaded. */
 struct node_bpf_settings {
     __u32 heap_top, stack_top, heap, heap_end, instruction, high_water, old_heap, old_top,
-        minor_count, abandoned_heap, fragment_words;
+        minor_count, abandoned_heap, fragment_words, state;
     __u32 n_areas;
+    __u32 unused;
     struct {
         __u64 low, high;
     } areas[NODE_CODE_AREAS];
@@ -36,6 +37,7 @@ struct node_event {
     __u64 start_ns, end_ns; /* CLOCK_MONOTONIC; a sample: both the same */
     __u64 process, id, instruction;
     __u64 needed_words;
+    __u64 state;                          /* low 32 bits: flags */
     struct node_heap_state before, after; /* a sample has no after */
     __u64 top, n_words;                   /* words[0] was at `top` */
     __u64 words[NODE_EVENT_WORDS];

@@ -103,6 +103,7 @@ static void write_settings(struct node *node) {
         .minor_count = layout->process_minor_count,
         .abandoned_heap = layout->process_abandoned_heap,
         .fragment_words = layout->process_fragment_words,
+        .state = layout->process_state,
     };
     find_areas(&node->code, &settings);
     (void)bpf_map_update_elem(node->kernel->settings, &zero, &settings, BPF_ANY); // it has one slot

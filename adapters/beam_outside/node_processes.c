@@ -16,8 +16,6 @@
 enum {
     SLOTS_AT_ONCE = 8192,
     SLOTS_MOST = 1 << 27, /* the emulator's own limit (+P) */
-    STATE_FREE = 1 << 10, /* exiting, no longer visible (ERTS_PSFLG_FREE) */
-    STATE_EXITING = 1 << 11,
     REGISTERED_NAME = 32,
     QUEUE_MOST = 1 << 30,
 };
@@ -105,7 +103,8 @@ int node_process_addresses(struct node *node, uint64_t **ret_addresses, size_t *
 
 static bool is_alive(const struct node *node, const struct node_process *process) {
     const uint32_t state = (uint32_t)node_process_word(process, node->layout->process_state);
-    return (state & (STATE_FREE | STATE_EXITING)) == 0 && node_process_is_sound(node, process);
+    return (state & (NODE_STATE_FREE | NODE_STATE_EXITING)) == 0 &&
+           node_process_is_sound(node, process);
 }
 
 /* The name under which it is registered; false: none. */

@@ -8,15 +8,16 @@
  * +JPperf or +JPfp), saved ones lie between, which are in no code. The outermost word returns to
  * code that ends the process; below it is the process' first function.
  *
- * 2. What the stack does not hold. A function that runs is in the pc. One that called native code
- * or a shared fragment may have no word on the stack: then the process' instruction says where it
- * goes on, written before the call.
+ * 2. Its innermost frame. A function that runs is in the pc. One that called native code, or a
+ * fragment, is where the stack's first word returns to; such calls need not be aligned. A process
+ * that does not run goes on at its instruction, which is nowhere on the stack.
  *
  * 3. Threads. A normal scheduler runs generated code on the Erlang stack itself, so a sample there
  * has the stack in its copy. For native code it changes to the thread's own stack, where unwinding
- * ends at generated code, which keeps the process in r13 and, without frame pointers, the Erlang
- * stack in rbp. A dirty scheduler never runs generated code: its process is in the scheduler's
- * structure, which the thread's name tells.
+ * ends at generated code, which keeps the process in r13. The Erlang stack it has left in the
+ * process or in rbp, and what it does not keep there is an old value: which one it is, the
+ * instruction tells by which it will take the stack back. A dirty scheduler never runs generated
+ * code: its process is in the scheduler's structure, which the thread's name tells.
  *
  * 4. Time. What is not in the sample was captured in the interrupt where the kernel lets us
  * (node_capture), else it is read now, later than the sample. Such a stack is believed when
@@ -54,7 +55,7 @@ static const struct node_function *caller_at(const struct node *node, uint64_t w
     return (word & TAG_MASK) == 0 && word != 0 ? node_code_find(&node->code, word - 1) : NULL;
 }
 
-/* The function of the process' instruction, which is no word of the stack: see 2. */
+/* Where the process goes on, when it was not running. */
 static void tell_instruction(const struct node *node, uint64_t instruction,
                              struct allogram_stack *stack) {
     const struct node_function *function = node_code_find(&node->code, instruction);
@@ -64,30 +65,57 @@ static void tell_instruction(const struct node *node, uint64_t instruction,
     }
 }
 
+/* The innermost frame, so far as it is not told. True: the first word has been told by it. */
+static bool tell_innermost(const struct node *node, const struct node_moment *moment,
+                           struct allogram_stack *stack) {
+    const uint64_t first = moment->n_words > 0 ? moment->words[0] : 0;
+    const struct node_function *caller = first != 0 ? node_code_find(&node->code, first - 1) : NULL;
+    switch (moment->innermost) {
+    case NODE_TOP_TOLD:
+        return false;
+    case NODE_TOP_CALLED:
+        if (caller != NULL && !node_function_is_plumbing(caller)) {
+            tell_function(caller, first - 1, stack);
+            return true;
+        }
+        tell_instruction(node, moment->instruction, stack);
+        return false;
+    case NODE_TOP_RESTS:
+        if (first != moment->instruction) {
+            tell_instruction(node, moment->instruction, stack);
+        }
+        return false;
+    }
+    return false;
+}
+
+/* The outermost word of every stack returns there. */
+static bool is_bottom(const struct node_function *function) {
+    return strncmp(function->name, "erts_beamasm:normal_exit", 24) == 0;
+}
+
+enum node_top node_top_of(uint32_t state) {
+    return (state & NODE_STATE_RUNNING) != 0 ? NODE_TOP_CALLED : NODE_TOP_RESTS;
+}
+
 enum allogram_stack_verdict node_tell_moment(struct node *node, const struct node_moment *moment,
                                              struct allogram_stack *stack) {
     size_t n_told = 0;
-    bool is_first = true;
-    for (size_t i = 0; i < moment->n_words && n_told < FRAMES_MOST; i++) {
-        const uint64_t word = moment->words[i];
-        const struct node_function *function = caller_at(node, word);
+    bool has_frame = false;
+    for (size_t i = tell_innermost(node, moment, stack); i < moment->n_words; i++) {
+        const struct node_function *function = caller_at(node, moment->words[i]);
         if (function == NULL) {
             continue;
         }
-        if (is_first && moment->instruction != 0 && word != moment->instruction) {
-            tell_instruction(node, moment->instruction, stack);
+        has_frame = true;
+        if (is_bottom(function)) {
+            return ALLOGRAM_STACK_COMPLETE;
         }
-        is_first = false;
-        if (!node_function_is_plumbing(function)) {
-            tell_function(function, word - 1, stack);
-            n_told++;
+        if (!node_function_is_plumbing(function) && n_told++ < FRAMES_MOST) {
+            tell_function(function, moment->words[i] - 1, stack);
         }
     }
-    if (is_first) {
-        return ALLOGRAM_STACK_STALE;
-    }
-    const bool is_whole = moment->top + moment->n_words * 8 == moment->heap_end;
-    return is_whole && n_told < FRAMES_MOST ? ALLOGRAM_STACK_COMPLETE : ALLOGRAM_STACK_INCOMPLETE;
+    return has_frame ? ALLOGRAM_STACK_INCOMPLETE : ALLOGRAM_STACK_STALE;
 }
 
 /* The words of [top, heap end) that are wanted, of a process as it is in memory now; the caller
@@ -115,6 +143,8 @@ static struct node_moment moment_of(const struct node *node, const struct node_p
         .heap = node_process_word(process, node->layout->process_heap),
         .heap_end = node_process_word(process, node->layout->process_heap_end),
         .instruction = node_process_word(process, node->layout->process_instruction),
+        .state = (uint32_t)node_process_word(process, node->layout->process_state),
+        .innermost = NODE_TOP_RESTS,
         .top = node_process_word(process, node->layout->process_stack_top),
     };
 }
@@ -213,6 +243,7 @@ static bool look_at_process(struct node *node, const struct allogram_sample *sam
                                                    .heap = captured->heap,
                                                    .heap_end = captured->heap_end,
                                                    .instruction = captured->instruction,
+                                                   .state = captured->state,
                                                    .top = captured->stack_top};
         return is_plausible(&ret_process->moment);
     }
@@ -242,26 +273,35 @@ static bool holds(uint64_t address, size_t n_bytes, uint64_t low, uint64_t high)
     return address <= low && high <= address + n_bytes;
 }
 
-/* The stack from TOP on: as it was in the sample, else when it was captured, else as it is now. */
+/* How many words from .top on there are to look for, 0: it is no stack of this process. A collector
+ * that is between two heaps has the top in the one and the end in the other: then what was captured
+ * is searched for the end. */
+static size_t n_words_of(const struct node_moment *moment, const struct node_captured *captured) {
+    if (moment->top >= moment->heap && moment->top <= moment->heap_end) {
+        const uint64_t n = (moment->heap_end - moment->top) / 8;
+        return n < WORDS_MOST ? (size_t)n : WORDS_MOST;
+    }
+    const uint64_t n_before =
+        captured != NULL && moment->top >= captured->top ? (moment->top - captured->top) / 8 : 0;
+    return captured != NULL && moment->top >= captured->top && n_before < captured->n_words
+               ? captured->n_words - (size_t)n_before
+               : 0;
+}
+
+/* The stack from .top on: as it was in the sample, else when it was captured, else as it is now. */
 static enum allogram_stack_verdict tell_words(struct node *node,
                                               const struct allogram_sample *sample,
-                                              const struct sampled_process *process, uint64_t top,
-                                              uint64_t instruction, struct allogram_stack *stack) {
+                                              const struct sampled_process *process,
+                                              struct allogram_stack *stack) {
     struct node_moment moment = process->moment;
     const struct node_captured *captured = process->captured;
-    if (!is_word_address(top) || top < moment.heap || top > moment.heap_end) {
+    moment.n_words = is_word_address(moment.top) ? n_words_of(&moment, captured) : 0;
+    uint64_t *words = moment.n_words > 0 ? malloc(moment.n_words * sizeof *words) : NULL;
+    if (words == NULL) {
         return ALLOGRAM_STACK_STALE;
     }
-    moment.top = top;
-    moment.instruction = instruction;
-    const uint64_t n_all = (moment.heap_end - top) / 8;
-    moment.n_words = n_all < WORDS_MOST ? (size_t)n_all : WORDS_MOST;
-    uint64_t *words = malloc(moment.n_words * sizeof *words + 1);
-    if (words == NULL) {
-        return ALLOGRAM_STACK_INCOMPLETE;
-    }
     moment.words = words;
-    const uint64_t end = top + moment.n_words * 8;
+    const uint64_t top = moment.top, end = top + moment.n_words * 8;
     const bool is_sampled = holds(sample->stack_address, sample->stack_bytes, top, end),
                is_captured =
                    captured != NULL && holds(captured->top, captured->n_words * 8, top, end);
@@ -278,14 +318,6 @@ static enum allogram_stack_verdict tell_words(struct node *node,
     return verdict;
 }
 
-/* Fragments that take their caller's return address off the stack and keep it as the process'
- * instruction. */
-static bool takes_return_address(const struct node_function *fragment) {
-    return strncmp(fragment->name, "global::call_light_bif", 22) == 0 ||
-           strncmp(fragment->name, "global::call_bif", 16) == 0 ||
-           strncmp(fragment->name, "global::dispatch_bif", 20) == 0;
-}
-
 /* Between processes: nobody's stack is there. */
 static bool is_scheduling(const struct node_function *fragment) {
     return strncmp(fragment->name, "global::process_main", 20) == 0 ||
@@ -293,33 +325,52 @@ static bool is_scheduling(const struct node_function *fragment) {
            strncmp(fragment->name, "global::do_schedule", 19) == 0;
 }
 
-/* Where the Erlang stack is in a sample whose outermost frame is in generated code. */
-static uint64_t stack_top_of(const struct allogram_native_frame *frame,
+/* Generated code that returns from native code takes its stack back with one of these, after at
+ * most a few other instructions: `mov rsp, [r13 + stack top]` or `mov rsp, rbp`. */
+enum stack_keeper { KEPT_NOWHERE, KEPT_BY_PROCESS, KEPT_IN_RBP };
+
+static enum stack_keeper stack_keeper_at(struct node *node, uint64_t return_address) {
+    uint8_t code[32];
+    const uint8_t from_process[] = {0x49, 0x8b, 0x65, (uint8_t)node->layout->process_stack_top};
+    static const uint8_t from_rbp[] = {0x48, 0x89, 0xec};
+    if (allogram_target_read(node->target, return_address, code, sizeof code) < 0) {
+        return KEPT_NOWHERE;
+    }
+    for (size_t i = 0; i + sizeof from_process <= sizeof code; i++) {
+        if (memcmp(code + i, from_process, sizeof from_process) == 0) {
+            return KEPT_BY_PROCESS;
+        }
+        if (memcmp(code + i, from_rbp, sizeof from_rbp) == 0) {
+            return KEPT_IN_RBP;
+        }
+    }
+    return KEPT_NOWHERE;
+}
+
+/* Where the Erlang stack is in a sample with generated code in FRAME. */
+static uint64_t stack_top_of(struct node *node, const struct allogram_native_frame *frame,
                              const struct node_moment *moment) {
     const uint64_t sp = frame->registers.value[ALLOGRAM_RSP],
                    saved = frame->registers.value[ALLOGRAM_RBP];
     if (sp >= moment->heap && sp <= moment->heap_end) {
         return sp;
     }
-    if ((frame->registers.known >> ALLOGRAM_RBP & 1) != 0 && is_word_address(saved) &&
-        saved >= moment->heap && saved <= moment->heap_end) {
-        return saved;
-    }
-    return moment->top;
+    const bool has_saved = (frame->registers.known >> ALLOGRAM_RBP & 1) != 0 &&
+                           is_word_address(saved) && saved >= moment->heap &&
+                           saved <= moment->heap_end;
+    return has_saved && stack_keeper_at(node, frame->pc) == KEPT_IN_RBP ? saved : moment->top;
 }
 
+/* FUNCTION holds the pc of frames[n_native]; those before it are native. */
 static enum allogram_stack_verdict tell_generated(struct node *node,
                                                   const struct allogram_sample *sample,
+                                                  size_t n_native,
+                                                  const struct node_function *function,
                                                   struct allogram_stack *stack) {
-    const struct allogram_native_frame *frame = &sample->frames[sample->n_frames - 1];
+    const struct allogram_native_frame *frame = &sample->frames[n_native];
     const uint64_t at = frame->pc - !frame->is_exact;
-    const struct node_function *function = node_code_find(&node->code, at);
     struct sampled_process process;
-    if (function == NULL) {
-        return ALLOGRAM_STACK_STALE; /* loaded or unloaded since */
-    }
-    const bool is_leaf = sample->n_frames == 1;
-    tell_native(sample->n_frames - 1, stack);
+    tell_native(n_native, stack);
     if (is_scheduling(function)) {
         tell_function(function, at, stack);
         return ALLOGRAM_STACK_COMPLETE;
@@ -329,14 +380,13 @@ static enum allogram_stack_verdict tell_generated(struct node *node,
         tell_function(function, at, stack);
         return ALLOGRAM_STACK_INCOMPLETE;
     }
-    uint64_t instruction = 0;
+    process.moment.innermost = NODE_TOP_CALLED;
     if (!node_function_is_plumbing(function)) {
+        process.moment.innermost = NODE_TOP_TOLD;
         tell_function(function, at, stack);
-    } else if (takes_return_address(function) && !is_leaf) {
-        instruction = process.moment.instruction;
     }
-    const uint64_t top = stack_top_of(frame, &process.moment);
-    return tell_words(node, sample, &process, top, instruction, stack);
+    process.moment.top = stack_top_of(node, frame, &process.moment);
+    return tell_words(node, sample, &process, stack);
 }
 
 /* How many native frames belong to what the process does, the scheduler's own loop last. */
@@ -352,8 +402,16 @@ static size_t frames_of_process(const struct node *node, const struct allogram_s
 enum allogram_stack_verdict node_stack_of_sample(struct node *node,
                                                  const struct allogram_sample *sample,
                                                  struct allogram_stack *stack) {
-    if (sample->frames[sample->n_frames - 1].is_managed) {
-        return tell_generated(node, sample, stack);
+    for (size_t i = 0; i < sample->n_frames; i++) {
+        const struct allogram_native_frame *frame = &sample->frames[i];
+        const struct node_function *function =
+            node_code_find(&node->code, frame->pc - !frame->is_exact);
+        if (function != NULL) {
+            return tell_generated(node, sample, i, function, stack);
+        }
+        if (frame->is_managed) {
+            return ALLOGRAM_STACK_STALE; /* unloaded since */
+        }
     }
     const struct node_captured *captured = node_capture_find(node, sample);
     const uint64_t address =
@@ -363,6 +421,6 @@ enum allogram_stack_verdict node_stack_of_sample(struct node *node,
         return ALLOGRAM_STACK_NATIVE;
     }
     tell_native(frames_of_process(node, sample), stack);
-    return tell_words(node, sample, &process, process.moment.top, process.moment.instruction,
-                      stack);
+    process.moment.innermost = node_top_of(process.moment.state);
+    return tell_words(node, sample, &process, stack);
 }

@@ -4,22 +4,30 @@
 
 #include "node.h"
 
-/* Part of a process at one moment: registers, where it goes on, and its stack from the top on. */
+/* Where the innermost frame of a process is. */
+enum node_top {
+    NODE_TOP_TOLD,   /* in the pc of a sample: told already */
+    NODE_TOP_CALLED, /* it called native code or a fragment: the stack's first word returns to it */
+    NODE_TOP_RESTS,  /* it does not run: its instruction says where it goes on */
+};
+/* Part of a process at one moment. */
 struct node_moment {
     uint64_t process; /* its address */
     uint64_t heap, heap_end;
     uint64_t instruction;
+    uint32_t state;
+    enum node_top innermost;
     uint64_t top; /* of the stack: where words[0] was */
     const uint64_t *words;
-    size_t n_words; /* the stack is whole when they reach heap_end */
+    size_t n_words;
 };
 
-/* Tells the frames of a stack; .instruction 0: nothing is missing at its top.
- * COMPLETE, INCOMPLETE (it ends before the process' first function), STALE (words that are no
- * stack).
- */
+/* Tells the frames of a stack. COMPLETE, INCOMPLETE (it ends before the process' first function),
+ * STALE (words that are no stack). */
 enum allogram_stack_verdict node_tell_moment(struct node *node, const struct node_moment *moment,
                                              struct allogram_stack *stack);
+/* What `state` says about the innermost frame of a process that no pc tells of. */
+enum node_top node_top_of(uint32_t state);
 /* The stack of a process that does not run. */
 int node_stack_of_waiting(struct node *node, const struct node_process *process,
                           struct allogram_stack *stack);

@@ -374,13 +374,13 @@ static void a_sample_in_native_code_that_was_called(void **state) {
     struct allogram_sample sample = sample_of(2, ALLOGRAM_WALK_MANAGED);
     struct allogram_stack *stack = allogram_answers_stack(&answers);
     assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
-    /* the fragment took the return address: the process' instruction says who called */
+    /* the stack begins with a term: only the process' instruction says who called */
     assert_string_equal(stack->text, "native 0\nwl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
-    /* the return address is still there, so it says nothing new */
-    played_set(&target, processes[0] + INSTRUCTION, CODE + 0x180);
+    /* the return address, aligned like no frame, is there; then the instruction is of old */
+    played_set(&target, stack_end(processes[0]) - 32, CODE + 0x181);
     stack = allogram_answers_stack(&answers);
     assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
-    assert_string_equal(stack->text, "native 0\nwl:leaf/1 wl.erl:7\n");
+    assert_string_equal(stack->text, "native 0\nwl:leaf/1 wl.erl:7\nwl:leaf/1 wl.erl:7\n");
     allogram_beam_inspector.close(node);
 }
 

@@ -1,0 +1,108 @@
+%% An Erlang node that does what it is told, a line at a time, and counts it: what `allogram observe` says about it is compared
+%% with what it says of itself. Answers are single lines.
+-module(observed_node).
+-export([main/0, red/1, blue/1, spin/1, big/1, medium/1, small/1, wait_deep/1, hold/0]).
+
+main() ->
+    io:format("pid ~s~n", [os:getpid()]),
+    serve(#{}).
+
+serve(State) ->
+    case io:get_line("") of
+        eof -> halt(0);
+        Line ->
+            {Answer, Next} = do(string:lexemes(Line, " \n"), State),
+            io:format("~s~n", [Answer]),
+            serve(Next)
+    end.
+
+do(["processes"], State) -> {lists:join(" ", [describe(P) || P <- processes()]), State};
+do(["sizes"], State) -> {sizes(), State};
+do(["hold"], State) ->
+    %% processes of every kind: a queue, a name, a deep stack, an old heap
+    Deep = spawn(fun() -> wait_deep(40) end),
+    Named = spawn(fun hold/0),
+    register(observed_holder, Named),
+    [Named ! {message, I} || I <- lists:seq(1, 37)],
+    settle([Deep, Named]),
+    {io_lib:format("~p ~p", [Deep, Named]), State};
+do(["spin", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> paint(list_to_integer(Rounds)) end)}};
+do(["allocate", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> feed(list_to_integer(Rounds)) end)}};
+do(["allocate_large", Rounds], State) -> {"ok", State#{pid => spawn_counted(fun() -> grow(list_to_integer(Rounds)) end)}};
+do(["result"], #{pid := Pid} = State) ->
+    receive {Pid, Result} -> {io_lib:format("~p ~s", [Pid, Result]), State} end.
+
+spawn_counted(Work) ->
+    Self = self(),
+    spawn(fun() -> Self ! {self(), Work()} end).
+
+settle(Pids) ->
+    case [P || P <- Pids, process_info(P, status) =/= {status, waiting}] of
+        [] -> ok;
+        _ -> erlang:yield(), settle(Pids)
+    end.
+
+%% <0.80.0>,name or -,function,heap words,stack words,queue
+describe(Pid) ->
+    case process_info(Pid, [registered_name, current_function, total_heap_size, stack_size, message_queue_len]) of
+        undefined -> "";
+        [{_, Name}, {_, {M, F, A}}, {_, Heap}, {_, Stack}, {_, Queue}] ->
+            io_lib:format("~p,~s,~s:~s/~p,~p,~p,~p", [Pid, if Name =:= [] -> "-"; true -> atom_to_list(Name) end, M, F, A, Heap, Stack, Queue])
+    end.
+
+%% allocator,instance,carriers,blocks
+sizes() ->
+    lists:join(" ", [io_lib:format("~s,~p,~p,~p", [A, I, carriers(Parts), blocks(Parts)]) ||
+        A <- erlang:system_info(alloc_util_allocators), {instance, I, Parts} <- erlang:system_info({allocator_sizes, A})]).
+
+kinds(Parts) -> [Sizes || {Kind, Sizes} <- Parts, lists:member(Kind, [mbcs, sbcs, mbcs_pool])].
+carriers(Parts) -> lists:sum([element(2, S) || Sizes <- kinds(Parts), S <- Sizes, element(1, S) =:= carriers_size]).
+blocks(Parts) -> lists:sum([element(2, S) || Sizes <- kinds(Parts), {blocks, Of} <- Sizes, {_, [S]} <- Of]).
+
+wait_deep(0) -> receive never -> 0 end;
+wait_deep(N) -> 1 + wait_deep(N - 1).
+
+hold() ->
+    put(kept, lists:seq(1, 3000)),
+    erlang:garbage_collect(self(), [{type, minor}]),
+    erlang:garbage_collect(self(), [{type, minor}]),
+    receive never -> ok end.
+
+%% Three rounds red, one blue, the same code below both.
+paint(0) -> "ok";
+paint(N) -> red(30), blue(10), paint(N - 1).
+red(N) -> spin(N * 2000), red.
+blue(N) -> spin(N * 2000), blue.
+spin(0) -> ok;
+spin(N) -> spin(N - 1).
+
+%% Lists of small integers, two words each; in no order that repeats with the collections. What is printed: words by function.
+feed(Rounds) ->
+    rand:seed(exsss, 7),
+    feed(Rounds, 0, 0, 0).
+feed(0, Big, Medium, Small) -> io_lib:format("big/2=~p medium/2=~p small/2=~p", [Big, Medium, Small]);
+feed(N, Big, Medium, Small) ->
+    Length = 100 + rand:uniform(900),
+    case rand:uniform(10) of
+        W when W =< 6 -> big(Length), feed(N - 1, Big + 2 * Length, Medium, Small);
+        W when W =< 9 -> medium(Length), feed(N - 1, Big, Medium + 2 * Length, Small);
+        _ -> small(Length), feed(N - 1, Big, Medium, Small + 2 * Length)
+    end.
+big(N) -> big(N, []).
+big(0, List) -> List;
+big(N, List) -> big(N - 1, [N | List]).
+medium(N) -> medium(N, []).
+medium(0, List) -> List;
+medium(N, List) -> medium(N - 1, [N | List]).
+small(N) -> small(N, []).
+small(0, List) -> List;
+small(N, List) -> small(N - 1, [N | List]).
+
+%% A heap so large that dirty schedulers collect it.
+grow(Rounds) ->
+    Kept = big(400000),
+    grow(Rounds, Kept, 800000).
+grow(0, Kept, Words) -> io_lib:format("big/2=~p kept ~p", [Words, length(Kept)]);
+grow(N, Kept, Words) ->
+    _ = big(100000 + N rem 7 * 1000),
+    grow(N - 1, Kept, Words + 200000 + N rem 7 * 2000).
