@@ -18,6 +18,7 @@ packages_of() {
     build)
         echo gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev \
             libxxhash-dev libiberty-dev zlib1g-dev erlang-base? erlang-dev?
+            libxxhash-dev libiberty-dev zlib1g-dev clang? libbpf-dev?
         node_packages
         ;;
     test)
@@ -29,6 +30,7 @@ packages_of() {
         echo libgc-dev?
         echo elixir?
         echo ocaml-nox?
+        echo erlang-base?
         ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;

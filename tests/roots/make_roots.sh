@@ -1,8 +1,8 @@
 #!/bin/sh
 # make_roots.sh FOLDER: an older and a newer Debian below FOLDER, to load the agent into: bullseye (glibc 2.31) and trixie (2.41).
 #
-# Each root is minimal, with libc6-dev so that the compiler of this machine can build test programs for it. About 250 MB
-# and half a minute each; a root that is complete is kept. The archive is the one that apt uses here. Ends with 77, and says
+# Each root is minimal, with libc6-dev so that the compiler of this machine can build test programs for it; the newer one has Erlang
+# as well, a node of another release to look at. About 250 MB and half a minute each; a root that is complete is kept. The archive is the one that apt uses here. Ends with 77, and says
 # why, where it cannot be done: no root rights, no debootstrap, no archive.
 set -eu
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
@@ -16,7 +16,7 @@ skip() {
 }
 
 is_complete() {
-    [ -f "$folder/$1/.complete" ]
+    [ -f "$folder/$1/.complete" ] && { [ "$1" != trixie ] || [ -x "$folder/$1/usr/bin/erl" ]; }
 }
 
 # The compiler looks at a root from outside, where an absolute link would lead into this machine's own libraries.
@@ -30,7 +30,11 @@ make_root() { # SUITE ARCHIVE
     root=$folder/$1
     made=$root.partial
     rm -rf --one-file-system "${root:?}" "${made:?}"
-    debootstrap --variant=minbase --include=libc6-dev "$1" "$made" "$2" >"$root.log" 2>&1 || {
+    case $1 in
+    trixie) more=,erlang-base ;; # a node for `allogram observe`
+    *) more= ;;
+    esac
+    debootstrap --variant=minbase --include="libc6-dev$more" "$1" "$made" "$2" >"$root.log" 2>&1 || {
         tail -n 3 "$root.log"
         return 1
     }
