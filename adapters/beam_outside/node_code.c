@@ -18,6 +18,9 @@
  *
  * (erts/emulator/beam/jit/beam_jit_metadata.cpp of OTP writes it.) The copy of the file is kept,
  * names and lines are used where they lie: about 1.4 MB for the hundred modules of a small node.
+ * The list keeps modules that are gone, and their addresses are used again (each reloading does
+ * that). It has the newest first: a module whose code lies where a newer one's does is of old.
+ *
  * A file may lie: each length is checked against what is left, names must end in their zero. */
 #include "node_code.h"
 
@@ -40,8 +43,12 @@ static const size_t file_most_bytes = (size_t)1 << 30;
 
 struct node_code_file {
     struct node_code_file *next;
+    uint64_t low, high; /* its code */
     uint8_t bytes[];
 };
+
+/* Entries that are looked at: a node with ten thousand modules has reloaded each nine times. */
+enum { FILES_MOST = 100000 };
 
 static const char prologue[] = "-CodeInfoPrologue";
 
@@ -123,6 +130,16 @@ static int add_range(struct node_code *code, uint64_t base, uint8_t **at, const 
     return low == high ? 0 : append(code, &function);
 }
 
+/* Whether newer code lies there. */
+static bool is_replaced(const struct node_code *code, uint64_t base, uint64_t n_bytes) {
+    for (const struct node_code_file *file = code->files; file != NULL; file = file->next) {
+        if (base < file->high && file->low < base + n_bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int node_code_add(struct node_code *code, const void *bytes, size_t n_bytes) {
     if (n_bytes < FILE_HEAD_BYTES || ag_get_32(bytes) != FILE_MODULE) {
         return n_bytes >= 4 && ag_get_32(bytes) == 0 ? 0 : -EBADMSG;
@@ -130,19 +147,24 @@ int node_code_add(struct node_code *code, const void *bytes, size_t n_bytes) {
     if (n_bytes > file_most_bytes - code->file_bytes) {
         return -EBADMSG;
     }
+    if (is_replaced(code, ag_get_64((const uint8_t *)bytes + 8),
+                    ag_get_32((const uint8_t *)bytes + 20))) {
+        return 0;
+    }
     struct node_code_file *file = malloc(sizeof *file + n_bytes);
     if (file == NULL) {
         return -ENOMEM;
     }
     memcpy(file->bytes, bytes, n_bytes);
-    file->next = code->files;
-    code->files = file;
-    code->file_bytes += n_bytes;
-
     const uint64_t base = ag_get_64(file->bytes + 8);
     const uint32_t n_ranges = ag_get_32(file->bytes + 16);
     const size_t head = FILE_HEAD_BYTES + (size_t)ag_get_16(file->bytes + FILE_NAME_LEN);
-    if (head > n_bytes) {
+    file->low = base;
+    file->high = base + ag_get_32(file->bytes + 20);
+    file->next = code->files;
+    code->files = file;
+    code->file_bytes += n_bytes;
+    if (head > n_bytes || file->high < file->low || code->n_files++ >= FILES_MOST) {
         return -EBADMSG;
     }
     uint8_t *at = file->bytes + head;

@@ -17,14 +17,15 @@ struct node_code { /* all zero: empty */
     size_t n, capacity;
     uint64_t low, high; /* all items lie between */
     struct node_code_file *files;
+    uint32_t n_files;
     size_t file_bytes;
 };
 
 /* What the target tells debuggers, anew; on failure the code stays as it was. 0, -ENOENT, -EBADMSG:
  * damaged; -EAGAIN; -ENOMEM. */
 int node_code_load(struct node_code *code, struct allogram_target *target);
-/* Appends the ranges of one symbol file; exposed for tests and fuzzing. -EBADMSG: damaged. Call
- * node_code_sort after the last. */
+/* Appends the ranges of one symbol file, unless they lie where those of an earlier call do; exposed
+ * for tests and fuzzing. -EBADMSG: damaged. Call node_code_sort after the last. */
 int node_code_add(struct node_code *code, const void *file, size_t n_bytes);
 void node_code_sort(struct node_code *code);
 void node_code_clear(struct node_code *code);

@@ -37,6 +37,10 @@ enum {
     TAG_MASK = 3,          /* 0: a continuation pointer */
 };
 
+/* A scheduler runs a process for about a millisecond at a time; what waits for its observer longer
+ * than that many times is of somebody else, or of long ago. */
+static const uint64_t late_most_ns = 50 * 1000 * 1000;
+
 static bool is_word_address(uint64_t address) {
     return address != 0 && address % 8 == 0;
 }
@@ -288,6 +292,20 @@ static size_t n_words_of(const struct node_moment *moment, const struct node_cap
                : 0;
 }
 
+/* What was neither sampled nor captured, as it is now: false when that is too long after the
+ * sample, or the process has got another heap since. */
+static bool read_late(struct node *node, const struct allogram_sample *sample,
+                      const struct node_moment *moment, uint64_t *ret_words) {
+    struct node_process process;
+    if (sample->age_ns > late_most_ns ||
+        allogram_target_read(node->target, moment->top, ret_words, moment->n_words * 8) < 0 ||
+        node_read_process(node, moment->process, &process) < 0) {
+        return false;
+    }
+    const struct node_moment now = moment_of(node, &process);
+    return now.heap == moment->heap && now.heap_end == moment->heap_end;
+}
+
 /* The stack from .top on: as it was in the sample, else when it was captured, else as it is now. */
 static enum allogram_stack_verdict tell_words(struct node *node,
                                               const struct allogram_sample *sample,
@@ -306,8 +324,7 @@ static enum allogram_stack_verdict tell_words(struct node *node,
                is_captured =
                    captured != NULL && holds(captured->top, captured->n_words * 8, top, end);
     enum allogram_stack_verdict verdict = ALLOGRAM_STACK_STALE;
-    if (is_sampled || is_captured ||
-        allogram_target_read(node->target, top, words, moment.n_words * 8) == 0) {
+    if (is_sampled || is_captured || read_late(node, sample, &moment, words)) {
         if (captured != NULL) {
             overlay(&moment, words, captured->top, captured->words, captured->n_words * 8);
         }

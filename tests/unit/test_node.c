@@ -95,11 +95,23 @@ static size_t put_module(uint8_t *to) {
     return len;
 }
 
+/* A module that was where the other one is now. */
+static size_t put_old_module(uint8_t *to) {
+    const uint32_t n_ranges = 1;
+    put_module(to);
+    put(to + 16, &n_ranges, 4);
+    return 35 + put_range(to + 35, 0x205, 0x300, "old:f/0", "old.erl", 1);
+}
+
 static void write_code(void) {
-    const uint64_t list = played_symbol(&target, "played_code", 24);
-    const uint64_t file = played_place(&target, 4096);
+    const uint64_t list = played_symbol(&target, "played_code", 24),
+                   older = played_place(&target, 24);
+    const uint64_t file = played_place(&target, 4096), old_file = played_place(&target, 4096);
+    played_set(&target, list, older);
     played_set(&target, list + 8, file);
     played_set(&target, list + 16, put_module(played_bytes(&target, file)));
+    played_set(&target, older + 8, old_file);
+    played_set(&target, older + 16, put_old_module(played_bytes(&target, old_file)));
 }
 
 static void write_atoms(void) {
@@ -381,6 +393,10 @@ static void a_sample_in_native_code_that_was_called(void **state) {
     stack = allogram_answers_stack(&answers);
     assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     assert_string_equal(stack->text, "native 0\nwl:leaf/1 wl.erl:7\nwl:leaf/1 wl.erl:7\n");
+    /* nothing of it was in the sample, which was long ago */
+    sample.age_ns = UINT64_C(60000000);
+    assert_int_equal(allogram_beam_inspector.stack(node, &sample, allogram_answers_stack(&answers)),
+                     ALLOGRAM_STACK_STALE);
     allogram_beam_inspector.close(node);
 }
 
