@@ -66,6 +66,7 @@ run(Module, Function, Arguments) ->
 %% Options: output => name of a trace that stays (as that of `allogram run`); trace => patterns as those of start/1;
 %% spawned => true: the processes that it starts are counted as well, into the trace.
 run(Module, Function, Arguments, Options) ->
+    _ = [erlang:error({allogram, "this node is counted already, as a whole"}) || is_counted()],
     ok = prepare(),
     Session = session(maps:get(output, Options, temporary())),
     Self = self(),
@@ -133,6 +134,7 @@ inject_here() ->
 %% processes => all or a list of them; trace => list of {Module, Function, Arity}, each of the three '_' for any.
 start(Options) ->
     ok = prepare(),
+    persistent_term:put({?MODULE, is_counted}, true),
     _ = case maps:get(output, Options, none) of
             none -> ok;
             File -> session(File)
@@ -149,8 +151,11 @@ start(Options) ->
                     end,
                     maps:get(trace, Options, [{'_', '_', '_'}]), flags()).
 
+is_counted() -> persistent_term:get({?MODULE, is_counted}, false).
+
 stop() ->
     untrace(),
+    persistent_term:erase({?MODULE, is_counted}),
     forget_all(),
     end_session().
 
@@ -208,11 +213,19 @@ untrace() ->
                 Session -> trace:session_destroy(Session), persistent_term:erase(?MODULE)
             end;
         false ->
-            erlang:trace(all, false, [all]),
+            Ours = [Pid || Pid <- [new_processes | erlang:processes()], is_ours(Pid)],
+            [catch erlang:trace(Pid, false, [all]) || Pid <- Ours],
             erlang:trace_pattern({'_', '_', '_'}, false, [local]),
             erlang:trace_pattern(on_load, false, [local])
     end,
     ok.
+
+%% What another tracer traces is left to it.
+is_ours(Pid) ->
+    case catch erlang:trace_info(Pid, tracer) of
+        {tracer, {?MODULE, _}} -> true;
+        _ -> false
+    end.
 
 %% ---- what is measured before anything is counted ----
 

@@ -138,6 +138,15 @@ def from_erlang(erlang):
                               "io:format(\"~w ~w\", [tuple_size(R), lists:sum([W || {_, _, {erlang, list_to_tuple, 1}, _, W, _} <- T])])")
     failures.expect("result and table", printed, "200 201")
     failures.expect("without an output no trace stays", [file for file in os.listdir(erlang.folder) if file.startswith("allogram.")], [])
+    printed = erlang.evaluate("S = spawn(fun() -> receive stop -> ok end end), P = spawn(fun() -> receive stop -> ok end end), " +
+                              "erlang:trace(P, true, [call, {tracer, S}]), {_, _} = allogram:run(lists, seq, [1, 9]), " +
+                              "io:format(\"~w\", [erlang:trace_info(P, tracer) =:= {tracer, S}])")
+    failures.expect("another tracer's process stays traced", printed, "true")
+    outcome, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval",
+                                    "io:format(\"~0p\", [catch allogram:run(lists, seq, [1, 9])]), hand_counted:tiny(1), halt()."],
+                                   name="twice")
+    failures.require("under run it is refused: %s" % outcome.stdout, b"counted already" in outcome.stdout)
+    failures.expect("and the node is counted on", rows_of(erlang.tools, trace).get("hand_counted:tiny/1"), (1, 0))
     return failures
 
 
