@@ -5,13 +5,13 @@
  * What is not: the nanosecond or two of an allocation that is no sample, which cannot be measured
  * without costing more than it is.
  *
- * Every tenth of a second in which the programs took enough CPU to tell, the interval is multiplied
- * by the share spent over the share wanted, at most by 4 and at least by 1/2: up fast, down slowly.
- * Wanted are three quarters of the budget, since the next tenth may be busier; and the share is
- * that of all the time so far, where it is the higher one, so that an expensive beginning is paid
- * back. What the collector takes for being there does not depend on the interval: where the samples
- * are a quarter of what is wanted and less, a longer interval would only make the numbers worse,
- * and it stays.
+ * Every fiftieth of a second in which the programs took enough CPU to tell, the interval is
+ * multiplied by what samples cost lately over what they may cost, at most by 4 and at least by
+ * 4/5: up fast, down slowly. They may cost three quarters of the budget, since the next moment may
+ * be busier, less what the collector has taken so far; and a quarter of that at least: what the
+ * collector takes for being there, and for its start, does not depend on the interval, and to see
+ * nothing would make it no cheaper. Where all the time so far is above the budget's three quarters
+ * it is that quarter too, so that an expensive beginning is paid back.
  *
  * Why estimates stay unbiased: a thread takes a new interval over behind a sample, and each sample
  * is recorded with the interval that its skip was drawn with (record/sampler.c). Which interval
@@ -27,9 +27,9 @@
 #include "session_clock.h"
 
 enum {
-    LOOK_EVERY_NS = 100 * 1000 * 1000,
-    ENOUGH_NS = 30 * 1000 * 1000, /* of the programs: the kernel counts in steps of 10 ms */
-    LEAST_INTERVAL = 4096,        /* a sample in some ten blocks: less is exact mode's business */
+    LOOK_EVERY_NS = 20 * 1000 * 1000,
+    ENOUGH_NS = 5 * 1000 * 1000, /* of the programs */
+    LEAST_INTERVAL = 4096,       /* a sample in some ten blocks: less is exact mode's business */
 };
 #define MOST_INTERVAL (UINT64_C(256) << 20)
 #define WANTED 0.75 /* of the budget */
@@ -63,7 +63,7 @@ static void move_interval(struct ag_session *session, double factor) {
     struct ag_segment_header *header = session->header;
     const uint64_t was = atomic_load_explicit(&header->interval_bytes, memory_order_relaxed);
     factor = factor < 4 ? factor : 4;
-    factor = factor > 0.5 ? factor : 0.5; /* also what is no number */
+    factor = factor > 0.8 ? factor : 0.8; /* also what is no number */
     double wanted = (double)(was < MOST_INTERVAL ? was : MOST_INTERVAL) * factor;
     wanted = wanted > LEAST_INTERVAL ? wanted : LEAST_INTERVAL;
     const uint64_t is = wanted < (double)MOST_INTERVAL ? (uint64_t)wanted : MOST_INTERVAL;
@@ -95,17 +95,14 @@ void ag_budget_keep(struct ag_budget *budget, struct ag_collector *collector, ui
     if (programs_ns - budget->programs_ns < ENOUGH_NS) {
         return;
     }
-    const double lately = (double)(spent_ns - budget->spent_ns) /
-                          (double)(programs_ns - budget->programs_ns),
+    const double wanted = session->budget_percent / 100 * WANTED, least = wanted / 4,
                  so_far = (double)spent_ns / (double)programs_ns,
-                 share = lately > so_far ? lately : so_far,
-                 of_samples = ((double)samples_ns - (double)budget->samples_ns) /
-                              (double)(programs_ns - budget->programs_ns),
-                 wanted = session->budget_percent / 100 * WANTED;
+                 for_samples = wanted - (double)(spent_ns - samples_ns) / (double)programs_ns,
+                 may_cost = so_far > wanted || for_samples < least ? least : for_samples,
+                 cost = ((double)samples_ns - (double)budget->samples_ns) /
+                        (double)(programs_ns - budget->programs_ns);
     budget->programs_ns = programs_ns;
     budget->spent_ns = spent_ns;
     budget->samples_ns = samples_ns;
-    if (share <= wanted || of_samples > wanted / 4) {
-        move_interval(session, share / wanted);
-    }
+    move_interval(session, cost / may_cost);
 }

@@ -32,9 +32,8 @@
 #include "trace_index.h"
 
 enum {
-    LOOK_AT_ALL_EVERY_NS = 50 * 1000 * 1000,
-    MORE_SLOTS = 8,
     RSS_EVERY_NS = 10 * 1000 * 1000,
+    SAMPLES_RSS_EVERY_NS = 50 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
     FLUSH_AFTER_NS = 1000 * 1000 * 1000,    /* a trace chunk waits no longer than this for more */
     RETIRE_AFTER_NS = 300 * 1000 * 1000,    /* a forked child's way to its first instruction */
@@ -427,7 +426,9 @@ static void wait_for_ends(struct ag_collector *collector, int timeout_ms) {
 static uint64_t rss_pause_ns(const struct ag_collector *collector) {
     enum { TIMELINE_POINTS = 4096 };
     const uint64_t session_ns = ag_session_clock_now_ns(collector->session);
-    const uint64_t pause_ns = RSS_EVERY_NS * (1 + (uint64_t)collector->n_open / 4);
+    const uint64_t every_ns =
+        collector->session->mode == AG_MODE_SAMPLE ? SAMPLES_RSS_EVERY_NS : RSS_EVERY_NS;
+    const uint64_t pause_ns = every_ns * (1 + (uint64_t)collector->n_open / 4);
     return pause_ns > session_ns / TIMELINE_POINTS ? pause_ns : session_ns / TIMELINE_POINTS;
 }
 
@@ -510,30 +511,36 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
     }
 }
 
-/* A slot is a page or two of its own, so a look at all of them is felt. New processes take the
- * lowest that is free: mostly a look at those that were ever taken and a few more is enough. */
-static void look_for_processes(struct ag_collector *collector, uint64_t now_ns, bool look_at_all) {
+/* A slot is a page or two of its own, so a look at all of them is felt: it would be most of what a
+ * collector costs that has nothing else to do. Who takes a slot says first how far to look
+ * (record/process.c). */
+static void look_for_processes(struct ag_collector *collector) {
     const uint32_t n_slots = collector->session->n_slots;
-    if (look_at_all || now_ns >= collector->next_look_at_all_ns) {
-        ag_collector_adopt(collector, n_slots);
-        collector->next_look_at_all_ns = now_ns + LOOK_AT_ALL_EVERY_NS;
-    } else {
-        const uint32_t likely = collector->n_slots_seen + MORE_SLOTS;
-        ag_collector_adopt(collector, likely < n_slots ? likely : n_slots);
-    }
+    /* acquire: pairs with the release of who announces; a slot that is taken is below */
+    const uint32_t n_used =
+        atomic_load_explicit(&collector->session->header->n_slots_used, memory_order_acquire);
+    ag_collector_adopt(collector, n_used < n_slots ? n_used : n_slots);
 }
 
 /* How long to sleep when there was nothing to do, ms. A program that has not moved for a while
  * costs less of our time; its next events are dated a few milliseconds less exactly. So are those
  * of a child that is on its way when all others are gone. */
 static int pause_ms(struct ag_collector *collector, uint64_t now_ns) {
-    enum { QUIET_AFTER_NS = 1000 * 1000 * 1000, QUIET_PAUSE_MS = 4, SAMPLES_PAUSE_MS = 20 };
+    enum {
+        QUIET_AFTER_NS = 1000 * 1000 * 1000,
+        QUIET_PAUSE_MS = 4,
+        SAMPLES_PAUSE_MS = 50,
+        BUDGET_PAUSE_MS = 10,
+        BUDGET_BEGINS_NS = 1000 * 1000 * 1000
+    };
     if (collector->pulse != collector->last_pulse || collector->moved_ns == 0) {
         collector->last_pulse = collector->pulse;
         collector->moved_ns = now_ns;
     }
     if (collector->session->mode == AG_MODE_SAMPLE) {
-        return SAMPLES_PAUSE_MS;
+        const bool is_new = ag_session_clock_now_ns(collector->session) < BUDGET_BEGINS_NS;
+        return is_new && collector->session->budget_percent > 0 ? BUDGET_PAUSE_MS
+                                                                : SAMPLES_PAUSE_MS;
     }
     const bool lingers = collector->first_has_ended && collector->n_open == 0;
     return lingers || now_ns - collector->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
@@ -546,7 +553,7 @@ static void loop(struct ag_collector *collector, int report_fd) {
         const uint64_t now_ns = ag_session_clock_tick(&collector->clock, collector->session);
         const bool first_had_ended =
             collector->first_has_ended; /* before the look for new slots: none comes after it */
-        look_for_processes(collector, now_ns, first_had_ended);
+        look_for_processes(collector);
         if (first_had_ended && !collector->knows_ends_before_first) {
             note_ends_before_first(collector);
         }

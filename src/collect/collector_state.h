@@ -49,7 +49,6 @@ struct ag_collector {
     uint64_t last_pulse, moved_ns;
     uint32_t n_open, n_retired;
     uint32_t n_slots_seen; /* [0, this) were taken at least once */
-    uint64_t next_look_at_all_ns;
     struct ag_budget budget;
     uint64_t n_traces; /* sealed */
     bool is_offline; /* sealing what others left: nobody's clock ticks, only dead processes count */

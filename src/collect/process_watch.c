@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static int open_proc(uint32_t pid, const char *name) {
@@ -76,7 +77,15 @@ uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* The kernel's clock of the process goes by nanoseconds, what /proc says by hundredths of a second.
+ */
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
+    clockid_t clock;
+    struct timespec spent = {0};
+    if (watch->pid != 0 && clock_getcpuclockid((pid_t)watch->pid, &clock) == 0 &&
+        clock_gettime(clock, &spent) == 0) {
+        return (uint64_t)spent.tv_sec * 1000000000u + (uint64_t)spent.tv_nsec;
+    }
     char text[1024];
     unsigned long long user = 0, system = 0;
     const char *fields = read_stat(watch->pid, text);

@@ -174,7 +174,10 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->depth = session->depth;
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
-    header->stamp_every = options->stamp_every ? options->stamp_every : DEFAULT_STAMP_EVERY;
+    /* Samples are rare, and the clock was read for each of them anyway: each has its own time, and
+     * the collector need not come by to tick. */
+    const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
+    header->stamp_every = options->stamp_every ? options->stamp_every : usual;
     const uint64_t room_chunks =
         room_bytes(session->path) / 4 / AG_CHUNK_BYTES; /* a quarter of the room */
     header->soft_chunks = room_chunks < SOFT_CHUNKS_MIN   ? SOFT_CHUNKS_MIN

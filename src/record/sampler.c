@@ -48,8 +48,16 @@ bool ag_sampler_takes(size_t bytes, uint64_t *ret_interval_bytes) {
     return true;
 }
 
+/* A thread that the kernel took off its core in the middle of a sample was not busy with it all the
+ * while: on a crowded machine that would be most of what is measured. */
 void ag_sampler_took(uint64_t start_raw) {
-    const uint64_t spent = ag_raw_clock(ag_recorder.header->clock_kind) - start_raw;
+    enum { MOST_NS = 200 * 1000 };
+    const struct ag_segment_header *header = ag_recorder.header;
+    const uint64_t ns_per_2_32 =
+        atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
+    const uint64_t most = ns_per_2_32 ? ((uint64_t)MOST_NS << 32) / ns_per_2_32 : UINT64_MAX;
+    uint64_t spent = ag_raw_clock(header->clock_kind) - start_raw;
+    spent = spent < most ? spent : most;
     atomic_fetch_add_explicit(&ag_recorder.slot->sampler_raw, spent, memory_order_relaxed);
 }
 

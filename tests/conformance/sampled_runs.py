@@ -131,6 +131,31 @@ def odd_calls_come_out_right(tools):
     return failures
 
 
+def a_budget_is_kept(tools):
+    """Three seconds of nothing but allocations: the interval moves, the share stays, and the estimates are as good as they say."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("sampled"), "busy"], folder, options=["--budget=5", "--seed=1"])
+        failures.expect("status", outcome.status, 0)
+        truth = truths(outcome.stdout)
+        summary = recorded.report(tools, traces[0])
+        profiler = summary["profiler"]
+        share = (profiler["cpu_ns"] + profiler["sampler_ns"]) / profiler["target_cpu_ns"]
+        failures.require("it spent %.2f %% of the CPU, 5 were allowed: %s" % (100 * share, profiler), share < 0.05)
+        failures.require("the interval stayed at %d" % profiler["least_interval_bytes"],
+                         profiler["least_interval_bytes"] < profiler["most_interval_bytes"])
+        failures.require("hardly a sample was taken for it: %s" % profiler, profiler["least_interval_bytes"] < 512 << 10)
+        near = {row["function"]: row["total"] for row in recorded.report(tools, traces[0], "--view=sites")["sites"]}
+        for function, values in truth.items():
+            for metric in ("allocated_blocks", "allocated_bytes", "freed_bytes"):
+                low, high = near[function][metric + "_ci95"]
+                off = abs(near[function][metric] - values[metric])
+                # four deviations: half an interval of 95 % is two
+                failures.require("%s %s: %d, truth %d, interval %d to %d" % (function, metric, near[function][metric], values[metric], low, high),
+                                 off <= high - low)
+    return failures
+
+
 def operators_are_sampled(tools):
     """new and delete have entries of their own; at an interval of one byte every block of 24 bytes and more is a sample."""
     failures = tap.Failures()
@@ -244,6 +269,7 @@ def main():
              ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
              ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
              ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),
+             ("a budget is kept", lambda: a_budget_is_kept(tools)),
              ("operators are sampled", lambda: operators_are_sampled(tools)),
              ("blocks outlive the recorder", lambda: blocks_outlive_the_recorder(tools)),
              ("threads free for each other", lambda: threads_free_for_each_other(tools)),

@@ -4,8 +4,8 @@
  * `heavy` (a heavy tail: size = 64 / u^(1/1.5)), each from a function of its own, half of the
  * blocks freed; `odd` (realloc, calloc, aligned, of size 0, usable size), `threads` (one allocates,
  * another frees), `handler` (allocates in a signal handler), `fork`, `stopped` (what a child does
- * with its parent's blocks, when the recorder does not follow it). Prints per function: blocks,
- * bytes, freed blocks, freed bytes. */
+ * with its parent's blocks, when the recorder does not follow it), `busy` (three seconds of CPU).
+ * Prints per function: blocks, bytes, freed blocks, freed bytes. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KEPT __attribute__((noinline, noclone))
@@ -277,13 +278,48 @@ static void stopped(void) {
     }
 }
 
+/* ---- long enough for a budget to be kept ---- */
+
+KEPT static void brief(size_t bytes) {
+    void *block = malloc(bytes);
+    __asm__ volatile("" : "+r"(block) : : "memory");
+    free(block);
+}
+KEPT static void brief_small(void) {
+    brief(152);
+    __asm__ volatile("");
+}
+KEPT static void brief_large(void) {
+    brief(1048);
+    __asm__ volatile("");
+}
+
+static double cpu_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* For three seconds of CPU. */
+static void busy(void) {
+    unsigned long long rounds = 0;
+    while (cpu_seconds() < 3) {
+        for (int i = 0; i < 10000; i++, rounds++) {
+            brief_small();
+            brief_large();
+        }
+    }
+    printf("brief_small %llu %llu %llu %llu\nbrief_large %llu %llu %llu %llu\n", rounds,
+           rounds * 152, rounds, rounds * 152, rounds, rounds * 1048, rounds, rounds * 1048);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
     } modes[] = {{"periodic", periodic}, {"powers", powers},   {"heavy", tail},
                  {"odd", odd_sizes},     {"threads", threads}, {"handler", handler},
-                 {"fork", with_child},   {"stopped", stopped}};
+                 {"fork", with_child},   {"stopped", stopped}, {"busy", busy}};
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

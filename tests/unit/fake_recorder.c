@@ -22,10 +22,18 @@ static bool tree_is_in_use(struct ag_session *session, uint32_t tree) {
     return false;
 }
 
+static void announce(struct ag_session *session, uint32_t slot) {
+    _Atomic uint32_t *used = &session->header->n_slots_used;
+    uint32_t found = atomic_load(used);
+    while (found <= slot && !atomic_compare_exchange_weak(used, &found, slot + 1)) {
+    }
+}
+
 int fake_process_join(struct ag_session *session) {
     static const char text[] = "/work\0/bin/fake\0fake\0an argument";
     for (uint32_t i = 0; i < session->n_slots; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
+        announce(session, i); /* before it is taken, as the recorder does */
         uint32_t expected = AG_SLOT_FREE;
         if (tree_is_in_use(session, i) ||
             !atomic_compare_exchange_strong(&slot->state, &expected, AG_SLOT_CLAIMED)) {
