@@ -105,6 +105,29 @@ def example_under_run(tools):
         return failures
 
 
+def containers_are_told(tools):
+    """memory_resource.hpp: the sums of containers.cc's first comment, alone and under `allogram run`."""
+    wanted = {("numbers", "pmr"): (240, 0, 10, 0), ("frames", "allocator"): (400, 400, 1, 1)}
+    failures = tap.Failures()
+    program = os.path.join(tools.build, "examples/containers")
+    with recorded.Folder() as folder:
+        outcome = recorded.run([program], cwd=folder)
+        failures.expect("status", outcome.status, 0)
+        recorded_too, traces = recorded.record(tools, [program], folder)
+        failures.expect("status under run", recorded_too.status, 0)
+        for trace in (outcome.stdout.decode().strip(), traces[0]):
+            heaps = {(row["name"], row["allocator"]): (row["allocated_bytes"], row["in_use_bytes"], row["allocated_blocks"], row["in_use_blocks"])
+                     for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
+            for heap, sums in wanted.items():
+                # the vector outlives the session alone, and not the program
+                alive = heaps.get(heap)
+                if trace == traces[0] and heap[0] == "frames":
+                    failures.expect("frames under run", alive, (400, 0, 1, 0))
+                else:
+                    failures.expect("heap %s of %s" % (heap[0], os.path.basename(trace)), alive, sums)
+    return failures
+
+
 # ---- the rules ----
 
 def compare(tools, trace, wanted, failures, focus=()):
@@ -235,9 +258,13 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(5 + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
+    results = tap.Plan(6 + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
+    if os.path.exists(os.path.join(tools.build, "examples/containers")):
+        results.run("containers of C++", lambda: containers_are_told(tools))
+    else:
+        results.skip("containers of C++", "no C++ compiler was found")
     results.run("neither library nor profiler", lambda: rule_with_nothing(tools))
     results.run("collections", lambda: collections_are_told(tools))
     results.run("types of merged processes", lambda: merged_types_are_told(tools))

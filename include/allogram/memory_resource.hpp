@@ -1,0 +1,118 @@
+/* memory_resource.hpp: C++17: what a container allocates, told to allogram as a heap with a name.
+ *
+ *     #include <allogram/memory_resource.hpp>
+ *
+ *     allogram::memory_resource nodes("nodes");        // in front of the default resource
+ *     std::pmr::map<int, std::pmr::string> index(&nodes);
+ *
+ *     struct frames { static constexpr const char *heap_name = "frames"; };
+ *     std::vector<float, allogram::allocator<float, frames>> frame;
+ *
+ * Header-only, over allogram.h, whose rules hold: without the library and without the profiler it
+ * only passes on. Each block of the heap is what the container asked for. Under `allogram run` the
+ * block that malloc or operator new gave for it is in the trace as well, in their heap: look at one
+ * of the two (`allogram report --view=heaps` shows both). */
+#ifndef ALLOGRAM_MEMORY_RESOURCE_HPP
+#define ALLOGRAM_MEMORY_RESOURCE_HPP
+
+#include <allogram/allogram.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <type_traits>
+
+namespace allogram {
+
+/* The heap of this name, registered when it is asked for the first time; the same name gives the
+ * same heap. 0 without the library. */
+inline allogram_heap heap_of(const char *name, const char *allocator) {
+    allogram_heap_options options = {};
+    options.size = sizeof(options);
+    options.name = name;
+    options.allocator = allocator;
+    return allogram_heap_new(&options);
+}
+
+/* Tells what goes through it. Any thread may use it that may use `upstream`, which has to live
+ * longer. type: of all its blocks; 0: not known. Two are equal when what one allocated the other can
+ * deallocate: the same heap, and upstreams that are equal. */
+class memory_resource : public std::pmr::memory_resource {
+public:
+    explicit memory_resource(const char *name, std::pmr::memory_resource *upstream = nullptr,
+                             allogram_type type = 0)
+        : upstream_(upstream ? upstream : std::pmr::get_default_resource()),
+          heap_(heap_of(name, "pmr")), type_(type) {}
+
+    std::pmr::memory_resource *upstream() const noexcept { return upstream_; }
+    allogram_heap heap() const noexcept { return heap_; }
+
+private:
+    void *do_allocate(std::size_t bytes, std::size_t alignment) override {
+        void *block = upstream_->allocate(bytes, alignment); /* what it throws is passed on */
+        allogram_alloc(heap_, reinterpret_cast<std::uintptr_t>(block), bytes, type_);
+        return block;
+    }
+    void do_deallocate(void *block, std::size_t bytes, std::size_t alignment) override {
+        allogram_free(heap_, reinterpret_cast<std::uintptr_t>(block));
+        upstream_->deallocate(block, bytes, alignment);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        const auto *same = dynamic_cast<const memory_resource *>(&other);
+        return this == &other ||
+               (same && same->heap_ == heap_ && same->upstream_->is_equal(*upstream_));
+    }
+
+    std::pmr::memory_resource *upstream_;
+    allogram_heap heap_;
+    allogram_type type_;
+};
+
+/* An allocator for containers that have none of pmr. Heap: a type with a member heap_name.
+ * Upstream: the allocator that does the work; it must be able to make itself from nothing or from
+ * its like for another type, as std::allocator is. */
+template <class T, class Heap, class Upstream = std::allocator<T>> class allocator {
+    using traits = std::allocator_traits<Upstream>;
+
+public:
+    using value_type = T;
+    using is_always_equal = typename traits::is_always_equal;
+    template <class U> struct rebind {
+        using other = allocator<U, Heap, typename traits::template rebind_alloc<U>>;
+    };
+
+    allocator() = default;
+    template <class U, class V>
+    allocator(const allocator<U, Heap, V> &other) noexcept : upstream_(other.upstream()) {}
+
+    T *allocate(std::size_t count) {
+        T *block = traits::allocate(upstream_, count);
+        allogram_alloc(heap(), reinterpret_cast<std::uintptr_t>(block), count * sizeof(T), 0);
+        return block;
+    }
+    void deallocate(T *block, std::size_t count) {
+        allogram_free(heap(), reinterpret_cast<std::uintptr_t>(block));
+        traits::deallocate(upstream_, block, count);
+    }
+    const Upstream &upstream() const noexcept { return upstream_; }
+
+    static allogram_heap heap() {
+        static const allogram_heap found = heap_of(Heap::heap_name, "allocator");
+        return found;
+    }
+
+    template <class U, class V> bool operator==(const allocator<U, Heap, V> &other) const noexcept {
+        return upstream_ == other.upstream();
+    }
+    template <class U, class V> bool operator!=(const allocator<U, Heap, V> &other) const noexcept {
+        return !(*this == other);
+    }
+
+private:
+    Upstream upstream_;
+};
+
+} // namespace allogram
+
+#endif
