@@ -7,13 +7,14 @@
  * (lua_states.c), lua_getallocf and lua_setallocf hide that again, and the functions that run Lua
  * code note their state (lua_stacks.c). Before anything is changed the release is compared with the
  * rows of lua_releases.def, and the row with Lua's answers (lua_calibration.c). */
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "embed/adapter.h"
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
 #include "lua_calibration.h"
+#include "lua_calls.h"
 #include "lua_collections.h"
 #include "lua_stacks.h"
 #include "lua_states.h"
@@ -213,6 +214,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     if (install_detours() < 0) {
         return refuse(ret_runtime, "a function cannot be detoured: ", detours[n_detours].reason);
     }
+    const char *calls = getenv("ALLOGRAM_CALLS"); /* of run --calls */
+    ag_lua_calls_are_wanted = calls && strcmp(calls, "yes") == 0;
     ag_lua_states_start();
     return AG_ADAPTER_ACTS;
 }

@@ -146,7 +146,7 @@ static allogram_function register_called(struct ag_lua_state *state, const void 
     return function;
 }
 
-static allogram_function function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
+allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci) {
     const struct ag_lua_known_function *place =
         place_in(state->functions, state->functions_capacity, proto);
@@ -179,7 +179,7 @@ struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, vo
     }
     const void *saved_pc = ag_lua_pointer(ci, ag_lua.release->ci_saved_pc);
     struct ag_lua_known_line *known = &state->lines[slot_of(saved_pc, AG_LUA_KNOWN_LINES)];
-    const allogram_function function = function_of(state, proto, L, ci);
+    const allogram_function function = ag_lua_function_of(state, proto, L, ci);
     if (known->saved_pc == saved_pc) {
         return (struct ag_lua_place){.function = function, .line = known->line};
     }

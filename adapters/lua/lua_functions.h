@@ -10,6 +10,9 @@ struct ag_lua_place {
     uint32_t line;
 };
 struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci);
+/* The function alone, of the call's proto. */
+allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
+                                     void *ci);
 /* A block goes that may be a function of the state. */
 void ag_lua_function_forget(struct ag_lua_state *state, const void *proto);
 /* All go. */

@@ -29,6 +29,7 @@ struct ag_lua_debug { /* lua_Debug of lua.h, 5.4 */
     void *ci;
     char spare[64]; /* a build with another LUA_IDSIZE writes further */
 };
+typedef void ag_lua_hook(lua_State *L, struct ag_lua_debug *debug);
 
 /* What the allocator is told of a new block instead of its old size. */
 enum ag_lua_tag {

@@ -29,6 +29,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "lua_calls.h"
 #include "lua_functions.h"
 #include "record/managed_frames.h"
 #include "unwind/unwind_space.h"
@@ -122,6 +123,9 @@ static uint32_t place_of(uintptr_t cfa) {
 /* Of the places that a note may have: its own, else a free one, else that of the call that is
  * deepest in the stack, which most likely has returned. */
 void ag_lua_entered(lua_State *L, uintptr_t cfa) {
+    if (AG_UNLIKELY(ag_lua_calls_are_wanted)) {
+        ag_lua_calls_follow(L);
+    }
     struct lua_thread *thread = AG_LIKELY(current != NULL) ? current : begin_thread();
     const uint32_t first = place_of(cfa);
     struct note *chosen = NULL;

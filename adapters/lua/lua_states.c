@@ -15,6 +15,7 @@
 
 #include "base/raw_syscall.h"
 #include "embed/host_events.h"
+#include "lua_calls.h"
 #include "lua_functions.h"
 #include "lua_stacks.h"
 #include "record/recorder.h"
@@ -91,6 +92,7 @@ struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud) {
 
 /* The state is closed: its last block goes. */
 static void give_up(struct ag_lua_state *state) {
+    ag_lua_calls_end(state);
     ag_lua_functions_forget(state);
     atomic_store_explicit(&state->is_taken, 0, memory_order_release);
 }
@@ -133,6 +135,9 @@ static void *allocate(struct ag_lua_state *state, size_t tag, size_t bytes,
             state->first_block = made;
         }
         state->in_use_bytes += (int64_t)bytes;
+        if (AG_UNLIKELY(state->counters != NULL)) {
+            ag_lua_calls_allocated(state, bytes);
+        }
         ag_host_alloc(caller, ag_lua_heap, (uintptr_t)made, bytes,
                       types[tag < AG_LUA_TAGS ? tag : 0]);
     }
@@ -144,6 +149,9 @@ static void *release(struct ag_lua_state *state, void *block, size_t bytes,
     const bool is_last = block == state->first_block;
     if (bytes == ag_lua.release->proto_bytes) {
         ag_lua_function_forget(state, block);
+    }
+    if (AG_UNLIKELY(state->counters != NULL)) {
+        ag_lua_calls_freed(state, block);
     }
     state->in_use_bytes -= (int64_t)bytes;
     ag_host_free(caller, ag_lua_heap, (uintptr_t)block);
@@ -169,6 +177,9 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
         const struct allogram_block told = {
             .address = (uintptr_t)made, .bytes = new_bytes, .type = types[0]};
         state->in_use_bytes += (int64_t)new_bytes - (int64_t)old_bytes;
+        if (AG_UNLIKELY(state->counters != NULL)) {
+            ag_lua_calls_allocated(state, new_bytes);
+        }
         ag_host_realloc_end(caller, ag_lua_heap, (uintptr_t)block, &told);
     } else {
         ag_host_realloc_failed(caller, ag_lua_heap, (uintptr_t)block);

@@ -19,6 +19,12 @@ struct ag_lua_known_function {
 };
 enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
 
+struct ag_lua_known_call {
+    const void *ci;    /* NULL: free */
+    const void *proto; /* of the function that it ran when it was noted */
+    uint32_t node;     /* of the counters: its path */
+};
+
 /* One state with all its coroutines (a lua_newstate). Used by one thread at a time, as Lua is. */
 struct ag_lua_state {
     ag_lua_alloc *allocate; /* the host's own */
@@ -32,7 +38,11 @@ struct ag_lua_state {
     struct ag_lua_known_function *functions;
     struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES];
     struct ag_lua_known_function first_functions[AG_LUA_FIRST_FUNCTIONS];
-    struct ag_host_collection cycle; /* of the collector, that runs in steps; start_raw 0: none */
+    allogram_counters *counters; /* of lua_calls.c; NULL: calls are not counted */
+    lua_State *running;          /* the thread of Lua that called last; NULL: not known */
+    struct ag_lua_known_call *calls;
+    uint32_t n_calls, calls_capacity; /* capacity: 0, or a power of two */
+    struct ag_host_collection cycle;  /* of the collector, that runs in steps; start_raw 0: none */
 };
 
 /* For a state that is about to be made with this allocator; NULL: there is no memory. */

@@ -50,6 +50,9 @@ static int set_environment(const struct ag_launch *launch) {
     if (launch->adapters && setenv("ALLOGRAM_ADAPTERS", launch->adapters, /* overwrite= */ 1) < 0) {
         return -ENOMEM;
     }
+    if (launch->has_calls && setenv("ALLOGRAM_CALLS", "yes", /* overwrite= */ 1) < 0) {
+        return -ENOMEM;
+    }
     return setenv("ALLOGRAM_SESSION", launch->session_path, /* overwrite= */ 1) < 0 ? -ENOMEM : 0;
 }
 

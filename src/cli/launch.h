@@ -4,6 +4,7 @@
 #define AG_LAUNCH_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -13,6 +14,7 @@ struct ag_launch {
     char *const *arguments;
     const char *agent, *session_path;
     const char *adapters; /* which may act; NULL: all */
+    bool has_calls;       /* they count calls */
     /* ours while the program waits */
     pid_t pid;
     int go_fd;     /* a byte into it: the program may run; closed without one: it must not */

@@ -49,6 +49,7 @@ enum {
     OPTION_ADAPTERS,
     OPTION_DUMP_AT,
     OPTION_SERVE,
+    OPTION_CALLS,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
@@ -72,6 +73,8 @@ static const struct ag_option option_table[] = {
      "the stack of every free too, for report --view=blocks (costs\nabout as much again)"},
     {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
      "which runtimes' adapters may act (default: auto, all)"},
+    {OPTION_CALLS, "calls", NULL,
+     "count calls and words of a runtime's functions, where its adapter\ncan, for report --view=functions (costs)"},
     {OPTION_DUMP_AT, "dump-at", "WHEN",
      "a trace of what was recorded until then, beside the trace: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
     {OPTION_SERVE, "serve", "PORT",
@@ -92,6 +95,7 @@ struct wishes {
     const char *adapters;        /* NULL: all */
     bool serves;
     uint16_t port;
+    bool has_calls;
     bool is_quiet;
 };
 
@@ -177,6 +181,12 @@ static int set_adapters(struct wishes *wishes, const char *name, const char *val
     return 0;
 }
 
+static bool *flag_of(struct wishes *wishes, int id) {
+    return id == 'q'            ? &wishes->is_quiet
+           : id == OPTION_CALLS ? &wishes->has_calls
+                                : &wishes->session.has_free_stacks;
+}
+
 /* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
  * says where it stood. */
 static int set_option(struct wishes *wishes, int id, const char *name, const char *value) {
@@ -186,10 +196,9 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         wishes->session.output_pattern = value;
         return 0;
     case 'q':
-        wishes->is_quiet = true;
-        return 0;
     case OPTION_FREE_STACKS:
-        wishes->session.has_free_stacks = true;
+    case OPTION_CALLS:
+        *flag_of(wishes, id) = true;
         return 0;
     case OPTION_MODE:
         if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
@@ -373,8 +382,11 @@ static int run_program(struct wishes *wishes, char **arguments) {
     if (ag_agent_place_find(agent, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
-    struct ag_launch launch = {
-        .path = target.path, .arguments = arguments, .agent = agent, .adapters = wishes->adapters};
+    struct ag_launch launch = {.path = target.path,
+                               .arguments = arguments,
+                               .agent = agent,
+                               .adapters = wishes->adapters,
+                               .has_calls = wishes->has_calls};
     struct ag_session *session = NULL;
     struct ag_endpoint endpoint = {.listen_fd = -1};
     ag_launch_guard_standard();

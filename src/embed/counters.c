@@ -417,6 +417,27 @@ uint64_t allogram_count_depth_(allogram_counters *set) {
     return is_ready(set) ? set->depth : 0;
 }
 
+/* ---- by node ---- */
+
+uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function) {
+    const bool is_on = allogram_mode_ & ALLOGRAM_COUNTS_;
+    return is_on && is_ready(set) ? child_of(set, parent, function) : 0;
+}
+
+uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function) {
+    const uint32_t node = ag_counters_path(set, parent, function);
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && counts(set)) {
+        add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->n_lost, 1);
+    }
+    return node;
+}
+
+void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && counts(set)) {
+        add_to(&ag_counter_node(set, node)->words, words);
+    }
+}
+
 /* ---- now and then ---- */
 
 void allogram_pause_counters(allogram_counters *set) {

@@ -78,6 +78,15 @@ AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
 /* Writes a snapshot of each set into the trace. From any thread; not from a handler. */
 void ag_counters_tell_all(void);
 
+/* For an adapter that knows the caller by its node (0: called by nobody) and so needs no leave:
+ * PARENT calls FUNCTION. Returns the node of that path; 0: there is no room, or nothing is counted
+ * now. Nodes are of this recording and process: see ag_counters_are_of_now. */
+uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function);
+/* The same path without a call. */
+uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function);
+/* What the path's function allocated itself. */
+void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words);
+
 /* ---- between counters.c and counters_told.c ---- */
 
 /* Under the lock of the list. Nothing where the set counted nothing in this recording. */

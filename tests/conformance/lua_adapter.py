@@ -111,6 +111,32 @@ def coverage_is_told(tools):
     return failures
 
 
+# function: calls, own words (None: Lua adds calls to its own list as it likes, 8 words each). A table has 7 words.
+CALLS = {"fib": (177, 9 * 8), "make": (18, (50 + 50 + 10 + 5 * 2 + 3) * 7), "twice": (1, 0), "thrower": (10, None),
+         "tail": (10, 0), "each": (1, None), "calls_and_words": (1, None)}
+CALLERS = {"make": {"twice": 2, "thrower": 10, "each": 5, "calls_and_words": 1}, "fib": {"calls_and_words": 177},
+           "tail": {"calls_and_words": 10}}
+
+
+def calls_are_counted(tools):
+    """Through errors, tail calls, coroutines; and nothing without being asked."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = run(tools, "calls_and_words", folder, failures, options=("--calls",))
+        view = recorded.report(tools, trace, "--view=functions", "--limit=0")
+        rows = {row["function"].split()[-1]: row for row in view["functions"]}
+        for name, (calls, words) in CALLS.items():
+            row = rows.get(name, {})
+            failures.expect(name, (row.get("calls"), row.get("own_words") if words is not None else None), (calls, words))
+        for name, callers in CALLERS.items():
+            found = recorded.report(tools, trace, "--view=functions", "--callers=" + name)["callers"]
+            failures.expect("callers of " + name, {row["function"].split()[-1]: row["calls"] for row in found}, callers)
+    with recorded.Folder() as folder:
+        trace = run(tools, "calls_and_words", folder, failures)
+        failures.expect("functions without --calls", recorded.report(tools, trace, "--view=functions")["functions"], [])
+    return failures
+
+
 def patched(folder, old, new):
     path = os.path.join(folder, "lua")
     shutil.copyfile(INTERPRETER, path)
@@ -147,6 +173,7 @@ def main():
         "a coroutine that yielded below pcall": yielded_calls_have_frames,
         "a stack that moves": a_stack_that_moves_has_frames,
         "coverage": coverage_is_told,
+        "calls and words": calls_are_counted,
         "an unknown release": an_unknown_release_is_refused,
     }
     results = tap.Plan(len(cases))

@@ -46,6 +46,7 @@ local function caller()
 end
 function frames()
   local t = caller()
+  kept = { t, ("x"):rep(1000000) } -- the peak is here: what lives now is seen in it
   return t
 end
 
@@ -110,6 +111,24 @@ function ends_by_kill() counts() end_by("kill") end
 function collections()
   collectgarbage("stop")
   collectgarbage() collectgarbage() collectgarbage()
+end
+
+-- calls and words, counted by hand in lua_adapter.py
+function calls_and_words()
+  collectgarbage("stop")
+  local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end
+  local function make(n) for _ = 1, n do local t = {} end return n end
+  local function twice(n) local a = make(n) local b = make(n) return a + b end
+  local function thrower() make(1) error({}) end
+  local function tail(n) if n == 0 then return 0 end return tail(n - 1) end
+  local function each(n) for i = 1, n do make(2) coroutine.yield(i) end end
+  fib(10)
+  twice(50)
+  for _ = 1, 10 do pcall(thrower) end
+  tail(9)
+  for _ in coroutine.wrap(function() each(5) end) do end
+  make(3)
+  collectgarbage("restart")
 end
 
 local case = ... -- of the interpreter; lua_guest calls the function itself

@@ -1,0 +1,169 @@
+/* lua_calls.c: see lua_calls.h.
+ *
+ * Lua's own hook says when a function is called and when one returned. A path of calls needs no
+ * leave: a call knows its caller (ci->previous), and the caller's path was noted at its own call.
+ * So errors, which leave functions without a word, and coroutines, which leave and come back, are
+ * no special cases: each call is looked up by its address, and counts only if it still runs the
+ * same function. The hook is set where the program has none; one that sets its own is not counted
+ * from there on, and debug.gethook tells of ours, which is why all of this has to be asked for. */
+#include "lua_calls.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "embed/counters.h"
+#include "lua_functions.h"
+
+enum {
+    HOOK_RETURN = 1,                       /* LUA_HOOKRET */
+    HOOK_MASK = 1 << 0 | 1 << HOOK_RETURN, /* LUA_MASKCALL | LUA_MASKRET */
+    FIRST_CALLS = 512,
+    BEFORE_STATE = 8, /* LUA_EXTRASPACE: L lies so far in its block */
+};
+
+bool ag_lua_calls_are_wanted;
+
+/* ---- notes of calls ---- */
+
+static struct ag_lua_known_call *place_in(struct ag_lua_known_call *calls, uint32_t capacity,
+                                          const void *ci) {
+    const uint64_t hash = (uint64_t)(uintptr_t)ci * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t slot = (uint32_t)(hash >> 32) & (capacity - 1);
+    while (calls[slot].ci && calls[slot].ci != ci) {
+        slot = (slot + 1) & (capacity - 1);
+    }
+    return &calls[slot];
+}
+
+static void drop_calls(struct ag_lua_state *state) {
+    if (state->calls) {
+        (void)ag_syscall2(SYS_munmap, (long)state->calls,
+                          (long)(state->calls_capacity * sizeof(*state->calls)));
+    }
+    state->calls = NULL;
+    state->n_calls = state->calls_capacity = 0;
+}
+
+/* At least half of it is free afterwards; false: there is no memory. */
+static bool make_room(struct ag_lua_state *state) {
+    if (state->n_calls * 2 < state->calls_capacity) {
+        return true;
+    }
+    const uint32_t capacity = state->calls_capacity ? state->calls_capacity * 2 : FIRST_CALLS;
+    const long address =
+        ag_syscall6(SYS_mmap, 0, (long)(capacity * sizeof(struct ag_lua_known_call)),
+                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return false;
+    }
+    struct ag_lua_known_call *calls = (struct ag_lua_known_call *)address;
+    const uint32_t n_calls = state->n_calls;
+    for (uint32_t i = 0; i < state->calls_capacity; i++) {
+        if (state->calls[i].ci) {
+            *place_in(calls, capacity, state->calls[i].ci) = state->calls[i];
+        }
+    }
+    drop_calls(state);
+    state->calls = calls;
+    state->calls_capacity = capacity;
+    state->n_calls = n_calls;
+    return true;
+}
+
+static void note(struct ag_lua_state *state, const void *ci, const void *proto, uint32_t node) {
+    if (make_room(state)) {
+        struct ag_lua_known_call *place = place_in(state->calls, state->calls_capacity, ci);
+        state->n_calls += place->ci == NULL;
+        *place = (struct ag_lua_known_call){ci, proto, node};
+    }
+}
+
+/* The path of the innermost Lua call from ci outward. One that was not noted (the hook was not
+ * there yet, or Lua held it back, as in finalizers) counts as called by nobody. */
+static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
+    while (ci && ag_lua_call_status(ci) & AG_LUA_CALL_IS_C) {
+        ci = ag_lua_caller(ci);
+    }
+    const void *proto = ci ? ag_lua_proto_of(L, ci) : NULL;
+    if (!proto) {
+        return 0;
+    }
+    if (state->calls) {
+        const struct ag_lua_known_call *known = place_in(state->calls, state->calls_capacity, ci);
+        if (known->ci && known->proto == proto) {
+            return known->node;
+        }
+    }
+    const uint32_t node =
+        ag_counters_path(state->counters, /* parent= */ 0, ag_lua_function_of(state, proto, L, ci));
+    note(state, ci, proto, node);
+    return node;
+}
+
+/* Nodes are of one recording and process. */
+static void forget_if_stale(struct ag_lua_state *state) {
+    if (!ag_counters_are_of_now(state->counters)) {
+        drop_calls(state);
+    }
+}
+
+/* ---- the hook ---- */
+
+static void on_call(lua_State *L, struct ag_lua_debug *debug) {
+    struct ag_lua_state *state = ag_lua_state_of(L);
+    if (!state || !state->counters) {
+        return;
+    }
+    state->running = L;
+    if (debug->event == HOOK_RETURN || ag_lua_call_status(debug->ci) & AG_LUA_CALL_IS_C) {
+        return;
+    }
+    const void *proto = ag_lua_proto_of(L, debug->ci);
+    if (!proto) {
+        return;
+    }
+    forget_if_stale(state);
+    const uint32_t parent = node_of(state, L, ag_lua_caller(debug->ci));
+    const allogram_function function = ag_lua_function_of(state, proto, L, debug->ci);
+    note(state, debug->ci, proto, ag_counters_call(state->counters, parent, function));
+}
+
+void ag_lua_calls_follow(lua_State *L) {
+    static const struct allogram_counters_options options = {.size = sizeof(options),
+                                                             .runtime = "lua"};
+    struct ag_lua_state *state = ag_lua_state_of(L);
+    if (!state) {
+        return;
+    }
+    if (!state->counters) {
+        state->counters = allogram_make_counters(&options);
+    }
+    state->running = L;
+    if (state->counters && !ag_lua.api.lua_gethook(L)) {
+        ag_lua.api.lua_sethook(L, on_call, HOOK_MASK, 0);
+    }
+}
+
+void ag_lua_calls_allocated(struct ag_lua_state *state, size_t bytes) {
+    enum { WORD_BYTES = 8 };
+    lua_State *L = state->running;
+    forget_if_stale(state);
+    const uint32_t node = L ? node_of(state, L, ag_lua_pointer(L, ag_lua.release->state_ci)) : 0;
+    ag_counters_words(state->counters, node, (bytes + WORD_BYTES - 1) / WORD_BYTES);
+}
+
+void ag_lua_calls_freed(struct ag_lua_state *state, const void *block) {
+    if ((const char *)block + BEFORE_STATE == (const char *)state->running) {
+        state->running = NULL;
+    }
+}
+
+void ag_lua_calls_end(struct ag_lua_state *state) {
+    if (state->counters) {
+        allogram_free_counters(state->counters);
+        state->counters = NULL;
+    }
+    state->running = NULL;
+    drop_calls(state);
+}
