@@ -7,7 +7,8 @@
  *     callback | caml_start_program | Memprof, the collector | caml_call_gc | OCaml, C, OCaml ...
  *
  * and what stands behind caml_call_gc is the stack. The runtime's stubs in assembly lie together,
- * so the first of them behind caml_start_program's is the entry that OCaml code came through.
+ * so the first of them behind the callback's own (caml_c_call, too, in OCaml 5) is the entry that
+ * OCaml code came through.
  *
  * 2. Later callbacks. What C code allocates is told at the next moment at which OCaml code can be
  * called: some frames have returned by then, others have been called. Both stacks have their
@@ -61,7 +62,9 @@ static uint32_t behind_the_stubs(uint32_t walked) {
     if (!ag_stack_top(node, &pc, &caller) || !is_stub(pc)) {
         return 0; /* not called as we thought */
     }
-    node = caller;
+    while (ag_stack_top(node, &pc, &caller) && is_stub(pc)) { /* those that called the callback */
+        node = caller;
+    }
     bool was_stub = false;
     for (int i = 0; i < FRAMES_MOST && ag_stack_top(node, &pc, &caller); i++) {
         if (was_stub && !is_stub(pc)) {

@@ -83,7 +83,7 @@ static void find_code(void) {
 }
 
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
-    if (!ag_ocaml_find("caml_startup") || !ag_ocaml_find("caml_sys_init")) {
+    if (!ag_ocaml_find("caml_sys_init")) {
         return AG_ADAPTER_ABSENT;
     }
     ag_ocaml.generation = ag_ocaml_find("caml_memprof_sample_young") ? AG_OCAML_5 : AG_OCAML_4;
@@ -95,14 +95,16 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ret_runtime->note = "its runtime has no Memprof (4.10 and older, 5.0 to 5.2)";
         return AG_ADAPTER_REFUSED;
     }
+    if (!ag_ocaml_find("caml_c_call")) {
+        ret_runtime->note = "bytecode: only native programs are recorded";
+        return AG_ADAPTER_REFUSED;
+    }
     ag_ocaml_c_call = ag_ocaml_find("caml_c_call");
-    ag_ocaml.is_bytecode = ag_ocaml_c_call == NULL;
     ag_ocaml.stubs_low = (uintptr_t)ag_ocaml_find("caml_system__code_begin");
     ag_ocaml.stubs_high = (uintptr_t)ag_ocaml_find("caml_system__code_end");
     find_code();
     ag_ocaml_memprof_prepare();
-    if (ag_ocaml.is_bytecode ||
-        !ag_ocaml_detour("caml_memprof_start", (void *)program_starts, (void **)&memprof_start) ||
+    if (!ag_ocaml_detour("caml_memprof_start", (void *)program_starts, (void **)&memprof_start) ||
         !ag_ocaml_detour("caml_memprof_stop", (void *)program_stops, (void **)&memprof_stop) ||
         !ag_ocaml_detour("caml_sys_init", (void *)sys_init_and_begin, (void **)&sys_init)) {
         ret_runtime->note = "its runtime cannot be called";

@@ -144,6 +144,19 @@ def threads_and_fork(tools, folder):
     return failures
 
 
+def bytecode(tools, folder):
+    """It is left alone, in one line; malloc is recorded all the same."""
+    failures = tap.Failures()
+    program = compiled(folder, "counted_bytecode", ["counted.ml"], ["-custom"], "ocamlc")
+    plain = recorded.run([program, "report"])
+    outcome, traces = recorded.record(tools, [program, "report"], folder)
+    failures.expect("output and status", (outcome.status, outcome.stdout), (0, plain.stdout))
+    row = runtime(recorded.report(tools, traces[0]), "ocaml")
+    failures.expect("hooked", row.get("hooked"), False)
+    failures.require("why: %s" % row, "bytecode" in row.get("note", ""))
+    return failures
+
+
 def stripped(tools, folder):
     failures = tap.Failures()
     program = compiled(folder, "counted", ["counted.ml"])
@@ -194,7 +207,7 @@ def sampled(tools, folder):
     return failures
 
 
-CASES = [counted, deaths_and_sources, between, own_memprof, threads_and_fork, stripped, compiler, sampled]
+CASES = [counted, deaths_and_sources, between, own_memprof, threads_and_fork, bytecode, stripped, compiler, sampled]
 
 
 def main():
