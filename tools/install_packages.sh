@@ -17,8 +17,9 @@ packages_of() {
     case $1 in
     build)
         echo gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev \
-            libxxhash-dev libiberty-dev zlib1g-dev erlang-base? erlang-dev?
-            libxxhash-dev libiberty-dev zlib1g-dev clang? libbpf-dev?
+            libxxhash-dev libiberty-dev zlib1g-dev
+        echo erlang-base? erlang-dev? # the tracer of Erlang nodes
+        echo clang? libbpf-dev?       # what looks at Erlang nodes from outside, in the kernel
         node_packages
         ;;
     test)
@@ -28,9 +29,8 @@ packages_of() {
         echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
         echo lua5.4? liblua5.4-dev?
         echo libgc-dev?
-        echo elixir?
+        echo erlang-base? elixir?
         echo ocaml-nox?
-        echo erlang-base?
         ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;
