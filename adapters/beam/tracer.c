@@ -52,7 +52,7 @@ static struct {
     ERL_NIF_TERM call, in, out, trace, discard, ok, known, found, joined, yes, no, undefined;
     ERL_NIF_TERM gc_minor_start, gc_minor_end, gc_major_start, gc_major_end;
     ERL_NIF_TERM heap_size, old_heap_size, mbuf_size, wordsize;
-    ERL_NIF_TERM spawned, exit, registered, extra, messages, spawn_arguments, profiler;
+    ERL_NIF_TERM spawn, spawned, exit, registered, extra, messages, spawn_arguments, profiler;
 } atoms;
 
 /* What the emulator copies for a term: its own function, exported for natively compiled code.
@@ -319,9 +319,33 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     }
 }
 
+/* It spawned another one: the tuple that says what is on its heap, and is the profiler's. The
+ * environment is not the process' here, but where its heap is is known from its last event. */
+static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
+    struct ag_traced_process *process = ag_traced_process_find(pid);
+    const ERL_NIF_TERM *parts;
+    ERL_NIF_TERM call;
+    int n_parts;
+    if (process == NULL || !process->growth.has_begun ||
+        !enif_get_map_value(env, options, atoms.extra, &call) ||
+        !enif_get_tuple(env, call, &n_parts, &parts)) {
+        return;
+    }
+    struct ag_heap_growth *growth = &process->growth;
+    const uint64_t *at = (const uint64_t *)parts;
+    if (at >= growth->heap && at < growth->end) {
+        growth->used_words += AG_EVENT_TUPLE_WORDS;
+    } else {
+        growth->fragment_words += AG_EVENT_TUPLE_WORDS;
+    }
+    allogram_count_apart(process->counters, ALLOGRAM_PROFILER, 1, AG_EVENT_TUPLE_WORDS);
+}
+
 static ERL_NIF_TERM trace_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc;
-    if (argv[0] == atoms.spawned) {
+    if (argv[0] == atoms.spawn) {
+        take_spawn(env, argv[2], argv[4]);
+    } else if (argv[0] == atoms.spawned) {
         take_birth(env, argv[2], argv[4]);
     } else if (argv[0] == atoms.exit) {
         ag_traced_process_end(argv[2]);
@@ -525,6 +549,7 @@ static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
                 {&atoms.old_heap_size, "old_heap_size"},
                 {&atoms.mbuf_size, "mbuf_size"},
                 {&atoms.wordsize, "wordsize"},
+                {&atoms.spawn, "spawn"},
                 {&atoms.spawned, "spawned"},
                 {&atoms.exit, "exit"},
                 {&atoms.registered, "register"},

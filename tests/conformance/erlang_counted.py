@@ -134,6 +134,9 @@ def from_erlang(erlang):
     sizes = [0, 1, 2, 3, 10, 100, 1000, 10000, 100000, 300000]
     printed = erlang.evaluate(MEASURE % sizes)
     failures.expect("lists:seq", [int(word) for word in printed.split()], [2 * size for size in sizes])
+    printed = erlang.evaluate(("Words" + MEASURE[5:MEASURE.index("[io:format")]) +
+                              "io:format(\"~w\", [Words(erlang, spawn, [lists, seq, [1, 2]], spawn)])")
+    failures.expect("spawn makes nothing on its caller's heap", printed, "0")
     printed = erlang.evaluate("{R, T} = allogram:run(erlang, list_to_tuple, [lists:seq(1, 200)]), " +
                               "io:format(\"~w ~w\", [tuple_size(R), lists:sum([W || {_, _, {erlang, list_to_tuple, 1}, _, W, _} <- T])])")
     failures.expect("result and table", printed, "200 201")
