@@ -72,6 +72,19 @@ static __always_inline __u64 word_at(__u64 address) {
     return word;
 }
 
+/* Waking the reader takes as long as all the rest: it is woken when much is waiting, or it slept
+ * for long. What two threads write at once does no harm. */
+static __u64 woken_ns;
+
+static __always_inline __u64 wake_flags(__u64 now_ns) {
+    const __u64 much_bytes = 1 << 20, long_ns = 200 * 1000 * 1000;
+    if (now_ns - woken_ns < long_ns && bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < much_bytes) {
+        return BPF_RB_NO_WAKEUP;
+    }
+    woken_ns = now_ns;
+    return BPF_RB_FORCE_WAKEUP;
+}
+
 static __always_inline void count_lost(void) {
     const __u32 zero = 0;
     __u64 *n = bpf_map_lookup_elem(&lost, &zero);
@@ -163,8 +176,8 @@ int node_sample(struct bpf_perf_event_data *sample) {
         top -= NODE_EVENT_MARGIN * 8;
     }
     copy_stack(event, top);
-    bpf_ringbuf_submit(event, 0);
-    return 1; /* the sample itself is wanted as well */
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP); /* read when its sample is */
+    return 1;                                    /* the sample itself is wanted as well */
 }
 
 SEC("uprobe")
@@ -216,8 +229,8 @@ int node_collection_ends(struct pt_regs *registers) {
     begin->event.end_ns = bpf_ktime_get_ns();
     __u64 n_bytes = begin->event.n_words * 8 & 0x1fff; /* a bound that the verifier sees */
     n_bytes = n_bytes > NODE_EVENT_WORDS * 8 ? NODE_EVENT_WORDS * 8 : n_bytes;
-    if (bpf_ringbuf_output(&ring, &begin->event, offsetof(struct node_event, words) + n_bytes, 0) !=
-        0) {
+    if (bpf_ringbuf_output(&ring, &begin->event, offsetof(struct node_event, words) + n_bytes,
+                           wake_flags(begin->event.end_ns)) != 0) {
         count_lost();
     }
     return 0;
