@@ -37,9 +37,9 @@ HAND_COUNTED = {
 }
 
 
-def run(tools, case, folder, failures, path=INTERPRETER, options=(), status=0):
+def run(tools, case, folder, failures, path=INTERPRETER, options=()):
     outcome, traces = recorded.record(tools, [path, SCRIPT, case], folder, options)
-    failures.expect("status", outcome.status, status)
+    failures.expect("status", outcome.status, 0)
     failures.expect("output", outcome.stdout.decode(), "done\t%s\n" % case)
     failures.expect("complaints", outcome.stderr.decode(), "")
     failures.expect("check", recorded.check(tools, traces[0])[0], 0)
@@ -82,15 +82,19 @@ def yielded_calls_have_frames(tools):
 
 
 def a_stack_that_moves_has_frames(tools):
-    """Its block is allocated while no call can be read."""
+    """Its block is allocated while no call can be read: what the calls point to is freed, and overwritten."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        trace = run(tools, "deep_frames", folder, failures)
+        guest = [tools.program("lua_guest"), SCRIPT, "deep_frames"] # whose allocator always moves
+        if not os.path.exists(guest[0]):
+            return failures
+        _, traces = recorded.record(tools, guest, folder, env={"GLIBC_TUNABLES": "glibc.malloc.perturb=85"})
+        trace = traces[0]
         stacks = adapter_kit.stacks_with(tools, Interpreter, trace, "dig")
-        moved = [[name for name in stack if ":" in name] for stack in stacks]
-        failures.require("stacks of calls that are deep: %s" % [len(stack) for stack in moved], any(len(stack) > 100 for stack in moved))
-        for stack in moved:
-            failures.expect("frames", {name.split(":")[0] for name in stack} - {"dig", "deep_frames", "main chunk"}, set())
+        failures.require("stacks of calls that are deep: %s" % [len(stack) for stack in stacks], any(len(stack) > 100 for stack in stacks))
+        types = adapter_kit.types_in(tools, trace, ["vector"], "--focus=dig")
+        # 300 calls: of each 64 bytes for the call, and the stack, which doubles up to 640 slots
+        failures.require("the stack is in them: %s" % types, types["vector"][1] >= 300 * 64 + 16 * (160 + 320 + 640))
     return failures
 
 
