@@ -4,9 +4,15 @@
 
 #include <stddef.h>
 
-extern const struct ag_decoder ag_decoder_ocaml;
+extern const struct ag_decoder ag_decoder_crystal, ag_decoder_ocaml;
+
+const char ag_types_option[] = "crystal-types";
+const char ag_types_option_help[] = "names of the types of a Crystal release build: what\n"
+                                    "CRYSTAL_DUMP_TYPE_ID=1 crystal build printed";
+const char ag_types_environment[] = "ALLOGRAM_CRYSTAL_TYPES";
 
 const struct ag_decoder *const ag_decoders[] = {
+    &ag_decoder_crystal,
     &ag_decoder_ocaml,
     NULL,
 };

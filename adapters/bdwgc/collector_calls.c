@@ -156,11 +156,12 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
         (void)ag_held_set(AG_HELD_ALIVE, address);
     }
     ag_record_alloc_fast(call->sp, call->rbp, address, bytes, ag_collector_heap);
-    if (ag_recorder_is_sampling() &&
-        ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
+    if (!ag_recorder_is_sampling()) {
+        ag_crystal_types_allocated(address);
+    } else if (ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
         (void)ag_held_set(AG_HELD_ALIVE, address);
+        ag_crystal_types_allocated(address);
     }
-    ag_crystal_types_allocated(address, bytes);
     if (AG_UNLIKELY(allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_))) {
         ag_tracker_alloc(ag_collector_heap, address, bytes, 0);
     }
@@ -281,6 +282,7 @@ uintptr_t ag_collector_call(const struct ag_collector_call *call);
 uintptr_t ag_collector_call(const struct ag_collector_call *call) {
     const uintptr_t *a = call->arguments;
     uintptr_t result = 0;
+    ag_crystal_types_return();
     switch (rows[call->row].shape) {
     case SHAPE_BYTES:
         result = call_inside(call);

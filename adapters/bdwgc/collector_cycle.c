@@ -94,6 +94,7 @@ static void tell(void) {
 static void follow(enum event event) {
     switch (event) {
     case EVENT_START:
+        ag_crystal_types_collecting();
         now.begun_raw = now.paused_raw = 0;
         now.is_stopped = now.is_swept = false;
         now.before_bytes = used_bytes();

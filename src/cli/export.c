@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/types_file.h"
 #include "collect/collector.h"
 #include "export/export.h"
 #include "model/process_merge.h"
@@ -34,6 +35,7 @@ enum {
     OPTION_SYSROOT,
     OPTION_DEBUG_DIR,
     OPTION_DEBUGINFOD,
+    OPTION_TYPES_FILE,
 };
 static const struct ag_option table[] = {
     {OPTION_TO, "to", "FORMAT",
@@ -55,6 +57,7 @@ static const struct ag_option table[] = {
     {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: of none)"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
     {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
+    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
@@ -152,6 +155,8 @@ static int set_option(struct request *request, int id, const char *value) {
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
         return AG_EXIT_OK;
+    case OPTION_TYPES_FILE:
+        return ag_types_file_read("export", value, AG_EXIT_FAILURE, &request->profile);
     case OPTION_DEBUGINFOD:
         symbol->allow_debuginfod = true;
         return AG_EXIT_OK;

@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/types_file.h"
 #include "collect/collector.h"
 #include "model/blocks.h"
 #include "symbol/decoder.h"
@@ -48,6 +49,7 @@ enum {
     OPTION_TREE,
     OPTION_CALLERS,
     OPTION_BLAME,
+    OPTION_TYPES_FILE,
 };
 static const struct ag_option table[] = {
     {OPTION_VIEW, "view", "VIEW",
@@ -89,6 +91,7 @@ static const struct ag_option table[] = {
     {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
+    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {OPTION_COLOR, "color", "WHEN", "auto (default), always, never"},
     {OPTION_MERGE, "merge", NULL,
      "several traces as one: their sums, and the peak of each added up"},
@@ -349,6 +352,8 @@ int ag_report_request_set(struct ag_report_request *request, int id, const char 
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
         return AG_EXIT_OK;
+    case OPTION_TYPES_FILE:
+        return ag_types_file_read(request->command, value, AG_EXIT_FAILURE, &request->profile);
     case OPTION_DEBUGINFOD:
         symbol->allow_debuginfod = true;
         return AG_EXIT_OK;

@@ -31,6 +31,8 @@
 #include "cli/run_summary.h"
 #include "cli/shepherd.h"
 #include "cli/target.h"
+#include "cli/types_file.h"
+#include "symbol/decoder.h"
 
 enum { MAX_DEPTH = 65536, MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096 };
 
@@ -50,6 +52,7 @@ enum {
     OPTION_DUMP_AT,
     OPTION_SERVE,
     OPTION_CALLS,
+    OPTION_TYPES_FILE,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
@@ -79,6 +82,7 @@ static const struct ag_option option_table[] = {
      "a trace of what was recorded until then, beside the trace: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
     {OPTION_SERVE, "serve", "PORT",
      "pprof endpoint on loopback while the program runs: /debug/pprof/\nheap, allocs, growth; 0: any free port; the token is printed once"},
+    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {'q', "quiet", NULL, "no closing summary"},
     {OPTION_PROMISED + 3, "filter", "EXPR", "not built in this version, as all below"},
     {OPTION_PROMISED + 7, "delay", "TIME", ""},
@@ -187,6 +191,28 @@ static bool *flag_of(struct wishes *wishes, int id) {
                                 : &wishes->session.has_free_stacks;
 }
 
+/* The half in the process reads it too, so that the trace has the names. */
+static int set_types_file(const char *value) {
+    struct ag_profile_options unused = {.size = sizeof(unused)};
+    const int status = ag_types_file_read("run", value, AG_EXIT_OWN_FAILURE, &unused);
+    char *path = status == AG_EXIT_OK ? realpath(value, NULL) : NULL;
+    if (path) {
+        (void)setenv(ag_types_environment, path, /* overwrite= */ 1);
+    }
+    free(path);
+    return status;
+}
+
+static int set_max_size(struct wishes *wishes, const char *name, const char *value) {
+    uint64_t number;
+    if (!ag_parse_bytes(value, &number) || number == 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number of bytes such as 64M", name,
+                       value);
+    }
+    wishes->session.max_bytes = number;
+    return 0;
+}
+
 /* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
  * says where it stood. */
 static int set_option(struct wishes *wishes, int id, const char *name, const char *value) {
@@ -204,8 +230,8 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
         }
-        wishes->session.is_sampling = strcmp(value, "sample") == 0;
-        wishes->is_exact = !wishes->session.is_sampling;
+        wishes->is_exact = strcmp(value, "exact") == 0;
+        wishes->session.is_sampling = !wishes->is_exact;
         return 0;
     case OPTION_INTERVAL:
     case OPTION_BUDGET:
@@ -225,12 +251,7 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         wishes->session.no_children = strcmp(value, "none") == 0;
         return 0;
     case OPTION_MAX_SIZE:
-        if (!ag_parse_bytes(value, &number) || number == 0) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number of bytes such as 64M", name,
-                           value);
-        }
-        wishes->session.max_bytes = number;
-        return 0;
+        return set_max_size(wishes, name, value);
     case OPTION_STAMP_EVERY:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_STAMP_EVERY) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
@@ -242,6 +263,8 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         return add_dump(wishes, name, value);
     case OPTION_SERVE:
         return set_port(wishes, name, value);
+    case OPTION_TYPES_FILE:
+        return set_types_file(value);
     case OPTION_ADAPTERS:
         return set_adapters(wishes, name, value);
     }

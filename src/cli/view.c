@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/types_file.h"
 #include "collect/collector.h"
 #include "model/profile.h"
 #include "page/html_page.h"
@@ -25,6 +26,7 @@ enum {
     OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
     OPTION_DEBUG_DIR,
     OPTION_DEBUGINFOD,
+    OPTION_TYPES_FILE,
     OPTION_NO_OPEN,
     MAX_DEBUG_DIRS = 64,
     PATH_BYTES = 4096,
@@ -36,6 +38,7 @@ static const struct ag_option table[] = {
     {OPTION_NO_OPEN, "no-open", NULL, "do not show it in a browser"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
     {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
+    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
@@ -59,6 +62,8 @@ static int set_option(struct wish *wish, int id, const char *value) {
     case OPTION_SYSROOT:
         symbol->sysroot = value;
         break;
+    case OPTION_TYPES_FILE:
+        return ag_types_file_read("view", value, AG_EXIT_FAILURE, &wish->profile);
     case OPTION_DEBUGINFOD:
         symbol->allow_debuginfod = true;
         break;

@@ -234,6 +234,15 @@ static bool type_record(const struct ag_wide *wide, struct tail *tail, struct ag
     return !tail->is_short;
 }
 
+static bool stack_type_record(const struct ag_wide *wide, struct ag_record *record) {
+    struct ag_wide_stack_type fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_STACK_TYPE;
+    record->u.stack_type.stack = ag_stack_checked(fields.stack);
+    record->u.stack_type.type = fields.type;
+    return true;
+}
+
 static bool mark_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
     struct ag_wide_mark fields;
     memcpy(&fields, wide->u.data, sizeof(fields));
@@ -348,6 +357,7 @@ static const uint8_t fixed_bytes[] = {
     [AG_WIDE_LABEL] = sizeof(struct ag_wide_type),
     [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
     [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
+    [AG_WIDE_STACK_TYPE] = sizeof(struct ag_wide_stack_type),
     [AG_WIDE_SAMPLING] = sizeof(struct ag_wide_sampling),
     [AG_WIDE_FRAME] = sizeof(struct ag_wide_frame),
     [AG_WIDE_FUNCTIONS] = sizeof(struct ag_wide_functions),
@@ -382,6 +392,8 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
     case AG_WIDE_TYPE:
     case AG_WIDE_LABEL:
         return type_record(wide, &tail, ret_record);
+    case AG_WIDE_STACK_TYPE:
+        return stack_type_record(wide, ret_record);
     case AG_WIDE_MARK:
         return mark_record(wide, &tail, ret_record);
     case AG_WIDE_GC:

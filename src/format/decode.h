@@ -228,6 +228,9 @@ struct ag_record { /* one record of the other kinds, decoded */
             struct ag_bytes name, runtime;
         } type;
         struct {
+            uint32_t stack, type;
+        } stack_type;
+        struct {
             uint32_t label;
             struct ag_bytes name;
         } label;

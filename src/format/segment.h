@@ -254,6 +254,7 @@ enum ag_wide_kind {
     AG_WIDE_TYPE = 32,
     AG_WIDE_LABEL = 33,
     AG_WIDE_MARK = 34,
+    AG_WIDE_STACK_TYPE = 62,
     AG_WIDE_GC = 27,
     AG_WIDE_FRAME = 24,
     AG_WIDE_FUNCTIONS = 25,
@@ -290,6 +291,9 @@ struct ag_wide_via { /* then name_bytes bytes: the allocation function's name */
 struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without a runtime */
     uint32_t type;    /* from 1 */
     uint16_t name_bytes, runtime_bytes;
+};
+struct ag_wide_stack_type { /* as in the record */
+    uint32_t stack, type;
 };
 struct ag_wide_mark { /* then name_bytes */
     uint32_t name_bytes, reserved;

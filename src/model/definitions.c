@@ -150,6 +150,15 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
     return 0;
 }
 
+/* What is told first stays. */
+static int take_stack_type(struct ag_definitions *definitions, const struct ag_record *record) {
+    const uint64_t stack = record->u.stack_type.stack;
+    return ag_index_map_find(&definitions->stack_type_index, stack) != AG_INDEX_NONE
+               ? 0
+               : ag_index_map_insert(&definitions->stack_type_index, stack,
+                                     record->u.stack_type.type);
+}
+
 static int take_type(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_bytes name = record->u.type.name;
     const struct ag_model_type type = {.name =
@@ -292,6 +301,8 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return 0;
     case AG_RECORD_RUNTIME:
         return take_runtime(definitions, record);
+    case AG_RECORD_STACK_TYPE:
+        return take_stack_type(definitions, record);
     case AG_RECORD_TYPE:
         return take_type(definitions, record);
     case AG_RECORD_SAMPLING:
@@ -378,6 +389,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
     definitions->exe = "";
     if (ag_trace_file_damage(file)) {
         ag_definitions_note_damage(definitions, ag_trace_file_damage(file));
@@ -416,6 +428,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     ag_index_map_done(&definitions->function_index);
     ag_call_trees_done(&definitions->call_trees);
     ag_index_map_done(&definitions->type_index);
+    ag_index_map_done(&definitions->stack_type_index);
     ag_model_sums_done(&definitions->index);
     free(definitions->arguments);
     free(definitions->images);

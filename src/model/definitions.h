@@ -88,6 +88,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
     size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions, n_types, n_collections;
     /* id -> the newest of images, of threads; the first of functions, of types */
     struct ag_index_map image_index, stream_index, function_index, type_index;
+    struct ag_index_map stack_type_index; /* stack -> type; the first one that was told counts */
     struct {
         const char *name; /* NULL: not defined */
         uint32_t heap;

@@ -186,6 +186,15 @@ static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table
     return answer;
 }
 
+/* Innermost frames that only hand a call on to the allocator. */
+static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
+    size_t count = 0;
+    while (count < n && frames[count].is_shim) {
+        count++;
+    }
+    return count;
+}
+
 const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,
                                                   bool is_exact) {
     struct ag_frame_answer *answer = &table->answers[2 * (size_t)site + is_exact];
@@ -209,7 +218,8 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
         }
     }
     const uint32_t first = (uint32_t)table->n_list;
-    for (size_t i = 0; i < n; i++) {
+    const size_t n_shims = count_shims(found, n);
+    for (size_t i = n_shims < n ? n_shims : 0; i < n; i++) {
         struct ag_model_frame frame = {
             .function = text_of(table, found[i].function),
             .file = text_of(table, found[i].file),
@@ -224,7 +234,8 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
         }
     }
     answer->first = first;
-    answer->count = (uint32_t)n;
+    answer->count = (uint32_t)table->n_list - first;
+    answer->is_shim = n_shims == n;
     answer->is_trampoline = is_trampoline(&found[0]);
     return answer;
 }

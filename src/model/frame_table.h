@@ -17,6 +17,7 @@ struct ag_model_frame {
 struct ag_frame_answer { /* frames [first, first + count) of list; count 0: not asked yet */
     uint32_t first, count;
     bool is_trampoline; /* what it was called by was interrupted, and holds an exact pc */
+    bool is_shim;       /* all of it is a runtime's binding to its allocator */
 };
 enum { AG_FRAME_PAGE = 1024 };
 struct ag_frame_table {

@@ -101,12 +101,28 @@ static const char *keep(struct ag_profile *merged, const char *text) {
     return text ? ag_text_keep(&merged->definitions.texts, text, strlen(text)) : NULL;
 }
 
+/* The type of all blocks of a stack, where the part was told one. */
+static int copy_stack_type(struct ag_profile *merged, const struct ag_profile *own, uint32_t stack,
+                           uint32_t new_stack) {
+    struct ag_index_map *to = &merged->definitions.stack_type_index;
+    const uint32_t type = ag_index_map_find(&own->definitions.stack_type_index, stack);
+    const uint32_t new_type = type != AG_INDEX_NONE ? merged_type(merged, own, type) : 0;
+    return new_type == 0 || ag_index_map_find(to, new_stack) != AG_INDEX_NONE
+               ? 0
+               : ag_index_map_insert(to, new_stack, new_type);
+}
+
 static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
     part->row_base = merged->n_rows;
     for (size_t i = 0; i < part->profile->n_rows; i++) {
         struct ag_stack_row *row = &merged->rows[merged->n_rows];
         *row = part->profile->rows[i];
-        row->stack = merged_stack(part, row->stack);
+        const uint32_t stack = row->stack;
+        row->stack = merged_stack(part, stack);
+        const int r = copy_stack_type(merged, part->profile, stack, row->stack);
+        if (r < 0) {
+            return r;
+        }
         row->via = part->vias[row->via % AG_MODEL_VIAS];
         row->via_name = keep(merged, row->via_name);
         row->heap_name = keep(merged, row->heap_name);
@@ -126,6 +142,7 @@ static int tell_frames(struct ag_profile *merged) {
             &merged->parts[pc >> AG_MERGED_SITE_BITS].profile->frames;
         const struct ag_frame_answer *answer =
             &own->answers[pc & ((UINT64_C(1) << AG_MERGED_SITE_BITS) - 1)];
+        merged->frames.answers[2 * site].is_shim = answer->is_shim;
         for (uint32_t i = 0; i < answer->count && r == 0; i++) {
             const uint32_t frame = own->list[answer->first + i];
             r = ag_frame_table_tell(&merged->frames, (uint32_t)site,
@@ -455,6 +472,7 @@ static int merge(struct ag_profile *merged) {
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
     r = r < 0 ? r : make_room(merged);
     find_offsets(merged);
@@ -472,6 +490,9 @@ static int merge(struct ag_profile *merged) {
     }
     memset(merged->node_is_used, true, n_nodes + 1);
     merged->nodes_are_resolved = true;
+    for (size_t i = 0; i < merged->n_rows; i++) {
+        merged->row_nodes[i] = ag_profile_start_node(merged, merged->row_nodes[i]);
+    }
     find_peak_time(merged);
     make_identity(merged);
     return 0;

@@ -15,6 +15,7 @@
 #include "model/metric.h"
 #include "model/profile_state.h"
 #include "model/runtime_filter.h"
+#include "model/runtime_types.h"
 #include "model/sampled_pass.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
@@ -466,6 +467,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     ag_index_map_done(&profile->frame_lists);
     free(profile->list_places);
     free(profile->site_types);
+    ag_profile_forget_types(profile);
     free(profile->types);
     free(profile->threads);
     free(profile->heaps);

@@ -15,6 +15,8 @@
 #include "format/decode.h"
 #include "symbol/symbol.h"
 
+struct ag_decoder;
+struct ag_decoder_types;
 struct ag_profile_options {
     size_t size;
     uint64_t from_ns, to_ns; /* window of allocations and deaths; to_ns 0: the end */
@@ -27,6 +29,9 @@ struct ag_profile_options {
                             all do */
     bool force_pass;     /* do not trust the index */
     struct ag_symbol_options symbol;
+    /* Names of the numbers that a process of this decoder's runtime told as types; NULL: none. */
+    const struct ag_decoder *types_decoder;
+    const struct ag_decoder_types *types;
     /* A window that begins at FROM_NS counts the blocks that were allocated in it, and reads only
      * the chunks it touches. With this it also counts those from before it: in use at its end, at
      * its peak, and when they die; then everything before is read, too. */

@@ -73,7 +73,8 @@ struct ag_profile {
 
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
-    uint32_t *site_types; /* types.c: by site and exactness */
+    uint32_t *site_types;              /* types.c: by site and exactness */
+    struct ag_index_map learned_types; /* runtime_types.c: number -> text */
     struct ag_type_row *types;
     size_t n_types;
     struct ag_lifetimes lifetimes[AG_SITE_KEYS];
@@ -110,6 +111,9 @@ int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_
 int ag_profile_make_rows(struct ag_profile *profile);
 /* Looks up every frame of every row. 0 or -ENOMEM. */
 int ag_profile_resolve(struct ag_profile *profile);
+/* Where the stack of a node begins for people: not in a runtime's binding to its allocator. After
+ * ag_profile_resolve. */
+uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node);
 /* The frames of a used node after ag_profile_resolve. */
 const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node,
                                        size_t *ret_count);

@@ -50,7 +50,20 @@ int ag_profile_resolve(struct ag_profile *profile) {
         }
     }
     profile->nodes_are_resolved = true;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        profile->row_nodes[i] = ag_profile_start_node(profile, profile->row_nodes[i]);
+    }
     return 0;
+}
+
+uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node) {
+    const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
+    while (!AG_IS_ROOT(node) && !AG_IS_ROOT(nodes[node].parent) &&
+           profile->frames.answers[2 * (size_t)nodes[node].site + profile->node_is_exact[node]]
+               .is_shim) {
+        node = nodes[node].parent;
+    }
+    return node;
 }
 
 const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node,
@@ -250,6 +263,9 @@ static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *t
             &profile->frames, nodes->nodes[node].site, is_exact || profile->node_is_exact[node]);
         if (!answer) {
             break;
+        }
+        if (answer->is_shim && count == 0 && !AG_IS_ROOT(nodes->nodes[node].parent)) {
+            continue;
         }
         if (to) {
             memcpy(to + count, profile->frames.list + answer->first, answer->count * sizeof(*to));

@@ -14,6 +14,7 @@
 
 #include "model/metric.h"
 #include "model/profile_state.h"
+#include "model/runtime_types.h"
 #include "model/type_names.h"
 
 enum { TYPE_BYTES = 1024, UNASKED = 0, GOES_ON = 1, TOLD = 2 /* and the text's number */ };
@@ -73,41 +74,53 @@ static const struct ag_model_type *told_type(const struct ag_profile *profile, u
 }
 
 int ag_profile_prepare_types(struct ag_profile *profile) {
-    const int r = ag_profile_resolve(profile);
+    int r = ag_profile_resolve(profile);
     if (r == 0 && !profile->site_types) {
         profile->site_types =
             calloc(2 * profile->definitions.nodes.n_sites + 1, sizeof(*profile->site_types));
     }
-    return r < 0 ? r : profile->site_types ? 0 : -ENOMEM;
+    r = r < 0 ? r : profile->site_types ? 0 : -ENOMEM;
+    return r < 0 ? r : ag_profile_learn_types(profile);
+}
+
+/* ret_runtime: whose type it is. */
+static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t node,
+                        const char **ret_runtime) {
+    const struct ag_model_type *told = told_type(profile, stack);
+    *ret_runtime = told && told->runtime[0] ? told->runtime : "c";
+    const uint32_t text = ag_profile_runtime_type(profile, stack, node, ret_runtime);
+    return text != 0 ? text : told ? told->name : type_of_node(profile, node);
 }
 
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row) {
-    const struct ag_model_type *told = told_type(profile, profile->rows[row].stack);
-    return told ? told->name : type_of_node(profile, profile->row_nodes[row]);
+    const char *unused;
+    return type_of(profile, profile->rows[row].stack, profile->row_nodes[row], &unused);
 }
 
 const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
     if (ag_profile_prepare_types(profile) < 0) {
         return NULL;
     }
-    const struct ag_model_type *told = told_type(profile, stack);
-    const uint32_t node = ag_stack_nodes_find(&profile->definitions.nodes, stack);
-    const uint32_t text = told ? told->name : type_of_node(profile, node);
+    const char *unused;
+    const uint32_t node =
+        ag_profile_start_node(profile, ag_stack_nodes_find(&profile->definitions.nodes, stack));
+    const uint32_t text = type_of(profile, stack, node, &unused);
     return text != 0 ? ag_text(&profile->definitions.texts, text) : NULL;
 }
 
 static int add_up(struct ag_profile *profile, struct ag_index_map *index) {
     int r = 0;
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
-        const uint32_t text = ag_profile_row_type(profile, i);
+        const char *runtime;
+        const uint32_t text =
+            type_of(profile, profile->rows[i].stack, profile->row_nodes[i], &runtime);
         uint32_t at = ag_index_map_find(index, text);
         if (at == AG_INDEX_NONE) {
             at = (uint32_t)profile->n_types;
             r = ag_index_map_insert(index, text, at);
-            const struct ag_model_type *told = told_type(profile, profile->rows[i].stack);
             profile->types[profile->n_types++] = (struct ag_type_row){
                 .type = text != 0 ? ag_text(&profile->definitions.texts, text) : NULL,
-                .runtime = told && told->runtime[0] ? told->runtime : "c"};
+                .runtime = runtime};
         }
         ag_metrics_add(&profile->types[at].metrics, &profile->rows[i].metrics);
     }

@@ -40,6 +40,15 @@ struct ag_decoded_frame { /* texts live until the state is asked again */
     uint32_t line;   /* 0: not known */
     bool is_inlined; /* into the frame after it */
 };
+/* What a frame of the runtime's says of a block that was allocated there. */
+enum ag_decoded_place {
+    AG_PLACE_SILENT, /* nothing */
+    AG_PLACE_SHIM,   /* of the runtime's binding to its allocator: who called it allocates */
+    AG_PLACE_OBJECT, /* makes an object */
+    AG_PLACE_BUFFER, /* makes memory for elements */
+};
+struct ag_decoder_types; /* names of the numbers that a runtime's process told as types */
+
 struct ag_decoder {
     const char *runtime; /* as in the reports */
     /* The state for an image, or NULL: nothing of the runtime is in it. Called for every image of a
@@ -54,8 +63,22 @@ struct ag_decoder {
      * the process recorded such. NULL: the native tables know all. */
     size_t (*frames)(void *state, uint64_t pc, bool is_return_address,
                      struct ag_decoded_frame *ret_frames, size_t capacity);
+    /* By a frame's name as shown, and its file (or NULL). ret_type: the type's name, "" where it
+     * does not say which. NULL: the runtime's frames tell no types. */
+    enum ag_decoded_place (*place)(const char *function, const char *file, char *ret_type,
+                                   size_t capacity);
+    /* For runtimes whose process tells types as numbers ("#187"), which a file explains: the option
+     * that names it ("vm-types"), and its reading: 0, or negative errno with one line in
+     * ret_message. type_name: NULL: not in it; types may be NULL (no file was given). */
+    const char *types_option;
+    int (*read_types)(const char *path, struct ag_decoder_types **ret_types, char ret_message[512]);
+    const char *(*type_name)(const struct ag_decoder_types *types, uint32_t number);
+    void (*free_types)(struct ag_decoder_types *types);
 };
 /* adapters/decoders.c: all that were built, NULL at the end. */
 extern const struct ag_decoder *const ag_decoders[];
+/* The option for which one of them has read_types, its help, and its twin in the environment, which
+ * tells the half in the process. */
+extern const char ag_types_option[], ag_types_option_help[], ag_types_environment[];
 
 #endif

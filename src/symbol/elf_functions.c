@@ -1,9 +1,9 @@
 /* elf_functions.c: all function symbols, sorted; of the aliases at one address the one that people
  * know is kept.
  *
- * That choice does not depend on the order of the tables: a function before an untyped label,
- * global before weak before local, fewer leading underscores (malloc, not __libc_malloc), then the
- * shorter and the alphabetically first name. */
+ * That choice does not depend on the order of the tables: .symtab before .dynsym, a function before
+ * an untyped label, global before weak before local, fewer leading underscores (malloc, not
+ * __libc_malloc), then the shorter and the alphabetically first name. */
 #include "elf_functions.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@
 
 enum {
     FIRST_FUNCTIONS = 256,
-    LABEL_RANK = 64, /* above every function's */
+    LABEL_RANK = 64,    /* above every function's */
+    DYNAMIC_RANK = 128, /* a linker takes what is behind an "@" of a name for its version */
 };
 
 static int push(struct ag_elf_functions *functions, const struct ag_elf_function *function) {
@@ -31,14 +32,14 @@ static int push(struct ag_elf_functions *functions, const struct ag_elf_function
     return 0;
 }
 
-static unsigned rank(const GElf_Sym *symbol, const char *name) {
+static unsigned rank(const GElf_Sym *symbol, const char *name, bool is_dynamic) {
     const bool is_function = GELF_ST_TYPE(symbol->st_info) != STT_NOTYPE;
     const unsigned bind = GELF_ST_BIND(symbol->st_info);
     const unsigned binding = bind == STB_GLOBAL || bind == STB_GNU_UNIQUE ? 0
                              : bind == STB_WEAK                           ? 1
                                                                           : 2;
     const size_t underscores = strspn(name, "_");
-    return (is_function ? 0u : LABEL_RANK) + binding * 16 +
+    return (is_dynamic ? DYNAMIC_RANK : 0u) + (is_function ? 0u : LABEL_RANK) + binding * 16 +
            (unsigned)(underscores < 15 ? underscores : 15);
 }
 
@@ -93,7 +94,7 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
             .size_bytes = symbol.st_size,
             .name = text + symbol.st_name,
             .limit = limit,
-            .rank = rank(&symbol, text + symbol.st_name),
+            .rank = rank(&symbol, text + symbol.st_name, header->sh_type == SHT_DYNSYM),
         };
         const int r = push(functions, &function);
         if (r < 0) {

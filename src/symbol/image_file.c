@@ -262,6 +262,28 @@ static void name_by_decoder(const struct ag_image_file *image, struct ag_names *
     }
 }
 
+/* The linker's symbol of a function that stands for itself, where debug information has a shorter
+ * one: decoders read symbols. */
+static void take_symbol(const struct ag_image_file *image, uint64_t address, struct ag_names *names,
+                        struct ag_symbol_frame *frame) {
+    const struct ag_elf_function *function = ag_elf_functions_find(&image->functions, address);
+    if (function != NULL) {
+        frame->linkage = ag_names_keep(names, function->name);
+    }
+}
+
+/* What was inlined into a function of the runtime is the runtime's as well. */
+static void mark_inlined(const struct ag_decoder *decoder, struct ag_symbol_frame *frames,
+                         size_t n) {
+    char type[4096];
+    for (size_t i = 0; i < n; i++) {
+        frames[i].runtime = decoder->runtime;
+        frames[i].is_shim =
+            decoder->place != NULL && frames[i].function != NULL &&
+            decoder->place(frames[i].function, frames[i].file, type, sizeof(type)) == AG_PLACE_SHIM;
+    }
+}
+
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                             struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
@@ -270,8 +292,14 @@ size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_re
         return n;
     }
     n = native_frames(image, pc - is_return_address, names, ret_frames);
+    if (n > 0 && image->decoder != NULL) {
+        take_symbol(image, pc - is_return_address, names, &ret_frames[n - 1]);
+    }
     for (size_t i = 0; i < n; i++) {
         name_by_decoder(image, names, &ret_frames[i]);
+    }
+    if (n > 0 && ret_frames[n - 1].runtime != NULL) {
+        mark_inlined(image->decoder, ret_frames, n);
     }
     return n;
 }

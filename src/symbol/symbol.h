@@ -32,6 +32,7 @@ struct ag_symbol_frame {  /* one function at an address; innermost (inlined) fir
     bool is_inlined;     /* inlined into the frame after it */
     bool is_known;       /* a real name, not an address */
     const char *runtime; /* whose function it is, where a decoder answered for it; NULL: native */
+    bool is_shim;        /* of the runtime's binding to its allocator (decoder.h) */
 };
 struct ag_decoder;
 struct ag_symbolizer;

@@ -20,6 +20,7 @@
 
 /* The command line names the decoders; nothing is symbolized here. */
 const struct ag_decoder *const ag_decoders[] = {NULL};
+const char ag_types_option[] = "vm-types", ag_types_option_help[] = "", ag_types_environment[] = "";
 
 enum { MOST_FRAMES = 600, MOST_STACKS = 8, MOST_NODES = 4096, KIB = 1024, MIB = 1024 * KIB };
 #define MS UINT64_C(1000000)

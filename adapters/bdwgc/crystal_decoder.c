@@ -1,0 +1,52 @@
+/* crystal_decoder.c: Crystal's functions and types, offline, for reports (symbol/decoder.h). Its
+ * programs are native code with native tables; what is its own are the names of the linker symbols,
+ * and the numbers that objects begin with. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "crystal_name.h"
+#include "crystal_table.h"
+#include "symbol/decoder.h"
+
+static char a_state; /* nothing is kept of an image */
+
+static void *open_image(struct ag_decoder_file *file) {
+    uint64_t unused;
+    return ag_decoder_symbol(file, "__crystal_main", &unused) ? &a_state : NULL;
+}
+
+static void close_image(void *state) {
+    (void)state;
+}
+
+static bool name_of(void *state, const char *linkage, char *ret_text, size_t capacity) {
+    (void)state;
+    return ag_crystal_name(linkage, ret_text, capacity);
+}
+
+static enum ag_decoded_place place_of(const char *function, const char *file, char *ret_type,
+                                      size_t capacity) {
+    switch (ag_crystal_place(function, file, ret_type, capacity)) {
+    case AG_CRYSTAL_NO_PLACE:
+        return AG_PLACE_SILENT;
+    case AG_CRYSTAL_SHIM:
+        return AG_PLACE_SHIM;
+    case AG_CRYSTAL_OBJECT:
+        return AG_PLACE_OBJECT;
+    case AG_CRYSTAL_BUFFER:
+        return AG_PLACE_BUFFER;
+    }
+    return AG_PLACE_SILENT;
+}
+
+const struct ag_decoder ag_decoder_crystal = {
+    .runtime = "crystal",
+    .open = open_image,
+    .close = close_image,
+    .name = name_of,
+    .place = place_of,
+    .types_option = "crystal-types",
+    .read_types = ag_crystal_table_read,
+    .type_name = ag_crystal_table_name,
+    .free_types = ag_crystal_table_free,
+};

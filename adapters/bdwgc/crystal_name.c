@@ -1,0 +1,197 @@
+/* crystal_name.c: see crystal_name.h.
+ *
+ *     * TYPE [@ OWNER] (# | ::) METHOD [: named arguments] [< types of arguments >] : RESULT
+ *     ~ procRESULT @ FILE : LINE             a proc
+ *     ~ NAME : init                          a constant's or class variable's value
+ *     __crystal_main, __crystal_malloc64 ... the compiler's own
+ *
+ * (compiler/crystal/codegen/fun.cr and types.cr of 1.6 to 1.14, mangled_name.) Types hold blanks,
+ * parentheses, commas, "::", "|", "+" and "->"; methods may be operators, "<" among them. */
+#include "crystal_name.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The place behind what PARENTHESES begin at AT, or the end. */
+static size_t behind_parentheses(const char *text, size_t at) {
+    size_t depth = 0;
+    do {
+        depth += text[at] == '(' || text[at] == '{';
+        depth -= text[at] == ')' || text[at] == '}';
+        at++;
+    } while (depth > 0 && text[at] != '\0');
+    return at;
+}
+
+static bool is_operator(char c) {
+    return c != '\0' && strchr("<>=!+-*/%&|^~[]?", c) != NULL;
+}
+
+/* How long the method's name at METHOD is. */
+static size_t method_bytes(const char *method) {
+    size_t n = 0;
+    if (!is_operator(method[0])) {
+        while (isalnum((unsigned char)method[n]) || method[n] == '_' || (method[n] & 0x80) != 0) {
+            n++;
+        }
+        while (method[n] == '?' || method[n] == '!' || method[n] == '=') {
+            n++;
+        }
+        return n;
+    }
+    while (is_operator(method[n])) {
+        n++;
+    }
+    /* the last "<" of them opens the arguments, if what follows is neither these nor the result */
+    while (n > 1 && method[n] != ':' && method[n] != '<' && method[n - 1] == '<') {
+        n--;
+        if (method[n] == '<') {
+            break;
+        }
+    }
+    return n;
+}
+
+struct parts {
+    size_t type_end; /* of TYPE */
+    size_t method;   /* where METHOD begins; 0: there is none before */
+    bool is_instance;
+};
+
+/* Splits what stands behind the star. */
+static struct parts split(const char *text) {
+    struct parts parts = {.type_end = 0};
+    size_t at = 0, owner = 0;
+    while (text[at] != '\0') {
+        const char c = text[at];
+        if (c == '(' || c == '{') {
+            at = behind_parentheses(text, at);
+        } else if (c == '@' && owner == 0 && parts.method == 0) {
+            parts.type_end = at;
+            owner = ++at;
+        } else if (c == '@' && owner == 0) { /* the "::" before it were of the type's path */
+            parts.type_end = at;
+            parts.method = 0;
+            owner = ++at;
+        } else if (c == '#') {
+            parts.type_end = owner != 0 ? parts.type_end : at;
+            parts.method = at + 1;
+            parts.is_instance = true;
+            break;
+        } else if (c == ':' && text[at + 1] == ':') {
+            parts.type_end = owner != 0 ? parts.type_end : at;
+            parts.method = at += 2;
+            if (is_operator(text[at])) {
+                break;
+            }
+        } else if (c == ':' || c == '<') {
+            break;
+        } else {
+            at++;
+        }
+    }
+    return parts;
+}
+
+static bool proc_name(const char *linkage, char *ret_text, size_t capacity) {
+    static const char init[] = ":init";
+    const size_t length = strlen(linkage);
+    const char *place = strrchr(linkage, '@');
+    int n = -1;
+    if (strncmp(linkage, "~proc", strlen("~proc")) == 0 && place != NULL) {
+        n = snprintf(ret_text, capacity, "->(%s)", place + 1);
+    } else if (length > sizeof(init) && strcmp(linkage + length - (sizeof(init) - 1), init) == 0) {
+        n = snprintf(ret_text, capacity, "%.*s (value)", (int)(length - sizeof(init)), linkage + 1);
+    } else {
+        n = snprintf(ret_text, capacity, "%s", linkage + 1);
+    }
+    return n > 0 && (size_t)n < capacity;
+}
+
+bool ag_crystal_name(const char *linkage, char *ret_text, size_t capacity) {
+    if (linkage[0] == '~') {
+        return proc_name(linkage, ret_text, capacity);
+    }
+    if (linkage[0] != '*') {
+        const int n = snprintf(ret_text, capacity, "%s", linkage);
+        return strncmp(linkage, "__crystal_", strlen("__crystal_")) == 0 && (size_t)n < capacity;
+    }
+    const char *text = linkage + 1;
+    const struct parts parts = split(text);
+    const size_t method = method_bytes(text + parts.method);
+    const int n = parts.method == 0
+                      ? snprintf(ret_text, capacity, "%.*s", (int)method, text)
+                      : snprintf(ret_text, capacity, "%.*s%s%.*s", (int)parts.type_end, text,
+                                 parts.is_instance ? "#" : ".", (int)method, text + parts.method);
+    return n > 0 && (size_t)n < capacity;
+}
+
+/* ---- places ---- */
+
+static bool ends_with(const char *text, const char *end, size_t *ret_before) {
+    const size_t length = strlen(text), n = strlen(end);
+    *ret_before = length - n;
+    return length >= n && strcmp(text + length - n, end) == 0;
+}
+
+static bool is_in_binding(const char *file) {
+    static const char *const files[] = {"/gc/boehm.cr", "/gc/none.cr", "/gc.cr"};
+    size_t unused;
+    for (size_t i = 0; file != NULL && i < sizeof(files) / sizeof(files[0]); i++) {
+        if (ends_with(file, files[i], &unused)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_shim(const char *function, const char *file) {
+    static const char *const short_names[] = {"malloc", "malloc_atomic", "realloc"};
+    if (strncmp(function, "GC.malloc", strlen("GC.malloc")) == 0 ||
+        strncmp(function, "GC.realloc", strlen("GC.realloc")) == 0 ||
+        strncmp(function, "__crystal_malloc", strlen("__crystal_malloc")) == 0 ||
+        strncmp(function, "__crystal_realloc", strlen("__crystal_realloc")) == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(short_names) / sizeof(short_names[0]); i++) {
+        if (strcmp(function, short_names[i]) == 0 && is_in_binding(file)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum ag_crystal_place ag_crystal_place(const char *function, const char *file, char *ret_type,
+                                       size_t capacity) {
+    static const struct {
+        const char *end; /* of the function's name */
+        enum ag_crystal_place place;
+    } ends[] = {
+        {".new", AG_CRYSTAL_OBJECT},         {".allocate", AG_CRYSTAL_OBJECT},
+        {").malloc", AG_CRYSTAL_BUFFER},     {")#realloc", AG_CRYSTAL_BUFFER},
+        {").malloc_one", AG_CRYSTAL_BUFFER},
+    };
+    size_t unused;
+    ret_type[0] = '\0';
+    if (is_shim(function, file)) {
+        return AG_CRYSTAL_SHIM;
+    }
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        size_t before;
+        if (ends_with(function, ends[i].end, &before) && before > 0) {
+            before += ends[i].end[0] == ')'; /* it belongs to the type */
+            (void)snprintf(ret_type, capacity, "%.*s", (int)before, function);
+            return ends[i].place;
+        }
+    }
+    if (strcmp(function, "new") == 0 || strcmp(function, "allocate") == 0) {
+        return AG_CRYSTAL_OBJECT;
+    }
+    if ((strcmp(function, "malloc") == 0 && file && ends_with(file, "/primitives.cr", &unused)) ||
+        ((strcmp(function, "realloc") == 0 || strcmp(function, "malloc") == 0) && file &&
+         ends_with(file, "/pointer.cr", &unused))) {
+        return AG_CRYSTAL_BUFFER;
+    }
+    return AG_CRYSTAL_NO_PLACE;
+}

@@ -1,0 +1,92 @@
+/* crystal_table.c: see crystal_table.h. A line of it is
+ *
+ *     {lo - hi}: Name
+ *
+ * behind blanks that show which type it is below; an object begins with hi (lo < hi where it has
+ * subclasses). All other lines are the compiler's, or the program's. The file is whatever its user
+ * gave: lengths and numbers are checked. */
+#include "crystal_table.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBERS_MOST = 1 << 16, STRING_NUMBER = 1 }; /* String is 1 in every program (1.0 to 1.14) */
+
+struct ag_decoder_types {
+    char *names[NUMBERS_MOST];
+};
+
+/* Whether the line is one of the table. */
+static bool read_line(const char *line, uint32_t *ret_number, const char **ret_name) {
+    unsigned low = 0, high = 0;
+    int n = 0;
+    line += strspn(line, " ");
+    if (sscanf(line, "{%u - %u}: %n", &low, &high, &n) != 2 || n == 0 || line[n] == '\0' ||
+        low > high || high >= NUMBERS_MOST) {
+        return false;
+    }
+    *ret_number = high;
+    *ret_name = line + n;
+    return true;
+}
+
+static int take_lines(FILE *file, struct ag_decoder_types *types, size_t *ret_count) {
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    int r = 0;
+    while (r == 0 && (length = getline(&line, &capacity, file)) >= 0) {
+        uint32_t number = 0;
+        const char *name = NULL;
+        line[strcspn(line, "\r\n")] = '\0';
+        if (read_line(line, &number, &name) && !types->names[number]) {
+            types->names[number] = strdup(name);
+            r = types->names[number] ? 0 : -ENOMEM;
+            (*ret_count)++;
+        }
+    }
+    free(line);
+    return r;
+}
+
+int ag_crystal_table_read(const char *path, struct ag_decoder_types **ret_types,
+                          char ret_message[512]) {
+    size_t count = 0;
+    FILE *file = fopen(path, "re");
+    struct ag_decoder_types *types = calloc(1, sizeof(*types));
+    int r = !file ? -errno : types ? 0 : -ENOMEM;
+    r = r < 0 ? r : take_lines(file, types, &count);
+    if (r < 0) {
+        (void)snprintf(ret_message, 512, "%.300s: %s", path, strerror(-r));
+    } else if (count == 0) {
+        r = -EINVAL;
+        (void)snprintf(ret_message, 512,
+                       "%.300s has no line such as \"{187 - 187}: Point\": it is what "
+                       "CRYSTAL_DUMP_TYPE_ID=1 crystal build prints",
+                       path);
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    if (r < 0) {
+        ag_crystal_table_free(types);
+        return r;
+    }
+    *ret_types = types;
+    return 0;
+}
+
+const char *ag_crystal_table_name(const struct ag_decoder_types *types, uint32_t number) {
+    const char *name = types && number < NUMBERS_MOST ? types->names[number] : NULL;
+    return name ? name : number == STRING_NUMBER ? "String" : NULL;
+}
+
+void ag_crystal_table_free(struct ag_decoder_types *types) {
+    for (size_t i = 0; types && i < NUMBERS_MOST; i++) {
+        free(types->names[i]);
+    }
+    free(types);
+}

@@ -1,0 +1,334 @@
+/* crystal_types.c: see crystal_types.h; and the adapter's row of Crystal, which the collector's
+ * serves.
+ *
+ * 1. When. An object's number is its first 32 bits. It is written after the allocation and behind
+ * the initializers of instance variables, which may allocate themselves; that of a String last of
+ * all. So each block is looked at twice: when its thread comes to the collector again, and, where
+ * nothing stood there, 32 blocks later. In between it lies in a ring, its address inverted, so that
+ * the ring keeps nothing alive. Where a collection has passed, only what is alive is looked at.
+ *
+ * 2. What is told. Code makes objects of one type, so the number is told once for a stack, of all
+ * its blocks: an event needs no room for it and is never waited for. A block that deviates
+ * (compilers join the allocations of two branches) gets a leaf of its own type, put into its event
+ * while the chunk is still the thread's. Where too many deviate the stack makes no objects: what
+ * was read were elements of buffers. Reports know these by the frames and do not ask for the
+ * number.
+ *
+ * 3. Buffers in the program may begin with what looks like a number. Numbers that no program has
+ * are not taken; the others do no harm, see 2. */
+#include "crystal_types.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "allogram/allogram.h"
+#include "base/raw_syscall.h"
+#include "collector_calls.h"
+#include "embed/adapter.h"
+#include "embed/host_heaps.h"
+#include "held_blocks.h"
+#include "hook/elf_symbols.h"
+#include "hook/next_symbol.h"
+#include "record/event_fast.h"
+
+enum {
+    NUMBERS_MOST = 65000, /* types that can be registered */
+    STACKS_MOST = 1 << 24,
+    RING_BLOCKS = 32,
+    DEVIANTS_MOST = 8, /* different types of one stack */
+    PAIRS = 1 << 14,   /* stacks with a deviating type, known at most */
+    RINGS_MOST = 4096,
+    WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
+};
+
+struct pending {
+    uintptr_t hidden; /* the address, inverted; 0: none */
+    uint32_t stack, n_collections;
+    uint64_t *event, *words; /* its words, and the chunk they lie in */
+    uint64_t sequence;
+};
+struct ring {
+    struct pending blocks[RING_BLOCKS];
+    uint64_t n;
+    struct ag_thread *thread; /* whose chunk the events lie in */
+};
+
+bool ag_crystal_types_are_wanted;
+static __thread struct ring *own_ring __attribute__((tls_model("initial-exec")));
+static struct ring *rings; /* mapped, RINGS_MOST of them, touched as they are used */
+static _Atomic uint32_t n_rings, n_collections;
+/* By stack: the number of its type, in its upper byte how many other types were seen; 0: none. */
+static _Atomic uint32_t *types_of_stacks;
+static _Atomic uint32_t *types_of_numbers; /* the number that allogram.h gave */
+static _Atomic uint64_t *pairs;            /* stack << 32 | type that deviates */
+
+#define TYPE_OF(word) ((word)&0xffffff)
+#define N_DEVIANTS(word) ((word) >> 24)
+
+static void *map_zeros(size_t bytes, bool is_wiped) {
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ag_syscall_failed(address)) {
+        return NULL;
+    }
+    if (is_wiped) {
+        (void)ag_syscall3(SYS_madvise, address, (long)bytes, WIPE_ON_FORK);
+    }
+    return (void *)address;
+}
+
+static struct ring *ring_of_thread(void) {
+    if (!own_ring) {
+        const uint32_t at = atomic_fetch_add_explicit(&n_rings, 1, memory_order_relaxed);
+        own_ring = at < RINGS_MOST ? &rings[at] : NULL;
+    }
+    return own_ring;
+}
+
+/* The file that `run --crystal-types` named, as crystal_table.c describes it; NULL: none. */
+static struct {
+    const char *bytes;
+    size_t length;
+} table;
+
+static void map_table(const char *path) {
+    const long fd =
+        path && path[0] ? ag_syscall3(SYS_open, (long)path, O_RDONLY | O_CLOEXEC, 0) : -1;
+    if (fd < 0) {
+        return;
+    }
+    const long length = ag_syscall3(SYS_lseek, fd, 0, SEEK_END);
+    const long bytes =
+        length > 0 ? ag_syscall6(SYS_mmap, 0, length, PROT_READ, MAP_PRIVATE, fd, 0) : -1;
+    (void)ag_syscall1(SYS_close, fd);
+    if (!ag_syscall_failed(bytes)) {
+        table.bytes = (const char *)bytes;
+        table.length = (size_t)length;
+    }
+}
+
+/* The table's name of what DIGITS stand for, up to the line's end; NULL: it has none. */
+static const char *name_in_table(const char *digits, size_t n_digits, size_t *ret_length) {
+    static const char before[] = " - ", behind[] = "}: ";
+    const size_t head = strlen(before) + n_digits + strlen(behind);
+    for (size_t at = 0; at + head < table.length; at++) {
+        const char *line = table.bytes + at;
+        if (memcmp(line, before, strlen(before)) == 0 &&
+            memcmp(line + strlen(before), digits, n_digits) == 0 &&
+            memcmp(line + strlen(before) + n_digits, behind, strlen(behind)) == 0) {
+            const char *name = line + head;
+            size_t length = 0;
+            while (at + head + length < table.length && name[length] != '\n') {
+                length++;
+            }
+            *ret_length = length;
+            return name;
+        }
+    }
+    return NULL;
+}
+
+/* "#187", or "#187 Point" */
+static uint32_t register_number(uint32_t number) {
+    char name[1024] = "#";
+    size_t at = 1, length = 0;
+    for (uint32_t power = 10000; power > 0; power /= 10) {
+        if (number >= power || power == 1) {
+            name[at++] = (char)('0' + number / power % 10);
+        }
+    }
+    const char *found = name_in_table(name + 1, at - 1, &length);
+    if (found && length + at + 2 < sizeof(name)) {
+        name[at++] = ' ';
+        memcpy(name + at, found, length);
+        at += length;
+    }
+    name[at] = '\0';
+    const uint32_t type = allogram_register_type(name, "crystal");
+    atomic_store_explicit(&types_of_numbers[number], type, memory_order_relaxed);
+    return type;
+}
+
+static uint32_t type_of_number(uint32_t number) {
+    const uint32_t type = atomic_load_explicit(&types_of_numbers[number], memory_order_relaxed);
+    return type != 0 ? type : register_number(number);
+}
+
+static void tell_stack(uint32_t stack, uint32_t type) {
+    const struct ag_wide_stack_type fields = {.stack = stack, .type = type};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
+    ag_record_wide(AG_WIDE_STACK_TYPE, parts, AG_ARRAY_SIZE(parts));
+}
+
+/* Whether the pair is new; a full table knows no more. */
+static bool is_new_pair(uint32_t stack, uint32_t type) {
+    const uint64_t pair = (uint64_t)stack << 32 | type;
+    uint32_t at = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 50);
+    for (int i = 0; i < RING_BLOCKS; i++, at = (at + 1) & (PAIRS - 1)) {
+        uint64_t found = atomic_load_explicit(&pairs[at], memory_order_relaxed);
+        if (found == pair) {
+            return false;
+        }
+        if (found == 0 &&
+            atomic_compare_exchange_strong_explicit(&pairs[at], &found, pair, memory_order_relaxed,
+                                                    memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return true;
+}
+
+/* Gives the block's event a stack of its own, while nobody else has seen it. */
+static void give_leaf(const struct ring *ring, const struct pending *block, uint32_t type) {
+    struct ag_thread *thread = ag_thread_current;
+    const uint32_t site = ag_told_names_site(&ag_host.types, type);
+    if (ring->thread != thread || thread->words != block->words ||
+        thread->sequence != block->sequence || site == 0) {
+        return;
+    }
+    const uint32_t node = ag_node_intern_fast(&ag_recorder.space->tree, block->stack, site);
+    if (node != 0) {
+        const uint64_t bytes = (uint32_t)block->event[1];
+        __atomic_store_n(&block->event[1], (uint64_t)node << 32 | bytes, __ATOMIC_RELAXED);
+    }
+}
+
+static void learn(const struct ring *ring, const struct pending *block, uint32_t number) {
+    _Atomic uint32_t *known = &types_of_stacks[block->stack];
+    uint32_t word = atomic_load_explicit(known, memory_order_relaxed);
+    const uint32_t type = type_of_number(number);
+    if (type == 0 || TYPE_OF(word) == type || N_DEVIANTS(word) == DEVIANTS_MOST) {
+        return;
+    }
+    if (word == 0 && atomic_compare_exchange_strong_explicit(
+                         known, &word, type, memory_order_relaxed, memory_order_relaxed)) {
+        tell_stack(block->stack, type);
+        return;
+    }
+    if (TYPE_OF(word) == type) {
+        return; /* another thread was quicker */
+    }
+    if (is_new_pair(block->stack, type)) {
+        atomic_fetch_add_explicit(known, UINT32_C(1) << 24, memory_order_relaxed);
+    }
+    give_leaf(ring, block, type);
+}
+
+/* Whether a number stood there. */
+static bool look(const struct ring *ring, const struct pending *block) {
+    const uintptr_t address = ~block->hidden;
+    if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
+        !ag_held_has(AG_HELD_ALIVE, address)) {
+        return true; /* it is gone, and so is its number */
+    }
+    const uint32_t number = *(const volatile uint32_t *)address;
+    if (number == 0 || number >= NUMBERS_MOST) {
+        return false;
+    }
+    learn(ring, block, number);
+    return true;
+}
+
+void ag_crystal_types_look(void) {
+    struct ring *ring = own_ring;
+    struct pending *last = ring ? &ring->blocks[(ring->n - 1) % RING_BLOCKS] : NULL;
+    if (last && last->hidden != 0 && look(ring, last)) {
+        last->hidden = 0;
+    }
+}
+
+void ag_crystal_types_look_at(uintptr_t address) {
+    struct ring *ring = own_ring;
+    for (size_t i = 0; ring && i < RING_BLOCKS; i++) {
+        struct pending *block = &ring->blocks[i];
+        if (block->hidden == ~address) {
+            (void)look(ring, block);
+            block->hidden = 0;
+        }
+    }
+}
+
+void ag_crystal_types_take(uintptr_t address) {
+    struct ring *ring = ring_of_thread();
+    struct ag_thread *thread = ag_thread_current;
+    if (!ring || !thread->control || thread->cursor - thread->words < 2) {
+        return;
+    }
+    uint64_t *event = thread->cursor - 2;
+    const uint32_t stack = (uint32_t)(event[1] >> 32);
+    if (AG_WORD_KIND(event[0]) != AG_WORD_ALLOC || event[0] >> 16 != (address & UINT64_MAX >> 16) ||
+        stack < AG_NODE_FIRST || stack >= STACKS_MOST ||
+        N_DEVIANTS(atomic_load_explicit(&types_of_stacks[stack], memory_order_relaxed)) ==
+            DEVIANTS_MOST) {
+        return; /* told by a handler's own stream, or not worth a look */
+    }
+    struct pending *block = &ring->blocks[ring->n++ % RING_BLOCKS];
+    if (block->hidden != 0) {
+        (void)look(ring, block);
+    }
+    ring->thread = thread;
+    *block = (struct pending){.hidden = ~address,
+                              .stack = stack,
+                              .n_collections =
+                                  atomic_load_explicit(&n_collections, memory_order_relaxed),
+                              .event = event,
+                              .words = thread->words,
+                              .sequence = thread->sequence};
+}
+
+void ag_crystal_types_collecting(void) {
+    atomic_fetch_add_explicit(&n_collections, 1, memory_order_relaxed);
+}
+
+/* ---- the adapter ---- */
+
+static bool is_crystal(void) {
+    static const char *const names[] = {"__crystal_main"};
+    struct ag_symbol_place place;
+    struct ag_elf_symbol found = {0};
+    struct ag_elf_symbols symbols;
+    if (ag_symbol_find(names[0], AG_SYMBOL_FIRST, NULL, &place) && place.in_executable) {
+        return true;
+    }
+    if (ag_elf_symbols_open("/proc/self/exe", &symbols) == 0) {
+        (void)ag_elf_symbols_find(&symbols, names, 1, &found);
+        ag_elf_symbols_close(&symbols);
+    }
+    return found.address != 0;
+}
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    if (ag_collector_heap == 0 || !is_crystal()) {
+        return AG_ADAPTER_ABSENT;
+    }
+    types_of_stacks = map_zeros(STACKS_MOST * sizeof(*types_of_stacks), /* is_wiped= */ true);
+    types_of_numbers = map_zeros(NUMBERS_MOST * sizeof(*types_of_numbers), /* is_wiped= */ false);
+    pairs = map_zeros(PAIRS * sizeof(*pairs), /* is_wiped= */ true);
+    rings = map_zeros(RINGS_MOST * sizeof(*rings), /* is_wiped= */ true);
+    if (!types_of_stacks || !types_of_numbers || !pairs || !rings) {
+        ret_runtime->note = "types are not known: there is no memory";
+        return AG_ADAPTER_REFUSED;
+    }
+    map_table(getenv("ALLOGRAM_CRYSTAL_TYPES"));
+    ag_crystal_types_are_wanted = true;
+    return AG_ADAPTER_ACTS;
+}
+
+static void end(struct ag_runtime_definition *runtime) {
+    const uint32_t taken = atomic_load_explicit(&n_rings, memory_order_relaxed);
+    (void)runtime;
+    for (uint32_t i = 0; i < taken && i < RINGS_MOST; i++) {
+        for (size_t k = 0; k < RING_BLOCKS; k++) {
+            struct pending *block = &rings[i].blocks[k];
+            if (block->hidden != 0 && look(&rings[i], block)) {
+                block->hidden = 0;
+            }
+        }
+    }
+}
+
+const struct ag_adapter ag_adapter_crystal AG_HIDDEN = {.attach = attach, .end = end};
