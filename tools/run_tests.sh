@@ -6,7 +6,7 @@
 # whether there was one.
 set -u
 build=$1
-seconds_of_fuzzing=10
+seconds_of_fuzzing=6
 export AG_TEST_SCALE=scaled
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$build"

@@ -51,8 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     const size_t n = n_bytes - sizeof relative_pc;
     uint8_t *memory = malloc(n); // exactly as long: the sanitizer sees a step beyond it
     memcpy(memory, bytes + sizeof relative_pc, n);
-    const struct ag_cfi_tables tables = {(uintptr_t)memory, (uintptr_t)memory,
-                                         (uintptr_t)memory + n};
+    const struct ag_cfi_tables tables = {
+        .eh_frame_hdr = (uintptr_t)memory, .low = (uintptr_t)memory, .high = (uintptr_t)memory + n};
     for (uint32_t reg = 3; reg < 17; reg++) {
         struct ag_cfi_row row;
         struct ag_cfi_entry entry;
