@@ -256,6 +256,14 @@ static ssize_t end_table(struct function_table *table, bool is_whole,
     return (ssize_t)table->n;
 }
 
+/* The frames of a stack that CPU samples counted, innermost first; 0: the count is of another
+ * source. */
+static size_t cpu_stack(struct ag_observation *observation, const struct ag_seen_count *count,
+                        const struct ag_observed_frame **ret_frames) {
+    return count->source == AG_SEEN_CPU ? ag_observation_stack(observation, count->node, ret_frames)
+                                        : 0;
+}
+
 ssize_t ag_observation_functions(struct ag_observation *observation,
                                  struct ag_observed_function **ret_functions) {
     struct function_table table = {0};
@@ -263,9 +271,7 @@ ssize_t ag_observation_functions(struct ag_observation *observation,
     for (size_t i = 0; i < observation->seen.n_counts && is_whole; i++) {
         const struct ag_seen_count *count = &observation->seen.counts[i];
         const struct ag_observed_frame *frames;
-        const size_t n = count->source == AG_SEEN_CPU
-                             ? ag_observation_stack(observation, count->node, &frames)
-                             : 0;
+        const size_t n = cpu_stack(observation, count, &frames);
         for (size_t j = 0; j < n && is_whole; j++) {
             const size_t at = function_of(&table, &frames[j]);
             is_whole = at != SIZE_MAX;
@@ -318,9 +324,7 @@ ssize_t ag_observation_blame(struct ag_observation *observation, const char *glo
     for (size_t i = 0; i < observation->seen.n_counts && is_whole; i++) {
         const struct ag_seen_count *count = &observation->seen.counts[i];
         const struct ag_observed_frame *frames;
-        const size_t n = count->source == AG_SEEN_CPU
-                             ? ag_observation_stack(observation, count->node, &frames)
-                             : 0;
+        const size_t n = cpu_stack(observation, count, &frames);
         const struct ag_observed_frame *frame = n != 0 ? blamed(frames, n, glob) : NULL;
         if (frame != NULL) {
             const size_t at = function_of(&table, frame);

@@ -504,11 +504,15 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     return true;
 }
 
+/* Of who tells a block whose stack is known already; NULL: nothing can be told. */
+static struct ag_thread *told_state(const uintptr_t *sp) {
+    bool unused = false; /* nobody walks from here */
+    return ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
+}
+
 void ag_record_alloc_told(const struct ag_told_block *block) {
-    bool unused = false;
     const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
-    struct ag_thread *thread =
-        ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
+    struct ag_thread *thread = told_state(sp);
     if (!thread) {
         return;
     }
@@ -528,10 +532,8 @@ void ag_record_alloc_told(const struct ag_told_block *block) {
 }
 
 void ag_record_free_told(uintptr_t address, uint32_t via) {
-    bool unused = false;
     const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
-    struct ag_thread *thread =
-        ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
+    struct ag_thread *thread = told_state(sp);
     if (!thread) {
         return;
     }
