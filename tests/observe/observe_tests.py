@@ -182,7 +182,10 @@ def a_thread_that_starts_later_is_seen_by_its_name():
         observer.send_signal(signal.SIGINT)
         result = finish(observer)
     late = [stack for stack in result["stacks"] if stack["thread_name"] == "late"]
-    assert sum(stack["count"] for stack in late) == function(result, "late_part")["total"] > 50, late
+    # a sample can fall between two calls of late_part: into the function that calls it, all of the thread
+    assert sum(stack["count"] for stack in late) == function(result, "run_late")["total"], late
+    working = [stack for stack in late if stack["frames"][0]["function"] == "late_part"]
+    assert sum(stack["count"] for stack in working) == function(result, "late_part")["total"] > 50, late
     assert all(stack["thread"] != target.pid for stack in late)
     assert own(result, "three_parts") > 0
 
