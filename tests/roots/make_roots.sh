@@ -1,9 +1,9 @@
 #!/bin/sh
 # make_roots.sh FOLDER: an older and a newer Debian below FOLDER, to load the agent into: bullseye (glibc 2.31) and trixie (2.41).
 #
-# Each root is minimal, with libc6-dev so that the compiler of this machine can build test programs for it; the newer one has Erlang
-# as well, a node of another release to look at. About 250 MB and half a minute each; a root that is complete is kept. The archive is the one that apt uses here. Ends with 77, and says
-# why, where it cannot be done: no root rights, no debootstrap, no archive.
+# Each root is minimal, with what packages_of says of it: libc6-dev, so that the compiler of this machine can build test programs
+# for it, and the runtimes that only this release has. About half a minute each; a root that is complete is kept. The archive is
+# the one that apt uses here. Ends with 77, and says why, where it cannot be done: no root rights, no debootstrap, no archive.
 set -eu
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
 folder=$1
@@ -15,8 +15,17 @@ skip() {
     exit 77
 }
 
+packages_of() { # SUITE; one purpose per line
+    echo libc6-dev
+    case $1 in
+    trixie)
+        echo erlang-base # OTP 27, to look at from outside
+        ;;
+    esac
+}
+
 is_complete() {
-    [ -f "$folder/$1/.complete" ] && { [ "$1" != trixie ] || [ -x "$folder/$1/usr/bin/erl" ]; }
+    packages_of "$1" | cmp -s - "$folder/$1/.complete"
 }
 
 # The compiler looks at a root from outside, where an absolute link would lead into this machine's own libraries.
@@ -30,17 +39,13 @@ make_root() { # SUITE ARCHIVE
     root=$folder/$1
     made=$root.partial
     rm -rf --one-file-system "${root:?}" "${made:?}"
-    case $1 in
-    trixie) more=,erlang-base ;; # a node for `allogram observe`
-    *) more= ;;
-    esac
-    debootstrap --variant=minbase --include="libc6-dev$more" "$1" "$made" "$2" >"$root.log" 2>&1 || {
+    debootstrap --variant=minbase --include="$(packages_of "$1" | tr -s ' \n' , | sed 's/,$//')" "$1" "$made" "$2" >"$root.log" 2>&1 || {
         tail -n 3 "$root.log"
         return 1
     }
     make_links_relative "$made"
     rm -rf "${made:?}"/var/cache/apt/archives/*.deb "${made:?}/usr/share/doc"
-    touch "$made/.complete"
+    packages_of "$1" >"$made/.complete"
     mv "$made" "$root"
     echo "make_roots: $1 is ready"
 }
