@@ -1,11 +1,35 @@
 #!/bin/sh
-# run_fuzzers.sh BUILD SECONDS: every fuzz target for so many seconds each, from its kept corpus, with clang's libFuzzer.
+# run_fuzzers.sh BUILD SECONDS: every fuzz target for so many seconds each, as many at once as there are cores, from its kept corpus,
+# with clang's libFuzzer.
 #
 # Leaves one line per target, `passed fuzz_x` or `failed fuzz_x`, in BUILD/fuzz/results. An input that fails is beside it.
+# run_fuzzers.sh BUILD SECONDS TARGET is one of them, built before.
 set -eu
 build=$1
 seconds=$2
 cd "$(dirname "$0")/.."
+
+fuzz() { # TARGET, as a path below BUILD/fuzz
+    name=$(basename "$1")
+    set -- "$1" "$build/fuzz/corpus/$name"
+    mkdir -p "$2"
+    [ ! -d "tests/fuzz/corpus/${name#fuzz_}" ] || set -- "$@" "tests/fuzz/corpus/${name#fuzz_}"
+    target=$build/fuzz/$1
+    shift
+    result=passed
+    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
+        -artifact_prefix="$build/fuzz/" "$@" >"$build/fuzz/$name.log" 2>&1 || result=failed
+    [ $result = passed ] || tail -n 40 "$build/fuzz/$name.log"
+    echo "$result $name" >>"$build/fuzz/results"
+    echo "fuzz: $name $result," \
+        "$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/fuzz/$name.log") inputs in $seconds s"
+    [ $result = passed ]
+}
+
+if [ $# = 3 ]; then
+    fuzz "$3"
+    exit
+fi
 mkdir -p "$build/fuzz"
 : >"$build/fuzz/results"
 
@@ -18,23 +42,7 @@ fi
 tools/configure.sh "$build/fuzz" -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false -Dviewer=disabled
 
 targets=$(ninja -C "$build/fuzz" -t targets all | sed -n 's|^\(tests/fuzz/fuzz_[a-z_0-9]*\): .*|\1|p')
+[ -n "$targets" ] || exit 0
 # shellcheck disable=SC2086 # a list of names
-[ -z "$targets" ] || ninja -C "$build/fuzz" --quiet $targets
-status=0
-for target in $targets; do
-    name=$(basename "$target")
-    mkdir -p "$build/fuzz/corpus/$name"
-    set -- "$build/fuzz/corpus/$name"
-    [ ! -d "tests/fuzz/corpus/${name#fuzz_}" ] || set -- "$@" "tests/fuzz/corpus/${name#fuzz_}"
-    result=passed
-    "$build/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
-        -artifact_prefix="$build/fuzz/" "$@" >"$build/fuzz/$name.log" 2>&1 || result=failed
-    if [ $result = failed ]; then
-        tail -n 40 "$build/fuzz/$name.log"
-        status=1
-    fi
-    echo "$result $name" >>"$build/fuzz/results"
-    echo "fuzz: $name $result," \
-        "$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/fuzz/$name.log") inputs in $seconds s"
-done
-exit $status
+ninja -C "$build/fuzz" --quiet $targets
+echo "$targets" | xargs -n 1 -P "$(nproc)" tools/run_fuzzers.sh "$build" "$seconds"
