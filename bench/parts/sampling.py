@@ -1,0 +1,98 @@
+"""What --mode=sample adds: to a pair, to programs, to resident memory; and what an embedding program pays."""
+
+import os
+
+from harness import Ratios, resident_kib
+from measured import Spread, measure
+from parts import redis
+from parts.programs import programs_of
+
+SAMPLING = ["--mode=sample"]  # at the default interval, 512 KiB
+
+
+def added_in_process(bench, shape, prefix=(), env=None):
+    """(base, added) in ns of pairs that are measured in turns within one process (micro_pair.c), over the rounds."""
+    command = [*prefix, os.path.join(bench.build, "bench/micro_pair"), "1000", shape]
+    bases, added = [], []
+    for _ in range(bench.rounds):
+        trace = bench.path("pair.allogram")
+        if os.path.exists(trace):
+            os.unlink(trace)
+        words = measure(command, env=env, cwd=bench.folder).stdout.split()
+        if os.path.basename(bench.agent) not in words[4].decode():
+            raise RuntimeError("malloc came from %s: nothing was hooked" % words[4].decode())
+        bases.append(float(words[0]))
+        added.append(float(words[1]))
+    return Spread(bases), Spread(added)
+
+
+def bench_sampled_pairs(bench):
+    bench.say()
+    bench.say("| pair of malloc and free, within one process | base, ns | added, ns |")
+    bench.say("|---|---:|---:|")
+    recorded = [bench.allogram, "run", "-q", *SAMPLING, "-o", bench.path("pair.allogram"), "--"]
+    for shape, text in (("loop", "freed at once"), ("ring", "4096 blocks live")):
+        for what, prefix, env in (("preloaded, not recording", (), {"LD_PRELOAD": bench.agent}), ("sampled", recorded, None)):
+            base, added = added_in_process(bench, shape, prefix, env)
+            bench.say("| %s, %s | %s | %s |" % (what, text, base.text("%.1f"), added.text("%.1f")))
+            bench.bar("pair %s, %s: added" % (what, text), added, 2, "%.1f", " ns")
+
+
+def bench_sampled_programs(bench):
+    bench.say()
+    bench.say("| sampled program | base, s | samples and their frees | wall | CPU |")
+    bench.say("|---|---:|---:|---:|---:|")
+    for program in programs_of(bench):
+        ratios, plains, events = Ratios(), [], 0
+        for _ in range(bench.rounds):
+            plain = measure(program.command, cwd=bench.folder)
+            result, trace = bench.record(program.command, options=SAMPLING)
+            if result.stdout != plain.stdout:
+                raise RuntimeError(program.name + ": other output when sampled")
+            events = bench.events_of(trace)
+            plains.append(plain.wall)
+            ratios.add(result, plain)
+        bench.say("| %s | %.2f | %d | %s | %s |" % (program.name, Spread(plains).median, events, Spread(ratios.wall).text("%.3f"),
+                                                     Spread(ratios.cpu).text("%.3f")))
+        if program.name.startswith(("jq", "z3")):
+            bench.bar("sampled " + program.name + ": wall", Spread(ratios.wall), 1.01, "%.3f", "x")
+    if redis.is_there():
+        plains, ratios, path = [], [], bench.path("redis.allogram")
+        for _ in range(bench.rounds):
+            plains.append(redis.redis_round(bench, []))
+            if os.path.exists(path):
+                os.unlink(path)
+            ratios.append(redis.redis_round(bench, [bench.allogram, "run", "-q", *SAMPLING, "-o", path, "--"]) / plains[-1])
+        bench.say("| redis-server, redis-benchmark | %.2f | %d | %s | |" % (
+            Spread(plains).median, bench.events_of(path), Spread(ratios).text("%.3f")))
+        bench.bar("sampled redis-server: wall of redis-benchmark", Spread(ratios), 1.01, "%.3f", "x")
+
+
+def bench_sampled_memory(bench):
+    command = [bench.workload("cover"), str(int(3000 * bench.scale))]
+    plain = resident_kib(measure(command, cwd=bench.folder))
+    result, _ = bench.record(command, options=SAMPLING)
+    added = [(b - a) / 1024 for a, b in zip(plain, resident_kib(result))]
+    bench.say()
+    bench.say("Resident memory that sampling adds to cover: %.1f MiB, of it anonymous %.1f, files %.1f, the shared segment %.1f." % (
+        sum(added), *added))
+    bench.bar("resident memory added by sampling", Spread([sum(added)]), 4, "%.1f", " MiB")
+
+
+def bench_embedded(bench):
+    """allogram_alloc where a tracker samples and the block is none: nanoseconds of a call, less those of an empty loop."""
+    runs = [measure([os.path.join(bench.build, "bench/micro_embedded")], cwd=bench.folder).stdout.split() for _ in range(bench.rounds)]
+    bench.say()
+    bench.say("| allogram_alloc, inlined, of a block that nobody records | ns |")
+    bench.say("|---|---:|")
+    for i, text in enumerate(("no session", "a tracker samples")):
+        spread = Spread([float(words[i]) for words in runs])
+        bench.say("| %s | %s |" % (text, spread.text("%.1f")))
+        bench.bar("allogram_alloc, %s" % text, spread, 2, "%.1f", " ns")
+
+
+def run(bench):
+    bench_sampled_pairs(bench)
+    bench_embedded(bench)
+    bench_sampled_programs(bench)
+    bench_sampled_memory(bench)
