@@ -157,7 +157,7 @@ static void count_enlarged(struct evidence_pass *pass, struct ag_spot_evidence *
 
 static void count_birth(struct evidence_pass *pass, uint32_t row, const struct ag_step *step) {
     struct ag_finding_search *search = pass->search;
-    struct ag_spot_evidence *evidence = &search->evidence[search->spot_of_row[row]];
+    struct ag_spot_evidence *evidence = &search->evidence[search->profile->spot_of_row[row]];
     count_size(evidence, step->size);
     if (pass->has_dead && step->size > pass->dead_size && pass->row_reallocates[row]) {
         count_enlarged(pass, evidence, step);
@@ -181,7 +181,7 @@ static int count_step(void *context, const struct ag_step *step) {
     const uint32_t row = ag_step_rows_of(&pass->rows, step);
     const bool is_more = step->kind == AG_STEP_BIRTH || step->kind == AG_STEP_DEATH_UNDONE;
     if (row != UINT32_MAX) {
-        struct ag_spot_evidence *evidence = &search->evidence[search->spot_of_row[row]];
+        struct ag_spot_evidence *evidence = &search->evidence[search->profile->spot_of_row[row]];
         const uint64_t bytes = is_more ? step->size : 0 - step->size;
         evidence->in_use_bytes += bytes;
         evidence->left_bytes[slice_of(pass, step)] += bytes;
@@ -210,7 +210,7 @@ static void count_block(void *context, const struct ag_block *block) {
     }
     const uint32_t row = ag_step_rows_find(&pass->rows, block->stack, block->via);
     if (row != AG_INDEX_NONE) {
-        pass->search->evidence[pass->search->spot_of_row[row]].foreign_blocks++;
+        pass->search->evidence[pass->search->profile->spot_of_row[row]].foreign_blocks++;
     }
 }
 

@@ -1,6 +1,5 @@
-/* finding_search.h: what the search for findings holds; shared by its three files.
+/* finding_search.h: what the search for findings holds; shared by its two files.
  *
- *     finding_spots.c     stacks -> the lines that somebody can change
  *     finding_evidence.c  events -> what only they can tell of each line
  *     findings.c          the rules */
 #ifndef AG_FINDING_SEARCH_H
@@ -25,27 +24,17 @@ struct ag_spot_evidence {
     uint64_t largest_enlarged_bytes;
     uint64_t foreign_blocks; /* freed by another thread than the one that allocated them */
 };
-struct ag_spot {
-    struct ag_metrics metrics; /* of its rows */
-    uint32_t frame;
-    bool is_taken; /* a line has one finding */
-};
 struct ag_finding_search {
     struct ag_profile *profile;
     const struct ag_summary *whole; /* of everything, whatever the filters let through */
-    struct ag_spot *spots;
+    const struct ag_spot *spots;
     size_t n_spots;
-    uint32_t *spot_of_row;
+    bool *is_taken;                      /* by spot: a line has one finding */
     bool watches_threads;                /* set it to have foreign_blocks counted */
     struct ag_spot_evidence *evidence;   /* beside the spots; NULL: nobody read the events */
     uint64_t slice_ns[AG_COURSE_SLICES]; /* when each ended, since the start of the recording */
 };
 
-/* 0 or negative errno; the caller frees spots and spot_of_row, whatever the answer. */
-int ag_finding_make_spots(struct ag_finding_search *search);
-/* Do the stacks of nearly all that SPOT has in use at the end go through FRAME, beyond their own?
- */
-bool ag_finding_goes_through(const struct ag_finding_search *search, size_t spot, uint32_t frame);
 /* Is the row's allocation function one that may enlarge a block? */
 bool ag_finding_is_realloc(const struct ag_stack_row *row);
 /* One pass over the events. 0 or negative errno; the caller frees evidence. */

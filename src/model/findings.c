@@ -415,7 +415,7 @@ static void place_foreign_frees(struct ag_finding_search *search, struct ag_find
     }
     if (most < search->n_spots) {
         finding->frame = search->spots[most].frame;
-        search->spots[most].is_taken = true;
+        search->is_taken[most] = true;
     }
 }
 
@@ -431,10 +431,10 @@ struct found { /* of one kind; the rules' shares leave room for no more than som
 
 static void apply(struct ag_finding_search *search, rule *holds, struct found *found) {
     for (size_t i = 0; i < search->n_spots && found->count < FOUND_MOST; i++) {
-        if (!search->spots[i].is_taken && holds(search, i, &found->rows[found->count])) {
+        if (!search->is_taken[i] && holds(search, i, &found->rows[found->count])) {
             found->rows[found->count].frame = search->spots[i].frame;
             found->spots[found->count++] = i;
-            search->spots[i].is_taken = true;
+            search->is_taken[i] = true;
         }
     }
 }
@@ -454,7 +454,7 @@ static bool belongs_to(const struct ag_finding_search *search, const struct foun
         return !is_larger_share(&found->rows[one], &found->rows[other]);
     }
     return found->rows[one].kind == AG_FINDING_LEAK &&
-           ag_finding_goes_through(search, found->spots[one], outer);
+           ag_profile_spot_goes_through(search->profile, found->spots[one], outer);
 }
 
 /* What belongs together: the parts of an object are made on several lines, or below the one that
@@ -560,6 +560,15 @@ static bool can_read_events(const struct ag_finding_search *search, enum ag_find
            whole->allocated_blocks + whole->freed_blocks + whole->ghost_frees <= EVENTS_MOST;
 }
 
+static int take_spots(struct ag_finding_search *search) {
+    const int r = ag_profile_spots(search->profile, &search->spots, &search->n_spots);
+    if (r < 0) {
+        return r;
+    }
+    search->is_taken = calloc(search->n_spots + 1, sizeof(*search->is_taken));
+    return search->is_taken ? 0 : -ENOMEM;
+}
+
 static int search_all(struct ag_finding_search *search, enum ag_findings_reach reach,
                       struct ag_findings *findings) {
     struct ag_finding foreign;
@@ -570,7 +579,7 @@ static int search_all(struct ag_finding_search *search, enum ag_findings_reach r
     if (!is_read && !can_hold_by_sums(search)) {
         return 0;
     }
-    int r = ag_finding_make_spots(search);
+    int r = take_spots(search);
     if (r == 0 && is_read && search->n_spots > SPOTS_MOST) {
         is_read = false;
         findings->is_partial = true;
@@ -595,8 +604,7 @@ int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach
     if (r == 0) {
         *ret_findings = findings;
     }
-    free(search.spots);
-    free(search.spot_of_row);
+    free(search.is_taken);
     free(search.evidence);
     return r;
 }

@@ -466,6 +466,8 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     }
     ag_index_map_done(&profile->frame_lists);
     free(profile->list_places);
+    free(profile->spots);
+    free(profile->spot_of_row);
     free(profile->site_types);
     ag_profile_forget_types(profile);
     free(profile->types);

@@ -9,6 +9,7 @@
  *     lifetimes.c     how long they live
  *     functions.c     function counters, from the trees of call_trees.c
  *     collections.c   what collectors did, and because of whom
+ *     spots.c         the lines that its reader can change
  *     findings.c      what is most worth a look */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
@@ -23,6 +24,7 @@
 #include "model/lifetimes.h"
 #include "model/profile.h"
 #include "model/replay.h"
+#include "model/spots.h"
 #include "model/types.h"
 
 struct ag_merged_part { /* process_merge.c: one process of a merged profile */
@@ -71,6 +73,9 @@ struct ag_profile {
     size_t n_lists;
     uint64_t listed_frames;
 
+    struct ag_spot *spots; /* NULL: nobody asked */
+    size_t n_spots;
+    uint32_t *spot_of_row;
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
     uint32_t *site_types;              /* types.c: by site and exactness */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/spots.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"
@@ -12,17 +13,44 @@
 struct sites {
     const struct ag_site_row *rows;
     size_t n_rows;
+    struct ag_site_row *of_spots; /* the rows, where they are spots; else NULL */
     struct ag_ranking ranking;
 };
 
+static void end_sites(struct sites *sites) {
+    ag_ranking_end(&sites->ranking);
+    free(sites->of_spots);
+}
+
+static int find_spots(struct ag_view *view, struct sites *sites) {
+    const struct ag_spot *spots;
+    const int r = ag_profile_spots(view->profile, &spots, &sites->n_rows);
+    if (r < 0) {
+        return r;
+    }
+    sites->of_spots = calloc(sites->n_rows + 1, sizeof *sites->of_spots);
+    if (sites->of_spots == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < sites->n_rows; i++) {
+        sites->of_spots[i] = (struct ag_site_row){
+            .frame = spots[i].frame, .own = spots[i].metrics, .total = spots[i].metrics};
+    }
+    sites->rows = sites->of_spots;
+    return 0;
+}
+
 static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct sites *ret_sites) {
     struct sites sites = {0};
-    int r = ag_profile_sites(view->profile, view->options->by, &sites.rows, &sites.n_rows);
+    int r = shown == AG_SITES_SPOTS
+                ? find_spots(view, &sites)
+                : ag_profile_sites(view->profile, view->options->by, &sites.rows, &sites.n_rows);
     if (r < 0) {
         return r;
     }
     r = ag_ranking_start(&sites.ranking, sites.n_rows);
     if (r < 0) {
+        end_sites(&sites);
         return r;
     }
     enum ag_metric blocks = ag_metric_blocks_of(view->sort);
@@ -87,13 +115,14 @@ int ag_sites_view_json(struct ag_view *view) {
         ag_json_close(view->json, '}');
     }
     ag_json_close(view->json, ']');
-    ag_ranking_end(&sites.ranking);
+    end_sites(&sites);
     return 0;
 }
 
 /* The columns: own and total of the metric, and besides it the number of blocks and another moment
  * to compare with. */
 struct site_columns {
+    bool has_total;
     enum ag_metric metric, blocks, beside;
     struct ag_unit metric_unit, blocks_unit, beside_unit;
     char heads[4][32];
@@ -105,8 +134,9 @@ static const char *head_of(char head[32], const char *words, struct ag_unit unit
 }
 
 static void choose_columns(const struct ag_view *view, const struct ag_metrics *total,
-                           struct site_columns *columns) {
+                           enum ag_sites_shown shown, struct site_columns *columns) {
     columns->metric = view->sort;
+    columns->has_total = shown != AG_SITES_SPOTS;
     bool is_bytes = ag_metric_is_bytes(view->sort);
     columns->blocks = is_bytes ? ag_metric_blocks_of(view->sort) : AG_METRIC_ALLOCATED_BLOCKS;
     bool is_peak = view->sort == AG_METRIC_PEAK_BYTES || view->sort == AG_METRIC_PEAK_BLOCKS;
@@ -115,7 +145,8 @@ static void choose_columns(const struct ag_view *view, const struct ag_metrics *
     columns->metric_unit = is_bytes ? ag_unit_of_bytes(largest) : ag_unit_of_blocks(largest);
     columns->blocks_unit = ag_unit_of_blocks(ag_metric_of(total, columns->blocks));
     columns->beside_unit = ag_unit_of_bytes(ag_metric_of(total, columns->beside));
-    head_of(columns->heads[0], "own", columns->metric_unit);
+    head_of(columns->heads[0], columns->has_total ? "own" : ag_metric_words(columns->metric),
+            columns->metric_unit);
     head_of(columns->heads[1], "total", columns->metric_unit);
     char words[24];
     snprintf(words, sizeof words, "%s", is_bytes ? "blocks" : "allocated blocks");
@@ -133,8 +164,10 @@ static void add_row(struct ag_table *table, struct ag_view *view, const struct a
         ag_table_cell(table, ag_quantity_spread(&number, &row->own, columns->metric));
     }
     ag_table_cell(table, ag_quantity_share(&number, own, whole));
-    ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->total, columns->metric),
-                                        columns->metric_unit));
+    if (columns->has_total) {
+        ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->total, columns->metric),
+                                            columns->metric_unit));
+    }
     ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->own, columns->blocks),
                                         columns->blocks_unit));
     ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->own, columns->beside),
@@ -171,28 +204,30 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     }
     struct ag_metrics total = ag_view_total(view);
     struct site_columns columns;
-    choose_columns(view, &total, &columns);
+    choose_columns(view, &total, shown, &columns);
     const bool has_where = !is_labelled(view->options->by) && view->options->by != AG_BY_IMAGE;
-    struct ag_column table_columns[8] = {{.head = columns.heads[0], .style = AG_STYLE_BRIGHT},
-                                         {.head = "±", .style = AG_STYLE_DIM}};
-    const struct ag_column others[] = {
-        {.head = "share"},
-        {.head = columns.heads[1]},
-        {.head = columns.heads[2]},
-        {.head = columns.heads[3]},
-        {.head = heads[view->options->by],
-         .align = AG_ALIGN_LEFT,
-         .style = AG_STYLE_BRIGHT,
-         .least_columns = 16},
-        {.head = has_where ? "where" : "",
-         .align = AG_ALIGN_LEFT,
-         .style = AG_STYLE_DIM,
-         .least_columns = 12},
-    };
-    const size_t n_first = ag_profile_identity(view->profile)->is_sampled ? 2 : 1;
-    memcpy(table_columns + n_first, others, sizeof others);
-    struct ag_table *table =
-        ag_table_new(table_columns, n_first + sizeof others / sizeof others[0]);
+    const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
+    struct ag_column table_columns[8];
+    size_t n_columns = 0;
+    table_columns[n_columns++] =
+        (struct ag_column){.head = columns.heads[0], .style = AG_STYLE_BRIGHT};
+    if (is_sampled) {
+        table_columns[n_columns++] = (struct ag_column){.head = "±", .style = AG_STYLE_DIM};
+    }
+    table_columns[n_columns++] = (struct ag_column){.head = "share"};
+    for (size_t i = columns.has_total ? 1 : 2; i < sizeof columns.heads / sizeof *columns.heads;
+         i++) {
+        table_columns[n_columns++] = (struct ag_column){.head = columns.heads[i]};
+    }
+    table_columns[n_columns++] = (struct ag_column){.head = heads[view->options->by],
+                                                    .align = AG_ALIGN_LEFT,
+                                                    .style = AG_STYLE_BRIGHT,
+                                                    .least_columns = 16};
+    table_columns[n_columns++] = (struct ag_column){.head = has_where ? "where" : "",
+                                                    .align = AG_ALIGN_LEFT,
+                                                    .style = AG_STYLE_DIM,
+                                                    .least_columns = 12};
+    struct ag_table *table = ag_table_new(table_columns, n_columns);
     r = table == NULL ? -ENOMEM : 0;
     uint64_t shown_own = 0;
     size_t n_shown = 0;
@@ -210,6 +245,6 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
                               whole);
     }
     ag_table_free(table);
-    ag_ranking_end(&sites.ranking);
+    end_sites(&sites);
     return r;
 }

@@ -241,7 +241,8 @@ int ag_summary_view_text(struct ag_view *view) {
         struct ag_view sites = *view;
         sites.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;
         ag_page_end_line(view->page);
-        int r = ag_sites_write_text(&sites, AG_SITES_WITH_OWN);
+        int r = ag_sites_write_text(
+            &sites, view->options->by == AG_BY_FUNCTION ? AG_SITES_SPOTS : AG_SITES_WITH_OWN);
         if (r < 0) {
             return r;
         }

@@ -26,8 +26,12 @@ typedef int ag_view_write(struct ag_view *view);
 
 ag_view_write ag_summary_view_text, ag_summary_view_json;
 ag_view_write ag_sites_view_text, ag_sites_view_json;
-enum ag_sites_shown { AG_SITES_ALL, AG_SITES_WITH_OWN }; /* with own: not those that only call */
-ag_view_write ag_findings_text, ag_findings_json;        /* the end of the summary */
+ag_view_write ag_findings_text, ag_findings_json; /* the end of the summary */
+enum ag_sites_shown {
+    AG_SITES_ALL,
+    AG_SITES_WITH_OWN, /* not those that only call */
+    AG_SITES_SPOTS,    /* the lines that the reader can change, whatever allocates for them */
+};
 int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown);
 ag_view_write ag_tree_view_text, ag_tree_view_json;
 ag_view_write ag_stacks_view_text,

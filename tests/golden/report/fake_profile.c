@@ -15,6 +15,7 @@
 #include "model/lifetimes.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
+#include "model/spots.h"
 #include "model/types.h"
 #include "symbol/decoder.h"
 
@@ -70,6 +71,7 @@ struct ag_profile {
     struct fake_stack stacks[MOST_STACKS];
     size_t n_stacks;
     struct ag_site_row sites[AG_SITE_KEYS][64];
+    struct ag_spot spots[MOST_STACKS];
     struct ag_tree_node nodes[MOST_NODES];
     size_t n_nodes;
     struct ag_timeline_point points[40];
@@ -387,6 +389,24 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
     }
     *ret_rows = rows;
     *ret_count = count;
+    return 0;
+}
+
+int ag_profile_spots(struct ag_profile *profile, const struct ag_spot **ret_spots, size_t *ret_n) {
+    size_t count = 0;
+    memset(profile->spots, 0, sizeof profile->spots);
+    for (size_t s = 0; s < profile->n_stacks; s++) {
+        const uint32_t frame = profile->stacks[s].frames[0];
+        size_t spot = 0;
+        while (spot < count && profile->spots[spot].frame != frame) {
+            spot++;
+        }
+        count += spot == count;
+        profile->spots[spot].frame = frame;
+        add_metrics(&profile->spots[spot].metrics, &profile->rows[s].metrics);
+    }
+    *ret_spots = profile->spots;
+    *ret_n = count;
     return 0;
 }
 

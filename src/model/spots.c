@@ -1,4 +1,4 @@
-/* finding_spots.c: from stacks to the lines that a finding can point at.
+/* spots.c: from stacks to the lines that a report can point at.
  *
  * 1. Whose line. strdup allocates, but nobody can mend it there. So a stack belongs to its
  * innermost frame whose file is its reader's own (own_code.h); where no file is known, to the
@@ -11,14 +11,16 @@
  * mallocWithAlarm, sqlite3MemMalloc), so this is done again until nothing moves.
  *
  * 3. All stacks of one line are one spot. */
+#include "model/spots.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "model/finding_search.h"
 #include "model/metric.h"
 #include "model/own_code.h"
+#include "model/profile_state.h"
 
 enum {
     WRAPPERS_MOST = 8,   /* on top of each other: seen in programs are up to 4 */
@@ -195,8 +197,8 @@ static bool pass_wrappers(struct walk *walk) {
 
 /* ---- spots ---- */
 
-static int add_rows(struct ag_finding_search *search, struct walk *walk) {
-    struct ag_profile *profile = search->profile;
+static int add_rows(struct walk *walk) {
+    struct ag_profile *profile = walk->profile;
     struct ag_index_map by_frame = {0};
     int r = ag_index_map_init(&by_frame);
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
@@ -205,29 +207,31 @@ static int add_rows(struct ag_finding_search *search, struct walk *walk) {
             AG_IS_ROOT(position->node) ? profile->frames.no_stack : frame_at(walk, position);
         uint32_t at = ag_index_map_find(&by_frame, frame);
         if (at == AG_INDEX_NONE) {
-            at = (uint32_t)search->n_spots++;
-            search->spots[at].frame = frame;
+            at = (uint32_t)profile->n_spots++;
+            profile->spots[at].frame = frame;
             r = ag_index_map_insert(&by_frame, frame, at);
         }
-        search->spot_of_row[i] = at;
-        ag_metrics_add(&search->spots[at].metrics, &profile->rows[i].metrics);
+        profile->spot_of_row[i] = at;
+        ag_metrics_add(&profile->spots[at].metrics, &profile->rows[i].metrics);
     }
     ag_index_map_done(&by_frame);
     return r;
 }
 
 /* The room is for all frames and functions that there can be, so that nothing fails on the way. */
-static int make_room(struct ag_finding_search *search, struct walk *walk) {
-    const size_t n_rows = search->profile->n_rows, n_frames = search->profile->frames.n_frames;
-    search->spots = calloc(n_rows + 1, sizeof(*search->spots));
-    search->spot_of_row = calloc(n_rows + 1, sizeof(*search->spot_of_row));
+static int make_room(struct walk *walk) {
+    struct ag_profile *profile = walk->profile;
+    const size_t n_rows = profile->n_rows, n_frames = profile->frames.n_frames;
+    profile->spots = calloc(n_rows + 1, sizeof(*profile->spots));
+    profile->spot_of_row = calloc(n_rows + 1, sizeof(*profile->spot_of_row));
     walk->positions = calloc(n_rows + 1, sizeof(*walk->positions));
     walk->least = calloc(n_rows + 1, sizeof(*walk->least));
     walk->owner_of_frame = calloc(n_frames + 1, sizeof(*walk->owner_of_frame));
     walk->function_of_frame = calloc(n_frames + 1, sizeof(*walk->function_of_frame));
     walk->functions = calloc(n_frames + 1, sizeof(*walk->functions));
-    const bool has_room = search->spots && search->spot_of_row && walk->positions && walk->least &&
-                          walk->owner_of_frame && walk->function_of_frame && walk->functions;
+    const bool has_room = profile->spots && profile->spot_of_row && walk->positions &&
+                          walk->least && walk->owner_of_frame && walk->function_of_frame &&
+                          walk->functions;
     return has_room ? ag_index_map_init(&walk->function_index) : -ENOMEM;
 }
 
@@ -240,22 +244,22 @@ static int number_functions(struct walk *walk) {
     return 0;
 }
 
-int ag_finding_make_spots(struct ag_finding_search *search) {
-    struct walk walk = {.profile = search->profile};
-    int r = ag_profile_resolve(search->profile);
-    r = r < 0 ? r : make_room(search, &walk);
+static int make_spots(struct ag_profile *profile) {
+    struct walk walk = {.profile = profile};
+    int r = ag_profile_resolve(profile);
+    r = r < 0 ? r : make_room(&walk);
     r = r < 0 ? r : number_functions(&walk);
-    for (size_t i = 0; i < search->profile->n_rows && r == 0; i++) {
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         start_row(&walk, i);
-        walk.blocks += search->profile->rows[i].metrics.allocated_blocks;
-        walk.bytes += search->profile->rows[i].metrics.allocated_bytes;
+        walk.blocks += profile->rows[i].metrics.allocated_blocks;
+        walk.bytes += profile->rows[i].metrics.allocated_bytes;
     }
     for (int round = 0; round < WRAPPERS_MOST && r == 0; round++) {
         if (!pass_wrappers(&walk)) {
             break;
         }
     }
-    r = r < 0 ? r : add_rows(search, &walk);
+    r = r < 0 ? r : add_rows(&walk);
     free(walk.positions);
     free(walk.least);
     free(walk.owner_of_frame);
@@ -265,13 +269,30 @@ int ag_finding_make_spots(struct ag_finding_search *search) {
     return r;
 }
 
-bool ag_finding_goes_through(const struct ag_finding_search *search, size_t spot, uint32_t frame) {
+int ag_profile_spots(struct ag_profile *profile, const struct ag_spot **ret_spots, size_t *ret_n) {
+    int r = 0;
+    if (!profile->spots) {
+        r = make_spots(profile);
+        if (r < 0) {
+            free(profile->spots);
+            free(profile->spot_of_row);
+            profile->spots = NULL;
+            profile->spot_of_row = NULL;
+            profile->n_spots = 0;
+            return r;
+        }
+    }
+    *ret_spots = profile->spots;
+    *ret_n = profile->n_spots;
+    return 0;
+}
+
+bool ag_profile_spot_goes_through(struct ag_profile *profile, size_t spot, uint32_t frame) {
     enum { NEARLY_ALL_PERCENT = 90 };
-    struct ag_profile *profile = search->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     long double all_bytes = 0, through_bytes = 0;
     for (size_t i = 0; i < profile->n_rows; i++) {
-        if (search->spot_of_row[i] != spot) {
+        if (profile->spot_of_row[i] != spot) {
             continue;
         }
         bool is_through = false;

@@ -1,0 +1,31 @@
+#!/usr/bin/env bats
+# What the summary of a real trace says.
+
+@test "the summary's table names the lines that ask, not the library or the wrapper that allocates for them" {
+    command -v "${CXX:-c++}" >/dev/null || skip "no C++ compiler here"
+    cd "$BATS_TEST_TMPDIR"
+    cat >asks.cc <<'PROGRAM'
+#include <cstdlib>
+#include <vector>
+static void *xmalloc(size_t size) { return malloc(size); }
+__attribute__((noinline)) static void *one() { return xmalloc(1000); }
+__attribute__((noinline)) static void *two() { return xmalloc(2000); }
+__attribute__((noinline)) static size_t three() { return std::vector<char>(3000).size(); }
+int main() {
+    size_t sum = 0;
+    for (int i = 0; i < 500; i++) { void *p = one(), *q = two(); sum += three(); free(p); free(q); }
+    return sum != 1500000;
+}
+PROGRAM
+    "${CXX:-c++}" -g -O0 -o asks asks.cc
+    "$ALLOGRAM" run -q -o asks.allogram -- ./asks
+    run "$ALLOGRAM" report asks.allogram
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"49 %     500      2.93  three "*"asks.cc:6"* ]]
+    [[ $output == *"500      1.95  two "*"asks.cc:5"* ]]
+    [[ $output == *"500      0.98  one "*"asks.cc:4"* ]]
+    [[ $output != *"xmalloc"* ]]
+    run "$ALLOGRAM" report asks.allogram --view=sites
+    [[ $output == *"xmalloc"* ]]
+}
