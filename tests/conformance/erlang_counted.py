@@ -14,20 +14,26 @@ N = 1000
 
 
 class Erlang:
-    """The emulator that is installed, the tracer, and the compiled program."""
+    """The emulator that is installed, or that of another Debian below `root`; the tracer, and the compiled program."""
 
-    def __init__(self, tools, folder):
+    def __init__(self, tools, folder, root=None, programs=("hand_counted",)):
         self.tools, self.folder = tools, folder
+        self.inside = ["chroot", root, "/usr/bin/env", "-C", folder] if root else []
         self.tracer = os.path.join(tools.build, "adapters/beam")
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "hand_counted.erl")
-        compiled = recorded.run(["erlc", "-o", folder, source])
+        for program in programs:
+            self.compile(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", program + ".erl"))
+        self.release = int(self.evaluate("io:put_chars(erlang:system_info(otp_release))"))
+
+    def compile(self, source):
+        """By its own compiler; a copy, for a root sees no other folder."""
+        shutil.copy(source, self.folder)
+        compiled = recorded.run([*self.inside, "erlc", os.path.basename(source)], cwd=self.folder)
         if compiled.status != 0:
             raise RuntimeError("erlc: %s" % compiled.stdout.decode())
-        self.release = int(self.evaluate("io:put_chars(erlang:system_info(otp_release))"))
 
     def evaluate(self, expression, *options, env=None):
         """What an expression prints, on a node with the tracer in its path and nobody that records."""
-        outcome = recorded.run(["erl", "-noshell", "-pa", self.tracer, "-pa", self.folder, *options, "-eval",
+        outcome = recorded.run([*self.inside, "erl", "-noshell", "-pa", self.tracer, "-pa", self.folder, *options, "-eval",
                                 expression + ", halt()."], cwd=self.folder, env=env)
         if outcome.status != 0 or outcome.stderr:
             raise RuntimeError("erl: status %d: %s%s" % (outcome.status, outcome.stdout.decode(), outcome.stderr.decode()))
@@ -36,7 +42,7 @@ class Erlang:
     def record(self, command, options=(), name="t", **how):
         """(outcome, the emulator's trace or None)."""
         pattern = os.path.join(self.folder, name + ".%e.%p.allogram")
-        outcome = recorded.run([self.tools.allogram, "run", "-q", "-o", pattern, *options, "--", *command], cwd=self.folder,
+        outcome = recorded.run([self.tools.allogram, "run", "-q", "-o", pattern, *options, "--", *self.inside, *command], cwd=self.folder,
                                **how)
         found = [os.path.join(self.folder, file) for file in os.listdir(self.folder) if file.startswith(name + ".beam.smp.")]
         return outcome, max(found, key=os.path.getsize) if found else None
@@ -198,6 +204,12 @@ def elixir_is_named(erlang):
     return failures
 
 
+def why_not(tools):
+    """What is missing to trace Erlang here; "": nothing."""
+    return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
+        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -206,8 +218,7 @@ def main():
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]
     results = tap.Plan(len(cases))
-    why = "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
-        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+    why = why_not(tools)
     with recorded.Folder() as folder:
         erlang = None if why else Erlang(tools, folder)
         for name, case in cases:

@@ -19,7 +19,8 @@ packages_of() { # SUITE; one purpose per line
     echo libc6-dev
     case $1 in
     trixie)
-        echo erlang-base # OTP 27, to look at from outside
+        echo erlang-base  # OTP 27, to look at from outside and to trace
+        echo erlang-tools # tprof, which the tracer is held against
         ;;
     esac
 }

@@ -17,6 +17,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../conformance"))
 import counted  # noqa: E402
+import own_mounts  # noqa: E402
 import recorded  # noqa: E402
 import tap  # noqa: E402
 
@@ -42,26 +43,6 @@ OF_THE_ROOT = {
 }
 
 
-def enter_namespace():
-    """Starts over with mounts of its own, which nobody else sees and which end with this process."""
-    if os.environ.get("AG_OWN_MOUNTS"):
-        return
-    if os.geteuid() != 0 or not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        skip_all("mounts need root, and a kernel that lets it")
-    os.environ["AG_OWN_MOUNTS"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
-
-
-def skip_all(why):
-    print(f"1..0 # SKIP {why}")
-    sys.exit(0)
-
-
-def bind(source, target):
-    os.makedirs(target, exist_ok=True)
-    subprocess.run(["mount", "--bind", source, target], check=True)
-
-
 def compile_for(root, source, output, *flags):
     libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
     command = ["gcc", f"--sysroot={root}", f"-B{libraries}", f"-L{libraries}", "-D_GNU_SOURCE", "-fno-builtin", "-g", "-O2", "-w",
@@ -78,9 +59,9 @@ def prepare(root, agent_folder):
         compile_for(root, os.path.join(PROGRAMS, plugin + ".c"), f"{folder}/{plugin}.so", "-shared", "-fPIC")
     for name in HAND_COUNTED:
         compile_for(root, os.path.join(PROGRAMS, name + ".c"), f"{folder}/{name}")
-    bind("/dev/shm", root + "/dev/shm")
-    bind("/proc", root + "/proc")
-    bind(agent_folder, root + agent_folder)
+    own_mounts.bind("/dev/shm", root + "/dev/shm")
+    own_mounts.bind("/proc", root + "/proc")
+    own_mounts.bind(agent_folder, root + agent_folder)
 
 
 def run_case(tools, root, command):
@@ -126,8 +107,8 @@ def main():
     roots, build = (os.path.abspath(path) for path in sys.argv[1:3])
     missing = [suite for suite in SUITES if not os.path.exists(os.path.join(roots, suite, ".complete"))]
     if missing:
-        skip_all(f"no root of {' and '.join(missing)} (tests/roots/make_roots.sh says why)")
-    enter_namespace()
+        own_mounts.skip_all(f"no root of {' and '.join(missing)} (tests/roots/make_roots.sh says why)")
+    own_mounts.enter()
     tools = recorded.Tools(build)
     cases = {**{name: [f"{INSIDE}/{name}", *arguments] for name, arguments in HAND_COUNTED.items()}, **OF_THE_ROOT}
     plan = tap.Plan(len(SUITES) * len(cases))

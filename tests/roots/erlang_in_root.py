@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""erlang_in_root ROOT BUILD: the tracer built here on the Erlang of another Debian (make_roots.sh): the cases of
+erlang_counted.py, and the compiler at work, function by function beside tprof of that release. Prints TAP.
+
+tprof tells otherwise by design: where something is raised (what the catcher makes later is the thrower's with it), and by a
+few words where a built-in function gives up its turn in the middle, which is sooner or later with other events between. One
+function of the compiler makes another number of words each time, whoever counts."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../conformance"))
+import erlang_counted  # noqa: E402
+import own_mounts  # noqa: E402
+import recorded  # noqa: E402
+import tap  # noqa: E402
+
+COMPILE = """{ok, Forms} = epp:parse_file("hand_counted.erl", []), Arguments = [Forms, [binary, no_spawn_compiler_process]],
+  {ok, _, _} = apply(compile, forms, Arguments),
+  {_, Table} = allogram:run(compile, forms, Arguments),
+  Add = fun(F, {C, W}, Sums) -> maps:update_with(F, fun({A, B}) -> {A + C, B + W} end, {C, W}, Sums) end,
+  Ours = lists:foldl(fun({_, _, F, C, W, _}, Sums) -> Add(F, {C, W}, Sums) end, #{}, Table),
+  {_, {call_memory, Rows}} = tprof:profile(compile, forms, Arguments, #{type => call_memory, report => return}),
+  [begin
+     {Calls, Words} = {lists:sum([C || {_, C, _} <- Of]), lists:sum([W || {_, _, W} <- Of])},
+     {C, W} = maps:get({M, F, A}, Ours, {0, 0}),
+     io:format("~w:~w/~w ~w ~w ~w ~w~n", [M, F, A, Calls, C, Words, W])
+   end || {M, F, A, Of} <- Rows]"""
+OF_THE_EMULATOR = ("erlang:", "erts_internal:", "maps:", "lists:", "binary:", "ets:")
+EACH_TIME_OTHER = ("beam_ssa_codegen:cg_fun/3",)
+
+
+def as_tprof_counts(erlang):
+    failures = tap.Failures()
+    rows = {}
+    for line in erlang.evaluate(COMPILE).splitlines():
+        name, *numbers = line.rsplit(" ", 4)
+        rows[name] = tuple(map(int, numbers))
+    other = {name: row for name, row in rows.items() if row[0] != row[1] or row[2] != row[3]}
+    moved = {name: row for name, row in other.items() if name == "erlang:raise/3" or not name.startswith(OF_THE_EMULATOR)}
+    yielded = {name: row for name, row in other.items() if name not in moved}
+    for name in EACH_TIME_OTHER:
+        moved.pop(name, None)
+    print("# %d functions, %d words; equal but for %s" % (len(rows), sum(row[2] for row in rows.values()), sorted(other.items())))
+    failures.require("a thousand functions equal: %d" % (len(rows) - len(other)), len(rows) - len(other) >= 1000)
+    failures.require("few that raise or yield: %s" % other, len(other) <= 12)
+    failures.expect("raising moves words and loses none", sum(row[3] for row in moved.values()),
+                    sum(row[2] for row in moved.values()))
+    failures.expect("calls", {name: row[1] for name, row in moved.items()}, {name: row[0] for name, row in moved.items()})
+    failures.require("yielding is of a few words: %s" % yielded,
+                     all(abs(row[0] - row[1]) <= 2 and abs(row[2] - row[3]) <= 16 for row in yielded.values()))
+    return failures
+
+
+def main():
+    root, build = (os.path.abspath(path) for path in sys.argv[1:3])
+    if not os.path.exists(os.path.join(root, ".complete")):
+        own_mounts.skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
+    tools = recorded.Tools(build)
+    if erlang_counted.why_not(tools):
+        own_mounts.skip_all(erlang_counted.why_not(tools))
+    own_mounts.enter()
+    cases = [("a program, with four schedulers", erlang_counted.program_is_counted),
+             ("messages and arguments", erlang_counted.stands_apart), ("allogram:run from Erlang", erlang_counted.from_erlang),
+             ("the compiler, as tprof counts it", as_tprof_counts)]
+    plan = tap.Plan(len(cases))
+    with recorded.Folder() as folder:
+        for seen in ("/dev/shm", "/proc", build, folder):
+            own_mounts.bind(seen, root + seen)
+        erlang = erlang_counted.Erlang(tools, folder, root)
+        for name, case in cases:
+            plan.run(f"OTP {erlang.release}: {name}", lambda case=case: case(erlang))
+    own_mounts.unbind(root + folder)
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
