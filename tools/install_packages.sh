@@ -29,7 +29,7 @@ packages_of() {
         echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
         echo lua5.4? liblua5.4-dev?
         echo libgc-dev? crystal?
-        echo erlang-base? elixir?
+        echo erlang-base? erlang-ssl? elixir?
         echo ocaml-nox?
         ;;
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
