@@ -28,7 +28,7 @@ packages_of() {
         echo libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev?
         echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
         echo lua5.4? liblua5.4-dev?
-        echo libgc-dev? crystal?
+        echo libgc-dev? crystal? guile-3.0?
         echo erlang-base? erlang-ssl? elixir?
         echo ocaml-nox?
         ;;

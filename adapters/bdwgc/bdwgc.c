@@ -117,6 +117,19 @@ static void write_note(const char *first, const char *second, const char *third)
     note[at] = '\0';
 }
 
+static void note_lists(void) {
+    char digits[24];
+    size_t at = sizeof(digits) - 1;
+    digits[at] = '\0';
+    for (uint64_t left = ag_collector_listed_blocks(); left > 0; left /= 10) {
+        digits[--at] = (char)('0' + left % 10);
+    }
+    if (digits[at] != '\0') {
+        write_note(digits + at,
+                   " blocks were handed out in lists, which the program itself takes from", "");
+    }
+}
+
 /* What gc.h of these versions says is what the adapter stands on. */
 static bool is_known_version(unsigned number) {
     const unsigned major = number >> 16 & 255, minor = number >> 8 & 255;
@@ -179,6 +192,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 }
 
 static void end(struct ag_runtime_definition *ret_runtime) {
+    note_lists();
     if (ag_recorder.pid != recorded_pid || ag_recorder_is_sampling()) {
         return; /* a child knows only what it did itself, a sample only the samples */
     }

@@ -85,7 +85,7 @@ struct sum { /* of one thread, but for the last */
 static struct sum *sums; /* mapped; wiped in a child */
 static _Atomic uint32_t n_sums;
 static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* plus 1 */
-static _Atomic uint64_t own_bytes, left_bytes;
+static _Atomic uint64_t own_bytes, left_bytes, listed_blocks;
 
 AG_COLD static uint32_t take_sum(void) {
     const uint32_t taken = atomic_fetch_add_explicit(&n_sums, 1, memory_order_relaxed);
@@ -118,6 +118,10 @@ uint64_t ag_collector_own_bytes(void) {
 
 void ag_collector_not_handed_out(uint64_t bytes) {
     atomic_fetch_add_explicit(&left_bytes, bytes, memory_order_relaxed);
+}
+
+uint64_t ag_collector_listed_blocks(void) {
+    return atomic_load_explicit(&listed_blocks, memory_order_relaxed);
 }
 
 uint64_t ag_collector_left_bytes(void) {
@@ -189,9 +193,11 @@ static uintptr_t next_in_list(uintptr_t block) {
 }
 
 static void tell_list(const struct ag_collector_call *call, uintptr_t first, size_t bytes) {
-    for (uintptr_t block = first; block != 0; block = next_in_list(block)) {
+    uint64_t blocks = 0;
+    for (uintptr_t block = first; block != 0; block = next_in_list(block), blocks++) {
         tell_alloc(call, block, bytes);
     }
+    atomic_fetch_add_explicit(&listed_blocks, blocks, memory_order_relaxed);
 }
 
 /* A thread's own free list was refilled. Blocks that wait already had been counted before (a list

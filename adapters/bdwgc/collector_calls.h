@@ -61,6 +61,8 @@ uint64_t ag_collector_own_bytes(void);
 /* As its statistics have it, of bytes that were never handed out. */
 void ag_collector_not_handed_out(uint64_t bytes);
 uint64_t ag_collector_left_bytes(void);
+/* Handed out in lists that the program asked for: from then on in a free list of its own. */
+uint64_t ag_collector_listed_blocks(void);
 
 /* How much the call asked for; 0: it is no allocation. */
 uint64_t ag_collector_needed_bytes(const struct ag_collector_call *call);

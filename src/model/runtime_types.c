@@ -6,7 +6,8 @@
  * from other stacks of the trace, or it stays a number with the place. A frame that makes memory
  * for elements has no type of its own but its pointer's; numbers read there were elements. Where a
  * compiler has joined two allocations there is no line, and no name of what was inlined: then the
- * number decides as well. */
+ * number decides as well. Newer compilers leave the line that both have in common, as they do for
+ * memory that holds a closure's variables: that may begin with any number, so the place is all. */
 #include "model/runtime_types.h"
 
 #include <errno.h>

@@ -64,6 +64,8 @@ def entries(tools, program):
         failures.require("it said all", len(told) == 23)
         compare(failures, tools, traces[0], told)
         covers(failures, tools, traces[0])
+        listed = told["by_many"][0] + told["by_inline_refill"][0]
+        failures.require("lists are named", runtime(tools, traces[0])["note"].startswith("%d blocks were handed out in lists" % listed))
         is_clean(failures, tools, traces[0])
     return failures
 

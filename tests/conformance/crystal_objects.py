@@ -1,83 +1,140 @@
 #!/usr/bin/env python3
-"""Crystal programs, as their compiler makes them: the types of all objects in a debug and a release build, their stacks, deaths after
-GC.collect, four workers; the numbers of a release build named by a file, and what is said of a wrong one."""
+"""Crystal programs, as their compiler makes them: the types of all objects in a debug and a release build, their stacks, also
+through a C library, deaths after GC.collect, four workers; the numbers of a release build named by a file, and what is said of a
+wrong one. tests/roots runs the same cases with the newer release.
+
+A release build takes its compiler half a minute, nearly all of it for what prints the stacks of exceptions: it goes without
+(-Dwithout_traces), and with all and JSON where AG_TEST_SCALE is full."""
 
 import argparse
+import concurrent.futures
 import os
-import shutil
 import sys
 
+import place
 import recorded
 import tap
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "crystal_objects.cr")
-N = 60000
+PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
+IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
+N = 1000000 if IS_FULL else 20000
+BOUND = 10
 
-
-EXACT = {"Point": 2 * N + 4 * N, "Node(Int64)": 5 * N, "Node(Int32)": N, "Left": N, "Right": 2 * N, "Hash(Int32, Point)": 1}
+EXACT = {"Point": 2 * N + 4 * N, "Node(Int64)": 5 * N, "Node(Int32)": N, "Hash(Int32, Point)": 1, "Called": BOUND}
+EXACT_KINDS = {"Left": N, "Right": 2 * N}  # by one line, in two branches
 EXACT_JSON = {"Hash(String, JSON::Any)": N, "Array(JSON::Any)": 1}
+HELLO_1_6 = {"Crystal::SpinLock": 19, "IO::FileDescriptor": 4, "Mutex": 2}
+HELLO_1_14 = {"IO::FileDescriptor": 4, "Hash(Thread, Crystal::EventLoop::Event)": 8, "Hash(Thread, Deque(Fiber))": 8}
+HELLO = {"1.6": HELLO_1_6, "1.14": HELLO_1_14}  # as counted by a compiler that was changed to print what it makes
 
 
-def build(folder, name, *options, env=None):
-    path = os.path.join(folder, name)
-    home = dict(env or {}, CRYSTAL_CACHE_DIR=os.path.join(folder, "cache"))
-    outcome = recorded.run(["crystal", "build", *options, SOURCE, "-o", path], env=home, timeout=600)
-    if outcome.status != 0:
-        raise RuntimeError("crystal build: " + outcome.stderr.decode(errors="replace")[:300])
-    return path, outcome.stdout
+class Programs:
+    """Compiled side by side, and waited for when they are needed."""
+
+    def __init__(self, where):
+        self.where = where
+        self.version = where.run(["crystal", "--version"]).stdout.decode().split()[1]
+        source = where.bring(os.path.join(PROGRAMS, "crystal_objects.cr"))
+        binding = where.bring(os.path.join(PROGRAMS, "crystal_binding.c"))
+        with open(os.path.join(where.folder, "hello.cr"), "w", encoding="utf-8") as hello:
+            hello.write('puts "Hello world!"\n')
+        library = where.path("binding.o")
+        outcome = where.run(["gcc", "-g", "-O1", "-c", binding, "-o", library])
+        if outcome.status != 0:
+            raise RuntimeError("gcc: " + outcome.stderr.decode(errors="replace")[:300])
+        linked = "--link-flags=" + library
+        workers = concurrent.futures.ThreadPoolExecutor(2)
+        extras = ["-Dwith_json"] if IS_FULL else ["-Dwithout_traces"]
+        self.built = {
+            "release": workers.submit(self.build, "release", source, "--release", *extras, linked),
+            "hello": workers.submit(self.build, "hello", where.path("hello.cr")),
+            "debug": workers.submit(self.build, "debug", source, "-Dwith_json", "-Dpreview_mt", linked),
+        }
+
+    def build(self, name, source, *options):
+        env = {"CRYSTAL_CACHE_DIR": self.where.path("cache"), "CRYSTAL_DUMP_TYPE_ID": "1"}
+        outcome = self.where.run(["crystal", "build", *options, source, "-o", self.where.path(name)], env=env, timeout=600)
+        if outcome.status != 0:
+            raise RuntimeError("crystal build: " + outcome.stderr.decode(errors="replace")[:300])
+        return self.where.path(name), outcome.stdout
+
+    def __getitem__(self, name):
+        """(the program, the table of its types' numbers)"""
+        return self.built[name].result()
 
 
-def types_of(tools, trace, *options):
-    return {row["type"]: row for row in recorded.report(tools, trace, "--view=types", *options)["types"]}
+def types_of(where, trace, *options):
+    return {row["type"]: row for row in where.report(trace, "--view=types", *options)["types"]}
 
 
-def judge(failures, tools, program, folder, wanted, arguments=(), options=(), told=()):
-    outcome, traces = recorded.record(tools, [program, *arguments], folder, options=options, env={"CRYSTAL_WORKERS": "4"})
+def judge(failures, where, program, folder, wanted, arguments=(), options=(), told=()):
+    outcome, trace = where.record([program, *arguments], folder, options=options, env={"CRYSTAL_WORKERS": "4"})
     failures.expect("status", outcome.status, 0)
-    summary = recorded.report(tools, traces[0])
+    summary = where.report(trace)
     for name in ("bdwgc", "crystal"):
         failures.require(name + " acts", any(row["name"] == name and row["hooked"] for row in summary["runtimes"]))
     coverage = [row["coverage"] for row in summary["runtimes"] if row["name"] == "bdwgc"]
     failures.require("coverage %s" % coverage, coverage and coverage[0] is not None and 0.999 <= coverage[0] <= 1)
     failures.expect("lost, cut, ghosts", (summary["lost_events"]["total"], summary["truncated_stacks"], summary["ghost_frees"]), (0, 0, 0))
-    types = types_of(tools, traces[0], *told)
+    types = types_of(where, trace, *told)
     for name, blocks in wanted.items():
         failures.expect(name, types.get(name, {}).get("allocated_blocks"), blocks)
-    return traces[0], types
+    return trace, types
 
 
-def debug_with_four_workers(tools, folder):
+def stacks_of(where, trace, name, *options):
+    view = where.report(trace, "--view=types", "--type=" + name, *options)["stacks"]
+    return [[frame["function"] for frame in row["frames"]] for row in view]
+
+
+def is_whole(stack):
+    """Down to where the thread or the fiber began."""
+    if "Fiber#run" in stack:
+        return len(stack) == stack.index("Fiber#run") + 2 and stack[-1].startswith("->(") and "/fiber.cr:" in stack[-1]
+    return stack[-1] == "_start" and "__crystal_main" in stack
+
+
+def through_the_library(failures, where, trace):
+    """Crystal calls C, which takes memory of malloc's, and calls Crystal back, which makes an object."""
+    stacks = stacks_of(where, trace, "Called")
+    failures.require("stacks of what is made in a callback: %s" % stacks, len(stacks) == 1 and stacks[0][0] == "Called.new" and
+                     stacks[0][1].startswith("->(") and stacks[0][2:4] == ["kept_and_called", "bound"])
+    failures.require("to the beginning", all(map(is_whole, stacks)))
+    own = [row for row in where.report(trace, "--view=sites")["sites"] if row["function"] == "kept_and_called"]
+    failures.expect("of malloc, in the library", [(row["own"]["allocated_blocks"], row["own"]["allocated_bytes"], row["runtime"]) for row in own],
+                    [(BOUND, BOUND * 12345, "c")])
+    leaks = where.report(trace, "--view=leaks", "--focus=^kept_and_called$")["stacks"]
+    functions = [[frame["function"] for frame in row["frames"]] for row in leaks]
+    mixed = [stack for stack in functions if stack[0] == "kept_and_called"]
+    failures.require("one stack through both: %s" % mixed, len(mixed) == 1 and mixed[0][1] == "bound" and is_whole(mixed[0]))
+
+
+def debug_with_four_workers(programs, where):
     failures = tap.Failures()
-    program, _ = build(folder, "objects_debug", "-Dwith_json", "-Dpreview_mt")
-    with recorded.Folder() as place:
-        trace, types = judge(failures, tools, program, place, {**EXACT, **EXACT_JSON}, [str(N)])
+    with recorded.Folder() as folder:
+        trace, types = judge(failures, where, programs["debug"][0], folder, {**EXACT, **EXACT_KINDS, **EXACT_JSON}, [str(N)])
         failures.expect("in use", [types[name]["in_use_blocks"] for name in ("Left", "Right", "Hash(String, JSON::Any)", "Node(Int64)")],
                         [N, 2 * N, N, 5 * N])
         failures.require("what was forgotten is dead", types["Node(Int32)"]["in_use_blocks"] < N // 100)
         failures.require("elements of hashes", types["Pointer(Hash::Entry(Int32, Point))"]["allocated_blocks"] > 5)
-        view = recorded.report(tools, trace, "--view=types", "--type=Point")["stacks"]
-        functions = [[frame["function"] for frame in row["frames"]] for row in view]
-        failures.expect("where stacks begin", {stack[0] for stack in functions}, {"Point.new"})
-        failures.require("a fiber's stack", any("Fiber#run" in stack for stack in functions))
-        failures.require("main's stack", any("points" in stack and "__crystal_main" in stack and stack[-1] == "_start" for stack in functions))
-        failures.require("collections", recorded.report(tools, trace, "--view=gc")["collections"])
+        points = stacks_of(where, trace, "Point")
+        failures.expect("where stacks begin", {stack[0] for stack in points}, {"Point.new"})
+        failures.require("a fiber's stack", any("Fiber#run" in stack for stack in points))
+        failures.require("main's stack", any("points" in stack for stack in points))
+        failures.require("whole: %s" % points, all(map(is_whole, points)))
+        through_the_library(failures, where, trace)
+        failures.require("collections", where.report(trace, "--view=gc")["collections"])
     return failures
 
 
-def hello(tools, folder):
+def hello(programs, where):
     failures = tap.Failures()
-    path = os.path.join(folder, "hello.cr")
-    with open(path, "w", encoding="utf-8") as source:
-        source.write('puts "Hello world!"\n')
-    program = os.path.join(folder, "hello")
-    outcome = recorded.run(["crystal", "build", path, "-o", program], env={"CRYSTAL_CACHE_DIR": os.path.join(folder, "cache")}, timeout=600)
-    failures.expect("crystal build", outcome.status, 0)
-    version = recorded.run(["crystal", "--version"]).stdout.decode().split()[1]
-    with recorded.Folder() as place:
-        trace, types = judge(failures, tools, program, place, {})
-        if version.startswith("1.6."):
-            failures.expect("spin locks", types["Crystal::SpinLock"]["allocated_blocks"], 19)
-            view = recorded.report(tools, trace, "--view=types", "--type=Crystal::SpinLock", "--frames=3", "--min-count=2")["stacks"]
+    wanted = HELLO.get(programs.version.rpartition(".")[0], {})
+    failures.require("a release that was counted: " + programs.version, wanted)
+    with recorded.Folder() as folder:
+        trace, types = judge(failures, where, programs["hello"][0], folder, wanted)
+        if "Crystal::SpinLock" in wanted:
+            view = where.report(trace, "--view=types", "--type=Crystal::SpinLock", "--frames=3", "--min-count=2")["stacks"]
             failures.require("their stacks", len(view) == 4 and all(
                 row["frames"][0]["function"] == "Crystal::SpinLock.new" and row["frames"][0]["runtime"] == "crystal" and
                 row["frames"][2]["function"] == "IO::FileDescriptor.new" for row in view))
@@ -85,40 +142,59 @@ def hello(tools, folder):
     return failures
 
 
-def release(tools, folder):
+def kinds(version):
+    """Of the line that makes two kinds. The compiler of 1.14 joins both branches into one allocation and gives it that line alone,
+    as it does a closure's memory: what stands in it may be a number of the program's, so the place is all that is told."""
+    with open(os.path.join(PROGRAMS, "crystal_objects.cr"), encoding="utf-8") as source:
+        line = 1 + next(i for i, text in enumerate(source) if "Left.new : Right.new" in text)
+    return EXACT_KINDS if version.startswith("1.6.") else {"(either @ crystal_objects.cr:%d)" % line: 3 * N}
+
+
+def release(programs, where):
     failures = tap.Failures()
-    program, table = build(folder, "objects_release", "--release", env={"CRYSTAL_DUMP_TYPE_ID": "1"})
-    numbers = os.path.join(folder, "types.txt")
+    program, table = programs["release"]
+    numbers = os.path.join(where.folder, "types.txt")
     with open(numbers, "wb") as file:
         file.write(table)
-    with recorded.Folder() as place:
-        trace, _ = judge(failures, tools, program, place, EXACT, [str(N)], told=["--crystal-types=" + numbers])
-        bare = types_of(tools, trace)
+    wanted = {**EXACT, **kinds(programs.version), **(EXACT_JSON if IS_FULL else {})}
+    with recorded.Folder() as folder:
+        trace, _ = judge(failures, where, program, folder, wanted, [str(N)], told=["--crystal-types=" + numbers])
+        bare = types_of(where, trace)
         failures.require("a label with file and line: %s" % sorted(str(name) for name in bare)[:5],
                          any(name and name.startswith("#") and "(new @ crystal_objects.cr:" in name and row["allocated_blocks"] == 5 * N
                              for name, row in bare.items()))
-        for what, text in (("/no/such/file", "No such file"), (SOURCE, "CRYSTAL_DUMP_TYPE_ID")):
-            outcome = recorded.run([tools.allogram, "report", trace, "--crystal-types=" + what])
+        source = os.path.join(PROGRAMS, "crystal_objects.cr")
+        for what, text in (("/no/such/file", "No such file"), (source, "CRYSTAL_DUMP_TYPE_ID")):
+            outcome = recorded.run([where.tools.allogram, "report", trace, "--crystal-types=" + what])
             failures.require("%s: %s" % (what, outcome.stderr), outcome.status != 0 and text in outcome.stderr.decode() and
                              outcome.stderr.count(b"\n") == 1)
-    with recorded.Folder() as place:
-        judge(failures, tools, program, place, EXACT, [str(N)], options=["--crystal-types=" + numbers])
+    if where.root:
+        return failures  # the agent would look for the file in there, `run` out here
+    with recorded.Folder() as folder:
+        judge(failures, where, program, folder, wanted, [str(N)], options=["--crystal-types=" + where.path("types.txt")])
     return failures
+
+
+CASES = (hello, debug_with_four_workers, release)
+
+
+def run_cases(plan, where):
+    if not where.has("crystal"):
+        for case in CASES:
+            plan.skip(case.__name__, "crystal is not installed")
+        return
+    programs = Programs(where)
+    for case in CASES:
+        plan.run("Crystal %s: %s" % (programs.version, case.__name__), lambda case=case: case(programs, where))
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     tools = recorded.Tools(parser.parse_args().build)
-    cases = (hello, debug_with_four_workers, release)
-    plan = tap.Plan(len(cases))
-    if not shutil.which("crystal"):
-        for case in cases:
-            plan.skip(case.__name__, "crystal is not installed")
-        return 0
-    with recorded.Folder() as folder:
-        for case in cases:
-            plan.run(case.__name__, lambda case=case: case(tools, folder))
+    plan = tap.Plan(len(CASES))
+    with place.Place(tools) as where:
+        run_cases(plan, where)
     return plan.status()
 
 

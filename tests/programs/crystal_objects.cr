@@ -1,8 +1,36 @@
-# Objects, hashes and JSON whose numbers are known: the argument says how many; a class for each place that makes objects, and one
-# place that makes two kinds. `puts` comes first, so that the program begins as the shortest one does.
+# Objects, hashes and JSON whose numbers are known: the argument says how many; a class for each place that makes objects, one
+# place that makes two kinds, and a C library between two functions of Crystal.
+#
+# -Dwith_json: JSON as well. -Dwithout_traces: exceptions end the program and have no stack of their own to print, which is most of
+# what a release build takes its time for.
 {% if flag?(:with_json) %}
   require "json"
 {% end %}
+
+{% if flag?(:without_traces) %}
+  struct Exception::CallStack
+    def self.load_debug_info : Nil
+    end
+
+    def self.setup_crash_handler
+    end
+
+    def self.print_backtrace : Nil
+    end
+
+    def printable_backtrace : Array(String)
+      [] of String
+    end
+  end
+
+  def raise(exception : Exception) : NoReturn
+    LibC._exit(1)
+  end
+{% end %}
+
+lib LibBinding
+  fun kept_and_called(bytes : Int32, callback : Int32 ->) : Void*
+end
 
 class Point
   property x : Int32
@@ -26,6 +54,13 @@ end
 
 class Right
   property number : Int32 = 2
+end
+
+class Called
+  property bytes : Int32
+
+  def initialize(@bytes)
+  end
 end
 
 @[NoInline]
@@ -66,6 +101,15 @@ def forgotten(n)
   n.times { |i| Node(Int32).new(i, nil).value }
 end
 
+class Latest
+  class_property called = [] of Called
+end
+
+@[NoInline]
+def bound
+  LibBinding.kept_and_called(12345, ->(bytes : Int32) { Latest.called << Called.new(bytes); nil })
+end
+
 n = (ARGV[0]? || "100").to_i
 puts "objects"
 a = parsed(n)
@@ -73,6 +117,7 @@ b = points(2 * n)
 c = nodes(5 * n)
 d = either(3 * n)
 forgotten(n)
+10.times { bound }
 done = Channel(Int32).new
 4.times do |f|
   spawn do
@@ -83,4 +128,4 @@ done = Channel(Int32).new
 end
 4.times { done.receive }
 GC.collect
-puts a.size + b.size + d.size + (c ? 1 : 0)
+puts a.size + b.size + d.size + Latest.called.size + (c ? 1 : 0)

@@ -21,6 +21,8 @@ packages_of() { # SUITE; one purpose per line
     trixie)
         echo erlang-base  # OTP 27, to look at from outside and to trace
         echo erlang-tools # tprof, which the tracer is held against
+        echo crystal     # 1.14
+        echo guile-3.0   # on libgc 8.2.8
         ;;
     esac
 }

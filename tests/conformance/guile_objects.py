@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Guile 3.0, the second client of the Boehm collector: what the collector hands out is told to the unit, also in lists that Guile then
+takes from by itself, which are named as such. tests/roots runs the same with the newer collector."""
+
+import argparse
+import os
+import sys
+
+import place
+import recorded
+import tap
+
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "guile_objects.scm")
+N = 3000
+VECTOR_BYTES = (133 + 1) * 8  # elements and a header
+
+
+def guile(where):
+    failures = tap.Failures()
+    command = ["guile", "--no-auto-compile", where.bring(SCRIPT), str(N)]
+    env = {"GUILE_AUTO_COMPILE": "0", "HOME": where.path("")}
+    plain = where.run(command, env=env)
+    with recorded.Folder() as folder:
+        outcome, trace = where.record(command, folder, env=env)
+        failures.expect("status", (outcome.status, plain.status), (0, 0))
+        words = outcome.stdout.decode().split()
+        failures.expect("kept", words[:2], ["kept", str(N)])
+        summary = where.report(trace)
+        row = next(row for row in summary["runtimes"] if row["name"] == "bdwgc")
+        failures.require("coverage %s" % row["coverage"], row["hooked"] and 0.999 <= row["coverage"] <= 1)
+        failures.require("its lists are named: %s" % row["note"], "blocks were handed out in lists" in row["note"])
+        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("collections, as Guile counts them", len(where.report(trace, "--view=gc")["collections"]), int(words[3]))
+        sites = {row["function"]: row["own"] for row in where.report(trace, "--view=sites")["sites"]}
+        made = sites["scm_make_bytevector"]
+        failures.expect("bytevectors", made["allocated_blocks"], N)
+        failures.require("which died: %d" % made["freed_blocks"], made["freed_blocks"] > 0.98 * N)
+        blocks = [block for block in where.report(trace, "--view=blocks", "--limit=0")["blocks"]
+                  if block["size"] == VECTOR_BYTES and block["stack"][0]["function"] == "scm_c_make_vector"]
+        failures.expect("vectors", (len(blocks), sum(block["state"] == "open" for block in blocks)), (N, N))
+        lists = sum(block["allocated_blocks"] for name, block in sites.items() if name.startswith("0x") or name.startswith("scm_"))
+        failures.require("pairs, of lists", lists > 3 * N)
+    return failures
+
+
+def run_cases(plan, where):
+    if not where.has("guile"):
+        plan.skip("guile", "guile-3.0 is not installed")
+        return
+    plan.run("Guile", lambda: guile(where))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(1)
+    with place.Place(tools) as where:
+        run_cases(plan, where)
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

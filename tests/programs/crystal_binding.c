@@ -1,0 +1,9 @@
+/* crystal_binding.c: the C library of crystal_objects.cr: takes memory itself and calls back. */
+#include <stdlib.h>
+
+void *kept_and_called(int bytes, void (*callback)(int));
+void *kept_and_called(int bytes, void (*callback)(int)) {
+    void *kept = malloc((size_t)bytes);
+    callback(bytes);
+    return kept;
+}

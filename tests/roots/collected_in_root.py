@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""collected_in_root ROOT BUILD: Crystal and Guile of another Debian (make_roots.sh), with the Boehm collector of that release: the
+cases of crystal_objects.py and guile_objects.py. Prints TAP."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../conformance"))
+import crystal_objects  # noqa: E402
+import guile_objects  # noqa: E402
+import own_mounts  # noqa: E402
+import place  # noqa: E402
+import recorded  # noqa: E402
+import tap  # noqa: E402
+
+
+def main():
+    root, build = (os.path.abspath(path) for path in sys.argv[1:3])
+    if not os.path.exists(os.path.join(root, ".complete")):
+        own_mounts.skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
+    own_mounts.enter()
+    agents = os.path.join(build, "adapters/libc")
+    for folder in ("/dev/shm", "/proc", agents):
+        own_mounts.bind(folder, root + folder)
+    plan = tap.Plan(len(crystal_objects.CASES) + 1)
+    with place.Place(recorded.Tools(build), root) as where:
+        crystal_objects.run_cases(plan, where)
+        guile_objects.run_cases(plan, where)
+    return plan.status()
+
+
+sys.exit(main())
