@@ -1,8 +1,7 @@
-/* tracker_rules.c CASE: one rule of trackers (allogram.h), named after its case. Says nothing and
- * ends with 0 when it holds; else names what does not. */
+/* tracker_rules.c CASE: one rule of trackers (allogram.h), named after its case, for the blocks of
+ * tracker_blocks.h. Says nothing and ends with 0 when it holds; else names what does not. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +12,8 @@
 
 #include <allogram/allogram.h>
 
+#include "tracker_blocks.h"
+
 #define REQUIRE(holds)                                         \
     do {                                                       \
         if (!(holds)) {                                        \
@@ -21,10 +22,7 @@
         }                                                      \
     } while (0)
 
-static allogram_heap heap;
-static allogram_type kind;
-
-/* Values are addresses plus one; what was told is counted. */
+/* Values are names plus one; what was told is counted. */
 static struct {
     _Atomic unsigned allocs, frees, promotes, completes;
     uint64_t last_alloc, last_free;
@@ -33,10 +31,14 @@ static struct {
 
 static void *keep(void *context, const struct allogram_sample *sample) {
     (void)context;
+    if (!blocks_have(sample)) {
+        return NULL;
+    }
     seen.allocs++;
-    seen.last_alloc = sample->address;
-    REQUIRE(sample->heap == heap && sample->type == kind && sample->n_samples >= 1);
-    return (void *)(uintptr_t)(sample->address + 1);
+    const uint64_t name = blocks_name(sample);
+    seen.last_alloc = name;
+    REQUIRE(sample->heap == blocks_heap && sample->n_samples >= 1);
+    return (void *)(uintptr_t)(name + 1);
 }
 
 static void note_free(void *context, void *value) {
@@ -75,36 +77,20 @@ static int track_with(alloc_callback *on_alloc, uint64_t interval_bytes) {
     return tracker;
 }
 
-static void alloc(uint64_t address) {
-    allogram_alloc(heap, address, 24, kind);
-}
-
-static void release(uint64_t address) {
-    allogram_free(heap, address);
-}
-
-static void together(uint64_t first, size_t n) {
-    struct allogram_block blocks[16] = {{0}};
-    for (size_t i = 0; i < n; i++) {
-        blocks[i] = (struct allogram_block){.address = first + i, .bytes = 8, .type = kind};
-    }
-    allogram_alloc_together(heap, blocks, n);
-}
-
 /* ---- what is told ---- */
 
 static void values_are_kept_and_told_once(void) {
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
     for (uint64_t i = 1; i <= 1000; i++) {
-        alloc(i << 4);
+        block_new(i << 4);
     }
-    allogram_promote(heap, 16);
-    allogram_complete(heap, 32);
-    allogram_promote(heap, 17); /* nobody's */
+    block_promote(16);
+    block_complete(32);
+    block_promote(17); /* nobody's */
     for (uint64_t i = 1000; i >= 1; i--) {
-        release(i << 4);
+        block_free(i << 4);
         REQUIRE(seen.last_free == i << 4);
-        release(i << 4); /* twice: a ghost */
+        block_free(i << 4); /* twice: a ghost */
     }
     REQUIRE(seen.allocs == 1000 && seen.frees == 1000 && seen.promotes == 1 && seen.completes == 1);
 }
@@ -116,27 +102,28 @@ static void *keep_nothing(void *context, const struct allogram_sample *sample) {
 
 static void a_block_without_a_value_is_not_heard_of(void) {
     track_with(keep_nothing, ALLOGRAM_EVERY_BLOCK);
-    alloc(16);
-    allogram_promote(heap, 16);
-    release(16);
+    block_new(16);
+    block_promote(16);
+    block_free(16);
     REQUIRE(seen.allocs == 1 && seen.frees == 0 && seen.promotes == 0);
 }
 
 static void a_realloc_is_a_free_and_an_alloc(void) {
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
-    alloc(16);
-    allogram_realloc(heap, 16, 32, 100, kind);
+    block_new_growing(16);
+    block_grow(16, 32);
     REQUIRE(seen.allocs == 2 && seen.frees == 1 && seen.last_free == 16 && seen.last_alloc == 32);
-    allogram_realloc(heap, 32, 32, 200, kind);
+    block_grow(32, 32);
     REQUIRE(seen.allocs == 3 && seen.frees == 2);
 }
 
 static void a_free_that_was_not_told_comes_late(void) {
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
-    alloc(16);
-    alloc(16);
+    block_new(16);
+    blocks_start_over(16);
+    block_new(16);
     REQUIRE(seen.allocs == 2 && seen.frees == 1);
-    release(16);
+    block_free(16);
     REQUIRE(seen.frees == 2);
 }
 
@@ -151,8 +138,8 @@ static void wrong_calls_are_told_so(void) {
     REQUIRE(allogram_tracker_discard(100000) == -ENOENT);
     const int tracker = allogram_tracker_start(&none); /* without callbacks */
     REQUIRE(tracker >= 1);
-    alloc(16);
-    release(16);
+    block_new(16);
+    block_free(16);
     REQUIRE(allogram_tracker_start(&none) == -EALREADY);
     REQUIRE(allogram_tracker_discard(tracker) == -EBUSY);
     REQUIRE(allogram_tracker_stop() == 0);
@@ -161,6 +148,9 @@ static void wrong_calls_are_told_so(void) {
         REQUIRE(allogram_tracker_start(&none) >= 1);
         REQUIRE(allogram_tracker_stop() == 0);
     }
+    track_with(keep, ALLOGRAM_EVERY_BLOCK); /* and nothing is the worse for it */
+    block_new(32);
+    REQUIRE(seen.allocs == 1);
 }
 
 /* ---- sampling ---- */
@@ -176,12 +166,7 @@ static void *count_points(void *context, const struct allogram_sample *sample) {
 static void samples_are_unbiased(void) {
     enum { BLOCKS = 400000, INTERVAL = 4096 };
     track_with(count_points, INTERVAL);
-    uint64_t bytes = 0;
-    for (uint64_t i = 0; i < BLOCKS; i++) {
-        const size_t size = i % 2 ? 152 : 1048; /* periodic */
-        allogram_alloc(heap, i + 1, size, kind);
-        bytes += size + 1;
-    }
+    const uint64_t bytes = blocks_new_periodic(BLOCKS, 152, 1048);
     /* Poisson: the variance is the mean; five sigma */
     const double expected = (double)bytes / INTERVAL, difference = (double)points - expected;
     REQUIRE(difference * difference < 25 * expected);
@@ -189,36 +174,37 @@ static void samples_are_unbiased(void) {
 
 static void a_large_interval_does_not_outlive_its_tracker(void) {
     track_with(count_points, UINT64_C(1) << 40);
-    allogram_alloc(heap, 1, 10, kind);
+    (void)blocks_new_periodic(1, 10, 10);
     REQUIRE(allogram_tracker_stop() == 0);
     track_with(count_points, 64);
-    for (uint64_t i = 0; i < 400; i++) { /* 40 KB, at least 24 of them looked at */
-        allogram_alloc(heap, i + 1, 100, kind);
-    }
+    (void)blocks_new_periodic(400, 100, 100); /* 40 KB, at least 24 of them looked at */
     REQUIRE(points > 200);
 }
 
 /* ---- inside of callbacks ---- */
 
 static void *allocate(void *context, const struct allogram_sample *sample) {
-    for (uint64_t i = 0; i < 100; i++) {
-        alloc(0x100000 + i);
-        release(0x100000 + i);
+    if (!blocks_have(sample)) {
+        return NULL;
     }
-    together(0x200000, 16);
+    for (uint64_t i = 0; i < 100; i++) {
+        block_new(IN(6, 1 + i));
+        block_free(IN(6, 1 + i));
+    }
+    blocks_new_together(IN(6, 200), 16);
     return keep(context, sample);
 }
 
 static void allocating_in_a_callback_is_not_sampled(void) {
     track_with(allocate, ALLOGRAM_EVERY_BLOCK);
     for (uint64_t i = 1; i <= 10; i++) {
-        alloc(i << 4);
+        block_new(i << 4);
     }
     REQUIRE(seen.allocs == 10 && seen.frees == 0);
 }
 
 static void *free_it(void *context, const struct allogram_sample *sample) {
-    release(sample->address);
+    allogram_free(sample->heap, sample->address); /* its allocator may have to wait for us */
     REQUIRE(seen.frees == seen.allocs);
     return keep(context, sample);
 }
@@ -226,15 +212,15 @@ static void *free_it(void *context, const struct allogram_sample *sample) {
 static void freed_in_its_own_callback(void) {
     track_with(free_it, ALLOGRAM_EVERY_BLOCK);
     for (uint64_t i = 1; i <= 10; i++) {
-        alloc(i << 4);
+        block_new(i << 4);
         REQUIRE(seen.allocs == i && seen.frees == i && seen.last_free == i << 4);
     }
 }
 
 static void free_the_next(void *context, void *value) {
-    const uint64_t address = (uintptr_t)value - 1;
+    const uint64_t name = (uintptr_t)value - 1;
     note_free(context, value);
-    release(address + 1); /* ends at one that is not there */
+    block_free(name + IN(1, 0)); /* ends at one that is not there */
 }
 
 static void frees_inside_of_frees_are_not_lost(void) {
@@ -244,11 +230,11 @@ static void frees_inside_of_frees_are_not_lost(void) {
                                                .on_free = free_the_next};
     REQUIRE(allogram_tracker_start(&options) >= 1);
     for (uint64_t i = 1; i <= 200; i++) {
-        alloc(1000 + i);
+        block_new(IN(20 + i, 1));
     }
-    release(1001);
+    block_free(IN(21, 1));
     REQUIRE(seen.frees == 200);
-    alloc(16); /* and callbacks go on */
+    block_new(16); /* and callbacks go on */
     REQUIRE(seen.allocs == 201);
 }
 
@@ -273,8 +259,15 @@ static void wait_for(int wanted) {
     pthread_mutex_unlock(&mutex);
 }
 
+static uint64_t waiting_for; /* the address of the block */
+
+static bool is_named(const struct allogram_sample *sample, uint64_t name) {
+    return blocks_have(sample) && blocks_name(sample) == name;
+}
+
 static void *wait_inside(void *context, const struct allogram_sample *sample) {
-    if (sample->address == 0x5002) {
+    if (is_named(sample, 0x5002)) {
+        waiting_for = sample->address;
         go_to(1);
         wait_for(2); /* other threads run callbacks meanwhile, and free this block */
         REQUIRE(seen.last_free != 0x5002);
@@ -285,12 +278,12 @@ static void *wait_inside(void *context, const struct allogram_sample *sample) {
 static void *disturb(void *unused) {
     wait_for(1);
     for (uint64_t i = 1; i <= 100; i++) {
-        alloc(0x9000 + i);
+        block_new(IN(7, i));
     }
     for (uint64_t i = 1; i <= 50; i++) {
-        release(0x9000 + i);
+        block_free(IN(7, i));
     }
-    release(0x5002);
+    allogram_free(blocks_heap, waiting_for); /* its allocator has not got it yet */
     go_to(2);
     return unused;
 }
@@ -303,19 +296,19 @@ static void with_another_thread(void (*act)(void)) {
 }
 
 static void allocate_one(void) {
-    alloc(0x5002);
+    block_new(0x5002);
 }
 
 static void blocking_while_other_threads_run_callbacks(void) {
     track_with(wait_inside, ALLOGRAM_EVERY_BLOCK);
     with_another_thread(allocate_one);
     REQUIRE(seen.allocs == 101 && seen.frees == 51);
-    release(0x5002);
+    block_free(0x5002);
     REQUIRE(seen.frees == 51); /* it was told once */
 }
 
 static void allocate_together(void) {
-    together(0x5000, 5);
+    blocks_new_together(0x5000, 5);
 }
 
 static void blocking_in_the_middle_of_blocks_allocated_together(void) {
@@ -324,18 +317,16 @@ static void blocking_in_the_middle_of_blocks_allocated_together(void) {
     REQUIRE(seen.allocs == 105 && seen.frees == 51 && seen.last_free == 0x5002);
 }
 
-static void *pass_on(void *unused) {
+static void *pass_on(void *place) {
     for (uint64_t i = 1; i <= 3000; i++) {
-        alloc(((uint64_t)(uintptr_t)unused << 32) + i);
+        block_new(IN((uintptr_t)place, i));
     }
-    return unused;
+    return place;
 }
 
-static void *free_of_others(void *unused) {
-    for (uint64_t i = 1; i <= 3000; i++) {
-        release(((uint64_t)(uintptr_t)unused << 32) + i);
-    }
-    return unused;
+static void *free_of_others(void *place) {
+    blocks_free_all(IN((uintptr_t)place, 1), 3000);
+    return place;
 }
 
 static void many_threads_allocate_and_free_for_each_other(void) {
@@ -358,7 +349,7 @@ static void many_threads_allocate_and_free_for_each_other(void) {
 /* ---- stopping, starting, discarding ---- */
 
 static void *stop_inside(void *context, const struct allogram_sample *sample) {
-    if (sample->address == 0x5002) {
+    if (is_named(sample, 0x5002)) {
         REQUIRE(allogram_tracker_stop() == 0);
     }
     return keep(context, sample);
@@ -366,18 +357,20 @@ static void *stop_inside(void *context, const struct allogram_sample *sample) {
 
 static void stop_inside_a_callback(void) {
     track_with(stop_inside, ALLOGRAM_EVERY_BLOCK);
-    alloc(0x5001);
-    alloc(0x5002);
-    alloc(0x5003);
+    block_new(0x5001);
+    block_new(0x5002);
+    block_new(0x5003);
     REQUIRE(seen.allocs == 2);
-    release(0x5001); /* deaths are not lost */
-    release(0x5002);
-    release(0x5003);
+    block_free(0x5001); /* deaths are not lost */
+    block_free(0x5002);
+    block_free(0x5003);
     REQUIRE(seen.frees == 2 && seen.last_free == 0x5002);
 }
 
 static void *count_new(void *context, const struct allogram_sample *sample) {
-    (void)sample;
+    if (!blocks_have(sample)) {
+        return NULL;
+    }
     ++*(unsigned *)context;
     return context;
 }
@@ -390,7 +383,7 @@ static void forbid(void *context, void *value) {
 static unsigned n_new;
 
 static void *start_another_inside(void *context, const struct allogram_sample *sample) {
-    if (sample->address == 0x5002) {
+    if (is_named(sample, 0x5002)) {
         const struct allogram_tracker_options other = {.size = sizeof(other),
                                                        .interval_bytes = ALLOGRAM_EVERY_BLOCK,
                                                        .on_alloc = count_new,
@@ -404,21 +397,26 @@ static void *start_another_inside(void *context, const struct allogram_sample *s
 
 static void stop_and_start_in_the_middle_of_blocks_allocated_together(void) {
     track_with(start_another_inside, ALLOGRAM_EVERY_BLOCK);
-    together(0x5000, 6);
-    REQUIRE(seen.allocs == 3 && n_new == 0); /* the others are samples of nobody */
-    alloc(0x6000);
-    REQUIRE(n_new == 1);
+    blocks_new_together(0x5000, 6);
+    /* the others are samples of nobody, unless they come one after the other */
+    const unsigned others = blocks_come_together ? 0 : 3;
+    REQUIRE(seen.allocs == 3 && n_new == others);
+    block_new(0x6000);
+    REQUIRE(n_new == others + 1);
     for (uint64_t i = 0; i < 6; i++) {
-        release(0x5000 + i);
+        block_free(0x5000 + i);
     }
-    REQUIRE(seen.frees == 3 && n_new == 1); /* to whom they belong */
-    release(0x6000);
-    REQUIRE(n_new == 1001);
+    REQUIRE(seen.frees == 3 && n_new == others * 1001 + 1); /* to whom they belong */
+    block_free(0x6000);
+    REQUIRE(n_new == (others + 1) * 1001);
 }
 
 static int tracker_now;
 
 static void *discard_inside(void *context, const struct allogram_sample *sample) {
+    if (!blocks_have(sample)) {
+        return NULL;
+    }
     REQUIRE(allogram_tracker_stop() == 0);
     REQUIRE(allogram_tracker_discard(tracker_now) == 0);
     return keep(context, sample);
@@ -426,42 +424,43 @@ static void *discard_inside(void *context, const struct allogram_sample *sample)
 
 static void discard_inside_a_callback(void) {
     tracker_now = track_with(discard_inside, ALLOGRAM_EVERY_BLOCK);
-    alloc(16);
-    release(16);
+    block_new(16);
+    block_free(16);
     REQUIRE(seen.allocs == 1 && seen.frees == 0);
 }
 
 static void discarded_blocks_are_not_heard_of(void) {
     const int first = track_with(keep, ALLOGRAM_EVERY_BLOCK);
-    alloc(16);
-    alloc(32);
+    block_new(16);
+    block_new(32);
     REQUIRE(allogram_tracker_stop() == 0);
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
-    alloc(48);
+    block_new(48);
     REQUIRE(allogram_tracker_discard(first) == 0);
-    release(16);
-    release(32);
+    block_free(16);
+    block_free(32);
     REQUIRE(seen.frees == 0);
-    release(48);
+    block_free(48);
     REQUIRE(seen.frees == 1 && seen.last_free == 48);
 }
 
 /* ---- leaving ---- */
 
-static jmp_buf out;
-
 static void *jump_out(void *context, const struct allogram_sample *sample) {
+    if (!blocks_have(sample)) {
+        return NULL;
+    }
     (void)keep(context, sample);
-    longjmp(out, 1);
+    blocks_leave();
 }
 
-static __attribute__((noinline)) void alloc_deeper(uint64_t address, int depth) {
+static __attribute__((noinline)) void alloc_deeper(uint64_t name, int depth) {
     volatile char room[512];
     memset((void *)room, depth, sizeof(room));
     if (depth > 0) {
-        alloc_deeper(address, depth - 1);
+        alloc_deeper(name, depth - 1);
     } else {
-        alloc(address);
+        block_new(name);
     }
     room[0] = 1;
 }
@@ -470,39 +469,39 @@ static void longjmp_out_of_an_alloc(void) {
     static volatile uint64_t i;
     track_with(jump_out, ALLOGRAM_EVERY_BLOCK);
     for (i = 1; i <= 20; i++) {
-        if (setjmp(out) == 0) {
+        if (BLOCKS_CATCH() == 0) {
             alloc_deeper(i << 4, (int)i); /* each deeper than the one that was left */
             REQUIRE(!"comes back");
         }
     }
     REQUIRE(seen.allocs == 20);
     for (i = 1; i <= 20; i++) {
-        release(i << 4);
+        block_free(i << 4);
     }
     REQUIRE(seen.frees == 0); /* they have no value */
     REQUIRE(allogram_tracker_stop() == 0);
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
-    alloc(16);
-    release(16);
+    block_new(16);
+    block_free(16);
     REQUIRE(seen.allocs == 21 && seen.frees == 1);
 }
 
 static void longjmp_in_the_middle_of_blocks_allocated_together(void) {
     track_with(jump_out, ALLOGRAM_EVERY_BLOCK);
-    if (setjmp(out) == 0) {
-        together(0x5000, 6);
+    if (BLOCKS_CATCH() == 0) {
+        blocks_new_together(0x5000, 6);
         REQUIRE(!"comes back");
     }
     REQUIRE(seen.allocs == 1);
     for (uint64_t i = 0; i < 6; i++) {
-        release(0x5000 + i);
+        block_free(0x5000 + i);
     }
     REQUIRE(seen.frees == 0);
 }
 
 static void jump_out_of_free(void *context, void *value) {
     note_free(context, value);
-    longjmp(out, 1);
+    blocks_leave();
 }
 
 static void longjmp_out_of_a_free(void) {
@@ -513,26 +512,26 @@ static void longjmp_out_of_a_free(void) {
                                                      .on_free = jump_out_of_free};
     REQUIRE(allogram_tracker_start(&options) >= 1);
     for (i = 1; i <= 20; i++) {
-        alloc(i << 4);
-        if (setjmp(out) == 0) {
-            release(i << 4);
+        block_new(i << 4);
+        if (BLOCKS_CATCH() == 0) {
+            block_free(i << 4);
             REQUIRE(!"comes back");
         }
-        release(i << 4); /* told once */
+        block_free(i << 4); /* told once */
     }
     REQUIRE(seen.allocs == 20 && seen.frees == 20);
 }
 
 static void *end_thread(void *context, const struct allogram_sample *sample) {
     void *value = keep(context, sample);
-    if (sample->address == 0x5001) {
+    if (value && (uintptr_t)value == IN(5, 0x5001) + 1) {
         pthread_exit(value);
     }
     return value;
 }
 
 static void *allocate_and_end(void *unused) {
-    alloc(0x5001);
+    block_new(IN(5, 0x5001));
     return unused;
 }
 
@@ -541,11 +540,11 @@ static void thread_exit_inside_a_callback(void) {
     void *value = NULL;
     track_with(end_thread, ALLOGRAM_EVERY_BLOCK);
     REQUIRE(pthread_create(&other, NULL, allocate_and_end, NULL) == 0);
-    REQUIRE(pthread_join(other, &value) == 0 && (uintptr_t)value == 0x5002);
-    release(0x5001);
+    REQUIRE(pthread_join(other, &value) == 0 && (uintptr_t)value == IN(5, 0x5002));
+    block_free(IN(5, 0x5001));
     REQUIRE(seen.allocs == 1 && seen.frees == 0);
-    alloc(0x5002);
-    release(0x5002);
+    block_new(0x5002);
+    block_free(0x5002);
     REQUIRE(seen.allocs == 2 && seen.frees == 1);
 }
 
@@ -555,9 +554,9 @@ static volatile sig_atomic_t n_signals;
 
 static void on_signal(int number) {
     (void)number;
-    const uint64_t address = 0x7000000 + (uint64_t)(++n_signals);
-    alloc(address);
-    release(address);
+    const uint64_t name = IN(8, (uint64_t)(++n_signals));
+    block_new(name);
+    block_free(name);
 }
 
 static void signal_handlers_call_back(void) {
@@ -569,8 +568,8 @@ static void signal_handlers_call_back(void) {
     setitimer(ITIMER_REAL, &often, NULL);
     uint64_t n = 0;
     while (n_signals < 300) {
-        alloc(0x1000 + n % 100);
-        release(0x1000 + n % 100);
+        block_new(0x1000 + n % 100);
+        block_free(0x1000 + n % 100);
         n++;
     }
     setitimer(ITIMER_REAL, &never, NULL);
@@ -613,10 +612,7 @@ static const struct {
 };
 
 int main(int argc, char **argv) {
-    const struct allogram_heap_options options = {
-        .size = sizeof(options), .name = "blocks", .allocator = "arena"};
-    heap = allogram_heap_new(&options);
-    kind = allogram_type_new("kind", NULL);
+    blocks_begin();
     for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (strcmp(cases[i].name, argv[1]) == 0) {
             cases[i].run();

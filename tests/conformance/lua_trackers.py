@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""The rules of trackers with Lua as the allocator: each rule that embedded.py holds the C API to, held again with the tables of a
+script. The adapter tells of them; the program starts trackers by allogram.h. One test for each rule, named after it."""
+
+import argparse
+import os
+import sys
+
+import embedded
+import recorded
+import tap
+
+
+def same_rules(tools, program):
+    failures = tap.Failures()
+    failures.expect("rules", recorded.run([program]).stdout.decode().split(), embedded.tracker_rules(tools))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    program = tools.program("lua_tracker_rules")
+    rules = embedded.tracker_rules(tools)
+    commands = {rule: [program, rule] for rule in rules}
+    commands["exceptions"] = [tools.program("lua_tracker_exceptions")]
+    results = tap.Plan(len(commands) + 1)
+    if os.path.exists(program):
+        results.run("the same rules", lambda: same_rules(tools, program))
+    else:
+        results.skip("the same rules", "no headers of Lua 5.4 here")
+    for rule, command in commands.items():
+        if os.path.exists(command[0]):
+            results.run(rule, lambda command=command: embedded.rule_of_trackers(tools, command, is_under_run=True))
+        else:
+            results.skip(rule, "no headers of Lua 5.4 here, or no compiler of C++")
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
