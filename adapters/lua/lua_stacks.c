@@ -21,7 +21,10 @@
  * has to return to, below a call into C, stands with its outermost luaV_execute.
  *
  * 4. The stack that moves. While Lua reallocates the stack of a state, its calls point to the old
- * one. So the frames are taken before and handed out again (ag_lua_stacks_keep). */
+ * one (5.4.4 moves it by an allocation and a free, and never needs this). So the frames are taken
+ * before and handed out again (ag_lua_stacks_keep), to stacks on which the native call that moves
+ * it stands: a callback of a tracker may leave that call by a jump, and then nobody lets them go.
+ * One that allocates in another Lua has the frames of the outer one. */
 #include "lua_stacks.h"
 
 #include <stdatomic.h>
@@ -51,8 +54,10 @@ struct lua_thread { /* of a thread that ran Lua; taken over from one that is dea
     struct lua_thread *next;
     _Atomic uint32_t owner; /* kernel tid */
     uint32_t pid;           /* that it was made in */
-    enum { NOT_KEPT, KEEPING, KEPT } keeping;
+    bool is_keeping;        /* the walk that runs is to be kept */
     uint32_t n_kept;
+    uintptr_t kept_sp, kept_pc; /* whose call of the allocator they are of: its sp behind the call,
+                                   0: nothing is kept; and where it goes on */
     struct note notes[NOTES];
     struct ag_managed_frame kept[KEPT_MOST];
 };
@@ -73,7 +78,8 @@ static struct lua_thread *inherit(uint32_t self, uint32_t pid) {
             atomic_compare_exchange_strong_explicit(&thread->owner, &owner, self,
                                                     memory_order_acq_rel, memory_order_relaxed)) {
             memset(thread->notes, 0, sizeof(thread->notes));
-            thread->keeping = NOT_KEPT;
+            thread->kept_sp = 0;
+            thread->is_keeping = false;
             return thread;
         }
     }
@@ -297,6 +303,17 @@ static uint32_t tell_all(const struct lua_thread *thread, const struct ag_walked
     return telling.n;
 }
 
+/* The call whose frames are kept stands on this stack. */
+static bool are_kept(const struct lua_thread *thread, const struct ag_walked_frame *natives,
+                     uint32_t n_natives) {
+    for (uint32_t i = 0; i < n_natives && thread->kept_sp != 0; i++) {
+        if (natives[i].sp == thread->kept_sp && natives[i].pc == thread->kept_pc) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint32_t walk(void *context, const struct ag_walked_frame *natives, uint32_t n_natives,
                      struct ag_managed_frame *ret_frames, uint32_t most) {
     struct lua_thread *thread = current;
@@ -304,15 +321,17 @@ static uint32_t walk(void *context, const struct ag_walked_frame *natives, uint3
     if (!thread) {
         return 0;
     }
-    if (thread->keeping == KEPT) {
+    if (are_kept(thread, natives, n_natives)) {
         const uint32_t n = thread->n_kept < most ? thread->n_kept : most;
         memcpy(ret_frames, thread->kept, n * sizeof(*ret_frames));
         return n;
     }
     const uint32_t n = tell_all(thread, natives, n_natives, ret_frames, most);
-    if (thread->keeping == KEEPING) {
+    if (thread->is_keeping) {
         thread->n_kept = n < KEPT_MOST ? n : KEPT_MOST;
         memcpy(thread->kept, ret_frames, thread->n_kept * sizeof(*ret_frames));
+        thread->kept_sp = natives[0].sp;
+        thread->kept_pc = natives[0].pc;
     }
     return n;
 }
@@ -320,15 +339,15 @@ static uint32_t walk(void *context, const struct ag_walked_frame *natives, uint3
 void ag_lua_stacks_keep(const struct ag_host_caller *caller) {
     struct lua_thread *thread = current;
     if (thread && ag_recorder_is_active()) {
-        thread->n_kept = 0;
-        thread->keeping = KEEPING;
+        ag_lua_stacks_let_go(caller); /* of a call that was left */
+        thread->is_keeping = true;
         (void)ag_record_stack(caller->sp, caller->rbp);
-        thread->keeping = KEPT;
+        thread->is_keeping = false;
     }
 }
 
-void ag_lua_stacks_let_go(void) {
-    if (current) {
-        current->keeping = NOT_KEPT;
+void ag_lua_stacks_let_go(const struct ag_host_caller *caller) {
+    if (current && current->kept_sp == (uintptr_t)(caller->sp + 1)) {
+        current->kept_sp = 0;
     }
 }

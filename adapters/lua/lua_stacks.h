@@ -8,8 +8,9 @@
 /* A function of lua_entries.def was called with L; cfa: its frame ends there. Called from
  * lua_entry_x86_64.S. */
 void ag_lua_entered(lua_State *L, uintptr_t cfa);
-/* Between the two, the frames of this thread are what they are now. */
+/* Between the two, the frames of this thread are what they are now. The second may stay away (the
+ * call is left by a jump) when it is made up for at the next realloc by the same caller. */
 void ag_lua_stacks_keep(const struct ag_host_caller *caller);
-void ag_lua_stacks_let_go(void);
+void ag_lua_stacks_let_go(const struct ag_host_caller *caller);
 
 #endif

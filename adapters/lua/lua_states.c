@@ -170,6 +170,8 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
     const bool may_be_stack = old_bytes >= STACK_BYTES_LEAST;
     if (may_be_stack) {
         ag_lua_stacks_keep(caller);
+    } else {
+        ag_lua_stacks_let_go(caller); /* what a call kept that was left by a jump */
     }
     ag_host_realloc_begin(caller, ag_lua_heap, (uintptr_t)block);
     void *made = call_host(state, block, old_bytes, new_bytes);
@@ -184,9 +186,7 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
     } else {
         ag_host_realloc_failed(caller, ag_lua_heap, (uintptr_t)block);
     }
-    if (may_be_stack) {
-        ag_lua_stacks_let_go();
-    }
+    ag_lua_stacks_let_go(caller);
     return made;
 }
 

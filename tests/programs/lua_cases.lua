@@ -92,6 +92,19 @@ function deep_frames()
   return dig(300) + 1
 end
 
+-- a callback leaves while an array moves, as a stack does: what was kept for it is of no use to what comes
+function left_while_it_moves()
+  collectgarbage("stop") -- the array is neither here nor there
+  local t = {}
+  for i = 1, 64 do t[i] = i end
+  raise_at(16 * 128)
+  local is_whole = pcall(function() t[65] = 65 end)
+  raise_no_more()
+  assert(not is_whole)
+  kept = { caller() }
+  big = ("x"):rep(1000000)
+end
+
 function userdata() for i = 1, 20 do new_userdata(100 * i) end end
 
 function forked()

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <allogram/allogram.h>
+
 enum { TAGS = 11, HEADER_BYTES = 16 };
 static const char *const names[TAGS] = {[0] = "vector",
                                         "",
@@ -105,6 +107,36 @@ static int new_userdata(lua_State *L) {
     return 1;
 }
 
+/* A tracker whose callback raises an error of Lua, where a block of so many bytes is made. */
+static struct {
+    lua_State *L;
+    size_t bytes;
+} raising;
+
+static void *raise_now(void *unused, const struct allogram_sample *sample) {
+    (void)unused;
+    if (sample->bytes == raising.bytes) {
+        lua_pushboolean(raising.L, 1);
+        (void)lua_error(raising.L);
+    }
+    return NULL;
+}
+
+static int raise_at(lua_State *L) {
+    const struct allogram_tracker_options options = {
+        .size = sizeof(options), .interval_bytes = ALLOGRAM_EVERY_BLOCK, .on_alloc = raise_now};
+    raising.L = L;
+    raising.bytes = (size_t)luaL_checkinteger(L, 1);
+    if (allogram_tracker_start(&options) < 1) {
+        return luaL_error(L, "no tracker");
+    }
+    return 0;
+}
+
+static int raise_no_more(lua_State *L) {
+    return allogram_tracker_stop() == 0 ? 0 : luaL_error(L, "no tracker");
+}
+
 static int fork_and_go_on(lua_State *L) {
     fflush(stdout);
     const pid_t child = fork();
@@ -136,6 +168,8 @@ static lua_State *make_state(void) {
                                        {"take_native", take_native},
                                        {"new_userdata", new_userdata},
                                        {"fork_and_go_on", fork_and_go_on},
+                                       {"raise_at", raise_at},
+                                       {"raise_no_more", raise_no_more},
                                        {"end_by", end},
                                        {NULL, NULL}};
     lua_State *L = lua_newstate(count, &ud);

@@ -19,10 +19,11 @@ packages_of() { # SUITE; one purpose per line
     echo libc6-dev
     case $1 in
     trixie)
-        echo erlang-base  # OTP 27, to look at from outside and to trace
-        echo erlang-tools # tprof, which the tracer is held against
-        echo crystal     # 1.14
-        echo guile-3.0   # on libgc 8.2.8
+        echo erlang-base           # OTP 27, to look at from outside and to trace
+        echo erlang-tools          # tprof, which the tracer is held against
+        echo crystal               # 1.14
+        echo guile-3.0             # on libgc 8.2.8
+        echo lua5.4 liblua5.4-dev  # Lua 5.4.7, which moves its stacks in another way than 5.4.4
         ;;
     esac
 }

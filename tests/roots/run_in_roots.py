@@ -17,11 +17,13 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../conformance"))
 import counted  # noqa: E402
+import lua_adapter  # noqa: E402
 import own_mounts  # noqa: E402
 import recorded  # noqa: E402
 import tap  # noqa: E402
 
 PROGRAMS = os.path.join(HERE, "../programs")
+PUBLIC = os.path.join(HERE, "../../include")
 SUITES = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}
 INSIDE = "/allogram-test"  # folder in the root: programs, and what the judge writes
 HAND_COUNTED = {
@@ -46,7 +48,7 @@ OF_THE_ROOT = {
 def compile_for(root, source, output, *flags):
     libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
     command = ["gcc", f"--sysroot={root}", f"-B{libraries}", f"-L{libraries}", "-D_GNU_SOURCE", "-fno-builtin", "-g", "-O2", "-w",
-               *flags, "-o", output, source, "-lpthread", "-ldl"]
+               "-o", output, source, *flags, "-lpthread", "-ldl"]
     subprocess.run(command, check=True)
 
 
@@ -103,6 +105,20 @@ def run_case(tools, root, command):
     return failures
 
 
+LUA = "trixie"  # that has a Lua which is unlike this machine's
+
+
+def a_stack_of_lua_moves(tools, root):
+    failures = tap.Failures()
+    compile_for(root, os.path.join(PROGRAMS, "lua_guest.c"), root + INSIDE + "/lua_guest", f"-I{root}/usr/include/lua5.4", f"-I{PUBLIC}",
+                "-llua5.4")
+    shutil.copy(lua_adapter.SCRIPT, root + INSIDE)
+    guest = ["chroot", root, INSIDE + "/lua_guest", INSIDE + "/" + os.path.basename(lua_adapter.SCRIPT), "deep_frames"]
+    with recorded.Folder() as folder:
+        lua_adapter.deep_frames(tools, guest, folder, failures)
+    return failures
+
+
 def main():
     roots, build = (os.path.abspath(path) for path in sys.argv[1:3])
     missing = [suite for suite in SUITES if not os.path.exists(os.path.join(roots, suite, ".complete"))]
@@ -111,12 +127,13 @@ def main():
     own_mounts.enter()
     tools = recorded.Tools(build)
     cases = {**{name: [f"{INSIDE}/{name}", *arguments] for name, arguments in HAND_COUNTED.items()}, **OF_THE_ROOT}
-    plan = tap.Plan(len(SUITES) * len(cases))
+    plan = tap.Plan(len(SUITES) * len(cases) + 1)
     for suite, libc in SUITES.items():
         root = os.path.join(roots, suite)
         prepare(root, os.path.join(build, "adapters/libc"))
         for name, command in cases.items():
             plan.run(f"{suite} ({libc}): {name}", lambda command=command: run_case(tools, root, command))
+    plan.run(f"{LUA}: a stack of Lua that moves", lambda: a_stack_of_lua_moves(tools, os.path.join(roots, LUA)))
     sys.exit(plan.status())
 
 
