@@ -47,15 +47,25 @@ static uint32_t sysv_hash_of(const char *name) {
     return hash;
 }
 
+static bool is_wanted_type(enum ag_symbol_scope scope, int type) {
+    switch (scope) {
+    case AG_SYMBOL_FIRST_DATA:
+        return type == STT_OBJECT;
+    case AG_SYMBOL_FIRST_TLS:
+        return type == STT_TLS;
+    case AG_SYMBOL_FIRST:
+    case AG_SYMBOL_NEXT:
+        return type == STT_FUNC || type == STT_NOTYPE;
+    }
+    return false;
+}
+
 static bool is_match(const struct dynamic_tables *tables, uint32_t index,
                      const struct search *search) {
     enum { VERSION_HIDDEN = 0x8000 };
     const ElfW(Sym) *symbol = &tables->symbols[index];
-    const int type = ELF64_ST_TYPE(symbol->st_info);
-    const bool is_wanted = search->scope == AG_SYMBOL_FIRST_DATA
-                               ? type == STT_OBJECT
-                               : type == STT_FUNC || type == STT_NOTYPE;
-    if (symbol->st_shndx == SHN_UNDEF || !is_wanted) {
+    if (symbol->st_shndx == SHN_UNDEF ||
+        !is_wanted_type(search->scope, ELF64_ST_TYPE(symbol->st_info))) {
         return false;
     }
     if (tables->versions && (tables->versions[index] & VERSION_HIDDEN)) {
@@ -156,7 +166,7 @@ static bool object_contains(const struct dl_phdr_info *info, uintptr_t address) 
 }
 
 static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size; /* only fields that every glibc has are read */
+    (void)size; /* only fields that every glibc since 2.4 has are read */
     struct search *search = context;
     const bool is_executable = search->is_first_object;
     search->is_first_object = false;
@@ -175,8 +185,14 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     if (index == 0) {
         return 0;
     }
+    const uintptr_t base =
+        search->scope == AG_SYMBOL_FIRST_TLS ? (uintptr_t)info->dlpi_tls_data : info->dlpi_addr;
+    if (base == 0 && search->scope == AG_SYMBOL_FIRST_TLS) {
+        return 0; /* this thread has none yet */
+    }
     struct ag_symbol_place place = {
-        .address = (void *)(info->dlpi_addr + tables.symbols[index].st_value),
+        .address = (void *)(base + tables.symbols[index].st_value),
+        .bytes = tables.symbols[index].st_size,
         .bias = info->dlpi_addr,
         .in_executable = is_executable,
     };

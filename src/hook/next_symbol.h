@@ -14,6 +14,7 @@ enum { AG_SYMBOL_IMAGE_NAME_BYTES = 256 };
 
 struct ag_symbol_place {
     void *address;                               /* NULL: not found */
+    size_t bytes;                                /* as the symbol has it; 0: it does not say */
     uintptr_t bias;                              /* load bias of the object that defines it */
     bool in_executable;                          /* the main program itself defines it */
     char image_name[AG_SYMBOL_IMAGE_NAME_BYTES]; /* path as the loader knows it, cut when longer; ""
@@ -25,6 +26,7 @@ enum ag_symbol_scope {
     AG_SYMBOL_NEXT,  /* the first definition behind the object that contains `self`; else any other
                         object's */
     AG_SYMBOL_FIRST_DATA, /* as FIRST, of a variable */
+    AG_SYMBOL_FIRST_TLS,  /* as FIRST, of a thread's variable: the calling thread's own */
 };
 
 /* Finds a defined symbol, of a function where the scope does not say otherwise. `self` is an
