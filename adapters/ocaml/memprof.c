@@ -19,11 +19,14 @@
 
 #include "allogram/allogram.h"
 #include "base/skip.h"
+#include "bytecode.h"
 #include "callstack.h"
 #include "collector_hooks.h"
 #include "embed/host_events.h"
 #include "embed/host_heaps.h"
+#include "fibers.h"
 #include "hush.h"
+#include "runtime_counters.h"
 
 struct ag_ocaml_runtime ag_ocaml;
 struct ag_ocaml_told ag_ocaml_told;
@@ -96,13 +99,18 @@ static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uint
     }
     const enum heap heap = source == SOURCE_MARSHAL ? HEAP_MARSHAL : born;
     atomic_fetch_add_explicit(&ag_ocaml_told.words, words + 1, memory_order_relaxed);
+    ag_ocaml_counters_see_domain();
     ag_host_get_ready();
     if (!ag_host_heap(heaps[heap])) {
         return ag_ocaml_integer(0);
     }
     const uint64_t number = next_number();
+    uintptr_t *const hidden = ag_ocaml_fibers_enter();
+    const uint32_t walked = ag_record_stack(sp, rbp);
+    ag_ocaml_fibers_leave(hidden);
     const struct ag_told_block block = {
-        .stack = ag_ocaml_stack(ag_record_stack(sp, rbp), callstack),
+        .stack = ag_ocaml.is_bytecode ? ag_ocaml_bytecode_stack(walked, callstack)
+                                      : ag_ocaml_stack(walked, callstack),
         .via = heaps[heap],
         .address = number * ADDRESS_STEP,
         .bytes = words * WORD,
@@ -168,15 +176,22 @@ static double chance(double x) {
     return sum;
 }
 
+/* In the order of Memprof's tracker. */
+static const struct {
+    void (*native)(void);
+    ag_ocaml_value (*bytecode)(ag_ocaml_value);
+} callbacks[] = {
+    {ag_ocaml_entry_alloc_minor, ag_ocaml_alloc_minor},
+    {ag_ocaml_entry_alloc_major, ag_ocaml_alloc_major},
+    {ag_ocaml_entry_promote, ag_ocaml_promote},
+    {ag_ocaml_entry_dealloc_minor, ag_ocaml_dealloc_minor},
+    {ag_ocaml_entry_dealloc_major, ag_ocaml_dealloc_major},
+};
 static struct {
     uint64_t header;
-    void (*code)(void);
+    void *code;
     uint64_t arity; /* 1 argument, its environment begins behind this word */
-} closures[] = {
-    {.code = ag_ocaml_entry_alloc_minor},   {.code = ag_ocaml_entry_alloc_major},
-    {.code = ag_ocaml_entry_promote},       {.code = ag_ocaml_entry_dealloc_minor},
-    {.code = ag_ocaml_entry_dealloc_major},
-};
+} closures[AG_ARRAY_SIZE(callbacks)];
 static struct {
     uint64_t header;
     void *fields[AG_ARRAY_SIZE(closures)];
@@ -185,6 +200,23 @@ static struct {
     uint64_t header;
     double number;
 } rate;
+
+static bool make_tracker(void) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(closures); i++) {
+        closures[i].header = AG_OCAML_HEADER(2, AG_OCAML_TAG_CLOSURE);
+        closures[i].code = ag_ocaml.is_bytecode ? ag_ocaml_bytecode_code(i, callbacks[i].bytecode)
+                                                : (void *)callbacks[i].native;
+        closures[i].arity = UINT64_C(1) << 56 | 2 << 1 | 1;
+        tracker.fields[i] = (void *)&closures[i].code;
+        if (!closures[i].code) {
+            return false;
+        }
+    }
+    tracker.header = AG_OCAML_HEADER(AG_ARRAY_SIZE(closures), 0);
+    rate.header = AG_OCAML_HEADER(1, AG_OCAML_TAG_DOUBLE);
+    rate.number = 1;
+    return true;
+}
 
 void ag_ocaml_memprof_prepare(void) {
     static const char *const names[HEAPS] = {"minor heap", "major heap", "unmarshalled"};
@@ -197,15 +229,10 @@ void ag_ocaml_memprof_prepare(void) {
     ag_ocaml_collections_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     if (ag_ocaml.generation == AG_OCAML_4) {
         ag_ocaml_backing_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
+    } else {
+        ag_ocaml_fibers_follow((uintptr_t)closures,
+                               (uintptr_t)(closures + AG_ARRAY_SIZE(closures)));
     }
-    for (size_t i = 0; i < AG_ARRAY_SIZE(closures); i++) {
-        closures[i].header = AG_OCAML_HEADER(2, AG_OCAML_TAG_CLOSURE);
-        closures[i].arity = UINT64_C(1) << 56 | 2 << 1 | 1;
-        tracker.fields[i] = (void *)&closures[i].code;
-    }
-    tracker.header = AG_OCAML_HEADER(AG_ARRAY_SIZE(closures), 0);
-    rate.header = AG_OCAML_HEADER(1, AG_OCAML_TAG_DOUBLE);
-    rate.number = 1;
 }
 
 static bool is_ours; /* the Memprof that runs; under the runtime's lock */
@@ -240,6 +267,10 @@ void ag_ocaml_memprof_begin(void) {
     const uint32_t depth =
         ag_recorder.depth < AG_OCAML_FRAMES_MOST ? ag_recorder.depth : AG_OCAML_FRAMES_MOST;
     const uintptr_t suspended = ag_record_suspend(); /* what it takes is no one's allocation */
+    if (!make_tracker()) {
+        ag_record_resume(suspended);
+        return;
+    }
     if (ag_recorder_is_sampling()) {
         const uint64_t asked =
             atomic_load_explicit(&ag_recorder.header->interval_bytes, memory_order_relaxed);

@@ -8,13 +8,30 @@
  * character that assemblers dislike is "$" and two hexadecimal digits. */
 #include "ocaml_name.h"
 
-#include <ctype.h>
 #include <string.h>
 
 struct text {
     char *bytes;
     size_t length, capacity;
 };
+
+/* By hand: the agent, where bytecode's names are made, asks its host for no more than it must. */
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool is_capital(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
+static const char *find_gap(const char *bytes, size_t length) {
+    for (size_t i = 0; i + 1 < length; i++) {
+        if (bytes[i] == '_' && bytes[i + 1] == '_') {
+            return bytes + i;
+        }
+    }
+    return NULL;
+}
 
 static bool put(struct text *text, const char *bytes, size_t length) {
     if (length >= text->capacity - text->length) {
@@ -27,7 +44,7 @@ static bool put(struct text *text, const char *bytes, size_t length) {
 }
 
 static int digit(char c) {
-    return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* With "$2b" and the like put back; no control characters. */
@@ -52,8 +69,8 @@ static size_t path_bytes(const char *name, size_t length) {
     for (size_t at = 0; at < length;) {
         if (at == 0 && length > strlen(dune) && strncmp(name, dune, strlen(dune)) == 0) {
             end = strlen(dune);
-        } else if (isupper((unsigned char)name[at])) {
-            const char *next = memmem(name + at + 1, length - at - 1, "__", 2);
+        } else if (is_capital(name[at])) {
+            const char *next = find_gap(name + at + 1, length - at - 1);
             end = next != NULL ? (size_t)(next - name) : length;
         } else {
             break;
@@ -71,7 +88,7 @@ static bool put_path(struct text *text, const char *path, size_t length) {
         length -= strlen(dune);
     }
     while (length > 0) {
-        const char *next = memmem(path, length, "__", 2);
+        const char *next = find_gap(path, length);
         const size_t part = next != NULL && next > path ? (size_t)(next - path) : length;
         const bool has_more = part + 2 < length;
         if (!put_unescaped(text, path, has_more ? part : length) ||
@@ -87,7 +104,7 @@ static bool put_path(struct text *text, const char *path, size_t length) {
 /* Without the stamp that makes it unique. */
 static size_t stem_bytes(const char *name, size_t length) {
     size_t at = length;
-    while (at > 0 && isdigit((unsigned char)name[at - 1])) {
+    while (at > 0 && is_digit(name[at - 1])) {
         at--;
     }
     return at < length && at > 1 && name[at - 1] == '_' ? at - 1 : length;
@@ -108,8 +125,7 @@ static bool put_function(struct text *text, const char *name, size_t length) {
 bool ag_ocaml_symbol_name(const char *linkage, char *ret_text, size_t capacity) {
     static const char prefix[] = "caml";
     struct text text = {.bytes = ret_text, .capacity = capacity};
-    if (strncmp(linkage, prefix, strlen(prefix)) != 0 ||
-        !isupper((unsigned char)linkage[strlen(prefix)])) {
+    if (strncmp(linkage, prefix, strlen(prefix)) != 0 || !is_capital(linkage[strlen(prefix)])) {
         return false;
     }
     const char *name = linkage + strlen(prefix);
@@ -129,7 +145,7 @@ bool ag_ocaml_scoped_name(const char *scoped, char *ret_text, size_t capacity) {
     const size_t length = strlen(scoped);
     const char *dot = strchr(scoped, '.');
     const size_t path = dot != NULL ? (size_t)(dot - scoped) : length;
-    if (length == 0 || !isupper((unsigned char)scoped[0])) {
+    if (length == 0 || !is_capital(scoped[0])) {
         return length > 0 && put(&text, scoped, length);
     }
     const bool is_module = dot == NULL; /* its toplevel */

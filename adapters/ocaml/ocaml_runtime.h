@@ -33,6 +33,7 @@ enum ag_ocaml_generation { AG_OCAML_4 = 4, AG_OCAML_5 = 5 };
 
 struct ag_ocaml_runtime {
     enum ag_ocaml_generation generation;
+    bool is_bytecode;
     ag_ocaml_value (*memprof_start)(ag_ocaml_value rate, ag_ocaml_value depth,
                                     ag_ocaml_value tracker); /* the runtime's own */
     ag_ocaml_value (*memprof_stop)(ag_ocaml_value unit);

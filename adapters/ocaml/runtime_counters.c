@@ -1,61 +1,180 @@
 /* runtime_counters.c: see runtime_counters.h.
  *
- * The words stand in the domain's state, a struct of eight-byte fields whose order is that of
- * runtime/caml/domain_state.tbl (read in the tags 4.11.2, 4.12.1, 4.13.1, 4.14.2). A row counts
- * only where it gives, at every reading, what caml_gc_minor_words_unboxed computes from the same
- * fields; the rows of 4.11 and 4.12 differ in nothing that this shows before the first minor
- * collection, so where both fit the answer is that it is not known yet. */
+ * 1. Where. The words stand in the domain's state, a struct of eight-byte fields whose order is
+ * that of runtime/caml/domain_state.tbl (read in the tags 4.11.2, 4.12.1, 4.13.1, 4.14.2 and the
+ * branch 5.3). OCaml 4 has one state, at Caml_state; OCaml 5 one per domain, at the thread's
+ * variable caml_state, and its words are integers. A row counts only where it gives, at every
+ * reading, what caml_gc_minor_words_unboxed computes from the same fields; the rows of 4.11
+ * and 4.12 differ in nothing that this shows before the first minor collection, so where both fit
+ * the answer is that it is not known yet.
+ *
+ * 2. Domains. A domain is seen when it tells something; its state is kept in a table, and read at
+ * the end. One that ends hands its words to the runtime's sums by caml_orphan_alloc_stats, but not
+ * those that it allocated since its last slice of a major collection; so they are read there.
+ *
+ * 3. Heap. OCaml 5 samples the pools' words whenever the world stands still; caml_compute_gc_stats
+ * sums them (struct gc_stats of runtime/caml/gc_stats.h: four words of allocations, eight of the
+ * heap). */
 #include "runtime_counters.h"
 
 #include "collector_hooks.h"
+#include "hook/next_symbol.h"
 
-struct layout { /* offsets into the domain's state */
-    uint16_t young_pointer, young_end, minor_words, promoted_words, major_words, heap_words;
+struct layout { /* offsets into the domain's state; 0: there is none */
+    enum ag_ocaml_generation generation;
+    uint16_t young_pointer, young_end, minor_words, promoted_words, major_words;
+    uint16_t since_slice_words; /* major words that are not in major_words yet */
+    uint16_t heap_words;
+    uint16_t current_stack; /* OCaml 5: of the fiber that runs */
 };
 static const struct layout layouts[] = {
-    {8, 56, 296, 304, 312, 336}, /* 4.13, 4.14 */
-    {0, 56, 296, 304, 312, 336}, /* 4.12 */
-    {0, 56, 288, 296, 304, 328}, /* 4.11 */
+    {AG_OCAML_4, 8, 56, 296, 304, 312, 0, 336, 0},  /* 4.13, 4.14 */
+    {AG_OCAML_4, 0, 56, 296, 304, 312, 0, 336, 0},  /* 4.12 */
+    {AG_OCAML_4, 0, 56, 288, 296, 304, 0, 328, 0},  /* 4.11 */
+    {AG_OCAML_5, 8, 24, 384, 392, 400, 128, 0, 40}, /* 5.3 */
+};
+
+struct gc_stats {
+    uint64_t minor_words, promoted_words, major_words, forced_major_collections;
+    uint64_t pool_words, pool_max_words, pool_live_words, pool_live_blocks, pool_free_words,
+        large_words, large_max_words, large_blocks;
+    uint64_t more[52]; /* of a release that has more than these */
 };
 
 static const struct layout *chosen;
-static const unsigned char *const *state_pointer; /* Caml_state */
+static const unsigned char *const *state_pointer; /* OCaml 4: Caml_state */
+static intptr_t state_offset;                     /* OCaml 5: of caml_state, from the thread's */
 static double (*minor_words)(void);               /* caml_gc_minor_words_unboxed */
-static const uint64_t *major_since_slice;         /* caml_allocated_words */
-static const uint64_t *free_words;                /* caml_fl_cur_wsz */
+static const uint64_t *major_since_slice;         /* OCaml 4: caml_allocated_words */
+static const uint64_t *free_words;                /* OCaml 4: caml_fl_cur_wsz */
+static void (*compute_stats)(struct gc_stats *);  /* OCaml 5 */
 
-static uint64_t word_at(uint16_t offset) {
-    return *(const uint64_t *)(*state_pointer + offset);
+enum { DOMAINS_MOST = 128 };                    /* at once; more: nothing is counted */
+static _Atomic uintptr_t domains[DOMAINS_MOST]; /* OCaml 5: their states, 0: free */
+static _Atomic bool are_too_many;
+static _Atomic uint64_t ended_words; /* of domains that are gone */
+
+/* ---- one domain ---- */
+
+static const unsigned char *own_state(void) {
+    if (ag_ocaml.generation == AG_OCAML_4) {
+        return state_pointer ? *state_pointer : NULL;
+    }
+    return state_offset ? *(const unsigned char *const *)((intptr_t)__builtin_thread_pointer() +
+                                                          state_offset)
+                        : NULL;
 }
 
-static double number_at(uint16_t offset) {
-    return *(const double *)(*state_pointer + offset);
+static uint64_t word_at(const unsigned char *state, uint16_t offset) {
+    return *(const uint64_t *)(state + offset);
 }
 
-static uint64_t minor_used_words(const struct layout *layout) {
-    return (word_at(layout->young_end) - word_at(layout->young_pointer)) / 8;
+static uint64_t count_at(const struct layout *layout, const unsigned char *state, uint16_t offset) {
+    return layout->generation == AG_OCAML_4 ? (uint64_t) * (const double *)(state + offset)
+                                            : word_at(state, offset);
 }
 
-static bool fits(const struct layout *layout) {
-    const double counted =
-        number_at(layout->minor_words) + (double)(int64_t)minor_used_words(layout);
-    return counted >= 0 && counted == minor_words();
+static uint64_t minor_used_words(const struct layout *layout, const unsigned char *state) {
+    return (word_at(state, layout->young_end) - word_at(state, layout->young_pointer)) / 8;
+}
+
+static bool fits(const struct layout *layout, const unsigned char *state) {
+    return layout->generation == ag_ocaml.generation &&
+           (double)(int64_t)(count_at(layout, state, layout->minor_words) +
+                             minor_used_words(layout, state)) == minor_words();
+}
+
+static uint64_t allocated_words(const unsigned char *state) {
+    const uint64_t since_slice =
+        chosen->since_slice_words ? word_at(state, chosen->since_slice_words) : *major_since_slice;
+    return count_at(chosen, state, chosen->minor_words) + minor_used_words(chosen, state) +
+           count_at(chosen, state, chosen->major_words) + since_slice -
+           count_at(chosen, state, chosen->promoted_words);
+}
+
+uintptr_t ag_ocaml_counters_current_stack(void) {
+    const unsigned char *state = chosen && chosen->current_stack ? own_state() : NULL;
+    return state ? (uintptr_t)word_at(state, chosen->current_stack) : 0;
+}
+
+/* ---- all domains ---- */
+
+static bool is_seen(uintptr_t state, size_t first) {
+    for (size_t i = 0; i < DOMAINS_MOST; i++) {
+        const size_t at = (first + i) % DOMAINS_MOST;
+        if (atomic_load_explicit(&domains[at], memory_order_relaxed) == state) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A state is entered by threads of its own domain alone, and these run one at a time. */
+void ag_ocaml_counters_see_domain(void) {
+    const uintptr_t state = (uintptr_t)own_state();
+    const size_t first = state / 4096 % DOMAINS_MOST; /* states are pages apart */
+    if (ag_ocaml.generation == AG_OCAML_4 || state == 0 || is_seen(state, first)) {
+        return;
+    }
+    for (size_t i = 0; i < DOMAINS_MOST; i++) {
+        uintptr_t there = 0;
+        if (atomic_compare_exchange_strong_explicit(&domains[(first + i) % DOMAINS_MOST], &there,
+                                                    state, memory_order_relaxed,
+                                                    memory_order_relaxed)) {
+            return;
+        }
+    }
+    atomic_store_explicit(&are_too_many, true, memory_order_relaxed);
+}
+
+static void (*orphan_stats)(const unsigned char *state);
+
+/* By the thread whose domain ends, which allocates no more. */
+static void told_orphan_stats(const unsigned char *state) {
+    for (size_t i = 0; chosen && i < DOMAINS_MOST; i++) {
+        if (atomic_load_explicit(&domains[i], memory_order_relaxed) == (uintptr_t)state) {
+            atomic_fetch_add_explicit(&ended_words, allocated_words(state), memory_order_relaxed);
+            atomic_store_explicit(&domains[i], 0, memory_order_relaxed);
+        }
+    }
+    orphan_stats(state);
+}
+
+static uint64_t words_of_all(void) {
+    uint64_t sum = atomic_load_explicit(&ended_words, memory_order_relaxed);
+    for (size_t i = 0; i < DOMAINS_MOST; i++) {
+        const uintptr_t state = atomic_load_explicit(&domains[i], memory_order_relaxed);
+        sum += state ? allocated_words((const unsigned char *)state) : 0;
+    }
+    return sum;
+}
+
+/* ---- for the adapter ---- */
+
+void ag_ocaml_counters_prepare(void) {
+    struct ag_symbol_place place;
+    minor_words = (double (*)(void))(uintptr_t)ag_ocaml_find("caml_gc_minor_words_unboxed");
+    if (ag_ocaml.generation == AG_OCAML_4) {
+        state_pointer = ag_ocaml_find_data("Caml_state");
+        major_since_slice = ag_ocaml_find_data("caml_allocated_words");
+        free_words = ag_ocaml_find_data("caml_fl_cur_wsz");
+    } else if (ag_symbol_find("caml_state", AG_SYMBOL_FIRST_TLS, NULL, &place) &&
+               ag_ocaml_detour("caml_orphan_alloc_stats", (void *)told_orphan_stats,
+                               (void **)&orphan_stats)) {
+        state_offset = (intptr_t)place.address - (intptr_t)__builtin_thread_pointer();
+        compute_stats = (void (*)(struct gc_stats *))ag_ocaml_find("caml_compute_gc_stats");
+    }
 }
 
 bool ag_ocaml_counters_calibrate(void) {
     const struct layout *found = NULL;
-    if (ag_ocaml.generation != AG_OCAML_4) {
-        return false;
-    }
-    state_pointer = ag_ocaml_find_data("Caml_state");
-    minor_words = (double (*)(void))(uintptr_t)ag_ocaml_find("caml_gc_minor_words_unboxed");
-    major_since_slice = ag_ocaml_find_data("caml_allocated_words");
-    free_words = ag_ocaml_find_data("caml_fl_cur_wsz");
-    if (!state_pointer || !*state_pointer || !minor_words || !major_since_slice || !free_words) {
+    const unsigned char *state = own_state();
+    if (!state || !minor_words ||
+        (ag_ocaml.generation == AG_OCAML_4 && (!major_since_slice || !free_words))) {
         return false;
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(layouts); i++) {
-        if (fits(&layouts[i])) {
+        if (fits(&layouts[i], state)) {
             if (found) {
                 return false;
             }
@@ -67,16 +186,25 @@ bool ag_ocaml_counters_calibrate(void) {
 }
 
 bool ag_ocaml_counters_read(struct ag_ocaml_counters *ret_counters) {
-    if (!chosen || !fits(chosen)) {
+    const unsigned char *state = own_state();
+    if (!chosen || !state || !fits(chosen, state)) {
         return false;
     }
-    const double major = number_at(chosen->major_words) + (double)*major_since_slice;
-    const double allocated = minor_words() + major - number_at(chosen->promoted_words);
-    *ret_counters = (struct ag_ocaml_counters){
-        .allocated_words = allocated > 0 ? (uint64_t)allocated : 0,
-        .minor_used_words = minor_used_words(chosen),
-        .heap_words = word_at(chosen->heap_words),
-        .free_words = *free_words,
-    };
-    return true;
+    struct ag_ocaml_counters counters = {.minor_used_words = minor_used_words(chosen, state)};
+    if (chosen->generation == AG_OCAML_4) {
+        counters.allocated_words = allocated_words(state);
+        counters.heap_words = word_at(state, chosen->heap_words);
+        counters.free_words = *free_words;
+    } else {
+        struct gc_stats stats = {0};
+        ag_ocaml_counters_see_domain();
+        counters.allocated_words = words_of_all();
+        if (compute_stats) {
+            compute_stats(&stats);
+            counters.heap_words = stats.pool_words + stats.large_words;
+            counters.free_words = stats.pool_words - stats.pool_live_words;
+        }
+    }
+    *ret_counters = counters;
+    return !atomic_load_explicit(&are_too_many, memory_order_relaxed);
 }

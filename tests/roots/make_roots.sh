@@ -28,8 +28,24 @@ packages_of() { # SUITE; one purpose per line
     esac
 }
 
+# Compilers that make programs for the root from outside of it; what they depend on, gcc first, this machine has.
+unpacked_of() { # SUITE; without their dependencies
+    case $1 in
+    trixie)
+        echo ocaml # 5.3
+        echo libstdlib-ocaml-dev
+        echo libstdlib-ocaml
+        ;;
+    esac
+}
+
+list_of() { # SUITE
+    packages_of "$1"
+    unpacked_of "$1"
+}
+
 is_complete() {
-    packages_of "$1" | cmp -s - "$folder/$1/.complete"
+    list_of "$1" | cmp -s - "$folder/$1/.complete"
 }
 
 # The compiler looks at a root from outside, where an absolute link would lead into this machine's own libraries.
@@ -47,9 +63,18 @@ make_root() { # SUITE ARCHIVE
         tail -n 3 "$root.log"
         return 1
     }
+    # shellcheck disable=SC2046 # one word each
+    [ -z "$(unpacked_of "$1")" ] || chroot "$made" sh -c 'cd /var/cache/apt/archives && apt-get -qq download "$@"' sh $(unpacked_of "$1") \
+        >>"$root.log" 2>&1 || {
+        tail -n 3 "$root.log"
+        return 1
+    }
+    for package in $(unpacked_of "$1"); do
+        dpkg-deb -x "$made"/var/cache/apt/archives/"$package"_*.deb "$made"
+    done
     make_links_relative "$made"
     rm -rf "${made:?}"/var/cache/apt/archives/*.deb "${made:?}/usr/share/doc"
-    packages_of "$1" >"$made/.complete"
+    list_of "$1" >"$made/.complete"
     mv "$made" "$root"
     echo "make_roots: $1 is ready"
 }

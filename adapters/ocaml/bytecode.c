@@ -1,0 +1,207 @@
+/* bytecode.c: see bytecode.h.
+ *
+ * 1. Code. A tracker's closure is five instructions: it takes its argument, calls a primitive of
+ * ours, which is one more in the runtime's table, and returns. The numbers of the instructions are
+ * those of runtime/caml/instruct.h (read in the tags 4.11.2, 4.13.1, 4.14.2 and the branch 5.3);
+ * the runtime turns them into addresses where it wants those.
+ *
+ * 2. Names. Memprof tells places in the code. What stands there the runtime knows from the debug
+ * section of the program, or from what the toplevel compiled a moment ago, and answers with
+ * function, file and line. It is asked once for each place; code that comes or goes makes all
+ * answers void. A place without debug information is named by its distance from the code's start,
+ * which is the same in each run; code that a toplevel made has none, and no name.
+ *
+ * 3. Stacks. All OCaml frames lie on a stack of the interpreter's own; of the native one the frames
+ * outside of the first interpretation stay. Where C code called OCaml back, its frames in between
+ * are not there: nothing says where they stand among the others. */
+#include "bytecode.h"
+
+#include "allogram/allogram.h"
+#include "collector_hooks.h"
+#include "hook/next_symbol.h"
+#include "ocaml_name.h"
+#include "record/managed_frames.h"
+
+enum { CLOSURES = 5, CODE_WORDS = 5 };
+enum { ACC0 = 0, RETURN = 40, C_CALL1 = 93 };
+
+struct place { /* struct caml_loc_info, up to where all releases agree */
+    int is_valid, is_raise;
+    const char *file, *function;
+    int line;
+    int more[16];
+};
+struct table { /* struct ext_table */
+    int size, capacity;
+    void **contents;
+};
+
+static struct table *primitives;
+static int (*add_to_table)(struct table *table, void *entry);
+static void (*thread_code)(int32_t *code, uintptr_t bytes);
+static void *(*extract_place)(const void *code);
+static void (*find_place)(void *debug_info, struct place *ret_place);
+static const unsigned char *const *start_code;
+static const uintptr_t *code_bytes;
+static uintptr_t interpreter_low, interpreter_bytes;
+static ag_ocaml_value (*add_debug_info)(void *start, ag_ocaml_value bytes, ag_ocaml_value events);
+static ag_ocaml_value (*remove_debug_info)(void *start);
+
+/* ---- names ---- */
+
+/* Open addressing, one word for the key and one for the answer: 0 until it is there. Full places
+ * are left: then the runtime is asked each time. */
+enum { CACHE_BITS = 14, CACHE_TRIED = 8, GENERATION_SHIFT = 48 };
+static struct {
+    _Atomic uint64_t code;   /* generation << 48 | address */
+    _Atomic uint64_t answer; /* function << 32 | line */
+} cache[1 << CACHE_BITS];
+static _Atomic uint64_t generation = 1;
+
+static void forget_all(void) {
+    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+}
+
+static ag_ocaml_value told_add_debug_info(void *start, ag_ocaml_value bytes,
+                                          ag_ocaml_value events) {
+    const ag_ocaml_value result = add_debug_info(start, bytes, events);
+    forget_all();
+    return result;
+}
+
+static ag_ocaml_value told_remove_debug_info(void *start) {
+    const ag_ocaml_value result = remove_debug_info(start);
+    forget_all();
+    return result;
+}
+
+/* "bytecode+0x1f3c" */
+static void name_by_distance(uintptr_t code, char *ret_text) {
+    static const char digits[] = "0123456789abcdef", prefix[] = "bytecode+0x";
+    static const char of_toplevel[] = "(toplevel code)";
+    const uintptr_t distance = code - (uintptr_t)*start_code;
+    if (distance >= *code_bytes) {
+        __builtin_memcpy(ret_text, of_toplevel, sizeof(of_toplevel));
+        return;
+    }
+    size_t at = sizeof(prefix) - 1;
+    int shift = 60;
+    __builtin_memcpy(ret_text, prefix, at);
+    while (shift > 0 && (distance >> shift & 15) == 0) {
+        shift -= 4;
+    }
+    for (; shift >= 0; shift -= 4) {
+        ret_text[at++] = digits[distance >> shift & 15];
+    }
+    ret_text[at] = '\0';
+}
+
+static uint64_t ask(uintptr_t code) {
+    enum { NAME_BYTES = 512 };
+    char name[NAME_BYTES];
+    struct place place = {0};
+    find_place(extract_place((const void *)code), &place);
+    const bool is_named = place.is_valid && place.function && place.function[0] != '<' &&
+                          ag_ocaml_scoped_name(place.function, name, sizeof(name));
+    if (!is_named) {
+        name_by_distance(code, name);
+    }
+    const struct allogram_function_options options = {.size = sizeof(options),
+                                                      .name = name,
+                                                      .file = place.is_valid ? place.file : NULL,
+                                                      .runtime = "ocaml"};
+    const uint32_t line = place.is_valid && place.line > 0 ? (uint32_t)place.line : 0;
+    return (uint64_t)allogram_register_function(&options) << 32 | line;
+}
+
+static uint64_t answer_for(uintptr_t code) {
+    const uint64_t key =
+        atomic_load_explicit(&generation, memory_order_relaxed) << GENERATION_SHIFT | code;
+    const uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_BITS);
+    for (size_t i = 0; i < CACHE_TRIED; i++) {
+        const size_t at = (hash + i) & ((1 << CACHE_BITS) - 1);
+        uint64_t there = atomic_load_explicit(&cache[at].code, memory_order_relaxed);
+        if (there == key) {
+            /* acquire: pairs with the release of who asked */
+            const uint64_t answer = atomic_load_explicit(&cache[at].answer, memory_order_acquire);
+            return answer ? answer : ask(code);
+        }
+        if (there == 0 &&
+            atomic_compare_exchange_strong_explicit(&cache[at].code, &there, key,
+                                                    memory_order_relaxed, memory_order_relaxed)) {
+            const uint64_t answer = ask(code);
+            atomic_store_explicit(&cache[at].answer, answer, memory_order_release);
+            return answer;
+        }
+    }
+    return ask(code);
+}
+
+/* ---- stacks ---- */
+
+/* The native frames up to the outermost one of the interpreter, itself included. */
+static uint32_t outer_natives(uint32_t walked) {
+    uint32_t outer = walked, node = walked, caller = 0;
+    for (uintptr_t pc = 0; ag_stack_top(node, &pc, &caller); node = caller) {
+        if (pc - 1 - interpreter_low < interpreter_bytes) {
+            outer = node;
+        }
+    }
+    return outer;
+}
+
+uint32_t ag_ocaml_bytecode_stack(uint32_t walked, ag_ocaml_value callstack) {
+    struct ag_managed_frame frame = {0};
+    uint32_t stack = outer_natives(walked);
+    for (size_t i = ag_ocaml_words(callstack); i > 0; i--) {
+        const uint64_t answer =
+            answer_for((uintptr_t)ag_ocaml_field(callstack, i - 1) & ~(uintptr_t)1);
+        frame.function = (uint32_t)(answer >> 32);
+        frame.line = (uint32_t)answer;
+        stack = ag_managed_push(stack, &frame, 1);
+    }
+    return stack;
+}
+
+/* ---- the runtime ---- */
+
+bool ag_ocaml_bytecode_find(void) {
+    struct ag_symbol_place interpreter;
+    if (!ag_symbol_find("caml_interprete", AG_SYMBOL_FIRST, NULL, &interpreter) &&
+        !ag_symbol_find("caml_bytecode_interpreter", AG_SYMBOL_FIRST, NULL, &interpreter)) {
+        return false;
+    }
+    interpreter_low = (uintptr_t)interpreter.address;
+    interpreter_bytes = interpreter.bytes;
+    primitives = ag_ocaml_find_data("caml_prim_table");
+    start_code = ag_ocaml_find_data("caml_start_code");
+    code_bytes = ag_ocaml_find_data("caml_code_size");
+    add_to_table = (int (*)(struct table *, void *))ag_ocaml_find("caml_ext_table_add");
+    thread_code = (void (*)(int32_t *, uintptr_t))ag_ocaml_find("caml_thread_code");
+    extract_place = (void *(*)(const void *))ag_ocaml_find("caml_debuginfo_extract");
+    find_place = (void (*)(void *, struct place *))ag_ocaml_find("caml_debuginfo_location");
+    return primitives && start_code && code_bytes && add_to_table && extract_place && find_place &&
+           ag_ocaml_detour("caml_add_debug_info", (void *)told_add_debug_info,
+                           (void **)&add_debug_info) &&
+           ag_ocaml_detour("caml_remove_debug_info", (void *)told_remove_debug_info,
+                           (void **)&remove_debug_info);
+}
+
+void *ag_ocaml_bytecode_code(size_t index, ag_ocaml_value (*function)(ag_ocaml_value)) {
+    static int32_t codes[CLOSURES][CODE_WORDS];
+    const int primitive = add_to_table(primitives, (void *)function);
+    const int32_t code[CODE_WORDS] = {ACC0, C_CALL1, primitive, RETURN, 1};
+    if (primitive < 0 || index >= CLOSURES) {
+        return NULL;
+    }
+    __builtin_memcpy(codes[index], code, sizeof(code));
+    if (thread_code) { /* otherwise it interprets the numbers themselves */
+        thread_code(codes[index], sizeof(code));
+    }
+    return codes[index];
+}
+
+void ag_ocaml_bytecode_load_debug_info(void) {
+    struct place place;
+    find_place(extract_place(*start_code), &place);
+}

@@ -1,0 +1,99 @@
+/* fibers.c: see fibers.h.
+ *
+ * A computation under an effect handler runs on a fiber, a stack of its own, whose handler names
+ * the parent: the fiber that it was started from. While C calls OCaml back, the runtime hides the
+ * parent, so that no effect passes the C frames, and keeps it in a block of three words with the
+ * header (runtime/callback.c, alloc_and_clear_stack_parent). The unwind tables lead from a fiber to
+ * its parent by the same field, so a walk from our callbacks would end there.
+ *
+ * So what Memprof calls us through has a detour, in which the parent is noted, and the block is
+ * counted as ours. While we walk, the field has its value again; nobody else looks at it then: this
+ * domain runs no OCaml code and joins no collection before we return. */
+#include "fibers.h"
+
+#include "collector_hooks.h"
+#include "runtime_counters.h"
+
+enum { BLOCK_WORDS = 3, HANDLER = 16, PARENT = 24 }; /* struct stack_info, stack_handler of 5.3 */
+
+/* caml_callback_exn; not caml_callback_res around it, which is so short that a detour would take
+ * its call away, to where no unwind table leads further. In bytecode both have the other inside. */
+static ag_ocaml_value (*callback)(ag_ocaml_value closure, ag_ocaml_value argument);
+static ag_ocaml_value (*callback_many)(ag_ocaml_value closure, int n_arguments,
+                                       const ag_ocaml_value *arguments);
+static uintptr_t closures_low, closures_bytes;
+static _Atomic uint64_t own_words;
+static __thread uintptr_t hidden __attribute__((tls_model("initial-exec"))); /* 0: none is */
+
+/* Of the fiber that this thread is on; NULL: the layout is not known. */
+static uintptr_t *parent_place(void) {
+    const uintptr_t stack = ag_ocaml_counters_current_stack();
+    const uintptr_t handler = stack ? *(const uintptr_t *)(stack + HANDLER) : 0;
+    return handler ? (uintptr_t *)(handler + PARENT) : NULL;
+}
+
+/* Notes the parent; returns the one that was noted before. */
+static uintptr_t begin_callback(void) {
+    const uintptr_t outer = hidden;
+    const uintptr_t *place = parent_place();
+    hidden = place ? *place : 0;
+    if (hidden) {
+        atomic_fetch_add_explicit(&own_words, BLOCK_WORDS, memory_order_relaxed);
+    }
+    return outer;
+}
+
+static bool is_ours(ag_ocaml_value closure) {
+    return (uintptr_t)closure - closures_low < closures_bytes;
+}
+
+static ag_ocaml_value told_callback(ag_ocaml_value closure, ag_ocaml_value argument) {
+    if (!is_ours(closure)) {
+        return callback(closure, argument);
+    }
+    const uintptr_t outer = begin_callback();
+    const ag_ocaml_value result = callback(closure, argument);
+    hidden = outer;
+    return result;
+}
+
+static ag_ocaml_value told_callback_many(ag_ocaml_value closure, int n_arguments,
+                                         const ag_ocaml_value *arguments) {
+    if (!is_ours(closure)) {
+        return callback_many(closure, n_arguments, arguments);
+    }
+    const uintptr_t outer = begin_callback();
+    const ag_ocaml_value result = callback_many(closure, n_arguments, arguments);
+    hidden = outer;
+    return result;
+}
+
+uintptr_t *ag_ocaml_fibers_enter(void) {
+    uintptr_t *place = hidden ? parent_place() : NULL;
+    if (!place || *place != 0) {
+        return NULL;
+    }
+    *place = hidden;
+    return place;
+}
+
+void ag_ocaml_fibers_leave(uintptr_t *place) {
+    if (place) {
+        *place = 0;
+    }
+}
+
+uint64_t ag_ocaml_fibers_own_words(void) {
+    return atomic_load_explicit(&own_words, memory_order_relaxed);
+}
+
+void ag_ocaml_fibers_follow(uintptr_t closures, uintptr_t end) {
+    closures_low = closures;
+    closures_bytes = end - closures;
+    if (ag_ocaml.is_bytecode) {
+        (void)ag_ocaml_detour("caml_callbackN_exn", (void *)told_callback_many,
+                              (void **)&callback_many);
+    } else {
+        (void)ag_ocaml_detour("caml_callback_exn", (void *)told_callback, (void **)&callback);
+    }
+}

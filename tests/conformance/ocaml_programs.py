@@ -1,0 +1,92 @@
+"""OCaml programs of a release, native or bytecode, compiled and recorded as they are."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import recorded
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "ocaml")
+
+
+class Toolchain:
+    """The compilers of this machine, or those of a Debian root (tests/roots/make_roots.sh), run from outside of it: its loader and
+    its libraries are named in what they make, which so runs here as it would there."""
+
+    def __init__(self, root=None, is_bytecode=False):
+        self.root, self.is_bytecode = root, is_bytecode
+        self.compiler = "ocamlc" if is_bytecode else "ocamlopt"
+        self.env = {}
+        if root:
+            libraries = os.path.join(root, "usr/lib/x86_64-linux-gnu")
+            self.loader = [os.path.join(root, "lib64/ld-linux-x86-64.so.2"), "--library-path", libraries]
+            self.env["OCAMLLIB"] = os.path.join(libraries, "ocaml/5.3.0")
+            self.command = [*self.loader, os.path.join(root, "usr/bin", self.compiler + ".opt"),
+                            "-cc", "gcc --sysroot=%s -B%s -L%s" % (root, libraries, libraries),
+                            "-ccopt", "-Wl,-E,--dynamic-linker=%s,-rpath,%s" % (self.loader[0], libraries)]
+            self.unix = ["-I", "+unix", "-I", "+threads"]
+            self.is_there = os.path.exists(self.command[3])
+        else:
+            self.command = [self.compiler]
+            self.unix = ["-I", "+threads"]
+            self.is_there = shutil.which(self.compiler) is not None
+        self.archive = ".cma" if is_bytecode else ".cmxa"
+
+    def libraries(self, *names):
+        return [*self.unix, *[name + self.archive for name in names]]
+
+    def compile(self, folder, name, sources, options=(), debug=True):
+        """The program in FOLDER, from copies of its sources: the compiler leaves its own files beside them."""
+        for source in sources:
+            if not os.path.exists(os.path.join(folder, source)):
+                shutil.copy(os.path.join(SOURCES, source), folder)
+        made = subprocess.run([*self.command, *(["-g"] if debug else []), *options, "-ccopt", "-g -O1 -fno-optimize-sibling-calls", *sources, "-o", name],
+                              cwd=folder, env={**os.environ, **self.env}, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if made.returncode != 0:
+            raise RuntimeError("%s: %s" % (" ".join(sources), made.stdout.decode(errors="replace")[-400:]))
+        return os.path.join(folder, name)
+
+    def interpreter(self, folder):
+        """What runs bytecode that is a file of its own."""
+        if not self.root:
+            return "ocamlrun"
+        subprocess.run([*self.command, "-make-runtime", *self.libraries("unix"), "-o", "interpreter"], cwd=folder, env={**os.environ, **self.env}, check=True)
+        return os.path.join(folder, "interpreter")
+
+    def program(self, folder, name, sources, options=()):
+        """As an executable file: bytecode with its interpreter linked to it."""
+        return self.compile(folder, name, sources, [*options, *(["-custom"] if self.is_bytecode else [])])
+
+
+def line_of(source, text):
+    lines = open(os.path.join(SOURCES, source), encoding="utf-8").read().split("\n")
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def runtime(summary, name="ocaml"):
+    return next((row for row in summary["runtimes"] if row["name"] == name), {})
+
+
+def told_and_counted(tools, trace):
+    dumped = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
+    found = re.findall(r'runtime .*name="ocaml".* told=(\d+) counted=(\d+)', dumped)
+    return tuple(map(int, found[-1])) if found else None
+
+
+def own(tools, trace, function, *options):
+    """{line: (blocks, bytes, blocks in use)} of a function's own sites."""
+    rows = recorded.report(tools, trace, "--view=sites", "--by=line", *options)["sites"]
+    return {row["line"]: tuple(row["own"][key] for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks"))
+            for row in rows if row["function"] == function and row["own"]["allocated_blocks"]}
+
+
+def leaf_paths(node, path=()):
+    """The functions from the root to each leaf of a tree."""
+    path = path + (node["function"],)
+    below = [found for child in node["children"] for found in leaf_paths(child, path)]
+    return below or [list(path)]
+
+
+def paths(tools, trace, *options):
+    return leaf_paths(recorded.report(tools, trace, "--view=tree", "--limit=0", "--min=0", *options)["root"])
