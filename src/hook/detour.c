@@ -7,7 +7,9 @@
  * 2. The protection of the target's pages is read from the kernel, changed to writable and put
  * back. They stay executable in between, where the system allows that: other threads may be running
  * there.
- * 3. The jump is written so that a thread that arrives meanwhile waits: first a two-byte jump to
+ * 3. In a program that runs already, all detours share one page, and who can stop the threads
+ * writes the jumps (ag_detours_prepare).
+ * 4. The jump is written so that a thread that arrives meanwhile waits: first a two-byte jump to
  * itself, then the tail, then the head. */
 #include "detour.h"
 
@@ -115,21 +117,30 @@ static int make_writable(uint8_t *place, int protection) {
                : protect(low, AG_DETOUR_BYTES, PROT_READ | PROT_WRITE);
 }
 
-/* Fills PAGE; it is executable, and no longer writable, afterwards. */
-static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocation *relocation,
-                     void *replacement) {
-    ag_write_far_jump(page + FAR_JUMP_OFFSET, (uintptr_t)replacement);
-    ag_write_landing(page + ORIGINAL_OFFSET);
-    relocation->copy = page + ORIGINAL_OFFSET + AG_LANDING_BYTES;
+/* Writes an entry of a page: the way to the replacement, and the copied instructions. */
+static int fill_entry(struct ag_detour *detour, uint8_t *entry, struct ag_relocation *relocation,
+                      void *replacement) {
+    ag_write_far_jump(entry + FAR_JUMP_OFFSET, (uintptr_t)replacement);
+    ag_write_landing(entry + ORIGINAL_OFFSET);
+    relocation->copy = entry + ORIGINAL_OFFSET + AG_LANDING_BYTES;
     relocation->copy_address = (uintptr_t)relocation->copy;
     const int r = ag_relocate(relocation);
-    if (r < 0) {
-        return refuse(detour, r, relocation->reason);
-    }
+    return r < 0 ? refuse(detour, r, relocation->reason) : 0;
+}
+
+/* It is executable, and no longer writable, afterwards. */
+static int seal_page(struct ag_detour *detour, uint8_t *page) {
     if (protect((uintptr_t)page, PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
         return refuse(detour, -EACCES, "the system forbids new code");
     }
     return 0;
+}
+
+/* Fills PAGE; it is executable, and no longer writable, afterwards. */
+static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocation *relocation,
+                     void *replacement) {
+    const int r = fill_entry(detour, page, relocation, replacement);
+    return r < 0 ? r : seal_page(detour, page);
 }
 
 int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
@@ -202,5 +213,71 @@ int ag_detour_remove(struct ag_detour *detour) {
     write_code(detour->place, detour->saved);
     (void)protect((uintptr_t)detour->place, AG_DETOUR_BYTES, around.mapping.protection);
     *detour = (struct ag_detour){0};
+    return 0;
+}
+
+/* ---- many at once, in a program that runs ---- */
+
+enum { ENTRY_BYTES = 144 };
+_Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_BYTES &&
+                   AG_DETOURS_PREPARED * ENTRY_BYTES <= PAGE_BYTES &&
+                   (int)AG_DETOURS_PAGE_BYTES == (int)PAGE_BYTES,
+               "all in one page");
+
+static int prepare(struct ag_detour_wish *wish, uint8_t *entry) {
+    struct ag_detour *detour = &wish->detour;
+    const size_t readable = /* longer than any jump, and a function does not end its mapping */
+        wish->target_bytes != 0 ? wish->target_bytes : ENTRY_BYTES;
+    const size_t landing = ag_landing_bytes(wish->target, readable);
+    uint8_t *place = (uint8_t *)wish->target + landing;
+    if (readable < landing + AG_DETOUR_BYTES) {
+        return refuse(detour, -ENOSPC, "its beginning has no room for a jump");
+    }
+    struct ag_relocation relocation = {
+        .code = place,
+        .address = (uintptr_t)place,
+        .readable_bytes = readable - landing,
+        .function_bytes = wish->target_bytes != 0 ? wish->target_bytes - landing : 0,
+    };
+    int r = fill_entry(detour, entry, &relocation, wish->replacement);
+    if (r == 0 &&
+        ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + FAR_JUMP_OFFSET) < 0) {
+        r = refuse(detour, -ERANGE, "its code is too far from that of the others");
+    }
+    if (r == 0) {
+        memcpy(detour->saved, place, AG_DETOUR_BYTES);
+        detour->place = place;
+        *wish->ret_original = entry + ORIGINAL_OFFSET;
+    }
+    return r;
+}
+
+int ag_detours_prepare(struct ag_detour_wish *wishes, size_t n_wishes, void **ret_page,
+                       const char **ret_reason) {
+    struct surroundings around = {.target = n_wishes > 0 ? (uintptr_t)wishes[0].target : 0};
+    struct ag_detour refused = {0};
+    const int code = PROT_READ | PROT_EXEC;
+    int r = n_wishes == 0 || n_wishes > AG_DETOURS_PREPARED
+                ? refuse(&refused, -EINVAL, "there is nothing to hook")
+                : ag_process_map_walk(look_around, &around);
+    if (r == 0 && (!around.is_mapped || (around.mapping.protection & code) != code)) {
+        r = refuse(&refused, -EFAULT, "there is no code at its address");
+    }
+    uint8_t *page = r == 0 && around.page != 0 ? map_page(around.page) : NULL;
+    if (page == NULL) {
+        *ret_reason = refused.reason ? refused.reason : "there is no free page within its reach";
+        return r < 0 ? r : -ENOMEM;
+    }
+    for (size_t i = 0; i < n_wishes; i++) {
+        wishes[i].detour = (struct ag_detour){0};
+        (void)prepare(&wishes[i], page + i * ENTRY_BYTES); /* its reason says why not */
+    }
+    r = seal_page(&refused, page);
+    if (r < 0) {
+        (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES); /* nobody has seen it */
+        *ret_reason = refused.reason;
+        return r;
+    }
+    *ret_page = page;
     return 0;
 }

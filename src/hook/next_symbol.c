@@ -194,6 +194,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
         .address = (void *)(base + tables.symbols[index].st_value),
         .bytes = tables.symbols[index].st_size,
         .bias = info->dlpi_addr,
+        .is_behind_self = search->is_past_self,
         .in_executable = is_executable,
     };
     const char *name = info->dlpi_name ? info->dlpi_name : "";

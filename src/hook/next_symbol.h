@@ -13,10 +13,11 @@
 enum { AG_SYMBOL_IMAGE_NAME_BYTES = 256 };
 
 struct ag_symbol_place {
-    void *address;                               /* NULL: not found */
-    size_t bytes;                                /* as the symbol has it; 0: it does not say */
-    uintptr_t bias;                              /* load bias of the object that defines it */
-    bool in_executable;                          /* the main program itself defines it */
+    void *address;       /* NULL: not found */
+    size_t bytes;        /* as the symbol has it; 0: it does not say */
+    uintptr_t bias;      /* load bias of the object that defines it */
+    bool in_executable;  /* the main program itself defines it */
+    bool is_behind_self; /* its object stands behind that of `self` in the load order */
     char image_name[AG_SYMBOL_IMAGE_NAME_BYTES]; /* path as the loader knows it, cut when longer; ""
                                                     for the program */
 };
