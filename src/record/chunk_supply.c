@@ -51,6 +51,26 @@ static unsigned char *map_window_after(unsigned char *before) {
     return (unsigned char *)address + PAGE_BYTES;
 }
 
+/* The first window is as long as the chunks are, the others begin a page early. */
+static void unmap_window(unsigned char *window, uint32_t index) {
+    enum { PAGE_BYTES = 4096 };
+    const uint64_t all_bytes = (uint64_t)ag_recorder.n_chunks * AG_CHUNK_BYTES;
+    const uint64_t bytes = index > 0                     ? AG_WINDOW_BYTES + PAGE_BYTES
+                           : all_bytes < AG_WINDOW_BYTES ? all_bytes
+                                                         : AG_WINDOW_BYTES;
+    (void)ag_syscall2(SYS_munmap, (long)(index > 0 ? window - PAGE_BYTES : window), (long)bytes);
+}
+
+void ag_chunk_supply_unmap(void) {
+    for (uint32_t i = 0; i < AG_MAX_WINDOWS; i++) {
+        unsigned char *window =
+            atomic_exchange_explicit(&ag_recorder.windows[i], NULL, memory_order_relaxed);
+        if (window) {
+            unmap_window(window, i);
+        }
+    }
+}
+
 static unsigned char *window_at(uint32_t index) {
     unsigned char *window = atomic_load_explicit(&ag_recorder.windows[index], memory_order_acquire);
     if (window || index == 0) {
@@ -69,8 +89,8 @@ static unsigned char *window_at(uint32_t index) {
             if (!atomic_compare_exchange_strong_explicit(&ag_recorder.windows[i], &expected, window,
                                                          memory_order_acq_rel,
                                                          memory_order_acquire)) {
-                window = expected; /* another thread was first; ours stays mapped and unused: a race
-                                      once in 64 MiB */
+                unmap_window(window, i); /* another thread was first */
+                window = expected;
             }
         }
         before = window;

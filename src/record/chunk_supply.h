@@ -10,4 +10,7 @@
  * Async-signal-safe. */
 int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_words);
 
+/* Unmaps the windows; nobody is in them any more. */
+void ag_chunk_supply_unmap(void);
+
 #endif

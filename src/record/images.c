@@ -386,3 +386,12 @@ uint32_t ag_images_last_id(void) {
     }
     return last;
 }
+
+void ag_images_unmap(void) {
+    if (images.table) {
+        (void)ag_syscall2(SYS_munmap, (long)images.table, MAX_IMAGES * sizeof(struct image));
+    }
+    images.table = NULL;
+    atomic_store_explicit(&images.count, 0, memory_order_relaxed);
+    atomic_store_explicit(&images.version, 0, memory_order_relaxed);
+}

@@ -20,4 +20,7 @@ void ag_images_announce_all(void);
 /* The largest id given out so far. */
 uint32_t ag_images_last_id(void);
 
+/* Gives the list's memory back; nobody asks any more. */
+void ag_images_unmap(void);
+
 #endif

@@ -107,6 +107,10 @@ int ag_recorder_start(const char *session_path);
  * GiB of addresses, not of memory, for good). Afterwards the recorder may be started again. */
 void ag_recorder_leave(void);
 
+/* Gives back every mapping of a recorder that has left, or could not start; it may not be started
+ * again. Only where nobody else of the process can be in an event, or ever come to one. */
+void ag_recorder_unmap(void);
+
 /* Tells the trace about an adapter's heaps and vias; remembered for forked children. */
 void ag_recorder_announce(const struct ag_announcement *announcement);
 

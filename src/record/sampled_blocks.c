@@ -25,6 +25,7 @@
 
 #include <stdatomic.h>
 
+#include "base/raw_syscall.h"
 #include "sampler.h"
 
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio */
@@ -63,6 +64,13 @@ size_t ag_sampled_blocks_bytes(void) {
 
 void ag_sampled_blocks_start(void *memory) {
     lines = memory;
+}
+
+void ag_sampled_blocks_unmap(void) {
+    if (lines) {
+        (void)ag_syscall2(SYS_munmap, (long)lines, (long)ag_sampled_blocks_bytes());
+        lines = NULL;
+    }
 }
 
 static _Atomic uintptr_t *find(uintptr_t address) {

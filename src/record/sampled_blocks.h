@@ -11,6 +11,8 @@
 size_t ag_sampled_blocks_bytes(void);
 /* Zeros, ag_sampled_blocks_bytes of them, aligned to a page. Once, before any other call. */
 void ag_sampled_blocks_start(void *memory);
+/* Gives it back; nobody asks any more. */
+void ag_sampled_blocks_unmap(void);
 /* false: there is no room, and nothing was done. */
 bool ag_sampled_blocks_insert(uintptr_t address);
 /* Whether it was there. */

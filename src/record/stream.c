@@ -111,8 +111,12 @@ static struct ag_thread *inherit_state(uint32_t thread_id) {
     return NULL;
 }
 
+size_t ag_thread_bytes(void) {
+    return PAGE_BYTES + walker_bytes();
+}
+
 static struct ag_thread *map_state(uint32_t thread_id) {
-    const size_t bytes = PAGE_BYTES + walker_bytes();
+    const size_t bytes = ag_thread_bytes();
     const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (ag_syscall_failed(address)) {

@@ -59,6 +59,8 @@ AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
 extern __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec")))
 AG_HIDDEN;
 
+/* Of a state's mapping. */
+size_t ag_thread_bytes(void);
 /* Makes (or inherits from a dead thread) the calling thread's state. NULL: no memory, or recording
  * has stopped. */
 struct ag_thread *ag_thread_begin(void);
