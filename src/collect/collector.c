@@ -385,6 +385,10 @@ static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool 
             (is_replaced(collector, i) ||
              (watched->watch.pidfd < 0 && ask_proc && ag_process_watch_ended(&watched->watch)))) {
             note_end(collector, i, now_ns);
+            if (collector->session->is_attached && watched->is_first) {
+                collector->first_has_ended = true;
+                collector->first_ended_ns = now_ns;
+            }
         }
     }
     if (ask_proc && collector->first_watch.pidfd < 0 && !collector->first_has_ended) {

@@ -44,6 +44,7 @@ struct ag_session_options { /* what `run` sets up; size first, zero means defaul
     uint32_t stamp_every;       /* 0: 64 */
     uint64_t max_bytes;         /* of each trace, 0: none */
     bool no_children;
+    bool is_attached;     /* the first process runs already, and ends its part by leaving */
     bool has_free_stacks; /* a free carries the stack of who freed */
     bool is_sampling;
     uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB */
@@ -72,6 +73,11 @@ void ag_session_remove(struct ag_session *session);              /* removes the 
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]);
 enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of one that has its header and nothing else */
+
+/* Makes the live file another user's, whose process is to open it. 0 or negative errno. */
+int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group);
+/* The first process is gone in a way that it could not tell: it executed another program. */
+void ag_session_first_is_gone(struct ag_session *session);
 
 /* Descriptors that a process that tidies up must leave open. Returns how many. */
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };

@@ -274,6 +274,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     }
     session->depth = options->depth ? options->depth : DEFAULT_DEPTH;
     session->has_free_stacks = options->has_free_stacks;
+    session->is_attached = options->is_attached;
     session->max_trace_bytes = options->max_bytes;
     session->pid_namespace = ag_process_own_namespace();
     session->clock_kind = ag_session_clock_choose();
@@ -466,6 +467,25 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
     session->first_trace_fd = fd;
     memcpy(ret_path, session->first_trace_path, sizeof(session->first_trace_path));
     return 0;
+}
+
+int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group) {
+    return fchown(session->fd, user, group) < 0 ? -errno : 0;
+}
+
+void ag_session_first_is_gone(struct ag_session *session) {
+    for (uint32_t i = 0; i < session->n_slots; i++) {
+        struct ag_process_slot *slot = ag_session_slot(session, i);
+        uint32_t expected = AG_SLOT_LIVE;
+        if (slot->pid == session->first_pid &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
+            atomic_store_explicit(&slot->exiting, 1, memory_order_relaxed);
+            /* release: pairs with the collector's acquire; how it ended is there */
+            (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
+                                                          memory_order_release,
+                                                          memory_order_relaxed);
+        }
+    }
 }
 
 size_t ag_session_descriptors(const struct ag_session *session,

@@ -39,6 +39,7 @@ struct ag_session {
     struct ag_snapshot_desk *desk; /* shared with our forks; NULL: none */
 
     uint64_t pid_namespace; /* of `run`: first_pid counts there; 0: unknown */
+    bool is_attached;       /* the first process lives on when it has left the session */
     int stop_error;         /* negative errno that ended the recording of all its processes */
     uint32_t first_pid;     /* of the program that `run` starts, 0: unknown */
     int first_trace_fd;     /* its trace, made before it ran; -1: none or used up */
