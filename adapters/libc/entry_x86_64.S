@@ -20,8 +20,11 @@
     .macro begin name
     .globl \name
     .type \name, @function
+    .globl ag_entry_\name
+    .hidden ag_entry_\name
     .p2align 5
 \name:
+ag_entry_\name: /* ours, whoever's the name is: attached.c */
     .cfi_startproc
     endbr64
     .endm

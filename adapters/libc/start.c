@@ -17,6 +17,7 @@
 
 #include "embed/adapter.h"
 #include "embed/session_joined.h"
+#include "heaps.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
 #include "record/self_check.h"
@@ -37,20 +38,6 @@ ASSERT_SLOT(posix_memalign, 6);
 ASSERT_SLOT(valloc, 7);
 ASSERT_SLOT(pvalloc, 8);
 
-static const struct ag_heap_definition heaps[] = {
-    {.heap = HEAP_MALLOC, .name = "malloc", .allocator = "malloc", .runtime = "libc"},
-    {.heap = HEAP_NEW, .name = "operator new", .allocator = "new", .runtime = "libc"},
-    {.heap = HEAP_MAPPINGS,
-     .name = "mmap",
-     .allocator = "mmap",
-     .runtime = "libc",
-     .is_backing = 1},
-};
-static const struct ag_via_definition vias[] = {
-#define AG_VIA(NAME, text, heap_id) {.via = VIA_##NAME, .heap = heap_id, .name = text},
-#include "vias.def"
-#undef AG_VIA
-};
 static struct ag_runtime_definition runtime = {.name = "libc", .note = "", .is_hooked = true};
 
 static void find_next_functions(void) {
@@ -83,14 +70,7 @@ static void start_recording(void) {
     static char note[256];
     runtime.is_hooked = ag_static_allocator_hook(note, sizeof(note)) >= 0;
     runtime.note = note;
-    const struct ag_announcement announcement = {
-        .heaps = heaps,
-        .n_heaps = AG_ARRAY_SIZE(heaps),
-        .vias = vias,
-        .n_vias = AG_ARRAY_SIZE(vias),
-        .runtime = &runtime,
-    };
-    ag_recorder_announce(&announcement);
+    ag_libc_announce(&runtime);
     ag_host_join();
     ag_adapters_attach(getenv("ALLOGRAM_ADAPTERS"));
 }

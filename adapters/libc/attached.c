@@ -1,0 +1,273 @@
+/* attached.c: the agent in a process that runs already: hooks by detours, and out again.
+ *
+ * 1. Why detours and not the slots through which images call malloc. A program may take the address
+ * of free out of such a slot and keep it (a destructor in a struct); after the agent has gone that
+ * address would lead nowhere. A detour changes what stands behind malloc's address and not the
+ * address: callers of every image, those that come by dlopen later, pointers kept for years, and
+ * the libc's own calls all come by, and nothing of us is left in the data of the program. Which
+ * bytes are written when is the tool's business, which can stop the threads (hook/attachment.h).
+ *
+ * 2. The functions behind ours are the originals in the detours' page. Their insides may call each
+ * other by their public addresses (realloc(NULL, n) is malloc, a failed mremap ends in malloc and
+ * free), and those now lead to us: what might do so is called with the thread's events suspended.
+ *
+ * 3. C++ operators are the malloc that they call, and what the program maps is not told: in a libc
+ * mmap is the function that malloc itself calls.
+ *
+ * 4. This object exports nothing but the three names of the tool, so no symbol of the process ever
+ * binds to it, and it has no constructor: loading it changes nothing. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/raw_syscall.h"
+#include "heaps.h"
+#include "hook/attachment.h"
+#include "hook/detour.h"
+#include "hook/next_symbol.h"
+#include "next.h"
+#include "record/recorder.h"
+
+extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
+
+AG_EXPORT extern struct ag_attachment ag_agent_attachment;
+AG_EXPORT int ag_agent_attach(void);
+AG_EXPORT int ag_agent_detach(void);
+
+struct ag_attachment ag_agent_attachment = {.version = AG_ATTACHMENT_VERSION};
+struct ag_next_functions ag_next;
+
+static struct ag_runtime_definition runtime = {
+    .name = "libc", .note = "attached: hooked by detours", .is_hooked = true};
+static void *page;
+
+/* ---- the originals, called so that what they call inside is not told ---- */
+
+static struct {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void (*free)(void *);
+    void *(*memalign)(size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+} originals;
+
+static void *suspended_calloc(size_t count, size_t bytes) {
+    const uintptr_t gate = ag_record_suspend();
+    void *block = originals.calloc(count, bytes);
+    ag_record_resume(gate);
+    return block;
+}
+
+static void *suspended_realloc(void *block, size_t bytes) {
+    const uintptr_t gate = ag_record_suspend();
+    void *moved = originals.realloc(block, bytes);
+    ag_record_resume(gate);
+    return moved;
+}
+
+static void *suspended_memalign(size_t alignment, size_t bytes) {
+    const uintptr_t gate = ag_record_suspend();
+    void *block = originals.memalign(alignment, bytes);
+    ag_record_resume(gate);
+    return block;
+}
+
+static void *suspended_aligned_alloc(size_t alignment, size_t bytes) {
+    const uintptr_t gate = ag_record_suspend();
+    void *block = originals.aligned_alloc(alignment, bytes);
+    ag_record_resume(gate);
+    return block;
+}
+
+static int suspended_posix_memalign(void **ret_block, size_t alignment, size_t bytes) {
+    const uintptr_t gate = ag_record_suspend();
+    const int r = originals.posix_memalign(ret_block, alignment, bytes);
+    ag_record_resume(gate);
+    return r;
+}
+
+static void *suspended_valloc(size_t bytes) {
+    const uintptr_t gate = ag_record_suspend();
+    void *block = originals.valloc(bytes);
+    ag_record_resume(gate);
+    return block;
+}
+
+static void *suspended_pvalloc(size_t bytes) {
+    const uintptr_t gate = ag_record_suspend();
+    void *block = originals.pvalloc(bytes);
+    ag_record_resume(gate);
+    return block;
+}
+
+/* Of entry_x86_64.S, by names that are ours alone. */
+extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
+    ag_entry_realloc[] AG_HIDDEN, ag_entry_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
+    ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,
+    ag_entry_valloc[] AG_HIDDEN, ag_entry_pvalloc[] AG_HIDDEN;
+
+/* Which come first is which via a block has where two names are one function. */
+static const struct {
+    const char *name;
+    const uint8_t *entry;
+    void **original;
+    bool is_needed; /* half an allocator would give wrong numbers */
+} hooked[] = {
+    {"malloc", ag_entry_malloc, (void **)&originals.malloc, true},
+    {"free", ag_entry_free, (void **)&originals.free, true},
+    {"calloc", ag_entry_calloc, (void **)&originals.calloc, true},
+    {"realloc", ag_entry_realloc, (void **)&originals.realloc, true},
+    {"memalign", ag_entry_memalign, (void **)&originals.memalign, false},
+    {"aligned_alloc", ag_entry_aligned_alloc, (void **)&originals.aligned_alloc, false},
+    {"posix_memalign", ag_entry_posix_memalign, (void **)&originals.posix_memalign, false},
+    {"valloc", ag_entry_valloc, (void **)&originals.valloc, false},
+    {"pvalloc", ag_entry_pvalloc, (void **)&originals.pvalloc, false},
+};
+enum { N_HOOKED = AG_ARRAY_SIZE(hooked) };
+_Static_assert((int)N_HOOKED <= (int)AG_ATTACHMENT_SITES &&
+                   (int)N_HOOKED <= (int)AG_DETOURS_PREPARED,
+               "each has its site");
+_Static_assert((int)AG_ATTACHMENT_CODE_BYTES == (int)AG_DETOUR_BYTES, "a site is a detour");
+
+static void write_note(const char *first, const char *name, const char *second) {
+    const char *const parts[] = {first, name, second};
+    char *note = ag_agent_attachment.note;
+    size_t at = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
+        for (const char *c = parts[i]; *c && at + 1 < sizeof(ag_agent_attachment.note); c++) {
+            note[at++] = *c;
+        }
+    }
+    note[at] = '\0';
+}
+
+static bool is_wished(const struct ag_detour_wish *wishes, size_t n_wishes, const void *target) {
+    for (size_t i = 0; i < n_wishes; i++) {
+        if (wishes[i].target == target) {
+            return true; /* one function under two names */
+        }
+    }
+    return false;
+}
+
+/* Fills wishes and, for each, the row of hooked it is of. Returns how many. */
+static size_t wish(struct ag_detour_wish wishes[N_HOOKED], size_t rows[N_HOOKED]) {
+    size_t n_wishes = 0;
+    for (size_t i = 0; i < N_HOOKED; i++) {
+        struct ag_symbol_place place;
+        if (!ag_symbol_find(hooked[i].name, AG_SYMBOL_FIRST, NULL, &place) ||
+            is_wished(wishes, n_wishes, place.address)) {
+            continue;
+        }
+        rows[n_wishes] = i;
+        wishes[n_wishes++] = (struct ag_detour_wish){
+            .target = place.address,
+            .target_bytes = place.n_bytes,
+            .replacement = (void *)(uintptr_t)hooked[i].entry,
+            .ret_original = hooked[i].original,
+        };
+    }
+    return n_wishes;
+}
+
+static int fill_sites(const struct ag_detour_wish *wishes, const size_t *rows, size_t n_wishes) {
+    struct ag_attachment *attachment = &ag_agent_attachment;
+    attachment->n_sites = 0;
+    for (size_t i = 0; i < n_wishes; i++) {
+        const struct ag_detour *detour = &wishes[i].detour;
+        if (detour->place == NULL) {
+            write_note(hooked[rows[i]].name, ": ", detour->reason);
+            if (hooked[rows[i]].is_needed) {
+                return -ENOTSUP;
+            }
+            continue;
+        }
+        struct ag_attachment_site *site = &attachment->sites[attachment->n_sites++];
+        site->place = (uintptr_t)detour->place;
+        memcpy(site->before, detour->saved, AG_DETOUR_BYTES);
+        memcpy(site->after, detour->jump, AG_DETOUR_BYTES);
+    }
+    return 0;
+}
+
+static void fill_next(void) {
+    ag_next.malloc = originals.malloc;
+    ag_next.free = originals.free;
+    ag_next.calloc = suspended_calloc;
+    ag_next.realloc = suspended_realloc;
+    ag_next.memalign = suspended_memalign;
+    ag_next.aligned_alloc = suspended_aligned_alloc;
+    ag_next.posix_memalign = suspended_posix_memalign;
+    ag_next.valloc = suspended_valloc;
+    ag_next.pvalloc = suspended_pvalloc;
+}
+
+static void drop_page(void) {
+    if (page) {
+        (void)ag_syscall2(SYS_munmap, (long)page, AG_DETOURS_PAGE_BYTES);
+        page = NULL;
+        ag_agent_attachment.page = 0;
+    }
+}
+
+static int prepare_detours(void) {
+    struct ag_detour_wish wishes[N_HOOKED];
+    size_t rows[N_HOOKED];
+    const char *reason = "";
+    const size_t n_wishes = wish(wishes, rows);
+    int r = ag_detours_prepare(wishes, n_wishes, &page, &reason);
+    if (r < 0) {
+        write_note("malloc: ", reason, "");
+        return r;
+    }
+    ag_agent_attachment.page = (uintptr_t)page;
+    ag_agent_attachment.page_bytes = AG_DETOURS_PAGE_BYTES;
+    r = fill_sites(wishes, rows, n_wishes);
+    if (r < 0) {
+        drop_page();
+    }
+    return r;
+}
+
+int ag_agent_attach(void) {
+    const int host_errno = errno;
+    int r = prepare_detours();
+    if (r == 0) {
+        fill_next();
+        r = ag_recorder_start(ag_agent_attachment.session_path);
+        if (r < 0) {
+            write_note("the session's live file cannot be used", "", "");
+            ag_recorder_unmap();
+            drop_page();
+        }
+    }
+    if (r == 0) {
+        runtime.version = gnu_get_libc_version();
+        ag_libc_announce(&runtime);
+    }
+    errno = host_errno;
+    return r;
+}
+
+int ag_agent_detach(void) {
+    const int host_errno = errno;
+    ag_recorder_leave();
+    ag_recorder_unmap();
+    drop_page();
+    errno = host_errno;
+    return 0;
+}
+
+/* The process is attached since it was started, as far as malloc_family.c asks. */
+void ag_libc_start(void) {
+}
+
+__attribute__((destructor)) static void note_the_exit(void) {
+    ag_recorder_exiting();
+}
