@@ -168,7 +168,7 @@ static size_t wish(struct ag_detour_wish wishes[N_HOOKED], size_t rows[N_HOOKED]
         rows[n_wishes] = i;
         wishes[n_wishes++] = (struct ag_detour_wish){
             .target = place.address,
-            .target_bytes = place.n_bytes,
+            .target_bytes = place.bytes,
             .replacement = (void *)(uintptr_t)hooked[i].entry,
             .ret_original = hooked[i].original,
         };

@@ -56,3 +56,21 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
              own);
     return -ENOENT;
 }
+
+int ag_agent_place_find_attached(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]) {
+    static const char name[] = "liballogram-attached.so";
+    char beside[AG_AGENT_PLACE_BYTES + sizeof name];
+    const int r = ag_agent_place_find(ret_path, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    const char *slash = strrchr(ret_path, '/'); /* the path is absolute */
+    (void)snprintf(beside, sizeof beside, "%.*s/%s", (int)(slash - ret_path), ret_path, name);
+    if (strlen(beside) >= AG_AGENT_PLACE_BYTES || access(beside, R_OK) != 0) {
+        (void)snprintf(ret_message, 512, "%s is not beside %.300s; install allogram as a whole",
+                       name, ret_path);
+        return -ENOENT;
+    }
+    memcpy(ret_path, beside, strlen(beside) + 1);
+    return 0;
+}

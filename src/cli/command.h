@@ -20,6 +20,7 @@ struct ag_command {
     const char *summary; /* one line of the list that `allogram` alone prints */
 };
 
+int ag_command_attach(int argc, char **argv);
 int ag_command_check(int argc, char **argv);
 int ag_command_diff(int argc, char **argv);
 int ag_command_doctor(int argc, char **argv);

@@ -106,12 +106,32 @@ static bool read_number(const char *path, int *ret_number) {
     return is_read;
 }
 
+enum { CAPABILITY_SYS_PTRACE = 19 }; /* CAP_SYS_PTRACE of <linux/capability.h> */
+
+/* Among those in force. */
+static bool has_capability(int capability) {
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    uint64_t mask = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        (void)sscanf(line, "CapEff: %" SCNx64, &mask); /* any other line leaves it alone */
+    }
+    if (file != NULL) {
+        (void)fclose(file); /* was only read */
+    }
+    return (mask >> capability & 1) != 0;
+}
+
 static void check_ptrace(struct finding *finding) {
     int scope = 0;
     bool is_restricted = read_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope > 0;
-    bool is_ok = !is_restricted || (geteuid() == 0 && scope < 3);
-    find(finding, is_ok, "kernel.yama.ptrace_scope is %d%s", scope,
-         is_restricted && is_ok ? ", which does not bind root" : "");
+    bool is_capable = has_capability(CAPABILITY_SYS_PTRACE);
+    bool is_ok = !is_restricted || (is_capable && scope < 3);
+    find(finding, is_ok, "attach: to %s; kernel.yama.ptrace_scope is %d, %s CAP_SYS_PTRACE",
+         !is_ok       ? "no program that runs"
+         : is_capable ? "every program that runs"
+                      : "your own programs that run",
+         scope, is_capable ? "with" : "without");
     finding->fix = "to attach to programs that run: be root, or sysctl kernel.yama.ptrace_scope=0";
 }
 

@@ -13,7 +13,7 @@
 
 static const struct ag_command commands[] = {
     {"run", ag_command_run, "record a program and the processes it starts"},
-    {"attach", ag_command_promised, "record a program that runs already"},
+    {"attach", ag_command_attach, "record a program that runs already"},
     {"observe", ag_command_observe, "look at a program from outside, never stop it"},
     {"control", ag_command_promised, "pause, resume, reset, dump or stop a recording that runs"},
     {"report", ag_command_report, "tables and trees of a trace in the terminal, or JSON"},

@@ -1,0 +1,228 @@
+/* attachable.c: reads what /proc and the mapped files say about a process; see attachable.h. */
+#include "attachable.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+enum { STATUS_BYTES = 4096 };
+#define LIBC_DLOPEN_FLAG UINT64_C(0x80000000) /* __RTLD_DLOPEN: of __libc_dlopen_mode's callers */
+
+static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, 512, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* ---- what the kernel says ---- */
+
+static bool read_status(pid_t pid, char ret_text[STATUS_BYTES]) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, ret_text, STATUS_BYTES - 1);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    ret_text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* The value behind "\nNAME:\t"; NULL: there is none. */
+static const char *field(const char *status, const char *name) {
+    char key[32];
+    (void)snprintf(key, sizeof key, "\n%s:\t", name);
+    const char *at = strstr(status, key);
+    return at != NULL ? at + strlen(key) : NULL;
+}
+
+static long number(const char *status, const char *name) {
+    const char *value = field(status, name);
+    return value != NULL ? strtol(value, NULL, 10) : 0;
+}
+
+static int check_status(const struct ag_remote_process *process, const char *status,
+                        char message[512]) {
+    const pid_t pid = process->pid;
+    const char *name = process->name, *state = field(status, "State");
+    const char *features = field(status, "x86_Thread_features");
+    const long tracer = number(status, "TracerPid"), seccomp = number(status, "Seccomp");
+    if (tracer != 0) {
+        return fail(message, -EBUSY,
+                    "%d (%s): is traced by process %ld (gdb, strace or the like); end that first",
+                    pid, name, tracer);
+    }
+    if (state != NULL && (*state == 'T' || *state == 't')) {
+        return fail(message, -EBUSY,
+                    "%d (%s): is stopped; let it go on (kill -CONT %d) and attach again", pid, name,
+                    pid);
+    }
+    if (seccomp != 0) {
+        return fail(message, -EPERM,
+                    "%d (%s): a seccomp %s forbids it system calls, and one that the agent needs "
+                    "might end it; look from outside: allogram observe %d",
+                    pid, name, seccomp == 1 ? "sandbox" : "filter", pid);
+    }
+    if (features != NULL && strncmp(features, "shstk", 5) == 0) {
+        return fail(message, -ENOTSUP,
+                    "%d (%s): runs with a shadow stack, which no call from outside passes; start "
+                    "it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or look from outside: "
+                    "allogram observe %d",
+                    pid, name, pid);
+    }
+    return 0;
+}
+
+static bool ignores_trap(const char *status) {
+    const char *ignored = field(status, "SigIgn");
+    return ignored != NULL && (strtoull(ignored, NULL, 16) >> (SIGTRAP - 1) & 1) != 0;
+}
+
+/* ---- what is mapped ---- */
+
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int check_not_recorded(const struct ag_remote_process *process,
+                              const struct ag_observed_images *images, char message[512]) {
+    for (size_t i = 0; i < images->maps.n; i++) {
+        const char *name = name_of(images->maps.items[i].path);
+        if (strncmp(name, "liballogram-", 12) == 0 || strncmp(name, ".allogram-live.", 15) == 0) {
+            return fail(message, -EALREADY,
+                        "%d (%s): is recorded by allogram already; end that recording first",
+                        process->pid, process->name);
+        }
+    }
+    return 0;
+}
+
+static struct ag_observed_image *find_libc(const struct ag_observed_images *images) {
+    for (size_t i = 0; i < images->n_sorted; i++) {
+        struct ag_observed_image *image = images->sorted[i];
+        if (image->is_open && strncmp(name_of(image->path), "libc", 4) == 0 &&
+            ag_remote_elf_symbol(&image->elf, "gnu_get_libc_version") != NULL) {
+            return image;
+        }
+    }
+    return NULL;
+}
+
+static bool is_static(const struct ag_observed_images *images) {
+    for (size_t i = 0; i < images->n_sorted; i++) {
+        const struct ag_observed_image *image = images->sorted[i];
+        if (image->is_open && image->is_program) {
+            return ag_remote_elf_segment(&image->elf, PT_INTERP) == NULL;
+        }
+    }
+    return false;
+}
+
+static uint64_t address_in(struct ag_observed_image *image, const char *name) {
+    const struct ag_remote_symbol *symbol = ag_remote_elf_symbol(&image->elf, name);
+    return symbol != NULL && symbol->is_function ? symbol->address + image->bias : 0;
+}
+
+/* In whatever instruction it is a part of. */
+static uint64_t find_trap(const struct ag_observed_image *image) {
+    enum { PIECE_BYTES = 4096, TRAP = 0xcc };
+    uint8_t piece[PIECE_BYTES];
+    for (size_t i = 0; i < image->elf.n_segments; i++) {
+        const Elf64_Phdr *segment = &image->elf.segments[i];
+        if (segment->p_type != PT_LOAD || (segment->p_flags & PF_X) == 0) {
+            continue;
+        }
+        for (uint64_t at = 0; at + PIECE_BYTES <= segment->p_filesz; at += PIECE_BYTES) {
+            if (!ag_remote_elf_read(&image->elf, segment->p_offset + at, piece, sizeof piece)) {
+                break;
+            }
+            const uint8_t *trap = memchr(piece, TRAP, sizeof piece);
+            if (trap != NULL) {
+                return image->bias + segment->p_vaddr + at + (uint64_t)(trap - piece);
+            }
+        }
+    }
+    return 0;
+}
+
+static int find_functions(const struct ag_remote_process *process, struct ag_attachable *attachable,
+                          bool ignores_traps, char message[512]) {
+    struct ag_observed_image *libc = attachable->libc;
+    attachable->dlopen = address_in(libc, "dlopen"); /* since glibc 2.34 in libc.so.6 */
+    attachable->dlclose = address_in(libc, "dlclose");
+    attachable->dlopen_flags = RTLD_NOW | RTLD_LOCAL;
+    if (attachable->dlopen == 0 || attachable->dlclose == 0) {
+        attachable->dlopen = address_in(libc, "__libc_dlopen_mode"); /* until 2.33 */
+        attachable->dlclose = address_in(libc, "__libc_dlclose");
+        attachable->dlopen_flags |= LIBC_DLOPEN_FLAG;
+    }
+    attachable->errno_function = address_in(libc, "__errno_location");
+    attachable->trap = ignores_traps ? 0 : find_trap(libc);
+    if (attachable->dlopen == 0 || attachable->dlclose == 0 || attachable->errno_function == 0 ||
+        (attachable->trap == 0 && !ignores_traps)) {
+        return fail(message, -ENOTSUP,
+                    "%d (%s): its libc (%.200s) has no loader that could be called; start it "
+                    "under allogram run",
+                    process->pid, process->name, libc->path);
+    }
+    return 0;
+}
+
+int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
+                        struct ag_attachable *ret_attachable, char ret_message[512]) {
+    char status[STATUS_BYTES];
+    if (!read_status(process->pid, status)) {
+        return fail(ret_message, -ESRCH, "%d (%s): ended while it was being looked at",
+                    process->pid, process->name);
+    }
+    int r = check_not_recorded(process, images, ret_message);
+    r = r < 0 ? r : check_status(process, status, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    if (is_static(images)) {
+        return fail(ret_message, -ENOTSUP,
+                    "%d (%s): is statically linked, so nothing can be loaded into it; look from "
+                    "outside: allogram observe %d",
+                    process->pid, process->name, process->pid);
+    }
+    struct ag_attachable attachable = {.libc = find_libc(images)};
+    if (attachable.libc == NULL) {
+        return fail(ret_message, -ENOTSUP,
+                    "%d (%s): its C library is not glibc (or cannot be read), and no other is "
+                    "known; look from outside: allogram observe %d",
+                    process->pid, process->name, process->pid);
+    }
+    r = find_functions(process, &attachable, ignores_trap(status), ret_message);
+    if (r == 0) {
+        *ret_attachable = attachable;
+    }
+    return r;
+}
+
+int ag_attachable_check_file(const struct ag_remote_process *process, const char *path,
+                             char ret_message[512]) {
+    char seen[4096 + 64];
+    struct stat ours, theirs;
+    (void)snprintf(seen, sizeof seen, "/proc/%d/root%s", process->pid, path);
+    if (stat(path, &ours) == 0 && stat(seen, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+        ours.st_ino == theirs.st_ino) {
+        return 0;
+    }
+    return fail(ret_message, -ENOENT,
+                "%d (%s): lives in another mount namespace, where %.200s is not to be found; run "
+                "allogram inside of that container",
+                process->pid, process->name, path);
+}

@@ -1,0 +1,25 @@
+/* attachable.h: can the agent be put into this process? Asked before it is touched. */
+#ifndef AG_ATTACHABLE_H
+#define AG_ATTACHABLE_H
+
+#include "observe/observed_images.h"
+#include "remote/remote_process.h"
+
+/* What of the process' libc is called from outside; addresses in its memory. */
+struct ag_attachable {
+    struct ag_observed_image *libc;
+    uint64_t dlopen, dlclose, errno_function;
+    uint64_t dlopen_flags;
+    uint64_t trap; /* of a byte 0xcc in the libc's code; 0: the process ignores SIGTRAP */
+};
+
+/* 0; or a negative errno and in ret_message one line with the remedy: it is traced, stopped,
+ * recorded already, statically linked, of another libc, filtered by seccomp. images: of the
+ * process, read. */
+int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
+                        struct ag_attachable *ret_attachable, char ret_message[512]);
+/* Sees the process the file under the name that we have for it? 0, or -ENOENT with a message. */
+int ag_attachable_check_file(const struct ag_remote_process *process, const char *path,
+                             char ret_message[512]);
+
+#endif

@@ -1,0 +1,621 @@
+/* attaching.c: the steps of attaching, in the order of attaching.h.
+ *
+ * 1. Which thread. Threads that wait in a system call come first, by what /proc says without a
+ * stop: at a wait the stack is quiet and nothing of the program is delayed. Then those that run.
+ * Each is stopped, its stack judged (safe_point.h), and let go when it is at no safe point; a round
+ * over all threads without one is followed by another after a pause by chance, so that nothing that
+ * goes round at the same pace is met at the same place each time. The first safe one is let go,
+ * too: by then the rules of its stack have been looked up, and the next is judged in a third of the
+ * time.
+ *
+ * 2. The jumps are written when all threads stand, and nobody stands in, or will come back to, the
+ * bytes that are replaced. The same for the way back. In between a thread may be anywhere in the
+ * agent: what it finds behind it is the way home.
+ *
+ * 3. After the hooks are gone nobody can enter the agent, since no address of it is in the data of
+ * the program; those that are in it leave it soon. When all have been seen outside, it is unloaded.
+ *
+ * 4. Threads that come while all are being stopped: only a thread that runs makes another. The list
+ * is read again until it has no new one. */
+#include "attaching.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attachable.h"
+#include "base/compiler.h"
+#include "hook/attachment.h"
+#include "remote/remote_memory.h"
+#include "remote_call.h"
+#include "safe_point.h"
+
+enum {
+    THREADS_MOST = 4096,
+    PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1, /* for a safe point, and for the last to leave */
+    LEAST_PAUSE_NS = 100 * 1000,
+    MOST_PAUSE_NS = 900 * 1000,
+    STAND_TRIES = 200,
+};
+
+struct ag_attach {
+    struct ag_remote_process process;
+    struct ag_observed_images images;
+    struct ag_attachable attachable;
+    struct ag_safe_ground ground;
+    struct ag_remote_call call;
+    struct stat identity; /* of /proc/PID */
+    uint64_t handle;      /* of dlopen; 0: the agent is not there */
+    uint64_t bias;        /* of the agent */
+    uint64_t begin_function, end_function, variable;
+    struct ag_code_range agent;      /* its code */
+    struct ag_attachment attachment; /* as the agent filled it */
+    bool is_on;
+    bool is_learnt; /* the rules of a safe stack have been looked up */
+    uint32_t random;
+    struct ag_traced_thread threads[THREADS_MOST]; /* that stand, while all do */
+    size_t n_threads;
+};
+
+static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, 512, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+static int ended(const struct ag_attach *attach, char message[512]) {
+    return fail(message, -ESRCH, "%d (%s): has ended", attach->process.pid, attach->process.name);
+}
+
+static void pause_by_chance(struct ag_attach *attach) {
+    attach->random = attach->random * 1664525 + 1013904223; /* any will do */
+    const struct timespec pause = {.tv_nsec = LEAST_PAUSE_NS +
+                                              attach->random % (MOST_PAUSE_NS - LEAST_PAUSE_NS)};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* ---- before ---- */
+
+int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
+    struct ag_attach *attach = calloc(1, sizeof *attach);
+    if (attach == NULL) {
+        return fail(ret_message, -ENOMEM, "attach: no memory");
+    }
+    attach->random = (uint32_t)ag_attach_now_ns();
+    int r = ag_remote_process_open(pid, &attach->process, ret_message);
+    if (r == 0) {
+        attach->images.process = &attach->process;
+        if (ag_observed_images_refresh(&attach->images) < 0) {
+            r = ended(attach, ret_message);
+        }
+    }
+    r = r < 0 ? r
+              : ag_attachable_check(&attach->process, &attach->images, &attach->attachable,
+                                    ret_message);
+    if (r == 0 &&
+        ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
+        r = fail(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all", pid,
+                 attach->process.name);
+    }
+    if (r < 0) {
+        (void)ag_attach_free(attach);
+        return r;
+    }
+    *ret_attach = attach;
+    return 0;
+}
+
+struct ag_attach *ag_attach_free(struct ag_attach *attach) {
+    if (attach != NULL) {
+        ag_safe_ground_done(&attach->ground);
+        ag_observed_images_done(&attach->images);
+        free(attach);
+    }
+    return NULL;
+}
+
+const char *ag_attach_program(const struct ag_attach *attach) {
+    return attach->process.name;
+}
+
+void ag_attach_owner(const struct ag_attach *attach, uint32_t *ret_user, uint32_t *ret_group) {
+    char path[64];
+    struct stat facts;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", attach->process.pid);
+    *ret_user = attach->process.user;
+    *ret_group = stat(path, &facts) == 0 ? facts.st_gid : (uint32_t)getegid();
+}
+
+/* ---- one thread at a safe point ---- */
+
+enum eagerness { WAITS_STEADILY, WAITS, RUNS, UNKNOWN_WHAT, EAGERNESSES };
+
+/* What a thread does, by /proc, which stops nobody. */
+static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
+    char path[64], text[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    if (n <= 0) {
+        return UNKNOWN_WHAT;
+    }
+    text[n] = '\0';
+    if (strncmp(text, "running", 7) == 0) {
+        return RUNS;
+    }
+    enum { FUTEX = 202, READ = 0, POLL = 7, NANOSLEEP = 35, CLOCK_NANOSLEEP = 230 };
+    const long call = strtol(text, NULL, 10);
+    const bool is_steady = call == FUTEX || call == READ || call == POLL || call == NANOSLEEP ||
+                           call == CLOCK_NANOSLEEP;
+    return call < 0 ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
+}
+
+/* Tries one round over all threads. 1: ret_thread stands at a safe point; 0: none did. */
+static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
+                     struct ag_attach_times *times, const char **ret_obstacle) {
+    static pid_t tids[THREADS_MOST];
+    static uint8_t kinds[THREADS_MOST];
+    const pid_t pid = attach->process.pid;
+    size_t n = ag_remote_process_threads(&attach->process, tids, THREADS_MOST);
+    n = n < THREADS_MOST ? n : THREADS_MOST;
+    for (size_t i = 0; i < n; i++) {
+        kinds[i] = (uint8_t)eagerness_of(pid, tids[i]);
+    }
+    for (int kind = 0; kind < EAGERNESSES; kind++) {
+        for (size_t i = 0; i < n; i++) {
+            if (kinds[i] != kind) {
+                continue;
+            }
+            const int r = ag_traced_thread_stop(pid, tids[i], ret_thread);
+            if (r == -EPERM || r == -ETIMEDOUT) {
+                *ret_obstacle = r == -EPERM ? "not to be traced by us" : "in the kernel and stays";
+                if (r == -EPERM && ag_remote_process_is_alive(&attach->process)) {
+                    return -EPERM;
+                }
+            }
+            if (r < 0) {
+                continue;
+            }
+            times->n_tries++;
+            *ret_obstacle = ag_safe_point_obstacle(&attach->ground, ret_thread);
+            if (*ret_obstacle == NULL && attach->is_learnt) {
+                return 1;
+            }
+            attach->is_learnt |= *ret_obstacle == NULL;
+            const uint64_t stood_ns = ag_traced_thread_release(ret_thread);
+            times->others_ns = stood_ns > times->others_ns ? stood_ns : times->others_ns;
+        }
+    }
+    return n == 0 ? -ESRCH : 0;
+}
+
+static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
+                       struct ag_attach_times *times, char message[512]) {
+    const uint64_t begin_ns = ag_attach_now_ns();
+    const char *obstacle = "nowhere";
+    int r = 0;
+    while (r == 0) {
+        if (ag_observed_images_refresh(&attach->images) < 0 ||
+            !ag_remote_process_is_alive(&attach->process)) {
+            return ended(attach, message);
+        }
+        r = try_round(attach, ret_thread, times, &obstacle);
+        if (r == 0 && ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
+            return fail(message, -EAGAIN,
+                        "%d (%s): no thread was at a place where it can be stopped safely in %u "
+                        "tries, the last was %s; try again, or start it under allogram run",
+                        attach->process.pid, attach->process.name, times->n_tries, obstacle);
+        }
+        if (r == 0) {
+            pause_by_chance(attach);
+        }
+    }
+    if (r == -EPERM) {
+        return fail(message, r,
+                    "%d (%s): the kernel does not let it be traced; another tracer came first, or "
+                    "kernel.yama.ptrace_scope or a container forbid it: allogram doctor",
+                    attach->process.pid, attach->process.name);
+    }
+    return r == 1 ? 0 : ended(attach, message);
+}
+
+/* ---- in ---- */
+
+/* Finds the agent's names in its file, before anybody is stopped. */
+static int look_into_agent(struct ag_attach *attach, const char *agent, char message[512]) {
+    struct ag_remote_elf elf = {0};
+    const struct ag_remote_symbol *begin = NULL, *end = NULL, *variable = NULL;
+    const Elf64_Phdr *code = NULL;
+    if (ag_remote_elf_open(agent, &elf) == 0) {
+        begin = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_BEGIN);
+        attach->begin_function = begin != NULL ? begin->address : 0;
+        end = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_END);
+        attach->end_function = end != NULL ? end->address : 0;
+        variable = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_VARIABLE);
+        attach->variable = variable != NULL ? variable->address : 0;
+        code = begin != NULL ? ag_remote_elf_loaded(&elf, begin->address) : NULL;
+        if (code != NULL) {
+            attach->agent = (struct ag_code_range){code->p_vaddr, code->p_vaddr + code->p_memsz};
+        }
+        ag_remote_elf_close(&elf);
+    }
+    return code != NULL && attach->end_function != 0 && attach->variable != 0
+               ? 0
+               : fail(message, -ENOEXEC, "%.300s: is not the agent of this allogram", agent);
+}
+
+static int write_session_path(struct ag_attach *attach, const char *session_path) {
+    struct ag_attachment *attachment = &attach->attachment;
+    const uint64_t address = attach->bias + attach->variable;
+    int r = ag_remote_memory_read(attach->process.pid, address, attachment, sizeof *attachment);
+    if (r < 0) {
+        return r;
+    }
+    if (attachment->version != AG_ATTACHMENT_VERSION ||
+        strlen(session_path) >= sizeof attachment->session_path) {
+        return -EINVAL;
+    }
+    (void)snprintf(attachment->session_path, sizeof attachment->session_path, "%s", session_path);
+    const struct iovec here = {attachment, sizeof *attachment};
+    const struct iovec there = {(void *)(uintptr_t)address, sizeof *attachment};
+    return process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0) ==
+                   (ssize_t)sizeof *attachment
+               ? 0
+               : -EFAULT;
+}
+
+static int read_attachment(struct ag_attach *attach) {
+    struct ag_attachment *attachment = &attach->attachment;
+    const int r = ag_remote_memory_read(attach->process.pid, attach->bias + attach->variable,
+                                        attachment, sizeof *attachment);
+    attachment->note[sizeof attachment->note - 1] = '\0';
+    return r == 0 && attachment->n_sites > AG_ATTACHMENT_SITES ? -EINVAL : r;
+}
+
+/* With a call begun. */
+static int load(struct ag_attach *attach, const char *agent, const char *session_path,
+                char message[512]) {
+    struct ag_remote_call *call = &attach->call;
+    uint64_t text = 0, handle = 0, result = 0, bias = 0;
+    int r = ag_remote_call_text(call, agent, &text);
+    const uint64_t dlopen_arguments[] = {text, attach->attachable.dlopen_flags};
+    r = r < 0 ? r
+              : ag_remote_call_make(call, attach->attachable.dlopen, dlopen_arguments, 2, &handle);
+    if (r == 0 && handle == 0) {
+        return fail(message, -ENOEXEC,
+                    "%d (%s): its loader refused %.200s; may user %u read it, and is there room "
+                    "for thread-local variables?",
+                    attach->process.pid, attach->process.name, agent, attach->process.user);
+    }
+    if (r == 0) {
+        attach->handle = handle;
+        r = ag_remote_memory_read(attach->process.pid, handle, &bias, sizeof bias); /* l_addr */
+        attach->bias = bias;
+    }
+    r = r < 0 ? r : write_session_path(attach, session_path);
+    r = r < 0 ? r : ag_remote_call_make(call, bias + attach->begin_function, NULL, 0, &result);
+    r = r < 0 ? r : read_attachment(attach);
+    if (r == 0 && (int32_t)result < 0) {
+        return fail(message, (int32_t)result, "%d (%s): cannot be recorded: %.200s: %s",
+                    attach->process.pid, attach->process.name, attach->attachment.note,
+                    strerror(-(int32_t)result));
+    }
+    return r < 0 ? fail(message, r, "%d (%s): loading the agent failed: %s", attach->process.pid,
+                        attach->process.name, strerror(-r))
+                 : 0;
+}
+
+static void unload(struct ag_attach *attach) {
+    uint64_t unused = 0;
+    const uint64_t arguments[] = {attach->handle};
+    if (attach->handle != 0) {
+        (void)ag_remote_call_make(&attach->call, attach->attachable.dlclose, arguments, 1, &unused);
+        attach->handle = 0;
+    }
+}
+
+int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *session_path,
+                     struct ag_attach_times *ret_times, char ret_message[512]) {
+    struct ag_traced_thread thread = {0};
+    *ret_times = (struct ag_attach_times){0};
+    int r = look_into_agent(attach, agent, ret_message);
+    r = r < 0 ? r : ag_attachable_check_file(&attach->process, agent, ret_message);
+    r = r < 0 ? r : ag_attachable_check_file(&attach->process, session_path, ret_message);
+    r = r < 0 ? r : stop_safely(attach, &thread, ret_times, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    r = ag_remote_call_begin(&attach->call, &thread, attach->attachable.trap,
+                             attach->attachable.errno_function);
+    if (r < 0) {
+        (void)fail(ret_message, r, "%d (%s): cannot be made to call anything: %s",
+                   attach->process.pid, attach->process.name, strerror(-r));
+    } else {
+        r = load(attach, agent, session_path, ret_message);
+        if (r < 0) {
+            unload(attach);
+        }
+        ag_remote_call_end(&attach->call);
+    }
+    ret_times->one_ns = ag_traced_thread_release(&thread);
+    if (r == 0) {
+        attach->agent.low += attach->bias;
+        attach->agent.high += attach->bias;
+    }
+    return r;
+}
+
+/* ---- all threads ---- */
+
+static void release_all(struct ag_attach *attach, struct ag_attach_times *times) {
+    for (size_t i = 0; i < attach->n_threads; i++) {
+        const uint64_t stood_ns = ag_traced_thread_release(&attach->threads[i]);
+        times->others_ns = stood_ns > times->others_ns ? stood_ns : times->others_ns;
+    }
+    attach->n_threads = 0;
+}
+
+static bool stands(const struct ag_attach *attach, pid_t tid) {
+    for (size_t i = 0; i < attach->n_threads; i++) {
+        if (attach->threads[i].tid == tid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A thread that has ended but is not reaped (the first one, while others live). */
+static bool has_ended(pid_t pid, pid_t tid) {
+    char path[64], text[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    text[n > 0 ? n : 0] = '\0';
+    const char *state = strrchr(text, ')');
+    return state == NULL || state[1] == '\0' || state[2] == 'Z' || state[2] == 'X';
+}
+
+/* Stops those that do not stand yet. 1: there were some; 0: all stand. */
+static int stop_more(struct ag_attach *attach, char message[512]) {
+    static pid_t tids[THREADS_MOST];
+    const pid_t pid = attach->process.pid;
+    const size_t n = ag_remote_process_threads(&attach->process, tids, THREADS_MOST);
+    int r = 0;
+    if (n > THREADS_MOST) {
+        return fail(message, -E2BIG, "%d (%s): has more than %d threads", pid, attach->process.name,
+                    THREADS_MOST);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (stands(attach, tids[i])) {
+            continue;
+        }
+        const int stopped =
+            ag_traced_thread_stop(pid, tids[i], &attach->threads[attach->n_threads]);
+        if (stopped == 0) {
+            attach->n_threads++;
+            r = 1;
+        } else if (stopped != -ESRCH && !has_ended(pid, tids[i])) {
+            return fail(message, stopped, "%d (%s): thread %d does not let itself be stopped: %s",
+                        pid, attach->process.name, tids[i], strerror(-stopped));
+        }
+    }
+    return r;
+}
+
+static int stop_all(struct ag_attach *attach, struct ag_attach_times *times, char message[512]) {
+    int r = ag_observed_images_refresh(&attach->images) < 0 ? ended(attach, message) : 1;
+    while (r == 1) {
+        r = stop_more(attach, message);
+    }
+    if (r == 0 && attach->n_threads == 0) {
+        r = ended(attach, message);
+    }
+    if (r < 0) {
+        release_all(attach, times);
+    }
+    return r;
+}
+
+/* ---- the jumps ---- */
+
+/* Bytes that no thread may stand in while they change: behind the first of each site. */
+static size_t site_ranges(const struct ag_attach *attach,
+                          struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    for (uint32_t i = 0; i < attachment->n_sites; i++) {
+        const uint64_t place = attachment->sites[i].place;
+        ret_ranges[i] = (struct ag_code_range){place + 1, place + AG_ATTACHMENT_CODE_BYTES};
+    }
+    return attachment->n_sites;
+}
+
+static bool anybody_stands_in(struct ag_attach *attach, const struct ag_code_range *ranges,
+                              size_t n_ranges) {
+    for (size_t i = 0; i < attach->n_threads; i++) {
+        if (ag_thread_stands_in(&attach->ground, &attach->threads[i], ranges, n_ranges)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Code is written through a tracer's eyes: its protection stays what it is. */
+static int write_code(const struct ag_attach *attach, uint64_t place, const uint8_t *bytes) {
+    enum { WORD = sizeof(long) };
+    const pid_t tid = attach->threads[0].tid;
+    for (uint64_t at = place & ~(uint64_t)(WORD - 1); at < place + AG_ATTACHMENT_CODE_BYTES;
+         at += WORD) {
+        uint8_t word[WORD];
+        int r = ag_remote_memory_read(attach->process.pid, at, word, sizeof word);
+        if (r < 0) {
+            return r;
+        }
+        for (int i = 0; i < WORD; i++) {
+            const uint64_t offset = at + (uint64_t)i - place; /* huge before the place */
+            if (offset < AG_ATTACHMENT_CODE_BYTES) {
+                word[i] = bytes[offset];
+            }
+        }
+        long value;
+        memcpy(&value, word, sizeof value);
+        if (ptrace(PTRACE_POKETEXT, tid, (void *)(uintptr_t)at, (void *)value) < 0) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+/* Each place has to hold what we think; one that does not is left as it is. */
+static int write_sites(const struct ag_attach *attach, bool is_on, char message[512]) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    int result = 0;
+    for (uint32_t i = 0; i < attachment->n_sites; i++) {
+        const struct ag_attachment_site *site = &attachment->sites[i];
+        uint8_t now[AG_ATTACHMENT_CODE_BYTES];
+        int r = ag_remote_memory_read(attach->process.pid, site->place, now, sizeof now);
+        if (r == 0 && memcmp(now, is_on ? site->before : site->after, sizeof now) != 0) {
+            r = -EBUSY;
+        }
+        r = r < 0 ? r : write_code(attach, site->place, is_on ? site->after : site->before);
+        if (r < 0) {
+            result =
+                fail(message, r, "%d (%s): its code at 0x%llx cannot be changed: %s",
+                     attach->process.pid, attach->process.name, (unsigned long long)site->place,
+                     r == -EBUSY ? "somebody else changed it" : strerror(-r));
+        }
+    }
+    return result;
+}
+
+/* Stops all until nobody stands in the ranges. 0: all stand. */
+static int stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
+                            size_t n_ranges, struct ag_attach_times *times, char message[512]) {
+    for (int i = 0; i < STAND_TRIES; i++) {
+        const int r = stop_all(attach, times, message);
+        if (r < 0 || !anybody_stands_in(attach, ranges, n_ranges)) {
+            return r;
+        }
+        release_all(attach, times);
+        pause_by_chance(attach);
+    }
+    return fail(message, -EAGAIN,
+                "%d (%s): a thread stays at the beginning of an allocation function",
+                attach->process.pid, attach->process.name);
+}
+
+int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
+                        char ret_message[512]) {
+    struct ag_code_range ranges[AG_ATTACHMENT_SITES];
+    const size_t n_ranges = site_ranges(attach, ranges);
+    int r = stop_all_outside(attach, ranges, n_ranges, times, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    r = write_sites(attach, /* is_on= */ true, ret_message);
+    if (r < 0) {
+        char unused[512]; /* those that were not written are left alone */
+        (void)write_sites(attach, /* is_on= */ false, unused);
+    }
+    attach->is_on = r == 0;
+    release_all(attach, times);
+    return r;
+}
+
+/* ---- out ---- */
+
+/* Is what we put in still there? An exec takes it away. */
+static bool is_there(const struct ag_attach *attach) {
+    const struct ag_observed_image *image =
+        ag_observed_images_find(&attach->images, attach->agent.low);
+    const char *slash = image != NULL ? strrchr(image->path, '/') : NULL;
+    return slash != NULL && strncmp(slash, "/liballogram-", 13) == 0;
+}
+
+static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, char message[512]) {
+    struct ag_code_range ranges[AG_ATTACHMENT_SITES];
+    const size_t n_ranges = site_ranges(attach, ranges);
+    int r = stop_all_outside(attach, ranges, n_ranges, times, message);
+    if (r < 0) {
+        return r;
+    }
+    r = write_sites(attach, /* is_on= */ false, message);
+    attach->is_on = false;
+    release_all(attach, times);
+    return r;
+}
+
+/* Until every thread has been seen outside of the agent since the hooks went. */
+static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *times,
+                           char message[512]) {
+    const struct ag_code_range ranges[] = {
+        attach->agent,
+        {attach->attachment.page, attach->attachment.page + attach->attachment.page_bytes}};
+    const uint64_t begin_ns = ag_attach_now_ns();
+    for (;;) {
+        const int r = stop_all(attach, times, message);
+        const bool is_empty = r == 0 && !anybody_stands_in(attach, ranges, AG_ARRAY_SIZE(ranges));
+        release_all(attach, times);
+        if (r < 0 || is_empty) {
+            return r;
+        }
+        if (ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
+            return fail(message, -EBUSY,
+                        "%d (%s): a thread stays inside of the agent: its code is left in the "
+                        "process, unhooked",
+                        attach->process.pid, attach->process.name);
+        }
+        pause_by_chance(attach);
+    }
+}
+
+int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
+                       char ret_message[512]) {
+    struct ag_traced_thread thread = {0};
+    uint64_t unused = 0;
+    *ret_times = (struct ag_attach_times){0};
+    if (!ag_remote_process_is_alive(&attach->process) ||
+        ag_observed_images_refresh(&attach->images) < 0) {
+        return ended(attach, ret_message);
+    }
+    if (!is_there(attach)) {
+        return fail(ret_message, -ESRCH, "%d: executed another program meanwhile",
+                    attach->process.pid);
+    }
+    int r = attach->is_on ? switch_off(attach, ret_times, ret_message) : 0;
+    r = r < 0 ? r : wait_until_left(attach, ret_times, ret_message);
+    r = r < 0 ? r : stop_safely(attach, &thread, ret_times, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    r = ag_remote_call_begin(&attach->call, &thread, attach->attachable.trap,
+                             attach->attachable.errno_function);
+    r = r < 0 ? r
+              : ag_remote_call_make(&attach->call, attach->bias + attach->end_function, NULL, 0,
+                                    &unused);
+    if (r == 0) {
+        unload(attach);
+    }
+    if (attach->call.thread == &thread) {
+        ag_remote_call_end(&attach->call);
+    }
+    ret_times->one_ns = ag_traced_thread_release(&thread);
+    return r < 0 ? fail(ret_message, r, "%d (%s): unloading the agent failed: %s",
+                        attach->process.pid, attach->process.name, strerror(-r))
+                 : 0;
+}

@@ -1,0 +1,42 @@
+/* attaching.h: the agent into a running process, its hooks on and off, and out again.
+ *
+ *     ag_attach_prepare     asks and looks; the process is not touched
+ *     ag_attach_put_in      one thread stands while it loads the agent and joins the session
+ *     ag_attach_switch_on   all threads stand for a moment: the jumps are written
+ *     ...
+ *     ag_attach_take_out    all threads stand for a moment: what stood there is written back; then,
+ *                           when nobody is in the agent any more, one unloads it
+ *
+ * Each returns 0 or a negative errno with one line in ret_message. One thread of ours does it all:
+ * ptrace is bound to it. */
+#ifndef AG_ATTACHING_H
+#define AG_ATTACHING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ag_attach;
+struct ag_attach_times { /* how long threads of the program stood, ns */
+    uint64_t one_ns;     /* the one that loaded (or unloaded) the agent */
+    uint64_t others_ns;  /* the longest of all others */
+    uint32_t n_tries;    /* stops of threads until one stood at a safe point */
+};
+
+int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]);
+/* What the process is called, and who it runs as. */
+const char *ag_attach_program(const struct ag_attach *attach);
+void ag_attach_owner(const struct ag_attach *attach, uint32_t *ret_user, uint32_t *ret_group);
+/* agent: path of liballogram-attached.so; session_path: of the live file. On failure nothing of it
+ * is left. */
+int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *session_path,
+                     struct ag_attach_times *ret_times, char ret_message[512]);
+int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
+                        char ret_message[512]);
+/* -ESRCH: the process has ended or is another program now: nothing is left to do. -EBUSY: the hooks
+ * are gone, but a thread stays in the agent: its code is left, and does nothing. */
+int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
+                       char ret_message[512]);
+struct ag_attach *ag_attach_free(struct ag_attach *attach); /* of our memory only */
+
+#endif

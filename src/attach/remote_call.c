@@ -1,0 +1,172 @@
+/* remote_call.c: how a stopped thread is made to call something.
+ *
+ * The call returns to a byte 0xcc that happens to stand in the libc's code: the trap stops the
+ * thread with the result in rax, and no code of the target is written. While it runs all signals
+ * wait but those that a crash raises: a handler of the program must not run on top of it, and the
+ * kernel's memory of an interrupted call (restart_block) is not overwritten by a return from one. A
+ * crash is seen by us first and never reaches the program.
+ *
+ * The trap must not be a signal that the program ignores: the kernel would reset its disposition
+ * (force_sig). Who ignores SIGTRAP is called with a return address of 0 instead, and ends with
+ * SIGSEGV. */
+#include "remote_call.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+enum {
+    RED_ZONE_BYTES = 128,
+    ALIGNMENT = 64,
+    DIRECTION_FLAG = 0x400,
+    TRAP_FLAG = 0x100,
+    KERNEL_SIGSET_BYTES = 8,
+};
+
+static uint64_t signal_bit(int number) {
+    return UINT64_C(1) << (number - 1);
+}
+
+static int write_memory(pid_t pid, uint64_t address, const void *bytes, size_t n_bytes) {
+    const struct iovec here = {(void *)(uintptr_t)bytes, n_bytes};
+    const struct iovec there = {(void *)(uintptr_t)address, n_bytes};
+    const ssize_t n = process_vm_writev(pid, &here, 1, &there, 1, 0);
+    return n == (ssize_t)n_bytes ? 0 : n < 0 ? -errno : -EFAULT;
+}
+
+static int save_xstate(struct ag_remote_call *call) {
+    struct iovec piece = {call->xstate, sizeof call->xstate};
+    if (ptrace(PTRACE_GETREGSET, call->thread->tid, (void *)NT_X86_XSTATE, &piece) < 0) {
+        return -errno;
+    }
+    call->n_xstate = piece.iov_len;
+    return 0;
+}
+
+static int save_errno(struct ag_remote_call *call, uint64_t errno_function) {
+    int r = ag_remote_call_make(call, errno_function, NULL, 0, &call->errno_place);
+    if (r == 0) {
+        const struct iovec here = {&call->errno_value, sizeof call->errno_value};
+        const struct iovec there = {(void *)(uintptr_t)call->errno_place, sizeof call->errno_value};
+        const ssize_t n = process_vm_readv(call->thread->pid, &here, 1, &there, 1, 0);
+        r = n == (ssize_t)sizeof call->errno_value ? 0 : -EFAULT;
+    }
+    if (r < 0) {
+        call->errno_place = 0;
+    }
+    return r;
+}
+
+int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
+                         uint64_t trap, uint64_t errno_function) {
+    call->thread = thread;
+    call->trap = trap;
+    call->errno_place = 0;
+    call->stack = (thread->registers.rsp - RED_ZONE_BYTES) & ~(uint64_t)(ALIGNMENT - 1);
+    int r = save_xstate(call);
+    if (r < 0) {
+        return r;
+    }
+    if (ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)KERNEL_SIGSET_BYTES, &call->mask) < 0) {
+        return -errno;
+    }
+    uint64_t mask = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
+                      signal_bit(SIGFPE) | signal_bit(SIGTRAP));
+    if (ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)KERNEL_SIGSET_BYTES, &mask) < 0) {
+        return -errno;
+    }
+    r = save_errno(call, errno_function);
+    if (r < 0) {
+        ag_remote_call_end(call);
+    }
+    return r;
+}
+
+/* Until the thread stops where the call returns to. */
+static int wait_for_return(const struct ag_remote_call *call, struct user_regs_struct *registers) {
+    const pid_t tid = call->thread->tid;
+    const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
+    for (;;) {
+        int status = 0;
+        if (waitpid(tid, &status, __WALL) < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return -ESRCH;
+        }
+        if (!WIFSTOPPED(status)) {
+            return -ESRCH;
+        }
+        const bool is_event = status >> 16 != 0;
+        if (!is_event && ptrace(PTRACE_GETREGS, tid, NULL, registers) == 0) {
+            const uint64_t end = call->trap != 0 ? call->trap + 1 : 0;
+            if (WSTOPSIG(status) == ends_with && registers->rip == end) {
+                return 0;
+            }
+            if (WSTOPSIG(status) != SIGTRAP) { /* that one somebody sent, and it is dropped */
+                return -EFAULT;
+            }
+        }
+        if (ptrace(PTRACE_CONT, tid, NULL, NULL) < 0) {
+            return -ESRCH;
+        }
+    }
+}
+
+int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
+                        size_t n_arguments, uint64_t *ret_result) {
+    struct user_regs_struct registers = call->thread->registers;
+    unsigned long long *const places[AG_REMOTE_CALL_ARGUMENTS] = {&registers.rdi, &registers.rsi,
+                                                                  &registers.rdx};
+    for (size_t i = 0; i < n_arguments; i++) {
+        *places[i] = arguments[i];
+    }
+    registers.rip = function;
+    registers.rax = 0;
+    registers.rbp = 0;
+    registers.orig_rax = (unsigned long long)-1; /* no system call is to be started again here */
+    registers.eflags &= ~(unsigned long long)(DIRECTION_FLAG | TRAP_FLAG);
+    registers.rsp = call->stack - sizeof(uint64_t); /* as behind a call at an aligned stack */
+    int r = write_memory(call->thread->pid, registers.rsp, &call->trap, sizeof call->trap);
+    if (r < 0) {
+        return r;
+    }
+    if (ptrace(PTRACE_SETREGS, call->thread->tid, NULL, &registers) < 0 ||
+        ptrace(PTRACE_CONT, call->thread->tid, NULL, NULL) < 0) {
+        return -ESRCH;
+    }
+    r = wait_for_return(call, &registers);
+    if (r == 0) {
+        *ret_result = registers.rax;
+    }
+    return r;
+}
+
+int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t *ret_address) {
+    const size_t n_bytes = strlen(text) + 1;
+    const uint64_t address = (call->stack - n_bytes) & ~(uint64_t)(ALIGNMENT - 1);
+    const int r = n_bytes > AG_REMOTE_CALL_TEXT_BYTES
+                      ? -ENAMETOOLONG
+                      : write_memory(call->thread->pid, address, text, n_bytes);
+    if (r == 0) {
+        call->stack = address;
+        *ret_address = address;
+    }
+    return r;
+}
+
+void ag_remote_call_end(struct ag_remote_call *call) {
+    const pid_t tid = call->thread->tid;
+    struct iovec piece = {call->xstate, call->n_xstate};
+    if (call->errno_place != 0) {
+        (void)write_memory(call->thread->pid, call->errno_place, &call->errno_value,
+                           sizeof call->errno_value); /* here and below: gone, when it fails */
+    }
+    (void)ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &piece);
+    (void)ptrace(PTRACE_SETREGS, tid, NULL, &call->thread->registers);
+    (void)ptrace(PTRACE_SETSIGMASK, tid, (void *)KERNEL_SIGSET_BYTES, &call->mask);
+}

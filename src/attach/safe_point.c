@@ -1,0 +1,385 @@
+/* safe_point.c: what makes a point safe to call dlopen from.
+ *
+ * dlopen takes the loader's lock, allocates, and looks at the list of threads. A thread that holds
+ * any of these locks, or stands in the middle of what they guard, must not be made to ask for them.
+ * So the whole stack is walked, by the tables of the mapped files, and
+ *
+ *     it has to end at the thread's first frame          else there is code we know nothing of
+ *     it lies in the thread's own stack, with room       else it is a coroutine's, a handler's, a
+ *                                                        virtual machine's heap
+ *     no frame was interrupted by a signal               its code could be anything of what follows
+ *     no frame in the loader, in the allocator, or in a  they hold the locks
+ *     function of the libc that holds some (zones)
+ *     in the libc itself only inside of a system call,   between two calls of a function that is
+ *     and one that waits                                 not exported nobody can say where one is
+ *     no restartable sequence                            the kernel would not restart it
+ *
+ * The libc's allocator is the code between the last foreign function before the first of malloc's
+ * and the first foreign one behind the last: what has no name in between belongs to it. */
+#include "safe_point.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include "base/compiler.h"
+#include "remote/remote_memory.h"
+
+enum {
+    ROOM_BYTES = 96 << 10,  /* dlopen and the start of a recording take some 12 KiB */
+    SCAN_BYTES = 256 << 10, /* of a stack that cannot be walked */
+    RSEQ_CONFIGURATION = 0x420f,
+    RSEQ_SECTION_OFFSET = 8,
+};
+
+/* ---- which code is whose ---- */
+
+static const char in_allocator[] = "in the allocator";
+static const char in_loader[] = "in the loader";
+static const char in_libc[] = "in a function of the libc that holds its locks";
+
+static const char *const allocator_functions[] = {
+    "malloc",          "free",           "calloc",       "realloc",       "memalign",
+    "aligned_alloc",   "posix_memalign", "valloc",       "pvalloc",       "malloc_usable_size",
+    "malloc_trim",     "mallopt",        "mallinfo",     "mallinfo2",     "malloc_stats",
+    "malloc_info",     "__libc_malloc",  "__libc_free",  "__libc_calloc", "__libc_realloc",
+    "__libc_memalign", "cfree",          "reallocarray", "mallocx",       "rallocx",
+    "dallocx",         "sdallocx",       "je_malloc",    "je_free",       "je_calloc",
+    "je_realloc",      "_rjem_malloc",   "_rjem_free",   "_rjem_calloc",  "_rjem_realloc",
+    "mi_malloc",       "mi_free",        "mi_calloc",    "mi_realloc",    "tc_malloc",
+    "tc_free",         "tc_calloc",      "tc_realloc"};
+static const char *const lock_holders[] = {"pthread_create",
+                                           "pthread_exit",
+                                           "pthread_atfork",
+                                           "fork",
+                                           "_Fork",
+                                           "vfork",
+                                           "__libc_fork",
+                                           "posix_spawn",
+                                           "posix_spawnp",
+                                           "system",
+                                           "popen",
+                                           "clone",
+                                           "dl_iterate_phdr",
+                                           "dlopen",
+                                           "dlclose",
+                                           "dlsym",
+                                           "dlvsym",
+                                           "dladdr",
+                                           "dladdr1",
+                                           "dlmopen",
+                                           "dlinfo",
+                                           "dlerror",
+                                           "__libc_dlopen_mode",
+                                           "__libc_dlclose",
+                                           "__libc_dlsym",
+                                           "exit",
+                                           "_exit",
+                                           "quick_exit",
+                                           "abort",
+                                           "__cxa_finalize",
+                                           "__libc_freeres",
+                                           "execve",
+                                           "execvpe",
+                                           "setuid",
+                                           "setgid",
+                                           "setresuid",
+                                           "setresgid",
+                                           "__tls_get_addr",
+                                           "iconv_open",
+                                           "getaddrinfo",
+                                           "getpwnam_r",
+                                           "getpwuid_r",
+                                           "gethostbyname_r",
+                                           "backtrace"};
+
+static int add_zone(struct ag_safe_ground *ground, uint64_t low, uint64_t high, const char *what) {
+    if (ground->n_zones == AG_ZONES_MOST) {
+        return -ENOMEM;
+    }
+    ground->zones[ground->n_zones++] = (struct ag_zone){low, high, what};
+    return 0;
+}
+
+static int add_functions(struct ag_safe_ground *ground, struct ag_observed_image *image,
+                         const char *const *names, size_t n_names, const char *what) {
+    for (size_t i = 0; i < n_names; i++) {
+        const struct ag_remote_symbol *symbol = ag_remote_elf_symbol(&image->elf, names[i]);
+        if (symbol != NULL && symbol->is_function) {
+            const uint64_t low = symbol->address + image->bias;
+            const int r = add_zone(ground, low, low + symbol->n_bytes, what);
+            if (r < 0) {
+                return r;
+            }
+        }
+    }
+    return 0;
+}
+
+static bool is_allocator_function(const char *name) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(allocator_functions); i++) {
+        if (strcmp(allocator_functions[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* From the end of the function before the first of malloc's to the start of the one behind the
+ * last.
+ */
+static int add_libc_allocator(struct ag_safe_ground *ground,
+                              const struct ag_observed_image *image) {
+    const struct ag_remote_elf *elf = &image->elf;
+    uint64_t first = UINT64_MAX, end = 0;
+    for (size_t i = 0; i < elf->n_symbols; i++) {
+        const struct ag_remote_symbol *symbol = &elf->symbols[i];
+        if (symbol->is_function && is_allocator_function(symbol->name)) {
+            first = symbol->address < first ? symbol->address : first;
+            end = symbol->address + symbol->n_bytes > end ? symbol->address + symbol->n_bytes : end;
+        }
+    }
+    uint64_t low = 0, high = UINT64_MAX;
+    for (size_t i = 0; i < elf->n_symbols; i++) {
+        const struct ag_remote_symbol *symbol = &elf->symbols[i];
+        if (!symbol->is_function || symbol->n_bytes == 0) {
+            continue;
+        }
+        const uint64_t symbol_end = symbol->address + symbol->n_bytes;
+        low = symbol_end <= first && symbol_end > low ? symbol_end : low;
+        high = symbol->address >= end && symbol->address < high ? symbol->address : high;
+    }
+    return first < end ? add_zone(ground, low + image->bias, high + image->bias, in_allocator) : 0;
+}
+
+static const char *name_of(const struct ag_observed_image *image) {
+    const char *slash = strrchr(image->path, '/');
+    return slash != NULL ? slash + 1 : image->path;
+}
+
+static bool begins_with(const char *text, const char *start) {
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *image) {
+    const char *name = name_of(image);
+    (void)ag_remote_elf_symbol(&image->elf, ""); /* reads the symbols, before anybody is stopped */
+    if (begins_with(name, "ld-linux") || begins_with(name, "ld-2.") || begins_with(name, "ld.so") ||
+        begins_with(name, "libdl.") || begins_with(name, "libdl-")) {
+        return add_zone(ground, image->low, image->high, in_loader);
+    }
+    if (image == ground->libc || begins_with(name, "libpthread")) {
+        int r = add_functions(ground, image, lock_holders, AG_ARRAY_SIZE(lock_holders), in_libc);
+        return r < 0 || image != ground->libc ? r : add_libc_allocator(ground, image);
+    }
+    if (image->is_program) {
+        return add_functions(ground, image, allocator_functions, AG_ARRAY_SIZE(allocator_functions),
+                             in_allocator);
+    }
+    return ag_remote_elf_symbol(&image->elf, "malloc") != NULL
+               ? add_zone(ground, image->low, image->high, in_allocator)
+               : 0;
+}
+
+int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_images *images,
+                          const struct ag_observed_image *libc) {
+    ground->images = images;
+    ground->walker.images = images;
+    ground->libc = libc;
+    ground->n_zones = 0;
+    int r = 0;
+    for (size_t i = 0; i < images->n_sorted && r == 0; i++) {
+        if (images->sorted[i]->is_open) {
+            r = add_image(ground, images->sorted[i]);
+        }
+    }
+    return r;
+}
+
+void ag_safe_ground_done(struct ag_safe_ground *ground) {
+    ag_frame_walker_done(&ground->walker);
+}
+
+/* ---- walking ---- */
+
+static struct allogram_registers registers_of(const struct user_regs_struct *from) {
+    struct allogram_registers to = {.known = (1u << ALLOGRAM_REGISTERS) - 1};
+    const uint64_t values[ALLOGRAM_REGISTERS] = {
+        from->rax, from->rdx, from->rcx, from->rbx, from->rsi, from->rdi,
+        from->rbp, from->rsp, from->r8,  from->r9,  from->r10, from->r11,
+        from->r12, from->r13, from->r14, from->r15, from->rip};
+    memcpy(to.value, values, sizeof values);
+    return to;
+}
+
+/* Fills ground->frames; returns how many. */
+static size_t walk(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                   enum allogram_walk_end *ret_end) {
+    const struct allogram_registers registers = registers_of(&thread->registers);
+    const ssize_t n = ag_remote_memory_read_some(thread->pid, thread->registers.rsp, ground->stack,
+                                                 sizeof ground->stack);
+    struct ag_stack_copy stack = {.address = thread->registers.rsp,
+                                  .bytes = ground->stack,
+                                  .n_bytes = n > 0 ? (size_t)n : 0,
+                                  .pid = n > 0 ? thread->pid : 0};
+    const size_t n_frames = ag_frame_walk(&ground->walker, &registers, &stack, ground->frames,
+                                          AG_SAFE_POINT_FRAMES, ret_end);
+    ag_stack_copy_done(&stack);
+    return n_frames;
+}
+
+static uint64_t address_of(const struct allogram_native_frame *frame) {
+    return frame->pc - !frame->is_exact;
+}
+
+/* ---- safe to call from? ---- */
+
+/* Calls that wait for something that is not memory, with no lock of the libc held but those that
+ * the zones know. */
+static bool is_waiting_call(long call) {
+    static const long calls[] = {SYS_read,          SYS_write,           SYS_readv,
+                                 SYS_writev,        SYS_pread64,         SYS_pwrite64,
+                                 SYS_poll,          SYS_ppoll,           SYS_select,
+                                 SYS_pselect6,      SYS_epoll_wait,      SYS_epoll_pwait,
+                                 SYS_epoll_pwait2,  SYS_nanosleep,       SYS_clock_nanosleep,
+                                 SYS_futex,         SYS_recvfrom,        SYS_recvmsg,
+                                 SYS_recvmmsg,      SYS_sendto,          SYS_sendmsg,
+                                 SYS_accept,        SYS_accept4,         SYS_connect,
+                                 SYS_wait4,         SYS_waitid,          SYS_pause,
+                                 SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_semop,
+                                 SYS_semtimedop,    SYS_msgrcv,          SYS_msgsnd,
+                                 SYS_flock,         SYS_fcntl,           SYS_io_getevents,
+                                 SYS_sched_yield,   SYS_restart_syscall, SYS_fsync,
+                                 SYS_fdatasync,     SYS_getpid,          SYS_gettid,
+                                 SYS_getppid,       SYS_fstat,           SYS_newfstatat,
+                                 SYS_lseek,         SYS_ioctl,           SYS_io_uring_enter,
+                                 SYS_splice,        SYS_sendfile};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
+        if (calls[i] == call) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *zone_obstacle(const struct ag_safe_ground *ground, uint64_t address) {
+    for (size_t i = 0; i < ground->n_zones; i++) {
+        if (ground->zones[i].low <= address && address < ground->zones[i].high) {
+            return ground->zones[i].what;
+        }
+    }
+    return NULL;
+}
+
+static const char *stack_obstacle(const struct ag_safe_ground *ground,
+                                  const struct ag_traced_thread *thread) {
+    const uint64_t sp = thread->registers.rsp;
+    const struct ag_remote_mapping *mapping = ag_remote_maps_find(&ground->images->maps, sp);
+    if (mapping == NULL) {
+        return "on a stack that has just been made";
+    }
+    if (thread->tid == thread->pid) { /* grows by itself, as far as its limit */
+        return strcmp(mapping->path, "[stack]") == 0 ? NULL : "on a stack that is not its own";
+    }
+    const uint64_t tcb = thread->registers.fs_base; /* glibc has it at the top of the stack */
+    if (tcb <= sp || tcb >= mapping->high) {
+        return "on a stack that is not its own";
+    }
+    return sp - mapping->low < ROOM_BYTES ? "with too little room on its stack" : NULL;
+}
+
+static const char *sequence_obstacle(const struct ag_traced_thread *thread) {
+    struct {
+        uint64_t area;
+        uint32_t n_bytes, signature, flags, padding;
+    } configuration = {0};
+    uint64_t section = 0;
+    if (ptrace((enum __ptrace_request)RSEQ_CONFIGURATION, thread->tid, (void *)sizeof configuration,
+               &configuration) < 0 ||
+        configuration.area == 0) {
+        return NULL; /* a kernel before 5.13 does not tell, or there is none */
+    }
+    const int r = ag_remote_memory_read(thread->pid, configuration.area + RSEQ_SECTION_OFFSET,
+                                        &section, sizeof section);
+    return r == 0 && section == 0 ? NULL : "in a restartable sequence";
+}
+
+const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
+                                   const struct ag_traced_thread *thread) {
+    enum allogram_walk_end end = ALLOGRAM_WALK_UNKNOWN;
+    const char *obstacle = stack_obstacle(ground, thread);
+    if (obstacle != NULL) {
+        return obstacle;
+    }
+    const long call = ag_traced_thread_call(thread);
+    const struct ag_observed_image *image =
+        ag_observed_images_find(ground->images, thread->registers.rip);
+    if (image == NULL) {
+        return "in code that is of no file";
+    }
+    if (call >= 0 && !is_waiting_call(call)) {
+        return "in a system call that does not wait";
+    }
+    if (call < 0 && (image == ground->libc || begins_with(name_of(image), "libpthread"))) {
+        return "in the libc";
+    }
+    const size_t n = walk(ground, thread, &end);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t address = address_of(&ground->frames[i]);
+        obstacle = i > 0 && ground->frames[i].is_exact ? "in a signal handler"
+                                                       : zone_obstacle(ground, address);
+        if (obstacle != NULL) {
+            return obstacle;
+        }
+    }
+    if (end != ALLOGRAM_WALK_OUTERMOST) {
+        return "at a place from where its stack cannot be read to the end";
+    }
+    return sequence_obstacle(thread);
+}
+
+/* ---- in certain code? ---- */
+
+static bool is_in(const struct ag_code_range *ranges, size_t n_ranges, uint64_t address) {
+    for (size_t i = 0; i < n_ranges; i++) {
+        if (ranges[i].low <= address && address < ranges[i].high) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_word_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                        const struct ag_code_range *ranges, size_t n_ranges) {
+    uint64_t at = thread->registers.rsp & ~(uint64_t)7;
+    const uint64_t end = at + SCAN_BYTES;
+    while (at < end) {
+        const ssize_t n =
+            ag_remote_memory_read_some(thread->pid, at, ground->stack, sizeof ground->stack);
+        for (ssize_t i = 0; i + 8 <= n; i += 8) {
+            uint64_t word;
+            memcpy(&word, ground->stack + i, sizeof word);
+            if (is_in(ranges, n_ranges, word)) {
+                return true;
+            }
+        }
+        if (n < (ssize_t)sizeof ground->stack) {
+            break;
+        }
+        at += (uint64_t)n;
+    }
+    return false;
+}
+
+bool ag_thread_stands_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                         const struct ag_code_range *ranges, size_t n_ranges) {
+    enum allogram_walk_end end = ALLOGRAM_WALK_UNKNOWN;
+    const size_t n = walk(ground, thread, &end);
+    for (size_t i = 0; i < n; i++) {
+        if (is_in(ranges, n_ranges, address_of(&ground->frames[i]))) {
+            return true;
+        }
+    }
+    return end != ALLOGRAM_WALK_OUTERMOST && has_word_in(ground, thread, ranges, n_ranges);
+}

@@ -1,0 +1,43 @@
+/* safe_point.h: where a thread stands, by its stack: may it be made to call the loader there, and
+ * is it inside of certain code. */
+#ifndef AG_SAFE_POINT_H
+#define AG_SAFE_POINT_H
+
+#include "observe/frame_walk.h"
+#include "observe/observed_images.h"
+#include "traced_thread.h"
+
+enum { AG_ZONES_MOST = 160, AG_SAFE_POINT_FRAMES = 512 };
+
+struct ag_zone { /* [low, high) of the target's code where no lock may be asked for */
+    uint64_t low, high;
+    const char *what;
+};
+struct ag_safe_ground {
+    struct ag_observed_images *images;
+    struct ag_frame_walker walker;
+    const struct ag_observed_image *libc;
+    struct ag_zone zones[AG_ZONES_MOST];
+    size_t n_zones;
+    struct allogram_native_frame frames[AG_SAFE_POINT_FRAMES]; /* of the last walk */
+    uint8_t stack[64 << 10];                                   /* its copy */
+};
+
+/* Learns which code of the images is whose. libc: the image of the C library. 0 or -ENOMEM. */
+int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_images *images,
+                          const struct ag_observed_image *libc);
+void ag_safe_ground_done(struct ag_safe_ground *ground);
+
+/* NULL: here the thread may call malloc and the loader. Else why not, a constant for people. */
+const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
+                                   const struct ag_traced_thread *thread);
+
+/* Does it stand, or will it come back to, inside of one of these ranges? What cannot be walked to
+ * its end is searched word by word; then true means that it may. */
+struct ag_code_range {
+    uint64_t low, high; /* [low, high) */
+};
+bool ag_thread_stands_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                         const struct ag_code_range *ranges, size_t n_ranges);
+
+#endif

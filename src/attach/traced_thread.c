@@ -1,0 +1,164 @@
+/* traced_thread.c: PTRACE_SEIZE and PTRACE_INTERRUPT, which send the thread no signal; and what a
+ * stop does to the system call that it interrupts.
+ *
+ * The kernel takes a thread out of a blocking call to stop it. Most calls then look as if nothing
+ * had happened: the kernel starts them again, with what is left of their time (-ERESTARTSYS and
+ * relatives, which only a tracer sees). Some end with EINTR instead, since in their case a signal
+ * always ends them (signal(7)): epoll_wait, semop, sigtimedwait, sockets with a timeout. No
+ * signal came, so the program must not see that: such a thread is put back onto the instruction
+ * that makes the call. It has done nothing yet when it says EINTR. Where a signal is pending too,
+ * EINTR is what the program would have seen anyway, and stays.
+ *
+ * The timeout of a call that was put back begins anew. */
+#include "traced_thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "remote/remote_memory.h"
+
+enum {
+    STOP_PATIENCE_NS = 300 * 1000 * 1000,
+    SPIN_NS = 300 * 1000, /* a thread that runs stops within some ten us */
+    NAP_NS = 50 * 1000,
+};
+
+uint64_t ag_attach_now_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The event that PTRACE_INTERRUPT makes, in a wait status. */
+static bool is_our_stop(int status) {
+    return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
+}
+
+/* Waits for the stop that was asked for. Signals that were on their way go on it. */
+static int wait_for_stop(pid_t tid, uint64_t since_ns) {
+    for (;;) {
+        int status = 0;
+        const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
+        if (r < 0 && errno != EINTR) {
+            return -ESRCH;
+        }
+        if (r == tid) {
+            if (!WIFSTOPPED(status)) {
+                return -ESRCH;
+            }
+            if (is_our_stop(status)) {
+                return 0;
+            }
+            (void)ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status)); /* gone: seen above */
+            continue;
+        }
+        const uint64_t waited_ns = ag_attach_now_ns() - since_ns;
+        if (waited_ns > STOP_PATIENCE_NS) {
+            return -ETIMEDOUT;
+        }
+        if (waited_ns > SPIN_NS) {
+            const struct timespec nap = {.tv_nsec = NAP_NS};
+            (void)nanosleep(&nap, NULL);
+        } else {
+            (void)syscall(SYS_sched_yield);
+        }
+    }
+}
+
+int ag_traced_thread_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread) {
+    struct ag_traced_thread thread = {.pid = pid, .tid = tid};
+    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
+        return errno == ESRCH ? -ESRCH : -EPERM;
+    }
+    thread.stopped_ns = ag_attach_now_ns();
+    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
+        return -ESRCH;
+    }
+    int r = wait_for_stop(tid, thread.stopped_ns);
+    if (r == 0 && ptrace(PTRACE_GETREGS, tid, NULL, &thread.registers) < 0) {
+        r = -ESRCH;
+    }
+    if (r < 0) {
+        return r; /* one that never stopped is let go by the kernel when this process ends */
+    }
+    thread.is_stopped = true;
+    *ret_thread = thread;
+    return 0;
+}
+
+/* ---- system calls that say EINTR ---- */
+
+/* Those that wait, have done nothing when they say EINTR, and say it where no signal came. */
+static bool may_be_repeated(long call) {
+    static const long calls[] = {
+        SYS_epoll_wait, SYS_epoll_pwait,  SYS_epoll_pwait2,  SYS_rt_sigtimedwait, SYS_semop,
+        SYS_semtimedop, SYS_io_getevents, SYS_io_pgetevents, SYS_recvfrom,        SYS_recvmsg,
+        SYS_sendto,     SYS_sendmsg,      SYS_accept,        SYS_accept4,         SYS_read,
+        SYS_write,      SYS_futex,        SYS_poll,          SYS_ppoll,           SYS_msgrcv,
+        SYS_msgsnd};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(calls); i++) {
+        if (calls[i] == call) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is a signal on its way that the thread does not block? When nobody can tell, yes. */
+static bool has_pending_signal(const struct ag_traced_thread *thread) {
+    char path[64], text[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/status", thread->pid, thread->tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    text[n > 0 ? n : 0] = '\0';
+    unsigned long long own = 0, shared = 0, blocked = 0;
+    const char *at = strstr(text, "\nSigPnd:");
+    if (at == NULL ||
+        sscanf(at, "\nSigPnd: %llx\nShdPnd: %llx\nSigBlk: %llx", &own, &shared, &blocked) != 3) {
+        return true;
+    }
+    return ((own | shared) & ~blocked) != 0;
+}
+
+long ag_traced_thread_call(const struct ag_traced_thread *thread) {
+    return (long)thread->registers.orig_rax;
+}
+
+static void repeat_interrupted_call(const struct ag_traced_thread *thread) {
+    enum { CALL_BYTES = 2 };
+    static const uint8_t call_instruction[CALL_BYTES] = {0x0f, 0x05};
+    uint8_t code[CALL_BYTES];
+    struct user_regs_struct registers = thread->registers;
+    const long call = ag_traced_thread_call(thread);
+    if (call < 0 || (long)registers.rax != -EINTR || !may_be_repeated(call) ||
+        has_pending_signal(thread) ||
+        ag_remote_memory_read(thread->pid, registers.rip - CALL_BYTES, code, sizeof code) < 0 ||
+        memcmp(code, call_instruction, sizeof code) != 0) {
+        return;
+    }
+    registers.rip -= CALL_BYTES;
+    registers.rax = registers.orig_rax;
+    (void)ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers); /* gone: nobody sees EINTR */
+}
+
+uint64_t ag_traced_thread_release(struct ag_traced_thread *thread) {
+    if (!thread->is_stopped) {
+        return 0;
+    }
+    repeat_interrupted_call(thread);
+    (void)ptrace(PTRACE_DETACH, thread->tid, NULL, NULL); /* it may have been killed meanwhile */
+    const uint64_t stood_ns = ag_attach_now_ns() - thread->stopped_ns;
+    thread->is_stopped = false;
+    return stood_ns;
+}

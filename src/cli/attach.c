@@ -1,0 +1,372 @@
+/* attach.c: `allogram attach PID`: records a program that runs already, until Ctrl-C, --duration or
+ * its end, and leaves it as it was.
+ *
+ * The order of things, and what each failure leaves behind (nothing):
+ *
+ *     options, process, agent     a bad one is one line and a status
+ *     live segment, trace         their files, which are removed again
+ *     the agent is put in         one thread of the process stands for a moment
+ *     fork: the collector         the agent is taken out again
+ *     the hooks are switched on   all threads stand for a moment
+ *     wait
+ *     hooks off, agent out        the trace is sealed, the summary printed */
+#include "attach/attaching.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/skip.h"
+#include "cli/agent_place.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "cli/run_summary.h"
+#include "cli/shepherd.h"
+#include "collect/collector.h"
+
+enum {
+    OPTION_MODE = AG_OPTION_LONG_ONLY,
+    OPTION_INTERVAL,
+    OPTION_BUDGET,
+    OPTION_SEED,
+    OPTION_DEPTH,
+    OPTION_MAX_SIZE,
+    OPTION_FREE_STACKS,
+    OPTION_DURATION,
+    MAX_DEPTH = 65536,
+    MOST_RESTARTS = 100,
+};
+#define MIN_BUDGET_PERCENT 0.01
+
+static const struct ag_option table[] = {
+    {'o', "output", "PATTERN",
+     "the trace's name; %e program, %p pid, %h host, %t time\n(default: "
+     "allogram.%e.%p.allogram in the current folder)"},
+    {OPTION_MODE, "mode", "exact|sample",
+     "a sample (default), which costs next to nothing, or every\nallocation"},
+    {OPTION_DURATION, "duration", "TIME", "how long to record (default: until Ctrl-C)"},
+    {OPTION_INTERVAL, "interval", "BYTES",
+     "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},
+    {OPTION_BUDGET, "budget", "PERCENT",
+     "sample, and keep the cost under this share of CPU by moving\nthe interval"},
+    {OPTION_SEED, "seed", "N", "of the sampler (default: random)"},
+    {OPTION_DEPTH, "depth", "N", "frames kept of a stack (default: 256)"},
+    {OPTION_MAX_SIZE, "max-size", "BYTES", "the trace never grows past it; suffixes K, M, G"},
+    {OPTION_FREE_STACKS, "free-stacks", NULL,
+     "the stack of every free too, for report --view=blocks"},
+    {'q', "quiet", NULL, "no line but failures"},
+};
+
+struct request {
+    struct ag_session_options session;
+    const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
+    uint64_t duration_ns;        /* 0: until it is ended */
+    bool is_quiet;
+    pid_t pid;
+    struct ag_attach *attach;
+    struct ag_shepherd shepherd;
+    struct ag_attach_times in, on, out;
+};
+
+/* ---- options ---- */
+
+static int refuse_value(int id, const char *value) {
+    const char *wanted = "";
+    const char *name = "";
+    for (size_t i = 0; i < AG_ARRAY_SIZE(table); i++) {
+        name = table[i].id == id ? table[i].name : name;
+    }
+    switch (id) {
+    case OPTION_MODE:
+        wanted = "neither exact nor sample";
+        break;
+    case OPTION_INTERVAL:
+        wanted = "not a number of bytes from 1 to 8192G, such as 512K";
+        break;
+    case OPTION_BUDGET:
+        wanted = "not a share of CPU from 0.01 to 100 percent";
+        break;
+    case OPTION_SEED:
+        wanted = "not a number from 0 to 2^64 - 1";
+        break;
+    case OPTION_DEPTH:
+        wanted = "not a number from 1 to 65536";
+        break;
+    case OPTION_MAX_SIZE:
+        wanted = "not a number of bytes such as 64M";
+        break;
+    case OPTION_DURATION:
+        wanted = "not a time; seconds, or a number with ms, s, m, h";
+        break;
+    }
+    return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s: %s", name, value, wanted);
+}
+
+static bool set_sampling(struct request *request, int id, const char *value) {
+    struct ag_session_options *session = &request->session;
+    switch (id) {
+    case OPTION_INTERVAL:
+        request->sampling_option = "--interval";
+        return ag_parse_bytes(value, &session->interval_bytes) && session->interval_bytes > 0 &&
+               session->interval_bytes <= AG_INTERVAL_MAX_BYTES;
+    case OPTION_BUDGET:
+        request->sampling_option = "--budget";
+        return ag_parse_percent(value, &session->budget_percent) &&
+               session->budget_percent >= MIN_BUDGET_PERCENT;
+    case OPTION_SEED:
+        request->sampling_option = "--seed";
+        session->has_seed = true;
+        return ag_parse_count(value, &session->seed);
+    }
+    return false;
+}
+
+static int set_option(struct request *request, int id, const char *value) {
+    struct ag_session_options *session = &request->session;
+    uint64_t number = 0;
+    bool is_good = true;
+    switch (id) {
+    case 'o':
+        session->output_pattern = value;
+        break;
+    case 'q':
+        request->is_quiet = true;
+        break;
+    case OPTION_FREE_STACKS:
+        session->has_free_stacks = true;
+        break;
+    case OPTION_MODE:
+        is_good = strcmp(value, "exact") == 0 || strcmp(value, "sample") == 0;
+        session->is_sampling = strcmp(value, "sample") == 0;
+        break;
+    case OPTION_INTERVAL:
+    case OPTION_BUDGET:
+    case OPTION_SEED:
+        is_good = set_sampling(request, id, value);
+        break;
+    case OPTION_DEPTH:
+        is_good = ag_parse_count(value, &number) && number >= 1 && number <= MAX_DEPTH;
+        session->depth = (uint32_t)number;
+        break;
+    case OPTION_MAX_SIZE:
+        is_good = ag_parse_bytes(value, &session->max_bytes) && session->max_bytes > 0;
+        break;
+    case OPTION_DURATION:
+        is_good = ag_parse_time(value, &request->duration_ns) && request->duration_ns > 0;
+        break;
+    }
+    return is_good ? AG_EXIT_OK : refuse_value(id, value);
+}
+
+/* ---- the recording ---- */
+
+static uint64_t now_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A collector that was killed is followed by another, which finds everything in the segment. */
+static void look_at_collector(struct ag_shepherd *shepherd) {
+    int status = 0;
+    if (shepherd->collector != 0 &&
+        waitpid(shepherd->collector, &status, WNOHANG) == shepherd->collector) {
+        shepherd->collector = 0;
+        if (WIFSIGNALED(status) && shepherd->n_restarts++ < MOST_RESTARTS) {
+            (void)close(shepherd->report_fd); /* nothing was written */
+            shepherd->report_fd = -1;
+            (void)ag_shepherd_start_collector(shepherd); /* without one the segment keeps all */
+        }
+    }
+}
+
+/* Until Ctrl-C, the time is over, or the process has ended. */
+static void wait_for_end(struct request *request) {
+    struct ag_shepherd *shepherd = &request->shepherd;
+    const uint64_t begin_ns = now_ns();
+    const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
+    bool is_over = false;
+    while (!is_over) {
+        const uint64_t passed_ns = now_ns() - begin_ns;
+        if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
+            break;
+        }
+        struct timespec rest = {.tv_sec = 3600};
+        if (request->duration_ns > 0) {
+            rest.tv_sec = (time_t)((request->duration_ns - passed_ns) / 1000000000);
+            rest.tv_nsec = (long)((request->duration_ns - passed_ns) % 1000000000);
+        }
+        struct pollfd fds[] = {{.fd = shepherd->signal_fd, .events = POLLIN},
+                               {.fd = pidfd, .events = POLLIN}};
+        if (ppoll(fds, 2, &rest, NULL) < 0 && errno != EINTR) {
+            break;
+        }
+        struct signalfd_siginfo info;
+        while (read(shepherd->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+            is_over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
+                       info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
+        }
+        look_at_collector(shepherd);
+        is_over |= fds[1].revents != 0;
+    }
+    if (pidfd >= 0) {
+        (void)close(pidfd); /* nothing was written */
+    }
+}
+
+static void say_times(const struct request *request, const char *what,
+                      const struct ag_attach_times *one, const struct ag_attach_times *all) {
+    const uint64_t others_ns = one->others_ns > all->others_ns ? one->others_ns : all->others_ns;
+    if (!request->is_quiet) {
+        ag_say("%s %d (%s): one thread stood for %.0f us, the others for at most %.0f us", what,
+               (int)request->pid, ag_attach_program(request->attach), (double)one->one_ns / 1e3,
+               (double)others_ns / 1e3);
+    }
+}
+
+/* The agent is in. Collector, hooks, wait, hooks off. Returns the exit status. */
+static int record(struct request *request, struct ag_session *session, const char *trace) {
+    struct ag_shepherd *shepherd = &request->shepherd;
+    char message[512] = "";
+    int status = AG_EXIT_OK;
+    int r = ag_shepherd_take_signals(shepherd);
+    r = r < 0 ? r : ag_shepherd_start_collector(shepherd);
+    if (r < 0) {
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: start the collector: %s", strerror(-r));
+    } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
+    } else {
+        say_times(request, "attached to", &request->in, &request->on);
+        wait_for_end(request);
+    }
+    r = ag_attach_take_out(request->attach, &request->out, message);
+    if (r == 0) {
+        say_times(request, "detached from", &request->out, &request->out);
+    } else {
+        ag_session_first_is_gone(session); /* no effect where the collector saw it end */
+        if (!request->is_quiet || r != -ESRCH) {
+            ag_say("attach: %s", message);
+        }
+        status = status == AG_EXIT_OK && r != -ESRCH ? AG_EXIT_OWN_FAILURE : status;
+    }
+    shepherd->child_ended = true; /* as far as the collector is waited for */
+    if (shepherd->collector == 0) {
+        return status;
+    }
+    if (!ag_shepherd_watch(shepherd)) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "the collector failed; what was recorded can be saved: allogram check %s",
+                       trace);
+    }
+    if (!request->is_quiet && status == AG_EXIT_OK) {
+        ag_run_summary_print(&shepherd->report, ag_attach_program(request->attach));
+    }
+    return status;
+}
+
+static int attach_session(struct request *request, struct ag_session *session, const char *agent) {
+    char trace[4096], message[512] = "";
+    uint32_t user = 0, group = 0;
+    ag_attach_owner(request->attach, &user, &group);
+    if (user != geteuid() && ag_session_give(session, user, group) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "attach: %d belongs to user %u; run as that user or as root",
+                       (int)request->pid, user);
+    }
+    if (ag_session_first_trace(session, (uint32_t)request->pid, ag_attach_program(request->attach),
+                               trace, message) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
+    }
+    request->shepherd = (struct ag_shepherd){
+        .session = session, .child = request->pid, .report_fd = -1, .signal_fd = -1};
+    if (ag_attach_put_in(request->attach, agent, ag_session_path(session), &request->in, message) <
+        0) {
+        (void)unlink(trace); /* made a moment ago, and empty */
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
+    }
+    return record(request, session, trace);
+}
+
+static int attach(struct request *request) {
+    struct ag_session *session = NULL;
+    struct ag_launch own = {0};
+    char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
+    if (ag_agent_place_find_attached(agent, message) < 0 ||
+        ag_attach_prepare(request->pid, &request->attach, message) < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
+    }
+    int status = AG_EXIT_OK;
+    ag_launch_guard_standard();
+    ag_launch_lift_limits(&own);
+    if (ag_session_create(&request->session, &session, message) < 0) {
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
+    } else {
+        status = attach_session(request, session, agent);
+        if (request->shepherd.collector == 0) {
+            ag_session_remove(session); /* the collector does it where there was one */
+        }
+        (void)ag_session_close(session); /* NULL */
+    }
+    request->attach = ag_attach_free(request->attach);
+    return status;
+}
+
+static int parse_pid(const char *text, pid_t *ret_pid) {
+    uint64_t number;
+    if (!ag_parse_count(text, &number) || number == 0 || number > INT32_MAX) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "attach: %s: not a process number; `pgrep NAME` finds it", text);
+    }
+    *ret_pid = (pid_t)number;
+    return AG_EXIT_OK;
+}
+
+int ag_command_attach(int argc, char **argv) {
+    struct request request = {.session = {.size = sizeof(request.session),
+                                          .is_sampling = true,
+                                          .is_attached = true,
+                                          .no_children = true}};
+    struct ag_options options = {
+        .usage = "attach PID [OPTIONS]",
+        .about = "Records a program that runs already, until Ctrl-C, --duration or its end, and\n"
+                 "leaves it as it was. Each thread stands for less than a millisecond twice.",
+        .table = table,
+        .n_table = AG_ARRAY_SIZE(table),
+        .usage_status = AG_EXIT_OWN_FAILURE,
+    };
+    ag_options_start(&options, argc, argv);
+    int status = AG_EXIT_OK;
+    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
+        if (id == AG_OPTIONS_STOP) {
+            return options.status;
+        }
+        status = set_option(&request, id, options.value);
+    }
+    if (status != AG_EXIT_OK) {
+        return status;
+    }
+    if (options.n_operands != 1) {
+        return ag_fail(AG_EXIT_OWN_FAILURE,
+                       "attach: one process number is wanted, not %d; usage: allogram %s",
+                       options.n_operands, options.usage);
+    }
+    if (request.sampling_option && !request.session.is_sampling) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s means nothing with --mode=exact",
+                       request.sampling_option);
+    }
+    status = parse_pid(options.operands[0], &request.pid);
+    return status == AG_EXIT_OK ? attach(&request) : status;
+}

@@ -1,0 +1,427 @@
+#!/usr/bin/env python3
+"""attach_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that know what they did, again and again. TAP.
+
+Of each program: it goes on, says the right things, and after the last detach its mapped files, its code and its memory maps are
+those of before. AG_TEST_SCALE=full: 10,000 cycles on the hammer, 1,000 on each of the others.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ALLOGRAM, PROGRAMS = sys.argv[1:3]
+IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
+HAMMER_CYCLES = 10000 if IS_FULL else 30
+OTHER_CYCLES = 1000 if IS_FULL else 5
+MOST_REFUSED = 0.01
+tests = []
+
+
+class Skip(Exception):
+    """What this machine cannot do, as text."""
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+class Target:
+    """A program that is ended at the end, whatever happens."""
+
+    def __init__(self, *command, **options):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def answer(self):
+        line = self.process.stdout.readline().strip()
+        assert line, f"it ended with status {self.process.wait()}"
+        return line
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+
+def hammer():
+    target = Target(os.path.join(PROGRAMS, "hammer"))
+    assert target.answer() == "ready"
+    return target
+
+
+def maps(pid):
+    with open(f"/proc/{pid}/maps", encoding="ascii") as file:
+        return file.read().splitlines()
+
+
+def image(pid):
+    """What has to be the same before and after: mapped files and all code, with the bytes of the code."""
+    result = []
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps(pid):
+            place, protection, *rest = line.split()
+            if len(rest) < 4 and "x" not in protection:
+                continue
+            low, high = (int(part, 16) for part in place.split("-"))
+            code = b""
+            if "x" in protection and "[v" not in line:
+                memory.seek(low)
+                code = memory.read(high - low)
+            if "[heap]" not in line and "[stack]" not in line:
+                result.append((line, hashlib.sha256(code).hexdigest()))
+    return result
+
+
+class Attached:
+    """allogram attach, from the moment that it records; ended by Ctrl-C."""
+
+    def __init__(self, pid, folder, *options):
+        self.trace = os.path.join(folder, f"{pid}.{time.monotonic_ns()}.allogram")
+        self.process = subprocess.Popen([ALLOGRAM, "attach", str(pid), "-o", self.trace, *options], stderr=subprocess.PIPE,
+                                        text=True)
+        self.first = self.process.stderr.readline()
+        self.is_refused = "no thread was at a place" in self.first
+        if not self.is_refused:
+            assert self.first.startswith("allogram: attached to "), self.first
+            self.stood_us = float(re.search(r"one thread stood for (\d+) us", self.first)[1])
+
+    def detach(self):
+        if not self.is_refused:
+            self.process.send_signal(signal.SIGINT)
+        rest = self.process.stderr.read()
+        status = self.process.wait(timeout=60)
+        assert self.is_refused or (status == 0 and "detached from" in rest), (status, rest)
+        return rest
+
+    def report(self, *options):
+        return json.loads(subprocess.run([ALLOGRAM, "report", self.trace, "--json", *options], check=True,
+                                         capture_output=True).stdout)
+
+
+def counted(attached):
+    """Blocks and bytes of counted_round, as the trace has them."""
+    rows = attached.report("--view=sites", "--by=function", "--focus=counted_round")["sites"]
+    found = [row["own"] for row in rows if row["function"] == "counted_round"]
+    return f"burst {found[0]['allocated_blocks']} {found[0]['allocated_bytes']}" if found else "burst 0 0"
+
+
+def cycles(target, n, work, *options):
+    """Attach, work(attached), detach, n times. Returns how long threads stood."""
+    n_refused, stood = 0, []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(n):
+            attached = Attached(target.pid, folder, *options)
+            if attached.is_refused:
+                n_refused += 1
+            else:
+                stood.append(attached.stood_us)
+                after = work(attached)
+            attached.detach()
+            if not attached.is_refused:
+                if after:
+                    after(attached)
+                os.unlink(attached.trace)
+    assert n_refused <= max(MOST_REFUSED * n, 0), f"{n_refused} of {n} refused"
+    print(f"# {n} cycles, {n_refused} refused; the thread stood for {statistics.median(stood):.0f} us (median), "
+          f"{max(stood):.0f} (most)")
+    return stood
+
+
+@test
+def four_threads_that_hammer_malloc_are_counted_to_the_unit():
+    with hammer() as target:
+        before = image(target.pid)
+
+        def work(_):
+            truth = target.ask("burst 10")
+
+            def check(attached):
+                assert counted(attached) == truth, (counted(attached), truth)
+
+            return check
+
+        cycles(target, HAMMER_CYCLES, work, "--mode=exact")
+        assert target.ask("check") == "check OK"
+        assert image(target.pid) == before
+
+
+@test
+def samples_are_freed_by_the_program_after_detach():
+    with hammer() as target:
+        before = image(target.pid)
+
+        def work(_):
+            assert target.ask("fill 500") == "fill"
+
+            def check(attached):
+                summary = attached.report("--view=summary")
+                assert target.ask("drop") == "drop"
+                total = summary["totals"]["allocated_bytes"] if "totals" in summary else None
+                assert total is None or total > 100 << 20, summary
+
+            return check
+
+        cycles(target, OTHER_CYCLES, work, "--interval=4K")
+        assert target.ask("check") == "check OK"
+        assert image(target.pid) == before
+
+
+@test
+def blocks_from_before_are_ghosts():
+    with hammer() as target, tempfile.TemporaryDirectory() as folder:
+        assert target.ask("fill 100") == "fill"
+        attached = Attached(target.pid, folder, "--mode=exact")
+        assert target.ask("drop") == "drop"
+        attached.detach()
+        rows = attached.report("--view=blocks", "--state=ghost")
+        assert rows["ghost_frees"] >= 100 if "ghost_frees" in rows else len(rows["blocks"]) >= 100, list(rows)
+
+
+@test
+def python_goes_on():
+    script = ("import sys\n"
+              "print('ready', flush=True)\n"
+              "for line in sys.stdin:\n"
+              "    words = [str(i) * 50 for i in range(20000)]\n"
+              "    print(len(set(words)), flush=True)\n")
+    with Target(sys.executable, "-c", script) as target:
+        assert target.answer() == "ready"
+        assert target.ask("go") == "20000"
+        before = image(target.pid)
+
+        def work(_):
+            assert target.ask("go") == "20000"
+
+            def check(attached):
+                assert attached.report("--view=summary")["trace"]["end"] == "detached"
+
+            return check
+
+        cycles(target, OTHER_CYCLES, work, "--mode=exact")
+        assert image(target.pid) == before
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@test
+def redis_answers_while_it_is_attached_to():
+    server = shutil.which("redis-server")
+    if not server:
+        raise Skip("redis-server is not installed (tools/install_packages.sh)")
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder, \
+            Target(server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder) as target:
+        for _ in range(200):
+            try:
+                link = socket.create_connection(("127.0.0.1", port), timeout=30)
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.02)
+        stream = link.makefile("rwb")
+
+        def command(*words):
+            stream.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+            stream.flush()
+            line = stream.readline()
+            return stream.read(int(line[1:]) + 2)[:-2] if line.startswith(b"$") else line.strip()
+
+        assert command(b"PING") == b"+PONG"
+        before = image(target.pid)
+
+        def work(_):
+            for i in range(200):
+                assert command(b"SET", b"key%d" % i, b"%d" % i * 500) == b"+OK"
+            for i in range(200):
+                assert command(b"GET", b"key%d" % i) == b"%d" % i * 500
+
+        cycles(target, OTHER_CYCLES, work, "--mode=exact")
+        assert command(b"PING") == b"+PONG"
+        assert image(target.pid) == before
+        link.close()
+
+
+@test
+def a_busy_erlang_node_goes_on():
+    erl = shutil.which("erl")
+    if not erl:
+        raise Skip("erl is not installed (tools/install_packages.sh)")
+    loop = ("P = self(), [spawn(fun F() -> lists:sum([length(lists:seq(1, 500)) || _ <- lists:seq(1, 100)]), F() end) "
+            "|| _ <- [1]], io:format(\"ready~n\"), "
+            "G = fun G() -> case io:get_line(\"\") of eof -> halt(); _ -> "
+            "io:format(\"~w~n\", [length([binary:copy(<<1>>, 100000) || _ <- lists:seq(1, 1000)])]), G() end end, G().")
+    with Target(erl, "-noinput", "-noshell", "-eval", loop) as target:
+        assert target.answer() == "ready"
+        assert target.ask("go") == "1000"  # all modules are loaded
+        before = image(target.pid)
+
+        def work(_):
+            assert target.ask("go") == "1000"
+
+        cycles(target, OTHER_CYCLES, work, "--mode=exact")
+        assert target.ask("go") == "1000"
+        assert image(target.pid) == before
+
+
+# ---- refusals ----
+
+
+def refusal(pid, *options, wrapper=()):
+    done = subprocess.run([*wrapper, ALLOGRAM, "attach", str(pid), "-o", "/dev/shm/attach-refused.allogram", *options],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 125, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not os.path.exists("/dev/shm/attach-refused.allogram")
+    return done.stderr
+
+
+@test
+def a_process_that_is_not_there():
+    assert "no such process" in refusal(4194303)
+
+
+@test
+def a_zombie():
+    with Target("sh", "-c", "sleep 0 & exec sleep 1000") as target:
+        child = None
+        for _ in range(200):
+            with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="ascii") as file:
+                children = file.read().split()
+            child = int(children[0]) if children else None
+            if child:
+                with open(f"/proc/{child}/stat", encoding="ascii") as file:
+                    if file.read().rsplit(")")[-1].split()[0] == "Z":
+                        break
+            time.sleep(0.01)
+        assert "zombie" in refusal(child)
+
+
+@test
+def a_thread_of_the_kernel():
+    assert "thread of the kernel" in refusal(2)
+
+
+@test
+def a_static_program():
+    with Target(os.path.join(PROGRAMS, "cpu_shares_static")) as target:
+        assert target.answer() == "ready"
+        assert "statically linked" in refusal(target.pid)
+
+
+@test
+def a_program_of_another_libc():
+    path = os.path.join(PROGRAMS, "hammer_musl")
+    if not os.path.exists(path):
+        raise Skip("musl-gcc is not installed")
+    with Target(path) as target:
+        assert target.answer() == "ready"
+        assert "is not glibc" in refusal(target.pid)
+
+
+@test
+def one_that_another_tracer_has():
+    strace = shutil.which("strace")
+    if not strace:
+        raise Skip("strace is not installed")
+    with Target("sleep", "1000") as target:
+        tracer = subprocess.Popen([strace, "-p", str(target.pid)], stderr=subprocess.PIPE, text=True)
+        try:
+            assert "attached" in tracer.stderr.readline()
+            assert "is traced by process" in refusal(target.pid)
+        finally:
+            tracer.terminate()
+            tracer.wait()
+
+
+@test
+def one_that_is_attached_to_already():
+    with Target("sleep", "1000") as target, tempfile.TemporaryDirectory() as folder:
+        attached = Attached(target.pid, folder)
+        assert "recorded by allogram already" in refusal(target.pid)
+        attached.detach()
+
+
+@test
+def another_users():
+    if os.geteuid() != 0:
+        raise Skip("needs root, to be somebody else")
+    with Target("sleep", "1000") as target:
+        assert "belongs to user 0" in refusal(target.pid, wrapper=("setpriv", "--reuid=65534", "--clear-groups"))
+
+
+@test
+def one_that_a_seccomp_filter_watches():
+    with Target(os.path.join(PROGRAMS, "filtered")) as target:
+        assert target.answer() == "ready"
+        assert "seccomp filter" in refusal(target.pid)
+        assert target.ask("still there?") == "still there"
+
+
+@test
+def one_in_another_mount_namespace():
+    if os.geteuid() != 0:
+        raise Skip("needs root, to make a namespace")
+    with Target("unshare", "-m", "sh", "-c", "mount -t tmpfs none /dev/shm && echo ready && exec sleep 1000") as target:
+        assert target.answer() == "ready"
+        assert "another mount namespace" in refusal(target.pid)
+
+
+@test
+def one_that_is_stopped():
+    with Target("sleep", "1000") as target:
+        target.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        assert "is stopped" in refusal(target.pid)
+
+
+@test
+def a_program_that_ends_while_it_is_recorded():
+    with hammer() as target, tempfile.TemporaryDirectory() as folder:
+        attached = Attached(target.pid, folder, "--mode=exact")
+        target.process.stdin.close()
+        target.process.wait()
+        attached.process.wait(timeout=60)
+        attached.process.stderr.close()
+        assert attached.report("--view=summary")["trace"]["end"] == "exit"
+        subprocess.run([ALLOGRAM, "check", attached.trace], check=True, capture_output=True)
+
+
+def main():
+    print(f"1..{len(tests)}")
+    n_failed = 0
+    for number, case in enumerate(tests, 1):
+        name = case.__name__.replace("_", " ")
+        begin = time.monotonic()
+        try:
+            case()
+            print(f"ok {number} {name}")
+        except Skip as why:
+            print(f"ok {number} {name} # SKIP {why}")
+        except Exception as error:  # one failure must not hide the others
+            n_failed += 1
+            print(f"not ok {number} {name}\n# {type(error).__name__}: {str(error)[:2000]!r}")
+        print(f"# {time.monotonic() - begin:.1f} s", flush=True)
+    return 1 if n_failed else 0
+
+
+sys.exit(main())
