@@ -191,6 +191,13 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ACTS;
 }
 
+/* Its own total, without its lock (GC_get_total_bytes takes that one). */
+static uint64_t counted_bytes(void) {
+    struct ag_collector_statistics statistics = {0};
+    (void)ag_collector.statistics(&statistics, sizeof(statistics));
+    return statistics.before_collection_bytes + statistics.since_collection_bytes;
+}
+
 static void end(struct ag_runtime_definition *ret_runtime) {
     note_lists();
     if (ag_recorder.pid != recorded_pid || ag_recorder_is_sampling()) {
@@ -202,7 +209,7 @@ static void end(struct ag_runtime_definition *ret_runtime) {
         ag_collector_cycle_count_waiting();
     }
     const uint64_t elsewhere = ag_collector_own_bytes() + ag_collector_left_bytes();
-    const uint64_t total = ag_collector.total_bytes();
+    const uint64_t total = counted_bytes();
     ret_runtime->told = ag_collector_told_bytes();
     ret_runtime->counted = total > elsewhere ? total - elsewhere : 0;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/raw_syscall.h"
 #include "next.h"
 #include "record/recorder.h"
 
@@ -24,24 +25,30 @@ pid_t fork(void) {
     return pid;
 }
 
-/* A death without one of these, or without exit's destructors, is a signal's. */
-void _exit(int status) {
+/* A death without one of these, or without exit's destructors, is a signal's. These run no
+ * destructors, so what there is to say at the end is said here: by the process itself only, not by
+ * a child of vfork that lives in its memory. */
+static void end(void) {
     ag_libc_start();
-    ag_recorder_exiting();
+    if ((uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
+        ag_libc_end();
+    }
+}
+
+void _exit(int status) {
+    end();
     ag_next._exit(status);
     __builtin_unreachable();
 }
 
 void _Exit(int status) {
-    ag_libc_start();
-    ag_recorder_exiting();
+    end();
     ag_next._Exit(status);
     __builtin_unreachable();
 }
 
 void quick_exit(int status) {
-    ag_libc_start();
-    ag_recorder_exiting();
+    end();
     ag_next.quick_exit(status);
     __builtin_unreachable();
 }

@@ -30,6 +30,10 @@ extern struct ag_next_functions ag_next AG_HIDDEN;
  * main, often inside the first malloc of a constructor that comes before ours. */
 void ag_libc_start(void);
 
+/* The process ends in an orderly way, exit's or _exit's: what runtimes and function counters have
+ * counted is written, by whoever comes first. From any thread and handler. */
+void ag_libc_end(void);
+
 /* Tells the free of a block and frees it, for who returns then: to be jumped to (the last call of a
  * function that has no frame), so that the stack it finds is that of who called. malloc_family.c */
 void ag_free_slowly(void *block, enum ag_libc_via via);

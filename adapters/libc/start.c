@@ -90,10 +90,18 @@ __attribute__((constructor)) static void start_with_the_program(void) {
     ag_libc_start();
 }
 
-__attribute__((destructor)) static void note_the_exit(void) {
-    ag_adapters_end();
-    ag_host_exiting();
+void ag_libc_end(void) {
+    static _Atomic uint32_t ended; /* the process that did; a forked child ends once more */
+    const uint32_t pid = ag_recorder.pid;
+    if (pid != 0 && atomic_exchange_explicit(&ended, pid, memory_order_relaxed) != pid) {
+        ag_adapters_end();
+        ag_host_exiting();
+    }
     ag_recorder_exiting();
+}
+
+__attribute__((destructor)) static void note_the_exit(void) {
+    ag_libc_end();
 }
 
 /* ---- before the start: start, then call on ---- */

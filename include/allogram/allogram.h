@@ -197,8 +197,9 @@ ALLOGRAM_WEAK_ int allogram_discard_tracker(int tracker);
  *
  * It counts while a session runs (so under `allogram run` always), from 0 in each session. It is
  * written into the trace by allogram_stop, at exit, when the set is freed, and by
- * allogram_counters_tell. What was not written when the program ends otherwise (a signal, exec;
- * under `allogram run` also _exit and quick_exit) is not in the trace. */
+ * allogram_counters_tell. Under `allogram run` also by _exit, _Exit and quick_exit (before the
+ * handlers of that one). What was not written when the program ends otherwise (a signal, exec) is
+ * not in the trace. */
 
 typedef uint32_t allogram_function;                 /* 0: none that is registered */
 typedef struct allogram_counters allogram_counters; /* every function takes NULL, does nothing */

@@ -28,8 +28,10 @@ struct ag_adapter {
      * version and note ("": nothing to say), strings that stay; and reads nothing but what it must
      * of an absent runtime, since every program pays for it. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
-    /* exit has begun, or the process is about to end in another orderly way; NULL: nothing to do.
-     * Only where attach answered ACTS. Sets ret_runtime->told and ->counted where the runtime
+    /* exit has begun, or _exit, _Exit or quick_exit was called; NULL: nothing to do. Only where
+     * attach answered ACTS. _exit may be called anywhere: in a signal handler, inside of the
+     * runtime's own allocator with its lock held, while other threads run. So this reads, and calls
+     * nothing that takes a lock of the host. Sets ret_runtime->told and ->counted where the runtime
      * counts for itself: what the adapter told of what the runtime handed out, in bytes (or blocks,
      * where it counts no bytes). */
     void (*end)(struct ag_runtime_definition *ret_runtime);
@@ -47,7 +49,7 @@ extern const size_t ag_n_adapter_rows AG_HIDDEN;
  * "auto" or NULL: all; "none"; or names joined by commas, of which unknown ones are passed over
  * (`run` has refused them). */
 void ag_adapters_attach(const char *wanted);
-/* The process ends: what the runtimes counted is written. Once or more. */
+/* The process ends: what the runtimes counted is written. */
 void ag_adapters_end(void);
 
 #endif

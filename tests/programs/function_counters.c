@@ -289,6 +289,50 @@ static void exit_without_stop(void) {
     exit(0);
 }
 
+/* The ways to end that run no destructors: under `allogram run` they lose nothing either. */
+static void count_before_the_end(void) {
+    start();
+    call(f, 1);
+    call(f, 2);
+    want("f", 2, 3, 0);
+    say(0);
+}
+
+static void left_by__exit(void) {
+    count_before_the_end();
+    _exit(0);
+}
+
+static void left_by_quick_exit(void) {
+    count_before_the_end();
+    quick_exit(0);
+}
+
+static void leave_now(int signal) {
+    (void)signal;
+    _Exit(0);
+}
+
+static void left_in_a_handler(void) {
+    count_before_the_end();
+    (void)signal(SIGUSR1, leave_now);
+    (void)raise(SIGUSR1);
+}
+
+/* A child that lives in this process' memory ends, and its parent goes on. */
+static void vforked(void) {
+    start();
+    call(f, 1);
+    const pid_t pid = vfork();
+    if (pid == 0) {
+        _exit(0);
+    }
+    (void)waitpid(pid, NULL, 0);
+    call(f, 2);
+    want("f", 2, 3, 0);
+    finish();
+}
+
 static void killed(void) {
     start();
     call(f, 1);
@@ -436,6 +480,10 @@ static const struct {
     {"many", many},
     {"too_deep", too_deep},
     {"exit_without_stop", exit_without_stop},
+    {"left_by__exit", left_by__exit},
+    {"left_by_quick_exit", left_by_quick_exit},
+    {"left_in_a_handler", left_in_a_handler},
+    {"vforked", vforked},
     {"killed", killed},
     {"sessions_in_turn", sessions_in_turn},
     {"forked_child", forked_child},

@@ -118,6 +118,7 @@ end
 
 function ends_by_exit() counts() end_by("exit") end
 function ends_by__exit() counts() end_by("_exit") end
+function ends_by_quick_exit() counts() end_by("quick_exit") end
 function ends_by_abort() counts() end_by("abort") end
 function ends_by_kill() counts() end_by("kill") end
 

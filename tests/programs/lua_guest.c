@@ -154,6 +154,8 @@ static int end(lua_State *L) {
         exit(3);
     } else if (strcmp(how, "_exit") == 0) {
         _exit(4);
+    } else if (strcmp(how, "quick_exit") == 0) {
+        quick_exit(5);
     } else if (strcmp(how, "abort") == 0) {
         abort();
     }

@@ -173,6 +173,12 @@ static void ends_by__exit(void) {
     _exit(4);
 }
 
+static void ends_by_quick_exit(void) {
+    counts();
+    print_truth();
+    quick_exit(5);
+}
+
 static void ends_by_abort(void) {
     counts();
     print_truth();
@@ -217,6 +223,7 @@ static const struct {
     {"collections", collections},
     {"ends_by_exit", ends_by_exit},
     {"ends_by__exit", ends_by__exit},
+    {"ends_by_quick_exit", ends_by_quick_exit},
     {"ends_by_abort", ends_by_abort},
     {"ends_by_kill", ends_by_kill},
 };
