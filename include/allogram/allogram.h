@@ -38,6 +38,8 @@
  * sample, interval   a sampled block stands for others; interval is the mean number of bytes
  *             between samples.
  * allocated, in use, freed   all that was ever allocated; what of it lives; what of it is dead.
+ * move, promote, collect   what a garbage collector does: a block gets another address and stays
+ * the same block; it is put where it lives longer; it is found dead. free is the program's own act.
  * open, closed, ghost   allocated and never freed; allocated and freed; freed and never seen
  *             allocated.
  * session     the time between start and stop; it writes one trace.
@@ -51,14 +53,12 @@
  * Threads: any thread may call any function at any time, registered nowhere before. Events of
  * several threads at one address must happen in the order in which they are told: tell an
  * allocation after it, a free before it.
- * Signals: the events (alloc ... gc_end), mark and label_set may be called from a signal handler,
- * whatever it interrupted; the other functions may not. Function counters: see there.
- * Errors: 0, or a negative errno. Events have no result: what could not be recorded is counted by
- * its cause in the trace. errno is left as it was.
- * Before start, after stop, while paused, and once exit has begun to run destructors: events do
- * nothing.
- * Strings are copied. Sizes are in bytes. An options struct begins with its own size; zero means
- * default in every field. */
+ * Signals: the events (alloc ... gc_end, but block_type), mark and label_set may be called from a
+ * signal handler, whatever it interrupted; the other functions may not. Function counters: see
+ * there. Errors: 0, or a negative errno. Events have no result: what could not be recorded is
+ * counted by its cause in the trace. errno is left as it was. Before start, after stop, while
+ * paused, and once exit has begun to run destructors: events do nothing. Strings are copied. Sizes
+ * are in bytes. An options struct begins with its own size; zero means default in every field. */
 #ifndef ALLOGRAM_H
 #define ALLOGRAM_H
 
@@ -115,6 +115,12 @@ typedef uint32_t allogram_heap;  /* 0: none; every function takes it and does no
 typedef uint32_t allogram_type;  /* 0: not known */
 typedef uint32_t allogram_label; /* 0: none */
 
+/* Who ends its blocks: the program, or a collector, which may move those that live on. */
+enum allogram_heap_kind {
+    ALLOGRAM_MALLOC = 0,
+    ALLOGRAM_MOVING_COLLECTOR = 1,
+    ALLOGRAM_NON_MOVING_COLLECTOR = 2
+};
 enum allogram_domain { ALLOGRAM_CPU = 0, ALLOGRAM_GPU = 1, ALLOGRAM_EXTERNAL = 2 };
 
 struct allogram_heap_options {
@@ -124,9 +130,16 @@ struct allogram_heap_options {
     const char *runtime;   /* of a virtual machine: "lua"; NULL: none */
     uint32_t domain;       /* enum allogram_domain; another number is -> external */
     uint32_t is_backing;   /* 1: its blocks hold other heaps' blocks */
+    /* From here on: not in options of a program that was compiled before they were. */
+    uint32_t kind;           /* enum allogram_heap_kind; another number is 0 */
+    uint32_t has_late_types; /* 1: allogram_block_type may be called for its blocks. Costs each of
+                                them 56 bytes while it lives, and some 0.5 us */
+    const char *unit; /* what the heap's own counters count: "words", "objects"; NULL: "bytes".
+                         For who reads the report: sizes are told in bytes all the same */
 };
 
-/* Registers a heap. The same name, allocator and domain give the same handle, whoever asks. 0 when
+/* Registers a heap. The same name, allocator and domain give the same handle, whoever asks (kind,
+ * unit and the rest are those that were said first). 0 when
  * there are too many (191), or without the library: then its events are nothing. Takes a lock of
  * the library's for a moment; may be called before and during a session. */
 ALLOGRAM_WEAK_ allogram_heap allogram_register_heap(const struct allogram_heap_options *options);
@@ -334,6 +347,10 @@ ALLOGRAM_WEAK_ void allogram_tell_allocs_(allogram_heap heap, const struct allog
 ALLOGRAM_WEAK_ void allogram_tell_free_(allogram_heap heap, uint64_t address);
 ALLOGRAM_WEAK_ void allogram_tell_realloc_(allogram_heap heap, uint64_t address,
                                            uint64_t new_address, size_t bytes, allogram_type type);
+ALLOGRAM_WEAK_ void allogram_tell_collect_(allogram_heap heap, uint64_t address);
+ALLOGRAM_WEAK_ void allogram_tell_move_(allogram_heap heap, uint64_t address, uint64_t new_address);
+ALLOGRAM_WEAK_ int allogram_tell_block_type_(allogram_heap heap, uint64_t address,
+                                             allogram_type type);
 ALLOGRAM_WEAK_ void allogram_tell_promote_(allogram_heap heap, uint64_t address);
 ALLOGRAM_WEAK_ void allogram_tell_complete_(allogram_heap heap, uint64_t address);
 ALLOGRAM_WEAK_ void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes);
@@ -442,9 +459,46 @@ ALLOGRAM_INLINE_ void allogram_unmap(allogram_heap heap, uint64_t address, size_
     }
 }
 
+/* A collector found the block dead: a free that nobody called. As allogram_free; the report counts
+ * them apart, by heap. Tell it when the collector knows: a block of whose death it cannot be sure
+ * until it looks (a finalizer, a weak reference) lives until then. */
+ALLOGRAM_INLINE_ void allogram_collect(allogram_heap heap, uint64_t address) {
+    if (allogram_is_there_() && allogram_mode_ & (ALLOGRAM_TELLS_ | ALLOGRAM_FREES_)) {
+        allogram_tell_collect_(heap, address);
+    }
+}
+
+/* A collector moved a block: it is the same one at another address, with its site, its type, its
+ * thread, its time of birth and its trackers' values. Told between allogram_gc_begin and
+ * allogram_gc_end of the heap, by any thread, after the block is where it is told to be and before
+ * a thread that uses the heap goes on; then the order among threads is exact, else it is as fine as
+ * the trace's clock. Of blocks that slide, in an order in which each place is free when it is
+ * taken: a move onto a living block ends that one, as an allocation there does, and the repair is
+ * counted. Of a block that is not known, or to where it is: nothing; the death of one that moved
+ * unseen is a ghost. Between pause and resume moves are not told either. */
+ALLOGRAM_INLINE_ void allogram_move(allogram_heap heap, uint64_t address, uint64_t new_address) {
+    if (allogram_is_there_() && allogram_mode_ & (ALLOGRAM_TELLS_ | ALLOGRAM_FREES_)) {
+        allogram_tell_move_(heap, address, new_address);
+    }
+}
+
+/* A block's type is known now, which it was not when it was told: a virtual machine writes the
+ * header after the allocator has returned, a constructor runs later. At any time until the block's
+ * end, by any thread. 1: it is of this type from its birth on, wherever blocks are counted. 0: the
+ * type was never registered (0: not known yet), or the block is none that can be told of (its heap
+ * was registered without has_late_types; allocated before the session, paused, not recorded; dead):
+ * nothing has changed, and it may be asked again. Of several types of one block the last counts.
+ * What the highest moment was made of is settled when that is over: a type that comes later is not
+ * in it. Not for signal handlers. */
+ALLOGRAM_INLINE_ int allogram_block_type(allogram_heap heap, uint64_t address, allogram_type type) {
+    return allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_
+               ? allogram_tell_block_type_(heap, address, type)
+               : 0;
+}
+
 /* A collection begins and ends, both told by the thread that runs it; begin by who needs the
  * memory, so that its stack is that of the allocation that caused it. What it finds dead is told
- * with allogram_free in between. needed_bytes: what was asked for when there was no room;
+ * with allogram_collect in between. needed_bytes: what was asked for when there was no room;
  * heap_bytes: in use before it, and after it; 0: not known. kind: "minor", "major" ... A beginning
  * without an end is not told, nor an end without a beginning. */
 ALLOGRAM_INLINE_ void allogram_gc_begin(allogram_heap heap, uint64_t needed_bytes,
@@ -459,13 +513,14 @@ ALLOGRAM_INLINE_ void allogram_gc_end(allogram_heap heap, const char *kind, uint
     }
 }
 
-/* A collector moved the block to a generation that lives longer; a constructor has finished it.
- * Only trackers hear of them. */
+/* A collector put the block into a generation that lives longer: counted by heap, and told to
+ * trackers. Where that moved it, the move is told first, and the address is the new one. */
 ALLOGRAM_INLINE_ void allogram_promote(allogram_heap heap, uint64_t address) {
-    if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_FREES_) {
+    if (allogram_is_there_() && allogram_mode_ & (ALLOGRAM_TELLS_ | ALLOGRAM_FREES_)) {
         allogram_tell_promote_(heap, address);
     }
 }
+/* A constructor has finished the block. Only trackers hear of it. */
 ALLOGRAM_INLINE_ void allogram_complete(allogram_heap heap, uint64_t address) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_FREES_) {
         allogram_tell_complete_(heap, address);

@@ -114,7 +114,10 @@ static void print_event(const struct cursor *cursor, const struct ag_event *even
                event->size, event->stack, event->via);
     } else if (event->kind != AG_RECORD_STAMP) {
         printf(" address=0x%" PRIx64, event->address);
-        if (event->stack != 0) { /* who freed */
+        if (event->kind == AG_RECORD_MOVE) {
+            printf(" to=0x%" PRIx64, event->size);
+        }
+        if (event->stack != 0) { /* who freed, or what it is */
             printf(" stack=%" PRIu32, event->stack);
         }
     }

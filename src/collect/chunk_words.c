@@ -42,6 +42,8 @@ static const uint8_t record_kinds[16] = {
     [AG_WORD_FREE] = AG_RECORD_FREE,           [AG_WORD_REALLOC_FREE] = AG_RECORD_REALLOC_FREE,
     [AG_WORD_UNDO_FREE] = AG_RECORD_UNDO_FREE, [AG_WORD_STAMP] = AG_RECORD_STAMP,
     [AG_WORD_FREE_FROM] = AG_RECORD_FREE,      [AG_WORD_REALLOC_FREE_FROM] = AG_RECORD_REALLOC_FREE,
+    [AG_WORD_COLLECT] = AG_RECORD_COLLECT,     [AG_WORD_PROMOTE] = AG_RECORD_PROMOTE,
+    [AG_WORD_MOVE] = AG_RECORD_MOVE,           [AG_WORD_TYPED] = AG_RECORD_BLOCK_TYPE,
 };
 
 /* Allocations and frees, up to anything else or the last two words: how many. Which of them comes
@@ -74,9 +76,12 @@ static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_ev
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_wide *ret_wide) {
     static const uint8_t word_counts[16] = {
-        [AG_WORD_ALLOC] = 2,     [AG_WORD_ALLOC_BIG] = 3,         [AG_WORD_FREE] = 1,
-        [AG_WORD_STAMP] = 1,     [AG_WORD_REALLOC_FREE] = 1,      [AG_WORD_UNDO_FREE] = 1,
-        [AG_WORD_FREE_FROM] = 2, [AG_WORD_REALLOC_FREE_FROM] = 2,
+        [AG_WORD_ALLOC] = 2,        [AG_WORD_ALLOC_BIG] = 3,
+        [AG_WORD_FREE] = 1,         [AG_WORD_STAMP] = 1,
+        [AG_WORD_REALLOC_FREE] = 1, [AG_WORD_UNDO_FREE] = 1,
+        [AG_WORD_FREE_FROM] = 2,    [AG_WORD_REALLOC_FREE_FROM] = 2,
+        [AG_WORD_COLLECT] = 1,      [AG_WORD_PROMOTE] = 1,
+        [AG_WORD_MOVE] = 2,         [AG_WORD_TYPED] = 3,
     };
     size_t count = 0;
     ret_wide->kind = 0;
@@ -106,13 +111,16 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
         *event = (struct ag_event){.address = AG_WORD_ADDRESS(word),
                                    .kind = record_kinds[kind],
                                    .via = (uint8_t)AG_WORD_VIA(word)};
-        if (n_words >= 2) {
+        if (AG_UNLIKELY(kind == AG_WORD_MOVE)) {
+            event->size = AG_WORD_ADDRESS(ag_chunk_word(reader, reader->at + 1));
+        } else if (n_words >= 2) {
             const uint64_t second = ag_chunk_word(reader, reader->at + 1);
             event->stack = ag_stack_checked((uint32_t)(second >> 32));
-            const bool is_alloc = event->kind == AG_RECORD_ALLOC;
+            const bool is_sized =
+                event->kind == AG_RECORD_ALLOC || event->kind == AG_RECORD_BLOCK_TYPE;
             const uint64_t size =
                 AG_LIKELY(n_words == 2) ? (uint32_t)second : ag_chunk_word(reader, reader->at + 2);
-            event->size = is_alloc ? size : 0;
+            event->size = is_sized ? size : 0;
         } else if (kind == AG_WORD_STAMP) {
             *event = (struct ag_event){.size = ag_chunk_words_stamp_ns(reader, word),
                                        .kind = AG_RECORD_STAMP};
@@ -189,6 +197,8 @@ static bool heap_record(const struct ag_wide *wide, struct tail *tail, struct ag
     record->u.heap.name = next_string(tail, fields.name_bytes);
     record->u.heap.allocator = next_string(tail, fields.allocator_bytes);
     record->u.heap.runtime = next_string(tail, fields.runtime_bytes);
+    record->u.heap.kind = fields.kind;
+    record->u.heap.unit = next_string(tail, fields.unit_bytes);
     return !tail->is_short;
 }
 

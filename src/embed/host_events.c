@@ -14,6 +14,7 @@
 #include "host_events.h"
 #include "host_frames.h"
 #include "host_heaps.h"
+#include "late_types.h"
 #include "record/event_fast.h"
 #include "record/managed_frames.h"
 #include "record/raw_clock.h"
@@ -75,12 +76,18 @@ static bool tracks(void) {
 static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
                      const struct allogram_block *block) {
     struct ag_managed_frame frames[AG_HOST_BLOCK_FRAMES_MOST];
+    const bool is_typed_late = ag_host_heap(heap)->has_late_types && block->type == 0;
+    struct ag_told_site told = {.stack = 0};
     const struct ag_typed_place place = {.site = ag_told_names_site(&ag_host.types, block->type),
                                          .pc = block->pc,
                                          .frames = frames,
-                                         .n_frames = ag_host_frames_of(block, frames)};
+                                         .n_frames = ag_host_frames_of(block, frames),
+                                         .ret_told = is_typed_late ? &told : NULL};
     const size_t bytes = block->bytes <= BYTES_MOST ? block->bytes : BYTES_MOST;
     ag_record_alloc_typed(sp, rbp, (uintptr_t)block->address, bytes, heap, &place);
+    if (is_typed_late && told.stack != 0) {
+        ag_late_types_born(heap, block->address, bytes, &told);
+    }
 }
 
 #define CALLER() (&(struct ag_host_caller){CALLER_SP(), CALLER_RBP()})
@@ -118,11 +125,15 @@ void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *bloc
     }
 }
 
-void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address) {
+static void end_block(enum ag_word_kind kind, const struct ag_host_caller *caller,
+                      allogram_heap heap, uint64_t address) {
     const struct ag_host_heap *found = heap_to_tell(heap);
     if (found && !found->is_backing) {
         if (tells()) {
-            ag_record_free_fast(AG_WORD_FREE, (uintptr_t)address, heap, caller->sp, caller->rbp);
+            if (found->has_late_types) {
+                ag_late_types_died(heap, address);
+            }
+            ag_record_free_fast(kind, (uintptr_t)address, heap, caller->sp, caller->rbp);
         }
         if (allogram_mode_ & ALLOGRAM_FREES_) {
             ag_tracker_free(heap, address);
@@ -130,14 +141,61 @@ void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint6
     }
 }
 
+void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address) {
+    end_block(AG_WORD_FREE, caller, heap, address);
+}
+
 void allogram_tell_free_(allogram_heap heap, uint64_t address) {
     ag_host_free(CALLER(), heap, address);
+}
+
+void allogram_tell_collect_(allogram_heap heap, uint64_t address) {
+    end_block(AG_WORD_COLLECT, CALLER(), heap, address);
+}
+
+void allogram_tell_move_(allogram_heap heap, uint64_t address, uint64_t new_address) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (!found || found->is_backing) {
+        return;
+    }
+    if (tells()) {
+        ag_record_move((uintptr_t)address, (uintptr_t)new_address, heap);
+        if (found->has_late_types) {
+            ag_late_types_moved(heap, address, new_address);
+        }
+    }
+    if (allogram_mode_ & ALLOGRAM_FREES_) {
+        ag_tracker_move(heap, address, new_address);
+    }
+}
+
+void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    if (!found || found->is_backing) {
+        return;
+    }
+    if (tells()) {
+        ag_record_promote((uintptr_t)address, heap);
+    }
+    if (allogram_mode_ & ALLOGRAM_FREES_) {
+        ag_tracker_promote(heap, address);
+    }
+}
+
+int allogram_tell_block_type_(allogram_heap heap, uint64_t address, allogram_type type) {
+    const struct ag_host_heap *found = heap_to_tell(heap);
+    const uint32_t site =
+        found && tells() && ag_recorder_is_active() ? ag_told_names_site(&ag_host.types, type) : 0;
+    return site != 0 && found->has_late_types && ag_late_types_tell(heap, address, site);
 }
 
 void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
                            uint64_t address) {
     const struct ag_host_heap *found = heap_to_tell(heap);
     if (found && !found->is_backing && tells()) {
+        if (found->has_late_types) {
+            ag_late_types_died(heap, address);
+        }
         ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)address, heap, caller->sp,
                             caller->rbp);
     }
@@ -216,6 +274,7 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
     if (!heap_to_tell(heap) || !ag_recorder_is_active()) {
         return;
     }
+    ag_record_cut_windows();
     if (collecting.n == COLLECTIONS_MOST) { /* their ends were never told */
         collecting.n = 0;
     }
@@ -262,6 +321,7 @@ void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_b
         return; /* an end without a beginning */
     }
     collecting.n = at - 1;
+    ag_record_cut_windows();
     if (collecting.begun[at - 1].start_raw <=
         ag_host_elapsed_raw()) { /* else: of another recording */
         const struct ag_host_collection collection = {

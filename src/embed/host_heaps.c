@@ -24,7 +24,7 @@ static struct ag_wide_part text_part(const char *text) {
 static void tell_heap(uint32_t index) {
     const struct ag_host_heap *heap = &ag_host.heaps[index];
     const struct ag_wide_part name = text_part(heap->name), allocator = text_part(heap->allocator),
-                              runtime = text_part(heap->runtime);
+                              runtime = text_part(heap->runtime), unit = text_part(heap->unit);
     const struct ag_wide_heap fields = {
         .heap = AG_VIA_HOST + index,
         .domain = heap->domain,
@@ -32,8 +32,11 @@ static void tell_heap(uint32_t index) {
         .allocator_bytes = (uint16_t)allocator.bytes,
         .runtime_bytes = (uint16_t)runtime.bytes,
         .is_backing = (uint16_t)heap->is_backing,
+        .kind = (uint16_t)heap->kind,
+        .unit_bytes = (uint16_t)unit.bytes,
     };
-    const struct ag_wide_part heap_parts[] = {{&fields, sizeof(fields)}, name, allocator, runtime};
+    const struct ag_wide_part heap_parts[] = {
+        {&fields, sizeof(fields)}, name, allocator, runtime, unit};
     ag_record_wide(AG_WIDE_HEAP, heap_parts, AG_ARRAY_SIZE(heap_parts));
     const struct ag_wide_via via = {.via = AG_VIA_HOST + index,
                                     .heap = AG_VIA_HOST + index,
@@ -97,9 +100,9 @@ void ag_host_announce(void) {
 
 /* ---- heaps ---- */
 
-static void copy_text(char to[AG_HOST_TEXT_BYTES], const char *text, const char *otherwise) {
+static void copy_text(char *to, size_t most, const char *text, const char *otherwise) {
     const char *from = text && text[0] ? text : otherwise;
-    const size_t length = strnlen(from, AG_HOST_TEXT_BYTES - 1);
+    const size_t length = strnlen(from, most - 1);
     memcpy(to, from, length);
     to[length] = '\0';
 }
@@ -113,8 +116,11 @@ static void copy_heap(struct ag_host_heap *to, const struct ag_host_heap *from) 
     memcpy(to->name, from->name, sizeof(to->name));
     memcpy(to->allocator, from->allocator, sizeof(to->allocator));
     memcpy(to->runtime, from->runtime, sizeof(to->runtime));
+    memcpy(to->unit, from->unit, sizeof(to->unit));
     to->domain = from->domain;
     to->is_backing = from->is_backing;
+    to->kind = from->kind;
+    to->has_late_types = from->has_late_types;
     const bool is_shut = !ag_host_filter_passes(&filter, from->domain, from->allocator, from->name);
     atomic_store_explicit(&to->is_shut, is_shut, memory_order_relaxed);
 }
@@ -135,15 +141,27 @@ static allogram_heap register_locked(const struct ag_host_heap *wanted) {
     return AG_VIA_HOST + count;
 }
 
+/* What options of an older program do not have. */
+static void read_newer_options(struct ag_host_heap *wanted,
+                               const struct allogram_heap_options *options) {
+    wanted->kind = options->kind <= ALLOGRAM_NON_MOVING_COLLECTOR ? options->kind : 0;
+    wanted->has_late_types = options->has_late_types != 0;
+    copy_text(wanted->unit, sizeof(wanted->unit), options->unit, "");
+}
+
 allogram_heap allogram_register_heap(const struct allogram_heap_options *options) {
+    enum { OLDEST_BYTES = offsetof(struct allogram_heap_options, kind) };
     struct ag_host_heap wanted = {.domain = ALLOGRAM_EXTERNAL};
     allogram_heap heap = 0;
-    if (!options || options->size < sizeof(*options)) {
+    if (!options || options->size < OLDEST_BYTES) {
         return 0;
     }
-    copy_text(wanted.allocator, options->allocator, "host");
-    copy_text(wanted.name, options->name, wanted.allocator);
-    copy_text(wanted.runtime, options->runtime, "");
+    copy_text(wanted.allocator, sizeof(wanted.allocator), options->allocator, "host");
+    copy_text(wanted.name, sizeof(wanted.name), options->name, wanted.allocator);
+    copy_text(wanted.runtime, sizeof(wanted.runtime), options->runtime, "");
+    if (options->size >= sizeof(*options)) {
+        read_newer_options(&wanted, options);
+    }
     wanted.domain =
         options->domain <= ALLOGRAM_EXTERNAL ? options->domain : (uint32_t)ALLOGRAM_EXTERNAL;
     wanted.is_backing = options->is_backing != 0;

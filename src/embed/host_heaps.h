@@ -11,12 +11,19 @@
 #include "told_functions.h"
 #include "told_names.h"
 
-enum { AG_HOST_HEAPS_MOST = AG_VIAS_MOST - AG_VIA_HOST, AG_HOST_TEXT_BYTES = 64 };
+enum {
+    AG_HOST_HEAPS_MOST = AG_VIAS_MOST - AG_VIA_HOST,
+    AG_HOST_TEXT_BYTES = 64,
+    AG_HOST_UNIT_BYTES = 32
+};
 
 struct ag_host_heap {
     char name[AG_HOST_TEXT_BYTES], allocator[AG_HOST_TEXT_BYTES], runtime[AG_HOST_TEXT_BYTES];
-    uint32_t domain; /* enum allogram_domain */
+    char unit[AG_HOST_UNIT_BYTES]; /* "": bytes */
+    uint32_t domain;               /* enum allogram_domain */
     uint32_t is_backing;
+    uint32_t kind; /* enum allogram_heap_kind */
+    uint32_t has_late_types;
     _Atomic uint32_t is_shut; /* the filter leaves it out */
 };
 /* All of the program's; one, as there is one recorder. */

@@ -56,8 +56,8 @@ uint32_t ag_tracked_insert(struct ag_tracked_blocks *blocks, uint64_t key) {
     return place;
 }
 
-void ag_tracked_remove(struct ag_tracked_blocks *blocks, uint32_t place) {
-    struct ag_tracked *entry = ag_tracked_at(blocks, place);
+static void unlink_place(struct ag_tracked_blocks *blocks, uint32_t place) {
+    const struct ag_tracked *entry = ag_tracked_at(blocks, place);
     _Atomic uint32_t *head = &blocks->heads[ag_tracked_list(entry->key)];
     uint32_t at = atomic_load_explicit(head, memory_order_relaxed);
     if (at == place) {
@@ -68,6 +68,20 @@ void ag_tracked_remove(struct ag_tracked_blocks *blocks, uint32_t place) {
         }
         ag_tracked_at(blocks, at)->next = entry->next;
     }
+}
+
+void ag_tracked_rename(struct ag_tracked_blocks *blocks, uint32_t place, uint64_t key) {
+    struct ag_tracked *entry = ag_tracked_at(blocks, place);
+    _Atomic uint32_t *head = &blocks->heads[ag_tracked_list(key)];
+    unlink_place(blocks, place);
+    entry->key = key;
+    entry->next = atomic_load_explicit(head, memory_order_relaxed);
+    atomic_store_explicit(head, place, memory_order_relaxed);
+}
+
+void ag_tracked_remove(struct ag_tracked_blocks *blocks, uint32_t place) {
+    struct ag_tracked *entry = ag_tracked_at(blocks, place);
+    unlink_place(blocks, place);
     entry->next = blocks->first_free;
     entry->state = 0;
     blocks->first_free = place;

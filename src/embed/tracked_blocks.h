@@ -1,5 +1,6 @@
-/* tracked_blocks.h: the blocks that trackers keep a value for, by address. All under a lock of the
- * caller's, but for ag_tracked_may_have. */
+/* tracked_blocks.h: blocks that something is kept for, by address: a tracker's value, or where a
+ * block without a type was allocated. All under a lock of the caller's, but for
+ * ag_tracked_may_have. */
 #ifndef AG_TRACKED_BLOCKS_H
 #define AG_TRACKED_BLOCKS_H
 
@@ -18,9 +19,15 @@ enum ag_tracked_state {
     AG_TRACKED_RUNNING = 1, /* its alloc callback has not returned yet */
     AG_TRACKED_KEPT = 2,    /* value is what it returned */
 };
-struct ag_tracked { /* 40 bytes */
+struct ag_tracked { /* 56 bytes */
     uint64_t key;   /* space << 48 | address */
-    void *value;
+    union {
+        void *value;
+        struct { /* late_types.c, which uses nothing below but next */
+            uint64_t bytes, interval_bytes;
+            uint32_t stack, recording;
+        } born;
+    };
     uint32_t next;           /* in its list, or in that of free places; 0: the end */
     uint32_t state, tracker; /* enum ag_tracked_state; number of the tracker */
     uint32_t owner;          /* RUNNING: tid of the thread whose callback it is */
@@ -47,6 +54,8 @@ AG_FAST bool ag_tracked_may_have(const struct ag_tracked_blocks *blocks, uint64_
  * callback runs are not found: their address may be another block's. */
 uint32_t ag_tracked_find(const struct ag_tracked_blocks *blocks, uint64_t key);
 uint32_t ag_tracked_insert(struct ag_tracked_blocks *blocks, uint64_t key);
+/* The same block under another key, which nothing has. */
+void ag_tracked_rename(struct ag_tracked_blocks *blocks, uint32_t place, uint64_t key);
 void ag_tracked_remove(struct ag_tracked_blocks *blocks, uint32_t place);
 struct ag_tracked *ag_tracked_at(const struct ag_tracked_blocks *blocks, uint32_t place);
 

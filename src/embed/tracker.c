@@ -351,10 +351,28 @@ static void tell_kept(allogram_heap heap, uint64_t address, bool is_promotion) {
     make_call(&call);
 }
 
-void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
-    if (ag_host_heap(heap)) {
-        tell_kept(heap, address, /* is_promotion= */ true);
+void ag_tracker_promote(allogram_heap heap, uint64_t address) {
+    tell_kept(heap, address, /* is_promotion= */ true);
+}
+
+void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address) {
+    const uint64_t key = key_of(heap, address), new_key = key_of(heap, new_address);
+    struct call call = {.callback = NULL};
+    uint64_t signals;
+    (void)is_inside((uintptr_t)__builtin_frame_address(0));
+    if (key == new_key || !ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+        return;
     }
+    uint32_t place = ag_tracked_find(&trackers.blocks, key);
+    if (place) {
+        call = take_locked(new_key); /* one that lived there: its end was not told */
+        place = ag_tracked_find(&trackers.blocks, key);
+    }
+    if (place) {
+        ag_tracked_rename(&trackers.blocks, place, new_key);
+    }
+    unlock(&signals);
+    make_call(&call);
 }
 
 void allogram_tell_complete_(allogram_heap heap, uint64_t address) {

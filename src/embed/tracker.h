@@ -13,5 +13,8 @@ void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogr
 /* Changes whenever a tracker starts or stops. */
 uint32_t ag_tracker_version(void);
 void ag_tracker_free(allogram_heap heap, uint64_t address);
+/* The block keeps its value; one that lived at the new address is freed. */
+void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address);
+void ag_tracker_promote(allogram_heap heap, uint64_t address);
 
 #endif

@@ -60,9 +60,11 @@ struct ag_bytes { /* a string that is not terminated */
 
 struct ag_event {     /* 24 bytes; what a chunk of events is decoded to in bulk */
     uint64_t address; /* bits 48 to 63: the space, see AG_EVENT_SPACE */
-    uint64_t size;    /* ALLOC: bytes asked for; STAMP: ns since the session began */
+    uint64_t size;    /* ALLOC, BLOCK_TYPE: bytes asked for; MOVE: the new address; STAMP: ns since
+                         the session began */
     uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: who freed, 0 where it is not known */
-    uint8_t kind;     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP */
+    uint8_t kind;     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP, and of
+                         collected heaps MOVE PROMOTE COLLECT BLOCK_TYPE */
     uint8_t via;
     uint16_t reserved;
 };
@@ -93,6 +95,9 @@ static inline uint32_t ag_managed_frame(uint64_t pc) {
 static inline uint32_t ag_managed_line(uint64_t pc) {
     return (uint32_t)(pc >> AG_FRAME_BITS) & AG_FRAME_MOST;
 }
+
+/* Who ends the blocks of a heap. */
+enum ag_heap_kind { AG_HEAP_MALLOC = 0, AG_HEAP_MOVING = 1, AG_HEAP_NON_MOVING = 2 };
 
 struct ag_call_path { /* function counters of one path through the calls of a thread or process */
     uint32_t tree, snapshot; /* that it belongs to */
@@ -135,6 +140,7 @@ struct ag_heap_sum {
     uint32_t heap, reserved;
     uint64_t allocated_blocks, allocated_bytes, in_use_bytes, in_use_blocks, peak_bytes,
         mapped_bytes;
+    uint64_t moved_blocks, promoted_blocks, collected_blocks; /* how often a collector did that */
 };
 struct ag_summary {
     uint64_t duration_ns, time_resolution_ns;
@@ -178,7 +184,8 @@ struct ag_record { /* one record of the other kinds, decoded */
         } thread;
         struct {
             uint32_t heap, domain, is_backing;
-            struct ag_bytes name, allocator, runtime;
+            uint32_t kind;                                  /* enum ag_heap_kind */
+            struct ag_bytes name, allocator, runtime, unit; /* unit: "": bytes */
         } heap;
         struct {
             uint32_t via, heap;
@@ -227,6 +234,13 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint32_t type;
             struct ag_bytes name, runtime;
         } type;
+        struct { /* handed out as events: see ag_chunk_decoder_next */
+            uint64_t address, to;
+        } move;
+        struct {
+            uint64_t address, size;
+            uint32_t stack;
+        } block; /* PROMOTE, COLLECT; BLOCK_TYPE has all of it */
         struct {
             uint32_t stack, type;
         } stack_type;
@@ -307,7 +321,8 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
 /* Decodes up to `capacity` events (at least 1) of an EVENTS chunk, or the record of another kind
  * that stands there: then *ret_record is filled (kind != 0) and the next call goes on behind it.
  * Returns the number of events, 0 with a record, 0 with kind 0 at the chunk's end, negative errno
- * when damaged: all before it has been returned. In RECORDS and INDEX chunks it yields only
+ * when damaged: all before it has been returned. The records of collected blocks (MOVE, PROMOTE,
+ * COLLECT, BLOCK_TYPE) among events come as events. In RECORDS and INDEX chunks it yields only
  * records. Records of unknown kinds, and chunks of unknown kinds, are passed over. */
 int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                           size_t capacity, struct ag_record *ret_record,

@@ -149,6 +149,30 @@ static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_
     return 0;
 }
 
+/* What happened to a block and is coded as a record, since most programs have none of it. */
+static bool is_of_block(const struct ag_record *record, struct ag_event *ret_event) {
+    const uint64_t address =
+        record->kind == AG_RECORD_MOVE ? record->u.move.address : record->u.block.address;
+    switch (record->kind) {
+    case AG_RECORD_MOVE:
+        *ret_event = (struct ag_event){.address = address, .size = record->u.move.to};
+        break;
+    case AG_RECORD_BLOCK_TYPE:
+        *ret_event = (struct ag_event){
+            .address = address, .size = record->u.block.size, .stack = record->u.block.stack};
+        break;
+    case AG_RECORD_PROMOTE:
+    case AG_RECORD_COLLECT:
+        *ret_event = (struct ag_event){.address = address};
+        break;
+    default:
+        return false;
+    }
+    ret_event->kind = (uint8_t)record->kind;
+    ret_event->via = (uint8_t)AG_EVENT_SPACE(address);
+    return true;
+}
+
 int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error) {
@@ -187,6 +211,10 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
             return fail_inside(decoder, code, kind, ret_error);
         }
         if (r > 0) {
+            if (has_events && is_of_block(ret_record, &ret_events[0])) {
+                ret_record->kind = 0;
+                return 1;
+            }
             if (ret_record->kind == AG_RECORD_FREE_STACK) {
                 decoder->events.free_stack = ret_record->u.free_stack.stack;
             }

@@ -179,6 +179,27 @@ static int add_free_stack(struct ag_event_encoder *encoder, uint32_t stack) {
     return ag_event_encoder_add_record(encoder, &record);
 }
 
+/* What happens to blocks of collected heaps: records among the events. */
+static int add_of_block(struct ag_event_encoder *encoder, const struct ag_event *event) {
+    struct ag_record record = {.kind = (enum ag_record_kind)event->kind};
+    switch (record.kind) {
+    case AG_RECORD_MOVE:
+        record.u.move.address = event->address;
+        record.u.move.to = event->size;
+        break;
+    case AG_RECORD_PROMOTE:
+    case AG_RECORD_COLLECT:
+    case AG_RECORD_BLOCK_TYPE:
+        record.u.block.address = event->address;
+        record.u.block.size = event->size;
+        record.u.block.stack = event->stack;
+        break;
+    default:
+        return -EINVAL;
+    }
+    return ag_event_encoder_add_record(encoder, &record);
+}
+
 int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
                          size_t count) {
     for (size_t done = 0; done < count;) {
@@ -190,10 +211,13 @@ int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event
         const size_t added = add_batch(encoder, events + done, batch);
         done += added;
         if (added < batch) {
-            r = is_free(&events[done]) ? add_free_stack(encoder, events[done].stack) : -EINVAL;
+            const bool is_of_block = !is_free(&events[done]);
+            r = is_of_block ? add_of_block(encoder, &events[done])
+                            : add_free_stack(encoder, events[done].stack);
             if (r < 0) {
                 return r;
             }
+            done += is_of_block;
         }
     }
     return encoder->body.error;

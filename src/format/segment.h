@@ -54,7 +54,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 4,
+    AG_SEGMENT_VERSION = 5,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -206,6 +206,10 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *     FREE     -
  *     REALLOC_FREE   the first half of a realloc: its ALLOC follows in the same stream
  *     FREE_FROM, REALLOC_FREE_FROM   the same with a word 1 = stack of who freed : 32 | 0 : 32
+ *     COLLECT  a free that nobody called: a collector found the block dead
+ *     PROMOTE  a collector put the block where it lives longer
+ *     MOVE     word 1 = the new address, as in word 0: it is the same block
+ *     TYPED    word 1 = stack with the type as its leaf : 32 | 0 : 32, word 2 = size of the block
  *     UNDO     the realloc that freed this address failed: the block lives on as it was
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8
  *     WIDE     word 0 = bytes of payload : 32 | wide kind : 16 | 0 : 12 | kind : 4,
@@ -230,6 +234,10 @@ enum ag_word_kind {
     AG_WORD_WIDE = 7,
     AG_WORD_FREE_FROM = 8,
     AG_WORD_REALLOC_FREE_FROM = 9,
+    AG_WORD_COLLECT = 10,
+    AG_WORD_PROMOTE = 11,
+    AG_WORD_MOVE = 12,
+    AG_WORD_TYPED = 13,
 };
 #define AG_WORD_KIND(word) ((uint32_t)(15 & (word)))
 #define AG_WORD_VIA(word) ((uint32_t)((word) >> 8 & 255))
@@ -278,11 +286,13 @@ struct ag_wide_map { /* mmap, mremap's new place, brk and sbrk growth; UNMAP use
 struct ag_wide_thread { /* then name_bytes bytes of name */
     uint32_t thread_id, name_bytes;
 };
-struct ag_wide_heap { /* then name_bytes, allocator_bytes, runtime_bytes */
+struct ag_wide_heap { /* then name_bytes, allocator_bytes, runtime_bytes, unit_bytes */
     uint32_t heap;    /* id from 0 */
     uint32_t domain;  /* 0 cpu, 1 gpu, 2 external */
     uint16_t name_bytes, allocator_bytes, runtime_bytes;
     uint16_t is_backing; /* memory that holds another heap's blocks */
+    uint16_t kind;       /* enum ag_heap_kind */
+    uint16_t unit_bytes, reserved[2];
 };
 struct ag_wide_via { /* then name_bytes bytes: the allocation function's name */
     uint32_t via, heap;

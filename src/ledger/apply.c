@@ -149,9 +149,7 @@ static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
     return ag_ledger_restore(ledger, &death, index);
 }
 
-/* A block was allocated where one lives and no other thread can have freed it: its free was lost.
- */
-static int bury(struct ag_ledger *ledger, uint64_t at) {
+int ag_ledger_bury(struct ag_ledger *ledger, uint64_t at) {
     struct ag_death death;
     ledger->repair.repairs++;
     ledger->tally.net -= (int64_t)ledger->live.blocks[at].size;
@@ -185,6 +183,11 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
         return ag_ledger_begin_window(ledger, index, event->size);
     case AG_RECORD_UNDO_FREE:
         return undo(ledger, index, event->address);
+    case AG_RECORD_MOVE:
+    case AG_RECORD_PROMOTE:
+    case AG_RECORD_BLOCK_TYPE:
+        return ag_ledger_collected(ledger, event);
+    case AG_RECORD_COLLECT:
     case AG_RECORD_ALLOC:
     case AG_RECORD_FREE:
     case AG_RECORD_REALLOC_FREE:
@@ -202,13 +205,14 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
         return ag_ledger_defer(ledger, index, event);
     }
     if (fits) {
+        ag_ledger_count_collected(ledger, event->kind, event->address);
         return 1;
     }
     if (ledger->is_concurrent) {
         return ag_ledger_defer(ledger, index, event);
     }
     if (event->kind == AG_RECORD_ALLOC) {
-        const int r = bury(ledger, at);
+        const int r = ag_ledger_bury(ledger, at);
         return r < 0 ? r : 1;
     }
     count_ghost(ledger, stream, event);

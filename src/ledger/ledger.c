@@ -398,6 +398,7 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
                                               .freed_bytes = stream->freed_bytes};
     }
     ag_ledger_take_waiting_along(ledger);
+    memcpy(ledger->collected_before, ledger->collected, sizeof(ledger->collected));
     for (size_t i = 0; i < ledger->n_pairs; i++) {
         ledger->pairs[i].blocks = ledger->pairs[i].bytes = 0;
     }
@@ -585,6 +586,17 @@ static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index
     return &ledger->heap_results[at];
 }
 
+/* A heap whose blocks can move has addresses of its own, and its space has its number. */
+static void fill_collected(const struct ag_ledger *ledger, struct ag_heap_sum *heap) {
+    if (heap->heap < AG_VIAS) {
+        const struct ag_heap_collected *now = &ledger->collected[heap->heap],
+                                       *then = &ledger->collected_before[heap->heap];
+        heap->moved_blocks = now->moved - then->moved;
+        heap->promoted_blocks = now->promoted - then->promoted;
+        heap->collected_blocks = now->collected - then->collected;
+    }
+}
+
 static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
     size_t capacity = 0;
     for (size_t i = 0; i < ledger->n_sums; i++) {
@@ -607,6 +619,9 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
             return -ENOMEM;
         }
         heap->mapped_bytes += range->high - range->low;
+    }
+    for (size_t i = 0; i < ledger->n_heap_results; i++) {
+        fill_collected(ledger, &ledger->heap_results[i]);
     }
     return 0;
 }

@@ -2,6 +2,7 @@
  *
  *     apply.c          the hot loop: one event after the other
  *     order_repair.c   the few events whose partner has not come yet
+ *     collected.c      what a collector does to blocks: they move, are promoted, get a type
  *     ledger.c         life cycle, rare records, and the results */
 #ifndef AG_LEDGER_STATE_H
 #define AG_LEDGER_STATE_H
@@ -126,6 +127,9 @@ struct ag_ledger {
 
     uint32_t via_heap[AG_VIAS];
     struct ag_mapped_ranges mapped;
+    struct ag_heap_collected { /* what collectors did, by the heap's space */
+        uint64_t moved, promoted, collected;
+    } collected[AG_VIAS], collected_before[AG_VIAS]; /* _before: the reader's time window */
 
     struct ag_sum_base
         *sum_bases; /* where the reader's time window began inside the trace, else NULL */
@@ -177,6 +181,14 @@ void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uin
 void ag_ledger_count_ghost(struct ag_ledger *ledger, const struct ag_ghost *ghost);
 void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address);
 
+/* ---- collected.c ---- */
+/* A MOVE, PROMOTE or BLOCK_TYPE. 0 or -ENOMEM. */
+int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event);
+/* A living block dies: of a COLLECT it is counted who found it dead. */
+AG_FAST void ag_ledger_count_collected(struct ag_ledger *ledger, uint8_t kind, uint64_t address) {
+    ledger->collected[AG_EVENT_SPACE(address) % AG_VIAS].collected += kind == AG_RECORD_COLLECT;
+}
+
 /* ---- steps.c ---- */
 int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,
                         const struct ag_live_block *block, uint64_t time_ns, uint64_t allocated_ns,
@@ -194,6 +206,9 @@ struct ag_freeing {  /* who frees, when and where */
 /* The live block in slot AT dies. */
 int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freeing *freeing,
                     struct ag_death *ret_death);
+/* A block came to live where the one in slot AT does, and no other thread can have freed that: its
+ * free was lost. */
+int ag_ledger_bury(struct ag_ledger *ledger, uint64_t at);
 /* Takes a death back: the block lives on. Its address must be dead. */
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by);
 
@@ -216,6 +231,8 @@ bool ag_ledger_can_give_way(const struct ag_ledger *ledger, uint64_t slot, uint3
 int ag_ledger_give_way(struct ag_ledger *ledger,
                        uint64_t slot); /* takes that birth back and lets it wait */
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
+/* Applies what waits at ADDRESS and fits now. */
+int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* its window ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);

@@ -206,6 +206,7 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
         return ag_ledger_birth(ledger, &block, event.time_ns);
     }
     tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
+    ag_ledger_count_collected(ledger, event.kind, event.address);
     struct ag_death death;
     const struct ag_freeing freeing = {.stream = event.stream,
                                        .serial = event.serial,
@@ -269,8 +270,7 @@ static uint32_t choose(const struct ag_ledger *ledger, uint64_t address) {
     return best;
 }
 
-/* Applies what fits at ADDRESS until nothing does. */
-static int drain(struct ag_ledger *ledger, uint64_t address) {
+int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address) {
     for (uint32_t at; (at = choose(ledger, address)) != 0;) {
         const int r = apply_waiting(ledger, at);
         if (r < 0) {
@@ -448,10 +448,10 @@ int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_ev
     if (sum == AG_INDEX_NONE || enlist(ledger, &waiting, /* in_front= */ false, &at) < 0) {
         return -ENOMEM;
     }
-    int r = drain(ledger, event->address);
+    int r = ag_ledger_drain(ledger, event->address);
     if (r == 0 && ledger->repair.pool[at].kind != 0) {
         r = insert_pair(ledger, at);
-        r = r < 0 ? r : drain(ledger, event->address);
+        r = r < 0 ? r : ag_ledger_drain(ledger, event->address);
         ledger->repair.repairs++;
     }
     return r;
@@ -627,7 +627,7 @@ int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns) {
         }
         if (repair->pool[at].kind != 0) {
             int r = force(ledger, at);
-            r = r < 0 ? r : drain(ledger, address);
+            r = r < 0 ? r : ag_ledger_drain(ledger, address);
             if (r < 0) {
                 return r;
             }

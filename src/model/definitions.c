@@ -118,16 +118,24 @@ static const char *domain_name(uint32_t domain) {
     return domain < AG_ARRAY_SIZE(names) ? names[domain] : "unknown";
 }
 
+static const char *heap_kind_name(uint32_t kind) {
+    static const char *const names[] = {"malloc", "moving", "non_moving"};
+    return kind < AG_ARRAY_SIZE(names) ? names[kind] : "unknown";
+}
+
 static int take_heap(struct ag_definitions *definitions, const struct ag_record *record) {
     if (ag_definitions_heap(definitions, record->u.heap.heap)) {
         return 0;
     }
-    const struct ag_model_heap heap = {.heap = record->u.heap.heap,
-                                       .name = keep(definitions, record->u.heap.name),
-                                       .domain = domain_name(record->u.heap.domain),
-                                       .allocator = keep(definitions, record->u.heap.allocator),
-                                       .runtime = keep(definitions, record->u.heap.runtime),
-                                       .is_backing = record->u.heap.is_backing != 0};
+    const struct ag_model_heap heap = {
+        .heap = record->u.heap.heap,
+        .name = keep(definitions, record->u.heap.name),
+        .domain = domain_name(record->u.heap.domain),
+        .allocator = keep(definitions, record->u.heap.allocator),
+        .runtime = keep(definitions, record->u.heap.runtime),
+        .kind = heap_kind_name(record->u.heap.kind),
+        .unit = record->u.heap.unit.length > 0 ? keep(definitions, record->u.heap.unit) : "bytes",
+        .is_backing = record->u.heap.is_backing != 0};
     APPEND(definitions->heaps, definitions->n_heaps, heap);
     return 0;
 }

@@ -32,7 +32,7 @@ struct ag_model_collection {
 };
 struct ag_model_heap {
     uint32_t heap;
-    const char *name, *domain, *allocator, *runtime;
+    const char *name, *domain, *allocator, *runtime, *kind, *unit;
     bool is_backing;
 };
 struct ag_model_thread {

@@ -120,6 +120,16 @@ static uint32_t stack_of(const struct ag_pass_options *options, const struct rea
     return options->is_by_stream ? reader->stream : event->stack;
 }
 
+/* A type that became known: of a stack that is kept, and whole. Where blocks stand under their
+ * stream, or as samples under what was left out of them, it stays unknown. */
+static bool takes_type(const struct ag_pass_options *options, const struct ag_event *event) {
+    const bool is_kept =
+        !options->kept || ag_index_map_find(options->kept, event->stack) != AG_INDEX_NONE;
+    const bool has_left_out =
+        options->thread >= 0 || options->tail_ns != UINT64_MAX || options->kept;
+    return is_kept && !options->is_by_stream && !(options->weights && has_left_out);
+}
+
 /* A sample becomes one of its group. 0 or -ENOMEM. */
 static int weigh(const struct pass *pass, const struct reader *reader, struct ag_event *event) {
     struct ag_weights *weights = pass->options->weights;
@@ -151,6 +161,15 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
             } else {
                 event->stack = stack_of(options, reader, event);
             }
+            if (options->weights && weigh(pass, reader, event) < 0) {
+                return -ENOMEM;
+            }
+        } else if (event->kind == AG_RECORD_BLOCK_TYPE) {
+            if (!takes_type(options, event)) {
+                event->address = 0; /* of no block */
+                continue;
+            }
+            event->stack = stack_of(options, reader, event);
             if (options->weights && weigh(pass, reader, event) < 0) {
                 return -ENOMEM;
             }

@@ -170,6 +170,8 @@ static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row 
                                                                .domain = heap->domain,
                                                                .allocator = heap->allocator,
                                                                .runtime = heap->runtime,
+                                                               .kind = heap->kind,
+                                                               .unit = heap->unit,
                                                                .is_backing = heap->is_backing};
         merged->definitions.n_heaps = ++merged->sums.n_heaps;
     }
@@ -179,6 +181,9 @@ static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row 
     row->sum.in_use_bytes += heap->sum.in_use_bytes;
     row->sum.peak_bytes += heap->sum.peak_bytes;
     row->sum.mapped_bytes += heap->sum.mapped_bytes;
+    row->sum.moved_blocks += heap->sum.moved_blocks;
+    row->sum.promoted_blocks += heap->sum.promoted_blocks;
+    row->sum.collected_blocks += heap->sum.collected_blocks;
     ag_metrics_add(&row->metrics, &heap->metrics);
     return (uint32_t)at;
 }

@@ -244,14 +244,19 @@ static int make_heaps(struct ag_profile *profile) {
     for (size_t i = 0; i < sums->n_heaps; i++) {
         const struct ag_model_heap *heap =
             ag_definitions_heap(&profile->definitions, sums->heaps[i].heap);
-        profile->heaps[i] =
-            heap ? (struct ag_heap_row){.name = heap->name,
-                                        .domain = heap->domain,
-                                        .allocator = heap->allocator,
-                                        .runtime = heap->runtime,
-                                        .is_backing = heap->is_backing}
-                 : (struct ag_heap_row){
-                       .name = "unknown", .domain = "unknown", .allocator = "", .runtime = ""};
+        profile->heaps[i] = heap ? (struct ag_heap_row){.name = heap->name,
+                                                        .domain = heap->domain,
+                                                        .allocator = heap->allocator,
+                                                        .runtime = heap->runtime,
+                                                        .kind = heap->kind,
+                                                        .unit = heap->unit,
+                                                        .is_backing = heap->is_backing}
+                                 : (struct ag_heap_row){.name = "unknown",
+                                                        .domain = "unknown",
+                                                        .allocator = "",
+                                                        .runtime = "",
+                                                        .kind = "malloc",
+                                                        .unit = "bytes"};
         const struct ag_heap_sum *sum = &sums->heaps[i];
         profile->heaps[i].sum = *sum;
         profile->heaps[i].metrics =

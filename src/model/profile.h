@@ -178,6 +178,7 @@ const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *prof
 const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile);
 struct ag_heap_row {
     const char *name, *domain, *allocator, *runtime;
+    const char *kind, *unit; /* "malloc", "moving", "non_moving"; "bytes", "words" ... */
     bool is_backing;
     struct ag_heap_sum sum;
     struct ag_metrics metrics; /* the same; of a sampled trace with variances */

@@ -152,7 +152,13 @@ struct ag_typed_place {
     uintptr_t pc;  /* where in the calling function it was allocated; 0: at the call */
     const struct ag_managed_frame *frames; /* of the block's own stack, innermost first */
     uint32_t n_frames;
+    struct ag_told_site *ret_told; /* NULL: nobody asks. Filled where the block is recorded */
 };
+struct ag_told_site {
+    uint32_t stack;
+    uint64_t interval_bytes; /* AG_INTERVAL_UNTOLD: it is no sample */
+};
+#define AG_INTERVAL_UNTOLD UINT64_MAX
 /* As ag_record_alloc_fast. */
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place);
@@ -167,6 +173,16 @@ struct ag_told_block {
 };
 void ag_record_alloc_told(const struct ag_told_block *block);
 void ag_record_free_told(uintptr_t address, uint32_t via);
+
+/* What a collector did to a block, and a type that became known (block_facts.c). In a sampled
+ * recording only of samples. */
+void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via);
+void ag_record_promote(uintptr_t address, uint32_t via);
+/* told: as it was allocated; site: of its type. */
+void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_told_site *told,
+                          size_t bytes, uint32_t site);
+/* What any thread records from here on lies behind a stamp: a collection began or ended. */
+void ag_record_cut_windows(void);
 
 /* Stacks that are put together from walked ones and from what a runtime knows (told_stacks.c). */
 bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller);

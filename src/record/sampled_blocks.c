@@ -117,6 +117,10 @@ bool ag_sampled_blocks_insert(uintptr_t address) {
     return false;
 }
 
+bool ag_sampled_blocks_has(uintptr_t address) {
+    return ag_sampled_may_hold_fast(address) && find(address) != NULL;
+}
+
 bool ag_sampled_blocks_remove(uintptr_t address) {
     _Atomic uintptr_t *slot = find(address);
     uintptr_t expected = address;

@@ -15,6 +15,7 @@ void ag_sampled_blocks_start(void *memory);
 void ag_sampled_blocks_unmap(void);
 /* false: there is no room, and nothing was done. */
 bool ag_sampled_blocks_insert(uintptr_t address);
+bool ag_sampled_blocks_has(uintptr_t address);
 /* Whether it was there. */
 bool ag_sampled_blocks_remove(uintptr_t address);
 

@@ -428,6 +428,10 @@ AG_FAST uint32_t with_leaf(uint32_t stack, uint32_t site) {
     return node != 0 ? node : stack;
 }
 
+uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site) {
+    return with_leaf(stack, site);
+}
+
 /* The stack whose innermost frame stands at PC instead. */
 static uint32_t with_pc(uint32_t stack, uintptr_t pc) {
     struct ag_stack_tree *tree = &ag_recorder.space->tree;
@@ -437,6 +441,12 @@ static uint32_t with_pc(uint32_t stack, uintptr_t pc) {
     }
     const uint64_t word = atomic_load_explicit(&tree->nodes[stack].word, memory_order_relaxed);
     return with_leaf((uint32_t)(word >> 32), site);
+}
+
+static void tell_site(const struct ag_typed_place *place, uint32_t stack, uint64_t interval_bytes) {
+    if (place && place->ret_told) {
+        *place->ret_told = (struct ag_told_site){stack, interval_bytes};
+    }
 }
 
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
@@ -458,6 +468,7 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
     ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
     AG_SIGNAL_FENCE();
     thread->gate = AG_GATE_OPEN;
+    tell_site(place, stack, AG_INTERVAL_UNTOLD);
 }
 
 /* Before the event of a sampled block: with which interval, where the chunk does not say so yet.
@@ -505,6 +516,7 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
+    tell_site(place, stack, interval_bytes);
     return true;
 }
 
@@ -569,6 +581,30 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     ag_sampler_took(start_raw);
 }
 
+void ag_stream_tell(const uint64_t *words, size_t n_words, uint64_t interval_bytes) {
+    const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
+    struct ag_thread *thread = told_state(sp);
+    if (!thread) {
+        return;
+    }
+    const uintptr_t gate = thread->gate;
+    thread->gate = (uintptr_t)sp;
+    AG_SIGNAL_FENCE();
+    if (interval_bytes != AG_INTERVAL_UNTOLD) {
+        tell_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
+    }
+    AG_SIGNAL_FENCE();
+    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
+    AG_SIGNAL_FENCE();
+    uint64_t *cursor = ag_stream_reserve_fast(thread);
+    if (cursor != NULL) {
+        memcpy(cursor, words, n_words * sizeof(*words));
+        ag_stream_commit_fast(thread, cursor + n_words);
+    }
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+}
+
 static void append_free_from(struct ag_thread *thread, enum ag_word_kind kind, uint32_t stack,
                              uintptr_t address, uint32_t via) {
     uint64_t *cursor = ag_stream_reserve_fast(thread);
@@ -590,7 +626,8 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
         return;
     }
     const uintptr_t gate = thread->gate;
-    const bool has_stack = ag_recorder.has_free_stacks && kind != AG_WORD_UNDO_FREE;
+    const bool has_stack = ag_recorder.has_free_stacks && kind != AG_WORD_UNDO_FREE &&
+                           kind != AG_WORD_COLLECT; /* nobody called */
     uint32_t stack = 0;
     if (has_stack) {
         thread->gate = (uintptr_t)sp;

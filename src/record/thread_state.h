@@ -48,8 +48,6 @@ struct ag_thread {
     struct ag_walk_scratch *scratch; /* of managed_frames.c, NULL until it is needed */
 };
 
-#define AG_INTERVAL_UNTOLD UINT64_MAX
-
 /* No hook of this thread is inside. */
 AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
     return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_THOROUGH;
@@ -76,6 +74,12 @@ void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
 
 /* What its gate has to be when nobody is inside may have changed: a label, a source of frames. */
 void ag_thread_reopen(void);
+
+/* An event of up to AG_EVENT_MAX_WORDS words, from any thread and handler. sampled: the interval
+ * that the block it is about was chosen with, to stand before it, or AG_INTERVAL_UNTOLD. */
+void ag_stream_tell(const uint64_t *words, size_t n_words, uint64_t interval_bytes);
+/* STACK with a leaf; STACK, where there is no memory for the node. */
+uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site);
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events);
 

@@ -1,6 +1,7 @@
 /* heaps_view.c: domains and allocators: what passed through them, what they hold, what they took
  * from the kernel. */
 #include <errno.h>
+#include <string.h>
 
 #include "report/quantity.h"
 #include "report/ranking.h"
@@ -47,6 +48,44 @@ static int rank_heaps(struct ag_view *view, const struct ag_heap_row **ret_rows,
     return r;
 }
 
+static bool is_collected(const struct ag_heap_row *row) {
+    return strcmp(row->kind, "malloc") != 0 ||
+           row->sum.moved_blocks + row->sum.promoted_blocks + row->sum.collected_blocks > 0;
+}
+
+/* How often a collector did it, of the blocks that were recorded: of a sample that says nothing. */
+static void put_collected(struct ag_view *view, const struct ag_heap_row *row) {
+    const struct {
+        const char *key;
+        uint64_t blocks;
+    } counts[] = {{"moved_blocks", row->sum.moved_blocks},
+                  {"promoted_blocks", row->sum.promoted_blocks},
+                  {"collected_blocks", row->sum.collected_blocks}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        if (is_collected(row) && !ag_profile_identity(view->profile)->is_sampled) {
+            ag_json_integer(view->json, counts[i].key, counts[i].blocks);
+        } else {
+            ag_json_null(view->json, counts[i].key);
+        }
+    }
+}
+
+/* What else there is to say of a heap, in a few words. */
+static void write_note(const struct ag_heap_row *row, char note[160]) {
+    const bool is_moving = strcmp(row->kind, "moving") == 0;
+    const bool is_kept = strcmp(row->kind, "non_moving") == 0;
+    const bool is_bytes = strcmp(row->unit, "bytes") == 0;
+    snprintf(note, 160, "%s%s%s%s%.32s", row->is_backing ? "holds other heaps" : "",
+             row->is_backing && (is_moving || is_kept) ? ", " : "",
+             is_moving ? "moved by a collector"
+             : is_kept ? "collected"
+                       : "",
+             is_bytes                                  ? ""
+             : row->is_backing || is_moving || is_kept ? ", counts "
+                                                       : "counts ",
+             is_bytes ? "" : row->unit);
+}
+
 int ag_heaps_view_json(struct ag_view *view) {
     ag_heading_whole_process(view);
     const struct ag_heap_row *rows;
@@ -72,6 +111,9 @@ int ag_heaps_view_json(struct ag_view *view) {
         ag_json_null(view->json,
                      "resident_bytes"); /* the kernel tells it for the process, not for a heap */
         ag_json_bool(view->json, "backing", row->is_backing);
+        ag_json_string(view->json, "kind", row->kind);
+        ag_json_string(view->json, "unit", row->unit);
+        put_collected(view, row);
         ag_json_close(view->json, '}');
     }
     ag_json_close(view->json, ']');
@@ -127,7 +169,9 @@ int ag_heaps_view_text(struct ag_view *view) {
         ag_table_cell(table, row->name);
         ag_table_cell(table, row->allocator != NULL ? row->allocator : "");
         ag_table_cell(table, row->domain != NULL ? row->domain : "");
-        ag_table_cell(table, row->is_backing ? "holds other heaps" : "");
+        char note[160];
+        write_note(row, note);
+        ag_table_cell(table, note);
     }
     r = table != NULL ? ag_table_write(table, view->page) : -ENOMEM;
     ag_ranking_write_rest(view->page, ranking.count - n_shown, "heaps more", 0, 1);

@@ -235,6 +235,8 @@ static void add_up(struct ag_profile *profile) {
                                              .domain = "cpu",
                                              .allocator = "libc",
                                              .runtime = "c",
+                                             .kind = "malloc",
+                                             .unit = "bytes",
                                              .sum = {.allocated_blocks = summary->allocated_blocks,
                                                      .allocated_bytes = summary->allocated_bytes,
                                                      .in_use_bytes = summary->in_use_bytes,
@@ -244,6 +246,8 @@ static void add_up(struct ag_profile *profile) {
                                              .domain = "cpu",
                                              .allocator = "kernel",
                                              .runtime = "c",
+                                             .kind = "malloc",
+                                             .unit = "bytes",
                                              .is_backing = true,
                                              .sum = {.mapped_bytes = 240 * MIB}};
 }

@@ -1,0 +1,110 @@
+/* late_types.c: where blocks were allocated whose types are not known yet.
+ *
+ * A type is a leaf of the stack (ADR 0006), and the stack is the recorder's: who learns the type
+ * later has only the address. So the stack of each block of such a heap is kept in the process as
+ * long as the block lives. A block stays here when its type is known: the last word counts, and it
+ * is put on the stack as that was.
+ *
+ * The lock is held with all signals blocked, as the trackers' one is. */
+#include "late_types.h"
+
+#include <signal.h>
+
+#include "base/raw_syscall.h"
+#include "format/decode.h"
+#include "host_lock.h"
+#include "tracked_blocks.h"
+
+enum { SIGNAL_SET_BYTES = 8 /* the kernel's */ };
+
+static struct {
+    struct ag_host_lock lock;
+    struct ag_tracked_blocks blocks; /* under the lock */
+} late;
+
+static bool lock(uint64_t *ret_signals) {
+    const uint64_t all = ~UINT64_C(0);
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
+                      SIGNAL_SET_BYTES, 0, 0); /* cannot fail with these arguments */
+    return ag_host_lock_take(&late.lock);
+}
+
+static void unlock(const uint64_t *signals) {
+    ag_host_lock_give(&late.lock);
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, SIGNAL_SET_BYTES, 0, 0);
+}
+
+static uint64_t key_of(allogram_heap heap, uint64_t address) {
+    return AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48;
+}
+
+static void forget_locked(uint64_t key) {
+    const uint32_t place = ag_tracked_find(&late.blocks, key);
+    if (place != 0) {
+        ag_tracked_remove(&late.blocks, place);
+    }
+}
+
+void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
+                        const struct ag_told_site *told) {
+    const uint64_t key = key_of(heap, address);
+    uint64_t signals;
+    if (!lock(&signals)) {
+        return;
+    }
+    forget_locked(key); /* its end was not told */
+    const uint32_t place = ag_tracked_insert(&late.blocks, key);
+    if (place != 0) { /* without memory its type stays unknown */
+        struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);
+        entry->born.bytes = bytes;
+        entry->born.interval_bytes = told->interval_bytes;
+        entry->born.stack = told->stack;
+        entry->born.recording = ag_recorder.recording;
+    }
+    unlock(&signals);
+}
+
+void ag_late_types_died(allogram_heap heap, uint64_t address) {
+    const uint64_t key = key_of(heap, address);
+    uint64_t signals;
+    if (ag_tracked_may_have(&late.blocks, key) && lock(&signals)) {
+        forget_locked(key);
+        unlock(&signals);
+    }
+}
+
+void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address) {
+    const uint64_t key = key_of(heap, address), new_key = key_of(heap, new_address);
+    uint64_t signals;
+    if (key == new_key || !ag_tracked_may_have(&late.blocks, key) || !lock(&signals)) {
+        return;
+    }
+    forget_locked(new_key);
+    const uint32_t place = ag_tracked_find(&late.blocks, key);
+    if (place != 0) {
+        ag_tracked_rename(&late.blocks, place, new_key);
+    }
+    unlock(&signals);
+}
+
+bool ag_late_types_tell(allogram_heap heap, uint64_t address, uint32_t site) {
+    const uint64_t key = key_of(heap, address);
+    struct ag_told_site told = {.stack = 0};
+    size_t bytes = 0;
+    uint64_t signals;
+    if (!ag_tracked_may_have(&late.blocks, key) || !lock(&signals)) {
+        return false;
+    }
+    const uint32_t place = ag_tracked_find(&late.blocks, key);
+    if (place != 0) {
+        const struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);
+        bytes = (size_t)entry->born.bytes;
+        told.interval_bytes = entry->born.interval_bytes;
+        told.stack = entry->born.recording == ag_recorder.recording ? entry->born.stack : 0;
+    }
+    unlock(&signals);
+    if (told.stack != 0) {
+        ag_record_block_type((uintptr_t)address, heap, &told, bytes, site);
+    }
+    return told.stack != 0;
+}

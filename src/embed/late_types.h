@@ -1,0 +1,20 @@
+/* late_types.h: blocks whose types are told after their allocation. For heaps that asked for it, of
+ * blocks that are recorded; from any thread, events of handlers too. */
+#ifndef AG_LATE_TYPES_H
+#define AG_LATE_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allogram/allogram.h"
+#include "record/recorder.h"
+
+void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
+                        const struct ag_told_site *told);
+void ag_late_types_died(allogram_heap heap, uint64_t address);
+void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address);
+/* false: the block is not known. site: of the type. */
+bool ag_late_types_tell(allogram_heap heap, uint64_t address, uint32_t site);
+
+#endif

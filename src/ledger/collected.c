@@ -1,0 +1,134 @@
+/* collected.c: what a garbage collector does to blocks that live on.
+ *
+ * 1. A block that moves is the same block: it keeps its site, its size, its thread and the time it
+ * was born, and nobody's sums change; only the address that its death will name is another one.
+ * What was never seen allocated moves unseen, and its death is a ghost's. Counted is what happened
+ * to blocks that are known.
+ *
+ * 2. Moves happen while the threads that use the heap stand still: the recorder stamps what comes
+ * behind a collection, so windows of other threads lie before or behind the moves. Where one
+ * overlaps all the same, what waits at an address that a move has emptied (or filled) is looked at
+ * again.
+ *
+ * 3. A type that becomes known late makes the block one of another site: a stack with a leaf is a
+ * stack of its own. It counts there as if it had been born there, also for the reader's window; the
+ * highest moment so far stays as it was told, since nobody knows any more who lived then. Whoever
+ * hears of steps hears of a birth that is taken back and told anew. */
+#include "ledger/apply_fast.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct ag_heap_collected *heap_of(struct ag_ledger *ledger, uint64_t address) {
+    return &ledger->collected[AG_EVENT_SPACE(address) % AG_VIAS];
+}
+
+/* ---- moves ---- */
+
+static int look_again(struct ag_ledger *ledger, uint64_t address) {
+    return ledger->repair.n_waiting > 0 && ag_ledger_is_waiting(ledger, address)
+               ? ag_ledger_drain(ledger, address)
+               : 0;
+}
+
+static int move(struct ag_ledger *ledger, uint64_t from, uint64_t to) {
+    uint64_t at = ag_live_table_seek(&ledger->live, from);
+    if (from == to || to == 0 || ledger->live.blocks[at].address == 0) {
+        return 0;
+    }
+    const uint64_t there = ag_live_table_seek(&ledger->live, to);
+    int r = ledger->live.blocks[there].address != 0 ? ag_ledger_bury(ledger, there) : 0;
+    if (r < 0) {
+        return r;
+    }
+    at = ag_live_table_seek(&ledger->live, from);
+    struct ag_live_block block = ledger->live.blocks[at];
+    const uint64_t born_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    ag_live_table_remove(&ledger->live, at);
+    block.address = to;
+    heap_of(ledger, from)->moved++;
+    r = ag_ledger_put_back(ledger, &block, born_ns);
+    r = r < 0 ? r : look_again(ledger, from);
+    return r < 0 ? r : look_again(ledger, to);
+}
+
+/* ---- late types ---- */
+
+/* Both sums have a base in the reader's window: the block was born before it. */
+static int shift_bases(struct ag_ledger *ledger, uint32_t from, uint32_t to, uint64_t bytes) {
+    if (ledger->n_sum_bases < ledger->n_sums) {
+        struct ag_sum_base *bases =
+            realloc(ledger->sum_bases, ledger->n_sums * sizeof(*ledger->sum_bases));
+        if (!bases) {
+            return -ENOMEM;
+        }
+        memset(bases + ledger->n_sum_bases, 0,
+               (ledger->n_sums - ledger->n_sum_bases) * sizeof(*bases));
+        ledger->sum_bases = bases;
+        ledger->n_sum_bases = ledger->n_sums;
+    }
+    ledger->sum_bases[from].allocated_blocks--;
+    ledger->sum_bases[from].allocated_bytes -= bytes;
+    ledger->sum_bases[to].allocated_blocks++;
+    ledger->sum_bases[to].allocated_bytes += bytes;
+    return 0;
+}
+
+static void shift_sums(struct ag_ledger *ledger, uint32_t from, uint32_t to, uint64_t bytes) {
+    const uint64_t peak_version = ledger->tally.peak_version;
+    ag_ledger_take_share_fast(&ledger->sums[from], peak_version);
+    ag_ledger_take_share_fast(&ledger->sums[to], peak_version);
+    ledger->sums[from].allocated_blocks--;
+    ledger->sums[from].allocated_bytes -= bytes;
+    ledger->sums[to].allocated_blocks++;
+    ledger->sums[to].allocated_bytes += bytes;
+    if (ledger->tally.at_peak) { /* it lives at the highest moment, which is now */
+        ledger->sums[from].peak_blocks--;
+        ledger->sums[from].peak_bytes -= bytes;
+        ledger->sums[to].peak_blocks++;
+        ledger->sums[to].peak_bytes += bytes;
+    }
+}
+
+static int give_type(struct ag_ledger *ledger, const struct ag_event *event) {
+    const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
+    const struct ag_live_block before = ledger->live.blocks[at];
+    if (before.address == 0 || ledger->results[before.sum].stack == UINT32_MAX) {
+        return 0; /* unknown, or left out by the reader: what is left out stays out */
+    }
+    const uint32_t sum =
+        ag_ledger_sum(ledger, event->stack, (uint8_t)ledger->results[before.sum].via);
+    if (sum == AG_INDEX_NONE) {
+        return -ENOMEM;
+    }
+    if (sum == before.sum) {
+        return 0;
+    }
+    const struct ag_stream *stream = &ledger->streams[before.stream];
+    const bool is_older = ledger->sum_bases && before.serial <= stream->base.allocated_blocks;
+    int r = is_older ? shift_bases(ledger, before.sum, sum, before.size) : 0;
+    if (r < 0) {
+        return r;
+    }
+    shift_sums(ledger, before.sum, sum, before.size);
+    const uint64_t born_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    ledger->live.blocks[at].sum = sum;
+    const struct ag_live_block now = ledger->live.blocks[at];
+    r = ag_ledger_tell_fast(ledger, AG_STEP_BIRTH_UNDONE, &before, born_ns, born_ns);
+    return r < 0 ? r : ag_ledger_tell_fast(ledger, AG_STEP_BIRTH, &now, born_ns, born_ns);
+}
+
+int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event) {
+    if (event->address == 0) {
+        return 0;
+    }
+    if (event->kind == AG_RECORD_MOVE) {
+        return move(ledger, event->address, event->size);
+    }
+    if (event->kind == AG_RECORD_PROMOTE) {
+        const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
+        heap_of(ledger, event->address)->promoted += ledger->live.blocks[at].address != 0;
+        return 0;
+    }
+    return give_type(ledger, event);
+}

@@ -1,0 +1,57 @@
+/* block_facts.c: what a collector does to a living block, and a type that became known.
+ *
+ * Moves are told while the world of the heap stands still. Its threads' events lie before, up to
+ * the last stamp and somewhat beyond, and behind; a reader has to know which. So who begins and
+ * ends a collection bumps the tick that the collector's process bumps every millisecond: each
+ * stream then stamps before its next event, whichever thread tells it. */
+#include "recorder.h"
+#include "sampled_blocks.h"
+#include "sampler.h"
+#include "thread_state.h"
+
+static uint64_t head_of(uintptr_t address, uint32_t via, enum ag_word_kind kind) {
+    return (uint64_t)address << 16 | (uint64_t)via << 8 | (uint64_t)kind;
+}
+
+static bool is_recorded(uintptr_t address, uint32_t via) {
+    return !ag_recorder_is_sampling() || ag_sampled_blocks_has(ag_sampled_key(address, via));
+}
+
+void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via) {
+    const uint64_t words[] = {head_of(address, via, AG_WORD_MOVE), (uint64_t)to << 16 | via << 8};
+    if (!ag_recorder_is_active()) {
+        return;
+    }
+    if (ag_recorder_is_sampling()) {
+        if (!ag_sampled_blocks_remove(ag_sampled_key(address, via))) {
+            return;
+        }
+        if (!ag_sampled_blocks_insert(ag_sampled_key(to, via))) {
+            ag_record_lost(AG_LOST_NO_MEMORY, 1);
+        }
+    }
+    ag_stream_tell(words, AG_ARRAY_SIZE(words), AG_INTERVAL_UNTOLD);
+}
+
+void ag_record_promote(uintptr_t address, uint32_t via) {
+    const uint64_t word = head_of(address, via, AG_WORD_PROMOTE);
+    if (ag_recorder_is_active() && is_recorded(address, via)) {
+        ag_stream_tell(&word, 1, AG_INTERVAL_UNTOLD);
+    }
+}
+
+void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_told_site *told,
+                          size_t bytes, uint32_t site) {
+    const uint64_t words[] = {head_of(address, via, AG_WORD_TYPED),
+                              (uint64_t)ag_stack_with_leaf(told->stack, site) << 32, bytes};
+    if (ag_recorder_is_active() && is_recorded(address, via)) {
+        ag_stream_tell(words, AG_ARRAY_SIZE(words), told->interval_bytes);
+    }
+}
+
+void ag_record_cut_windows(void) {
+    if (ag_recorder_is_active()) {
+        /* relaxed: who stopped the other threads, and lets them go on, has ordered it */
+        atomic_fetch_add_explicit(&ag_recorder.header->tick, 1, memory_order_relaxed);
+    }
+}

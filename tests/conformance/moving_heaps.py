@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Heaps of garbage collectors, told with allogram.h: blocks that move, are promoted, are found dead, and types that become known
+late; every rule of the header by a hand-counted program, with the library alone and under `allogram run`."""
+
+import argparse
+import os
+import re
+import sys
+
+import recorded
+import tap
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "moving_heap.c")
+COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees")
+BY_COLLECTORS = ("moved_blocks", "promoted_blocks", "collected_blocks")
+
+
+def cases():
+    """The table of moving_heap.c."""
+    with open(SOURCE, encoding="utf-8") as source:
+        return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
+
+
+def told(outcome, failures):
+    for line in outcome.stdout.decode().splitlines():
+        if line.startswith("wrong: "):
+            failures.append(line)
+    truths = [recorded.json.loads(line) for line in outcome.stdout.decode().splitlines() if line.startswith("{")]
+    failures.expect("truths", len(truths), 1)
+    return truths[0] if truths else None
+
+
+def heaps_of(tools, trace, *options):
+    return {row["name"]: row for row in recorded.report(tools, trace, "--view=heaps", *options)["heaps"]}
+
+
+def types_of(tools, trace, wanted, *options):
+    rows = {row["type"]: row for row in recorded.report(tools, trace, "--view=types", "--limit=0", *options)["types"]}
+    return {name: [rows.get(name, {}).get(key) for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks")] for name in wanted}
+
+
+def compare(tools, trace, truth, failures, is_alone):
+    failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
+    summary = recorded.report(tools, trace)
+    if is_alone:
+        for name, report in (("counts", summary), ("by the events", recorded.report(tools, trace, "--from=1ns", "--older"))):
+            failures.expect(name, {key: report[key] for key in COUNTED}, {key: truth[key] for key in COUNTED})
+    failures.expect("lost", summary["lost_events"]["total"], 0)
+    for options in ((), ("--from=1ns", "--older")) if is_alone else ((),):
+        heap = heaps_of(tools, trace, *options)["young"]
+        failures.expect("what collectors did", {key: heap[key] for key in BY_COLLECTORS}, {key: truth[key] for key in BY_COLLECTORS})
+        failures.expect("kind and unit", (heap["kind"], heap["unit"]), ("moving", "words"))
+        failures.expect("types", types_of(tools, trace, truth["types"], *options), truth["types"])
+    blocks = recorded.report(tools, trace, "--view=blocks", "--limit=0")["blocks"]
+    states = [block["state"] for block in blocks if block["tag"]["allocator"] == "vm"]
+    failures.expect("blocks", (states.count("closed"), states.count("ghost")), (truth["freed_blocks"], truth["ghost_frees"]))
+
+
+def rule(tools, case, is_under_run):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        command = [tools.program("moving_heap"), case]
+        if is_under_run:
+            outcome, traces = recorded.record(tools, command, folder)
+        else:
+            outcome = recorded.run(command, cwd=folder)
+        failures.expect("status", outcome.status, 0)
+        truth = told(outcome, failures)
+        if truth:
+            compare(tools, traces[0] if is_under_run else truth["trace"], truth, failures, not is_under_run)
+    return failures
+
+
+def a_moved_block_stays_itself(tools):
+    """Its site, its size and its time of birth, at the address where it is."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome = recorded.run([tools.program("moving_heap"), "moves"], cwd=folder)
+        trace = told(outcome, failures)["trace"]
+        blocks = {(block["state"], block["size"]): block for block in recorded.report(tools, trace, "--view=blocks")["blocks"]
+                  if block["state"] != "ghost"}
+        failures.expect("blocks", {key: (block["address"], block["stack"][0]["function"]) for key, block in blocks.items()},
+                        {("closed", 10): (0x5000, "alloc"), ("open", 20): (0x1000, "alloc"), ("open", 40): (0x3000, "alloc"),
+                         ("open", 80): (0x2000, "alloc_again")})
+        collection = recorded.report(tools, trace, "--view=gc")["collections"][0]
+        failures.require("born before it moved", blocks[("open", 20)]["allocated_ns"] <= collection["start_ns"])
+        dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
+        failures.expect("moves", len(re.findall(r" move address=0x\w+ to=0x\w+", dump)), 3)
+        text = recorded.run([tools.allogram, "report", trace, "--view=heaps"]).stdout.decode()
+        failures.require("the heap says what it is: " + text, "moved by a collector, counts words" in text)
+    return failures
+
+
+def threads_that_stop_are_in_order(tools):
+    """Addresses that are used again in each cycle by other threads: nothing has to be repaired."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder)
+        truth = told(outcome, failures)
+        dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
+        failures.expect("repairs", re.findall(r" order_repairs=(\d+)", dump), ["0"])
+        failures.expect("collections", len(recorded.report(tools, traces[0], "--view=gc", "--limit=0")["collections"]), 40)
+        types = types_of(tools, traces[0], truth["types"], "--from=1ns", "--older")
+        failures.expect("types", types, truth["types"])
+    return failures
+
+
+def samples_move(tools):
+    """With an interval of a byte nearly every block is a sample; a sample that moves is one at its new address."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder, ("--mode=sample", "--interval=1"))
+        truth = told(outcome, failures)
+        summary = recorded.report(tools, traces[0])
+        failures.expect("ghosts", summary["ghost_frees"], 0)
+        heap = heaps_of(tools, traces[0])["young"]
+        failures.expect("of a sample that is not counted", heap["moved_blocks"], None)
+        for key in ("allocated_blocks", "allocated_bytes"):
+            failures.require("%s: %d" % (key, heap[key]), abs(heap[key] - truth[key]) <= 0.02 * truth[key])
+        failures.require("in use: %d" % heap["in_use_blocks"], 36 <= heap["in_use_blocks"] <= 44)
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "many_late_types"], folder,
+                                          ("--mode=sample", "--interval=1"))
+        wanted = told(outcome, failures)["types"]
+        failures.expect("late types of samples", types_of(tools, traces[0], wanted), wanted)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    rules = cases()
+    results = tap.Plan(3 + 2 * len(rules))
+    results.run("a moved block stays itself", lambda: a_moved_block_stays_itself(tools))
+    results.run("threads that stop are in order", lambda: threads_that_stop_are_in_order(tools))
+    results.run("samples move", lambda: samples_move(tools))
+    for case in rules:
+        results.run("alone: " + case, lambda case=case: rule(tools, case, False))
+        results.run("under run: " + case, lambda case=case: rule(tools, case, True))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
