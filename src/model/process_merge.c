@@ -201,6 +201,8 @@ static void add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
                                         .domain = heap ? heap->domain : "unknown",
                                         .allocator = heap ? heap->allocator : "",
                                         .runtime = heap ? heap->runtime : "",
+                                        .kind = heap ? heap->kind : "malloc",
+                                        .unit = heap ? heap->unit : "bytes",
                                         .is_backing = heap && heap->is_backing};
         const uint32_t number = merged_heap(merged, &row);
         uint32_t at = 0;
