@@ -133,7 +133,7 @@ struct allogram_heap_options {
     /* From here on: not in options of a program that was compiled before they were. */
     uint32_t kind;           /* enum allogram_heap_kind; another number is 0 */
     uint32_t has_late_types; /* 1: allogram_block_type may be called for its blocks. Costs each of
-                                them 56 bytes while it lives, and some 0.5 us */
+                                them 56 bytes while it lives, and 2 us */
     const char *unit; /* what the heap's own counters count: "words", "objects"; NULL: "bytes".
                          For who reads the report: sizes are told in bytes all the same */
 };
