@@ -95,6 +95,10 @@ static int tell(const struct ag_gate *gate) {
         }
         switch (result->outcome) {
         case AG_GATE_PASSED:
+            if (result->is_unsure) {
+                ag_say("report: %s: --fail-if='%s' is unsure, which is no failure: %s",
+                       result->trace, text, result->values);
+            }
             break;
         case AG_GATE_HOLDS:
             ag_say("report: %s: --fail-if='%s' holds: %s", result->trace, text, result->values);

@@ -188,6 +188,10 @@ static void put_head(struct callgrind *all) {
     fprintf(out, "# callgrind format\nversion: 1\ncreator: allogram %s\n", all->export->version);
     fprintf(out, "pid: %u\ncmd: ", identity->pid);
     ag_put_command(all->export);
+    char note[AG_EXPORT_NOTE_BYTES];
+    if (ag_export_note(all->export, note)[0]) {
+        fprintf(out, "\ndesc: %s", note);
+    }
     fputs("\npart: 1\n\npositions: line\nevents:", out);
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
         fprintf(out, " %s", ag_metric_name(event_metric(all, metric)));

@@ -2,12 +2,16 @@
  * metrics by their names, then where they belong to, then the stack itself from the allocating
  * function outward.
  *
+ * Of a sampled trace each metric has two more columns: the bounds of its 95 % interval. What
+ * samples do not tell is empty.
+ *
  * RFC 4180: fields of text in quotes, a quote doubled, lines end in CR LF, the first one names the
  * columns. A spreadsheet takes a field that begins with = + - @ for a formula, whoever wrote it
  * (OWASP calls it CSV injection), so such a name gets an apostrophe in front: it is text then. */
 #include <string.h>
 
 #include "export/writer.h"
+#include "model/interval.h"
 #include "model/types.h"
 
 static bool is_formula(const char *text) {
@@ -51,6 +55,24 @@ static void put_stack(struct ag_export *export, const struct ag_stack_frame *fra
     putc_unlocked('"', export->out);
 }
 
+static void put_metric(struct ag_export *export, const struct ag_metrics *metrics,
+                       enum ag_metric metric) {
+    FILE *out = export->out;
+    if (!ag_export_is_estimate(export)) {
+        ag_put_number(out, ag_metric_of(metrics, metric));
+    } else if (metric == AG_METRIC_TEMPORARY_BLOCKS) {
+        fputs_unlocked(",,", out);
+    } else {
+        const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+        ag_put_number(out, ag_metric_of(metrics, metric));
+        putc_unlocked(',', out);
+        ag_put_number(out, interval.low);
+        putc_unlocked(',', out);
+        ag_put_number(out, interval.high);
+    }
+    putc_unlocked(',', out);
+}
+
 static void put_row(struct ag_export *export, uint32_t row) {
     static const char *const states[] = {[AG_STACK_COMPLETE] = "complete",
                                          [AG_STACK_INCOMPLETE] = "incomplete",
@@ -61,8 +83,7 @@ static void put_row(struct ag_export *export, uint32_t row) {
     const struct ag_frame *first =
         ag_export_frame(export, n > 0 ? frames[0].frame : AG_FRAME_NO_STACK);
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
-        ag_put_number(export->out, ag_metric_of(&stack->metrics, metric));
-        putc_unlocked(',', export->out);
+        put_metric(export, &stack->metrics, metric);
     }
     const char *const fields[] = {first->function, first->file, first->image};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -82,7 +103,11 @@ static void put_row(struct ag_export *export, uint32_t row) {
 
 int ag_csv_format(struct ag_export *export) {
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
-        fprintf(export->out, "%s,", ag_metric_name(metric));
+        const char *name = ag_metric_name(metric);
+        fprintf(export->out, "%s,", name);
+        if (ag_export_is_estimate(export)) {
+            fprintf(export->out, "%s_ci95_low,%s_ci95_high,", name, name);
+        }
     }
     fputs("function,file,image,line,type,via,heap,state,stack\r\n", export->out);
     for (uint32_t row = 0; row < export->n_rows; row++) {

@@ -12,7 +12,8 @@
  *     tl         how long its blocks lived, together; open ones until the end, in "tu"
  *
  * "tu" is the microsecond, "tuth" is how short a life is called short. "bkacc" is false: nobody
- * looked at reads and writes. mb, mbk and tl need one pass over the events. */
+ * looked at reads and writes. Of a sampled trace all are estimates, and "cmd" ends with how sure
+ * they are. mb, mbk and tl need one pass over the events. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,6 +49,10 @@ static void write_head(struct dhat *all) {
     FILE *words = open_memstream(&command, &length);
     for (uint32_t i = 0; words && i < identity->n_arguments; i++) {
         fprintf(words, "%s%s", i > 0 ? " " : "", identity->arguments[i]);
+    }
+    char note[AG_EXPORT_NOTE_BYTES];
+    if (words && ag_export_note(all->export, note)[0]) {
+        fprintf(words, " [%s]", note); /* the one text that the viewer shows */
     }
     if (words) {
         fclose(words);

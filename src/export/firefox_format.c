@@ -15,7 +15,10 @@
  *    the borders of slices. There are SLICES of them, and half as many, again and again, where rows
  *    would exceed ROWS_MOST.
  *
- * 3. One thread, "heap": a block's life is the process', whoever allocated or freed it. */
+ * 3. Of a sampled trace all bytes are estimates; "extra" of the meta data, which the page shows
+ * with the profile's other facts, says how sure they are.
+ *
+ * 4. One thread, "heap": a block's life is the process', whoever allocated or freed it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,12 +107,12 @@ static int count_step(void *context, const struct ag_replay_step *step) {
     }
     const uint64_t born = slice_of(all, step->born_ns);
     if (!step->is_death) {
-        return add_span(all, step->row, slices_of(born, NEVER), step->size);
+        return add_span(all, step->row, slices_of(born, NEVER), step->bytes);
     }
-    const int r = add_span(all, step->row, slices_of(born, NEVER), -step->size);
+    const int r = add_span(all, step->row, slices_of(born, NEVER), -step->bytes);
     return r < 0 ? r
                  : add_span(all, step->row, slices_of(born, slice_of(all, step->time_ns)),
-                            step->size);
+                            step->bytes);
 }
 
 static int by_time(const void *left, const void *right) {
@@ -502,6 +505,26 @@ static void write_counter(struct firefox *all) {
     ag_json_close(json, ']');
 }
 
+static void write_note(struct firefox *all) {
+    struct ag_json *json = &all->json;
+    char note[AG_EXPORT_NOTE_BYTES];
+    if (!ag_export_note(all->export, note)[0]) {
+        return;
+    }
+    ag_json_open(json, "extra", '[');
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "label", "allogram");
+    ag_json_open(json, "entries", '[');
+    ag_json_open(json, NULL, '{');
+    ag_json_string(json, "label", "Bytes");
+    ag_json_string(json, "format", "string");
+    ag_json_string(json, "value", note);
+    ag_json_close(json, '}');
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+    ag_json_close(json, ']');
+}
+
 static void write_meta(struct firefox *all, const char *name) {
     struct ag_json *json = &all->json;
     const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
@@ -510,6 +533,7 @@ static void write_meta(struct firefox *all, const char *name) {
     ag_json_integer(json, "preprocessedProfileVersion", VERSION);
     ag_json_string(json, "importedFrom", "allogram");
     ag_json_string(json, "product", name);
+    write_note(all);
     ag_json_milliseconds(json, "startTime", identity->start_realtime_ns);
     ag_json_integer(json, "interval", 1);
     ag_json_integer(json, "processType", 0);

@@ -11,20 +11,19 @@ static const struct format {
     const char *name;
     ag_export_writer *write; /* NULL: promised */
     bool is_binary, is_of_one_process;
-    bool is_of_events; /* shows single allocations or moments of them: samples are not enough */
 } formats[] = {
-    {"pprof", ag_pprof_format, true, false, false},
-    {"dhat", ag_dhat_format, false, false, true},
-    {"massif", ag_massif_format, false, false, true},
-    {"folded", ag_folded_format, false, false, false},
-    {"speedscope", ag_speedscope_format, false, false, false},
-    {"callgrind", ag_callgrind_format, false, false, false},
-    {"heapprofile", ag_heapprofile_format, false, false, false},
-    {"firefox", ag_firefox_format, false, false, true},
-    {"heaptrack", ag_heaptrack_format, false, true, true},
-    {"csv", ag_csv_format, false, false, false},
-    {"json", ag_json_format, false, false, false},
-    {"perf-map", NULL, false, false, false},
+    {"pprof", ag_pprof_format, true, false},
+    {"dhat", ag_dhat_format, false, false},
+    {"massif", ag_massif_format, false, false},
+    {"folded", ag_folded_format, false, false},
+    {"speedscope", ag_speedscope_format, false, false},
+    {"callgrind", ag_callgrind_format, false, false},
+    {"heapprofile", ag_heapprofile_format, false, false},
+    {"firefox", ag_firefox_format, false, false},
+    {"heaptrack", ag_heaptrack_format, false, true},
+    {"csv", ag_csv_format, false, false},
+    {"json", ag_json_format, false, false},
+    {"perf-map", NULL, false, false},
 };
 
 static const struct format *find(const char *name) {
@@ -66,14 +65,6 @@ bool ag_export_takes_several(const char *name) {
 
 /* What samples cannot tell. */
 static int check_sampled(const struct ag_export_options *options, char ret_message[512]) {
-    if (find(options->format)->is_of_events) {
-        snprintf(ret_message, 512,
-                 "--to=%.100s: it shows every allocation, and this trace has samples; export to "
-                 "pprof, heapprofile, folded, speedscope, callgrind, csv or json, or record with "
-                 "--mode=exact",
-                 options->format);
-        return -ENOTSUP;
-    }
     if (options->metric == AG_METRIC_TEMPORARY_BLOCKS) {
         snprintf(ret_message, 512,
                  "--metric=temporary_blocks: samples do not tell what was temporary; record with "

@@ -14,6 +14,9 @@
  * there. It is the whole history, event by event: a hundred million events are some gigabytes of
  * text, which `... | zstd >x.zst` makes small and heaptrack reads as they are.
  *
+ * Of a sampled trace a sample is one block, with the bytes that it stands for: bytes are estimates,
+ * calls are those of samples. X says so.
+ *
  * heaptrack's own idea of temporary differs from ours: a death right behind a birth of the same
  * size and stack, in whatever threads. Number 0 of `a` would be taken for "nothing allocated yet",
  * so no block has it. */
@@ -143,12 +146,12 @@ static int put_step(void *context, const struct ag_replay_step *step) {
     if (step->time_ns >= all->next_tick_ns) {
         tell_time(all, step->time_ns);
     }
-    const uint32_t allocation = ag_numbering_of(&all->allocations, step->size, step->row, &is_new);
+    const uint32_t allocation = ag_numbering_of(&all->allocations, step->bytes, step->row, &is_new);
     if (all->allocations.has_failed) {
         return -ENOMEM;
     }
     if (is_new) {
-        put_numbers(all->export->out, 'a', step->size,
+        put_numbers(all->export->out, 'a', step->bytes,
                     (uint64_t)all->tree.node_of_row[step->row] + 1);
     }
     put_one(all->export->out, step->is_death ? '-' : '+', allocation);
@@ -163,6 +166,10 @@ static int put_history(struct heaptrack *all) {
         ag_put_command(all->export);
     } else {
         ag_put_plain(out, identity->exe ? identity->exe : "?", 0, 0);
+    }
+    char note[AG_EXPORT_NOTE_BYTES];
+    if (ag_export_note(all->export, note)[0]) {
+        fprintf(out, " [bytes are %s; calls are those of samples]", note);
     }
     putc_unlocked('\n', out);
     put_numbers(out, 'I', all->page_bytes, 0);

@@ -17,6 +17,9 @@ static void write_trace(struct ag_export *export, struct ag_json *json) {
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
     ag_json_string(json, "mode", identity->mode);
+    if (identity->is_sampled) {
+        ag_json_integer(json, "interval_bytes", identity->interval_bytes);
+    }
     ag_json_integer(json, "duration_ns", ag_profile_summary(export->profile)->duration_ns);
     ag_json_string(json, "end", identity->end);
     ag_json_close(json, '}');
@@ -32,7 +35,7 @@ static void write_stack(struct ag_export *export, struct ag_json *json, uint32_t
     const size_t n = ag_export_stack(export, row, &frames);
     ag_json_open(json, NULL, '{');
     for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
-        ag_json_integer(json, ag_metric_name(metric), ag_metric_of(&stack->metrics, metric));
+        ag_export_json_metric(export, json, &stack->metrics, metric);
     }
     ag_json_string(json, "type", ag_profile_stack_type(export->profile, stack->stack));
     ag_json_string(json, "via", stack->via_name);
@@ -66,13 +69,18 @@ static void write_frames(struct ag_export *export, struct ag_json *json,
 static void write_timeline(struct ag_export *export, struct ag_json *json) {
     const struct ag_timeline_point *points;
     const size_t n = ag_profile_timeline(export->profile, &points);
+    const struct ag_metrics *estimates = ag_profile_timeline_estimates(export->profile);
     ag_json_open(json, "timeline", '[');
     for (size_t i = 0; i < n; i++) {
         ag_json_open(json, NULL, '{');
         ag_json_integer(json, "time_ns", points[i].time_ns);
-        ag_json_integer(json, "in_use_bytes", points[i].in_use_bytes);
-        ag_json_integer(json, "in_use_blocks", points[i].in_use_blocks);
-        ag_json_integer(json, "allocated_bytes", points[i].allocated_bytes);
+        const struct ag_metrics exact = {.in_use_bytes = points[i].in_use_bytes,
+                                         .in_use_blocks = points[i].in_use_blocks,
+                                         .allocated_bytes = points[i].allocated_bytes};
+        const struct ag_metrics *metrics = estimates ? &estimates[i] : &exact;
+        ag_export_json_metric(export, json, metrics, AG_METRIC_IN_USE_BYTES);
+        ag_export_json_metric(export, json, metrics, AG_METRIC_IN_USE_BLOCKS);
+        ag_export_json_metric(export, json, metrics, AG_METRIC_ALLOCATED_BYTES);
         ag_json_integer(json, "rss_bytes", points[i].rss_bytes);
         ag_json_close(json, '}');
     }

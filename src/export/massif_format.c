@@ -9,7 +9,8 @@
  * among them; every tenth has its tree ("detailed"), and the peak. The peak is the profile's own,
  * to the byte, whatever happened within the same tick; the others are what was in use when their
  * time began, counted in one pass over the events. Time is in milliseconds with a fraction:
- * ms_print knows i, ms and B only. */
+ * ms_print knows i, ms and B only. Of a sampled trace all bytes are estimates, and `desc` says how
+ * sure they are. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -268,7 +269,10 @@ int ag_massif_format(struct ag_export *export) {
     r = r < 0 ? r : take_moments(&all);
     if (r == 0) {
         take_snapshots(&all);
-        fprintf(export->out, "desc: allogram %s, exact\ncmd: ", export->version);
+        char note[AG_EXPORT_NOTE_BYTES];
+        const char *text = ag_export_note(export, note);
+        fprintf(export->out, "desc: allogram %s, %s\ncmd: ", export->version,
+                text[0] ? text : "exact");
         ag_put_command(export);
         fputs("\ntime_unit: ms\n", export->out);
     }

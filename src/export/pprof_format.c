@@ -16,9 +16,15 @@
  *    -tagroot), `type` is what it makes, where that is known, `bytes` is the mean size of its
  * blocks, as Go's runtime has it.
  *
- * 4. An address is the one that was looked up: in the call, not behind it. Mappings say that they
+ * 4. Of a sampled trace the values are estimates, corrected already; a comment says how sure the
+ * sums are, and labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and
+ * inuse_space_ci95
+ *    ("120 to 480") how sure each sample's are.
+ *
+ * 5. An address is the one that was looked up: in the call, not behind it. Mappings say that they
  *    have functions, files and lines where they do, so pprof does not look them up again. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +32,7 @@
 #include "export/numbering.h"
 #include "export/protobuf.h"
 #include "export/writer.h"
+#include "model/interval.h"
 #include "model/types.h"
 #include "text/utf8.h"
 
@@ -87,6 +94,12 @@ enum { N_SAMPLE_TYPES = sizeof sample_types / sizeof sample_types[0], BUILD_ID_B
 struct facts { /* of a mapping: what its locations know */
     bool has_functions, has_files, has_lines, has_inlined;
 };
+enum { N_RANGES = 4 }; /* sample types that have their interval as a label */
+struct ranges {        /* of a row; the text table holds them by their address */
+    char text[N_RANGES][44];
+};
+static const char *const range_labels[N_RANGES] = {"alloc_objects_ci95", "alloc_space_ci95",
+                                                   "inuse_objects_ci95", "inuse_space_ci95"};
 struct build_id { /* the text table holds it by its address */
     char hex[2 * BUILD_ID_BYTES + 1];
 };
@@ -100,6 +113,8 @@ struct pprof {
     struct build_id *build_ids;
     uint32_t *mapping; /* by image: its id */
     size_t n_images;
+    struct ranges *ranges; /* by row; NULL: exact */
+    char note[AG_EXPORT_NOTE_BYTES];
 };
 
 /* Texts of the profile are interned, and constants are one each: the address tells them apart. */
@@ -141,6 +156,9 @@ static void put_head(struct pprof *all) {
     put_value_type(all, PROFILE_PERIOD_TYPE, "space", "bytes");
     put_integer(all, PROFILE_PERIOD, 1);
     put_integer(all, PROFILE_DEFAULT_SAMPLE_TYPE, text(all, sample_types[shown].name));
+    if (ag_export_note(all->export, all->note)[0]) {
+        put_integer(all, PROFILE_COMMENT, text(all, all->note));
+    }
 }
 
 /* ---- samples ---- */
@@ -151,6 +169,17 @@ static void put_label(struct pprof *all, const char *key, const char *value) {
         ag_message_integer(&all->part, LABEL_KEY, text(all, key));
         ag_message_integer(&all->part, LABEL_STR, text(all, value));
         ag_message_message(&all->message, SAMPLE_LABEL, &all->part);
+    }
+}
+
+static void put_ranges(struct pprof *all, uint32_t row) {
+    for (size_t i = 0; all->ranges && i < N_RANGES; i++) {
+        char *text = all->ranges[row].text[i];
+        const struct ag_interval interval =
+            ag_interval_of_metric(&all->export->rows[row].metrics, sample_types[i].metric);
+        snprintf(text, sizeof(all->ranges[row].text[i]), "%" PRIu64 " to %" PRIu64, interval.low,
+                 interval.high);
+        put_label(all, range_labels[i], text);
     }
 }
 
@@ -185,6 +214,7 @@ static void put_sample(struct pprof *all, uint32_t row) {
         ag_message_integer(&all->part, LABEL_NUM_UNIT, text(all, "bytes"));
         ag_message_message(&all->message, SAMPLE_LABEL, &all->part);
     }
+    put_ranges(all, row);
     put_field(all, PROFILE_SAMPLE, &all->message);
 }
 
@@ -315,6 +345,12 @@ static int start(struct pprof *all) {
     all->facts = calloc(all->n_images + 1, sizeof(*all->facts));
     all->build_ids = calloc(all->n_images + 1, sizeof(*all->build_ids));
     all->mapping = calloc(all->n_images + 1, sizeof(*all->mapping));
+    if (ag_export_is_estimate(all->export)) {
+        all->ranges = calloc(all->export->n_rows + 1, sizeof(*all->ranges));
+        if (!all->ranges) {
+            return -ENOMEM;
+        }
+    }
     if (!all->images || !all->facts || !all->build_ids || !all->mapping) {
         return -ENOMEM;
     }
@@ -347,6 +383,7 @@ int ag_pprof_format(struct ag_export *export) {
     free(all.images);
     free(all.facts);
     free(all.build_ids);
+    free(all.ranges);
     free(all.mapping);
     return r;
 }

@@ -94,7 +94,11 @@ static void write_file(struct speedscope *all) {
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "$schema", "https://www.speedscope.app/file-format-schema.json");
     ag_json_string(json, "name", identity->exe ? identity->exe : "");
-    ag_json_string(json, "exporter", "allogram");
+    char note[AG_EXPORT_NOTE_BYTES], exporter[AG_EXPORT_NOTE_BYTES + 16] = "allogram";
+    if (ag_export_note(all->export, note)[0]) {
+        snprintf(exporter, sizeof exporter, "allogram; %s", note);
+    }
+    ag_json_string(json, "exporter", exporter);
     ag_json_integer(json, "activeProfileIndex", 0);
     write_frames(all);
     write_profile(all);

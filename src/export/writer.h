@@ -9,6 +9,7 @@
 #include "model/metric.h"
 #include "model/places.h"
 #include "model/profile.h"
+#include "text/json_writer.h"
 
 struct ag_export {
     FILE *out;
@@ -48,6 +49,17 @@ struct ag_stack_frame {
 size_t ag_export_stack(struct ag_export *export, uint32_t row,
                        const struct ag_stack_frame **ret_frames);
 const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t frame);
+
+/* ---- sampled traces (estimates.c) ---- */
+bool ag_export_is_estimate(const struct ag_export *export);
+enum { AG_EXPORT_NOTE_BYTES = 320 };
+/* For the free text of a format: that its numbers are estimates, and how sure the sums are, in
+ * TEXT, which is returned; "" of an exact trace. */
+const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_NOTE_BYTES]);
+/* A metric by its name, and of a sampled trace its 95 % interval as NAME_ci95; null where samples
+ * do not tell. */
+void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
+                           const struct ag_metrics *metrics, enum ag_metric metric);
 
 /* ---- names in formats that are lines of text (plain_text.c) ---- */
 /* Writes TEXT as it may stand in a line: control characters as \x1b, what is no UTF-8 as U+FFFD,

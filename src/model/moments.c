@@ -11,13 +11,13 @@ struct moments {
     size_t n, next;
     uint64_t *row_bytes; /* in use now */
     size_t n_rows;
-    uint64_t bytes, blocks;
+    uint64_t bytes, block_parts;
 };
 
 static void take(struct moments *all) {
     struct ag_moment *moment = &all->moments[all->next++];
     moment->in_use_bytes = all->bytes;
-    moment->in_use_blocks = all->blocks;
+    moment->in_use_blocks = all->block_parts / AG_REPLAY_ONE_BLOCK;
     if (moment->row_bytes) {
         memcpy(moment->row_bytes, all->row_bytes, all->n_rows * sizeof(*all->row_bytes));
     }
@@ -29,9 +29,9 @@ static int count_step(void *context, const struct ag_replay_step *step) {
         take(all);
     }
     const uint64_t sign = step->is_death ? UINT64_MAX : 1; /* times -1 */
-    all->row_bytes[step->row] += sign * step->size;
-    all->bytes += sign * step->size;
-    all->blocks += sign;
+    all->row_bytes[step->row] += sign * step->bytes;
+    all->bytes += sign * step->bytes;
+    all->block_parts += sign * step->block_parts;
     return 0;
 }
 

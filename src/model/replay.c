@@ -9,7 +9,10 @@
  * 2. A step belongs to a row of the profile (step_rows.h); what the filters left out has none and
  *    is passed over.
  *
- * 3. Windows of several threads overlap, so a step may be stamped before the one that was applied
+ * 3. The ledger of a sampled trace is fed with groups in the place of stacks (weights.h): their
+ * weights tell what a sample stands for.
+ *
+ * 4. Windows of several threads overlap, so a step may be stamped before the one that was applied
  *    earlier: a history's time stands still then, it never falls. */
 #include "model/replay.h"
 
@@ -17,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/interval.h"
 #include "model/profile_state.h"
 #include "model/step_rows.h"
 
@@ -34,12 +38,31 @@ struct replay {
     struct held *ring;
     uint64_t first, end; /* numbers of steps: held are [first, end) */
     struct ag_step_rows rows;
+    struct ag_weights weights; /* of a sampled trace: groups are what steps have as stacks */
     uint64_t now_ns;
 };
 
 /* ---- settled steps go out ---- */
 
-static int pass_on(struct replay *replay, const struct ag_step *step) {
+/* The step as it was of its stack, and what it stands for. */
+static void weigh(const struct replay *replay, struct ag_step *step,
+                  struct ag_replay_step *ret_told) {
+    const struct ag_weight *weight = replay->profile->definitions.is_sampled
+                                         ? ag_weights_of(&replay->weights, step->stack)
+                                         : NULL;
+    ret_told->bytes = step->size; /* the ledger counts with what a sample stands for */
+    ret_told->block_parts = AG_REPLAY_ONE_BLOCK;
+    if (weight) {
+        step->stack = weight->stack;
+        step->size = weight->size;
+        ret_told->block_parts = ag_estimate_whole(weight->blocks * AG_REPLAY_ONE_BLOCK);
+    }
+}
+
+static int pass_on(struct replay *replay, const struct ag_step *held) {
+    struct ag_step own = *held, *step = &own;
+    struct ag_replay_step told = {0};
+    weigh(replay, step, &told);
     const uint64_t start_ns = replay->profile->definitions.start_ns;
     const uint64_t time_ns = step->time_ns > start_ns ? step->time_ns - start_ns : 0;
     const uint64_t born_ns = step->allocated_ns > start_ns ? step->allocated_ns - start_ns : 0;
@@ -52,15 +75,13 @@ static int pass_on(struct replay *replay, const struct ag_step *step) {
         return 0;
     }
     const bool is_death = step->kind == AG_STEP_DEATH || step->kind == AG_STEP_BIRTH_UNDONE;
-    const struct ag_replay_step told = {
-        .time_ns = replay->now_ns,
-        .size = step->size,
-        .born_ns = born_ns,
-        .lifetime_ns = is_death && time_ns > born_ns ? time_ns - born_ns : 0,
-        .row = row,
-        .is_death = is_death,
-        .is_temporary = step->is_temporary,
-    };
+    told.time_ns = replay->now_ns;
+    told.size = step->size;
+    told.born_ns = born_ns;
+    told.lifetime_ns = is_death && time_ns > born_ns ? time_ns - born_ns : 0;
+    told.row = row;
+    told.is_death = is_death;
+    told.is_temporary = step->is_temporary;
     return replay->visit(replay->context, &told);
 }
 
@@ -102,19 +123,19 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
         return ag_profile_replay_of_parts(profile, visit, context);
     }
     struct replay replay = {.profile = profile, .visit = visit, .context = context};
-    if (profile->definitions.is_sampled) {
-        return -ENOTSUP; /* most of the history passed by unseen */
-    }
+    struct ag_pass_options pass = profile->pass;
+    pass.weights = profile->definitions.is_sampled ? &replay.weights : NULL;
     replay.ledger = ag_ledger_new();
     replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring)); /* pages come as they are used */
     int r =
         replay.ledger && replay.ring ? ag_step_rows_init(&replay.rows, replay.profile) : -ENOMEM;
+    r = r < 0 ? r : ag_weights_init(&replay.weights);
     r = r < 0 ? r : ag_ledger_on_step(replay.ledger, hold, &replay);
-    r = r < 0 ? r
-              : ag_event_pass(profile->file, &profile->definitions, &profile->pass, replay.ledger);
+    r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &pass, replay.ledger);
     r = r < 0 ? r : let_go(&replay, replay.end);
     (void)ag_ledger_free(replay.ledger);
     ag_step_rows_done(&replay.rows);
+    ag_weights_done(&replay.weights);
     free(replay.ring);
     return r;
 }

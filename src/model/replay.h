@@ -6,7 +6,9 @@
  * are held until they are settled. A death follows the birth of its block; where threads raced for
  * an address, the lives of two blocks there may overlap by what the clock cannot tell. One pass
  * over the events; memory is bounded by what was in use in the program. Of several processes merged
- * each is told to its end before the next one: times never fall within one. */
+ * each is told to its end before the next one: times never fall within one.
+ *
+ * Of a sampled trace the blocks are the samples, each with what it stands for. */
 #ifndef AG_REPLAY_H
 #define AG_REPLAY_H
 
@@ -15,9 +17,13 @@
 
 #include "model/profile.h"
 
+enum { AG_REPLAY_ONE_BLOCK = 1 << 16 };
 struct ag_replay_step {
     uint64_t time_ns; /* since the start of the recording */
     uint64_t size;
+    /* What it stands for: itself; a sample for more: bytes, and blocks in parts of
+     * AG_REPLAY_ONE_BLOCK, so that sums stay integers. */
+    uint64_t bytes, block_parts;
     uint64_t born_ns;     /* of the block, by its own thread's clock: a birth may say it late */
     uint64_t lifetime_ns; /* of a death; as fine as the trace's clock */
     uint32_t row;         /* of ag_profile_stacks */

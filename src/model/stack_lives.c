@@ -3,16 +3,17 @@
  *
  * A lifetime that has not ended is counted until the end of the recording: all births are taken
  * off, deaths put on, and what is open at the end puts on the end. 128 bits, because a hundred
- * million blocks that live for minutes exceed 64. */
+ * million blocks that live for minutes exceed 64, with room for the parts of blocks that a sample
+ * stands for. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "model/profile_state.h"
 #include "model/replay.h"
 
-struct life {                               /* of one row, while it is counted */
+struct life { /* of one row, while it is counted; in parts of AG_REPLAY_ONE_BLOCK */
     unsigned __int128 lifetime_ns, born_ns; /* of the dead; sum of births of the open */
-    uint64_t bytes, blocks;
+    uint64_t bytes, block_parts;
 };
 struct lives {
     struct ag_stack_life *results;
@@ -24,18 +25,18 @@ static int count_life(void *context, const struct ag_replay_step *step) {
     struct life *life = &lives->running[step->row];
     struct ag_stack_life *result = &lives->results[step->row];
     if (step->is_death) {
-        life->bytes -= step->size;
-        life->blocks--;
-        life->born_ns -= step->born_ns;
-        life->lifetime_ns += step->lifetime_ns;
+        life->bytes -= step->bytes;
+        life->block_parts -= step->block_parts;
+        life->born_ns -= (unsigned __int128)step->born_ns * step->block_parts;
+        life->lifetime_ns += (unsigned __int128)step->lifetime_ns * step->block_parts;
         return 0;
     }
-    life->bytes += step->size;
-    life->blocks++;
-    life->born_ns += step->born_ns;
+    life->bytes += step->bytes;
+    life->block_parts += step->block_parts;
+    life->born_ns += (unsigned __int128)step->born_ns * step->block_parts;
     if (life->bytes >= result->max_bytes) { /* the latest, on a tie: as the process' peak */
         result->max_bytes = life->bytes;
-        result->max_blocks = life->blocks;
+        result->max_blocks = life->block_parts / AG_REPLAY_ONE_BLOCK;
     }
     return 0;
 }
@@ -48,9 +49,10 @@ int ag_profile_stack_lives(struct ag_profile *profile, struct ag_stack_life **re
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         const struct life *life = &lives.running[i];
         const unsigned __int128 ends_ns =
-            (unsigned __int128)life->blocks * profile->summary.duration_ns;
+            (unsigned __int128)life->block_parts * profile->summary.duration_ns;
         const unsigned __int128 open_ns = ends_ns > life->born_ns ? ends_ns - life->born_ns : 0;
-        lives.results[i].lifetime_us = (uint64_t)((life->lifetime_ns + open_ns) / 1000);
+        lives.results[i].lifetime_us =
+            (uint64_t)((life->lifetime_ns + open_ns) / 1000 / AG_REPLAY_ONE_BLOCK);
     }
     free(lives.running);
     if (r < 0) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/interval.h"
 #include "report/view.h"
 
 enum { MESSAGE_BYTES = 1024 };
@@ -74,28 +75,68 @@ static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
     return 0;
 }
 
-static int value_in(const struct ag_gate_term *term, struct ag_profile *profile,
-                    uint64_t *ret_value, bool *ret_is_known) {
-    *ret_is_known = true;
-    if (term->key != AG_GATE_SITE) {
-        *ret_value = value_of_key(profile, term->key);
-        return 0;
-    }
+/* What a key of the summary is a sum of, where samples tell it; AG_METRIC_DEFAULT: it is counted.
+ */
+static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
+    return term->key == AG_GATE_PEAK_TIME || term->key == AG_GATE_RSS_PEAK ? AG_METRIC_DEFAULT
+                                                                           : term->metric;
+}
+
+struct quantity { /* of a trace */
+    uint64_t value, low, high;
+    bool is_estimate, is_unknown; /* unknown: nothing is told of it */
+};
+
+static void widen(struct quantity *quantity, const struct ag_metrics *metrics,
+                  enum ag_metric metric) {
+    const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+    quantity->is_estimate = true;
+    quantity->is_unknown = metric == AG_METRIC_TEMPORARY_BLOCKS;
+    quantity->low = quantity->is_unknown ? 0 : interval.low;
+    quantity->high = quantity->is_unknown ? UINT64_MAX : interval.high;
+}
+
+/* All sites of the name. */
+static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *profile,
+                            struct quantity *ret_quantity, bool *ret_is_known) {
     const struct ag_site_row *rows;
     size_t n_rows;
+    struct ag_metrics sum = {0};
     const int r = ag_profile_sites(profile, AG_BY_FUNCTION, &rows, &n_rows);
     if (r < 0) {
         return r;
     }
-    uint64_t value = 0;
     *ret_is_known = false;
     for (size_t i = 0; i < n_rows; i++) {
         if (ag_gate_is_named(ag_profile_frame(profile, rows[i].frame)->function, term->site)) {
-            value += ag_metric_of(term->is_total ? &rows[i].total : &rows[i].own, term->metric);
+            ag_metrics_add(&sum, term->is_total ? &rows[i].total : &rows[i].own);
             *ret_is_known = true;
         }
     }
-    *ret_value = value;
+    const uint64_t value = ag_metric_of(&sum, term->metric);
+    *ret_quantity = (struct quantity){.value = value, .low = value, .high = value};
+    if (ag_profile_identity(profile)->is_sampled) {
+        widen(ret_quantity, &sum, term->metric);
+        if (!*ret_is_known) { /* what allocated there may have passed by unseen */
+            ret_quantity->high =
+                ag_interval_of_nothing((double)ag_profile_identity(profile)->interval_bytes).high;
+        }
+    }
+    return 0;
+}
+
+static int quantity_in(const struct ag_gate_term *term, struct ag_profile *profile,
+                       struct quantity *ret_quantity, bool *ret_is_known) {
+    if (term->key == AG_GATE_SITE) {
+        return quantity_of_site(term, profile, ret_quantity, ret_is_known);
+    }
+    const uint64_t value = value_of_key(profile, term->key);
+    const enum ag_metric metric = metric_of_key(term);
+    *ret_is_known = true;
+    *ret_quantity = (struct quantity){.value = value, .low = value, .high = value};
+    if (ag_profile_identity(profile)->is_sampled && metric != AG_METRIC_DEFAULT) {
+        widen(ret_quantity, ag_profile_total(profile), metric);
+    }
     return 0;
 }
 
@@ -107,36 +148,52 @@ static long double growth(uint64_t before, uint64_t after) {
     return ((long double)after - (long double)before) / (long double)before;
 }
 
-/* The value of a term, and "TERM = VALUE" for people. */
+static void put_quantity(FILE *words, const struct quantity *quantity) {
+    if (quantity->is_unknown) {
+        fputs("unknown", words);
+        return;
+    }
+    fprintf(words, "%" PRIu64, quantity->value);
+    if (quantity->is_estimate) {
+        fprintf(words, " (95 %%: %" PRIu64 " to %" PRIu64 ")", quantity->low, quantity->high);
+    }
+}
+
+static struct ag_gate_range put_growth(FILE *words, const struct quantity *before,
+                                       const struct quantity *after) {
+    const struct ag_gate_range range = {growth(before->high, after->low),
+                                        growth(before->low, after->high)};
+    if (before->value != 0 && !before->is_unknown && !after->is_unknown) {
+        fprintf(words, "%.4Lg%% (", 100 * growth(before->value, after->value));
+    }
+    fputs("from ", words);
+    put_quantity(words, before);
+    fputs(" to ", words);
+    put_quantity(words, after);
+    if (before->value != 0 && !before->is_unknown && !after->is_unknown) {
+        fputc(')', words);
+    }
+    return range;
+}
+
+/* The bounds of a term, and "TERM = VALUE" for people. */
 static int find_value(const struct ag_gate_term *term, struct ag_profile *profile,
-                      struct ag_profile *base, long double *ret_value, bool *ret_is_known,
+                      struct ag_profile *base, struct ag_gate_range *ret_range, bool *ret_is_known,
                       FILE *words) {
-    uint64_t before = 0, after = 0;
+    struct quantity before = {0}, after = {0};
     bool is_known_before = false, is_known_after = false;
-    int r = term->of != AG_GATE_OF_TRACE ? value_in(term, base, &before, &is_known_before) : 0;
+    int r = term->of != AG_GATE_OF_TRACE ? quantity_in(term, base, &before, &is_known_before) : 0;
     if (r == 0 && term->of != AG_GATE_OF_BASE) {
-        r = value_in(term, profile, &after, &is_known_after);
+        r = quantity_in(term, profile, &after, &is_known_after);
     }
     fprintf(words, "%.*s = ", (int)term->text_len, term->text);
     *ret_is_known = is_known_before || is_known_after;
-    switch (term->of) {
-    case AG_GATE_OF_TRACE:
-        *ret_value = after;
-        fprintf(words, "%" PRIu64, after);
-        break;
-    case AG_GATE_OF_BASE:
-        *ret_value = before;
-        fprintf(words, "%" PRIu64, before);
-        break;
-    case AG_GATE_OF_GROWTH:
-        *ret_value = growth(before, after);
-        if (before != 0) {
-            fprintf(words, "%.4Lg%% (from %" PRIu64 " to %" PRIu64 ")", 100 * *ret_value, before,
-                    after);
-        } else {
-            fprintf(words, "from 0 to %" PRIu64, after);
-        }
-        break;
+    const struct quantity *one = term->of == AG_GATE_OF_BASE ? &before : &after;
+    if (term->of == AG_GATE_OF_GROWTH) {
+        *ret_range = put_growth(words, &before, &after);
+    } else {
+        *ret_range = (struct ag_gate_range){one->low, one->high};
+        put_quantity(words, one);
     }
     return r;
 }
@@ -159,8 +216,8 @@ static struct ag_gate_result *add_result(struct ag_gate *gate, size_t expression
 }
 
 static int compute(struct ag_gate_result *result, const struct ag_gate_expression *expression,
-                   struct ag_profile *profile, struct ag_profile *base, long double *values,
-                   FILE *words) {
+                   struct ag_profile *profile, struct ag_profile *base,
+                   struct ag_gate_range *values, FILE *words) {
     const struct ag_gate_term *terms;
     const size_t n_terms = ag_gate_expression_terms(expression, &terms);
     for (size_t i = 0; i < n_terms; i++) {
@@ -174,15 +231,17 @@ static int compute(struct ag_gate_result *result, const struct ag_gate_expressio
             result->unknown_site = strdup(terms[i].site);
         }
     }
-    bool holds = false;
+    enum ag_gate_answer answer = AG_GATE_NO;
     char message[MESSAGE_BYTES] = "";
-    const int r = ag_gate_expression_compute(expression, values, &holds, message);
+    const int r = ag_gate_expression_compute(expression, values, &answer, message);
     if (r == -EDOM) {
         result->outcome = AG_GATE_FAILED;
         fprintf(words, "; %s", message);
         return 0;
     }
+    const bool holds = answer == AG_GATE_YES;
     result->outcome = holds ? AG_GATE_HOLDS : AG_GATE_PASSED;
+    result->is_unsure = answer == AG_GATE_UNSURE;
     for (size_t i = 0; r == 0 && holds && i < n_terms; i++) {
         if (terms[i].metric != AG_METRIC_DEFAULT && terms[i].of != AG_GATE_OF_BASE) {
             return ag_gate_find_place(&terms[i], profile, base, &result->place);
@@ -197,7 +256,7 @@ static int check_one(struct ag_gate *gate, size_t at, struct ag_profile *profile
     const struct ag_gate_expression *expression = gate->expressions[at];
     const size_t n_terms = ag_gate_expression_terms(expression, &terms);
     struct ag_gate_result *result = add_result(gate, at, ag_profile_identity(profile)->file);
-    long double *values = calloc(n_terms + 1, sizeof *values);
+    struct ag_gate_range *values = calloc(n_terms + 1, sizeof *values);
     size_t length;
     FILE *words = result != NULL ? open_memstream(&result->values, &length) : NULL;
     int r = values != NULL && words != NULL ? 0 : -ENOMEM;

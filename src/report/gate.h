@@ -26,7 +26,8 @@ struct ag_gate_result {
     size_t expression; /* which, from 0 */
     char *trace;       /* its path */
     enum ag_gate_outcome { AG_GATE_PASSED, AG_GATE_HOLDS, AG_GATE_FAILED } outcome;
-    char *values; /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: why */
+    bool is_unsure; /* AG_GATE_PASSED: of samples, and it may hold or not */
+    char *values;   /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: why */
     char
         *unknown_site; /* the first named site that the trace has not, which counts as 0; or NULL */
     struct ag_gate_place place; /* of AG_GATE_HOLDS */

@@ -8,11 +8,16 @@
  * at its `(`, before any trace is opened.
  * 3. Bounds. The text may come from anywhere: TEXT_MOST bytes, DEPTH_MOST parentheses, `not` and
  * minus inside one another. There are no more nodes than bytes.
- * 4. Numbers are long doubles: every 64-bit count is exact in them, which a double is not. */
+ * 4. Numbers are long doubles: every 64-bit count is exact in them, which a double is not.
+ * 5. What samples tell lies between bounds. All is computed with both, and a condition is true,
+ * false, or true of some of what may be: then nobody knows. A quantity that stands there twice is
+ * taken for two that have nothing to do with each other: the answer may be "unsure" too often, and
+ * is never wrong. */
 #include "report/gate_expression.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -482,47 +487,90 @@ size_t ag_gate_expression_terms(const struct ag_gate_expression *expression,
 
 /* ---- computing ---- */
 
-static long double apply(enum operator_kind kind, long double left, long double right) {
+/* A condition is a range too, of 0 (it does not hold) and 1. */
+static struct ag_gate_range condition(bool always, bool ever) {
+    return (struct ag_gate_range){always, ever};
+}
+
+static struct ag_gate_range product(struct ag_gate_range left, struct ag_gate_range right) {
+    const long double corners[] = {left.low * right.low, left.low * right.high,
+                                   left.high * right.low, left.high * right.high};
+    struct ag_gate_range range = {corners[0], corners[0]};
+    for (size_t i = 1; i < AG_ARRAY_SIZE(corners); i++) {
+        range.low = corners[i] < range.low ? corners[i] : range.low;
+        range.high = corners[i] > range.high ? corners[i] : range.high;
+        if (corners[i] != corners[i]) {
+            return (struct ag_gate_range){corners[i], corners[i]}; /* no number */
+        }
+    }
+    return range;
+}
+
+/* By what may be nothing: any number. */
+static struct ag_gate_range quotient(struct ag_gate_range left, struct ag_gate_range right) {
+    if (right.low <= 0 && right.high >= 0) {
+        return (struct ag_gate_range){-(long double)INFINITY, (long double)INFINITY};
+    }
+    const long double corners[] = {left.low / right.low, left.low / right.high,
+                                   left.high / right.low, left.high / right.high};
+    struct ag_gate_range range = {corners[0], corners[0]};
+    for (size_t i = 1; i < AG_ARRAY_SIZE(corners); i++) {
+        range.low = corners[i] < range.low ? corners[i] : range.low;
+        range.high = corners[i] > range.high ? corners[i] : range.high;
+    }
+    return range;
+}
+
+static bool is_one_number(struct ag_gate_range left, struct ag_gate_range right) {
+    return left.low == left.high && right.low == right.high && left.low == right.low;
+}
+
+static bool overlaps(struct ag_gate_range left, struct ag_gate_range right) {
+    return left.low <= right.high && right.low <= left.high;
+}
+
+static struct ag_gate_range apply(enum operator_kind kind, struct ag_gate_range left,
+                                  struct ag_gate_range right) {
     switch (kind) {
     case OPERATOR_OR:
-        return left != 0 || right != 0;
+        return condition(left.low != 0 || right.low != 0, left.high != 0 || right.high != 0);
     case OPERATOR_AND:
-        return left != 0 && right != 0;
+        return condition(left.low != 0 && right.low != 0, left.high != 0 && right.high != 0);
     case OPERATOR_ABOVE:
-        return left > right;
+        return condition(left.low > right.high, left.high > right.low);
     case OPERATOR_AT_LEAST:
-        return left >= right;
+        return condition(left.low >= right.high, left.high >= right.low);
     case OPERATOR_BELOW:
-        return left < right;
+        return condition(left.high < right.low, left.low < right.high);
     case OPERATOR_AT_MOST:
-        return left <= right;
+        return condition(left.high <= right.low, left.low <= right.high);
     case OPERATOR_EQUAL:
-        return left == right;
+        return condition(is_one_number(left, right), overlaps(left, right));
     case OPERATOR_UNEQUAL:
-        return left != right;
+        return condition(!overlaps(left, right), !is_one_number(left, right));
     case OPERATOR_PLUS:
-        return left + right;
+        return (struct ag_gate_range){left.low + right.low, left.high + right.high};
     case OPERATOR_MINUS:
-        return left - right;
+        return (struct ag_gate_range){left.low - right.high, left.high - right.low};
     case OPERATOR_TIMES:
-        return left * right;
+        return product(left, right);
     case OPERATOR_OVER:
-        return left / right;
+        return quotient(left, right);
     case OPERATOR_NOT:
-        return right == 0;
+        return condition(right.high == 0, right.low == 0);
     case OPERATOR_NEGATE:
-        return -right;
+        return (struct ag_gate_range){-right.high, -right.low};
     case OPERATOR_NONE:
         break;
     }
-    return 0;
+    return condition(false, false);
 }
 
 /* A sum that is no number (growth without bound minus the same) would make every comparison false:
  * a gate that cannot be computed says so instead. */
 static int check_number(const struct ag_gate_expression *expression, const struct node *node,
-                        long double number, char ret_message[1024]) {
-    if (number == number) {
+                        struct ag_gate_range range, char ret_message[1024]) {
+    if (range.low == range.low && range.high == range.high) {
         return 0;
     }
     snprintf(ret_message, MESSAGE_BYTES, "at character %zu, '%.*s': no number comes of it",
@@ -532,20 +580,23 @@ static int check_number(const struct ag_gate_expression *expression, const struc
 }
 
 int ag_gate_expression_compute(const struct ag_gate_expression *expression,
-                               const long double *values, bool *ret_holds, char ret_message[1024]) {
-    long double *stack = calloc(expression->n_nodes + 1, sizeof *stack);
+                               const struct ag_gate_range *values, enum ag_gate_answer *ret_answer,
+                               char ret_message[1024]) {
+    struct ag_gate_range *stack = calloc(expression->n_nodes + 1, sizeof *stack);
     size_t count = 0;
     int r = stack != NULL ? 0 : -ENOMEM;
     for (size_t i = 0; i < expression->n_nodes && r == 0; i++) {
         const struct node *node = &expression->nodes[i];
         if (node->what != NODE_OPERATOR) {
-            stack[count++] = node->what == NODE_NUMBER ? node->number : values[node->term];
+            stack[count++] = node->what == NODE_NUMBER
+                                 ? (struct ag_gate_range){node->number, node->number}
+                                 : values[node->term];
             continue;
         }
-        const long double right = stack[--count];
+        const struct ag_gate_range right = stack[--count];
         const bool has_left = node->kind != OPERATOR_NOT && node->kind != OPERATOR_NEGATE;
-        const long double left = has_left ? stack[--count] : 0;
-        if (node->kind == OPERATOR_OVER && right == 0) {
+        const struct ag_gate_range left = has_left ? stack[--count] : condition(false, false);
+        if (node->kind == OPERATOR_OVER && right.low == 0 && right.high == 0) {
             snprintf(ret_message, MESSAGE_BYTES, "at character %zu, '%.*s': a division by 0",
                      character_of(expression->text, node->place), (int)QUOTED_MOST,
                      expression->text + node->place);
@@ -556,7 +607,9 @@ int ag_gate_expression_compute(const struct ag_gate_expression *expression,
         r = check_number(expression, node, stack[count - 1], ret_message);
     }
     if (r == 0) {
-        *ret_holds = stack[0] != 0;
+        *ret_answer = stack[0].low != 0    ? AG_GATE_YES
+                      : stack[0].high != 0 ? AG_GATE_UNSURE
+                                           : AG_GATE_NO;
     } else if (r == -ENOMEM) {
         snprintf(ret_message, MESSAGE_BYTES, "%s", strerror(ENOMEM));
     }

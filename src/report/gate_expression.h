@@ -69,9 +69,19 @@ const char *ag_gate_expression_text(const struct ag_gate_expression *expression)
 /* The quantities it names, in their order. */
 size_t ag_gate_expression_terms(const struct ag_gate_expression *expression,
                                 const struct ag_gate_term **ret_terms);
+/* Between what bounds a quantity lies: both are its value where that is known. */
+struct ag_gate_range {
+    long double low, high;
+};
+enum ag_gate_answer {
+    AG_GATE_NO,     /* whatever the quantities are between their bounds */
+    AG_GATE_UNSURE, /* some say yes, some no */
+    AG_GATE_YES,    /* whatever they are */
+};
 /* Does it hold when its quantities are VALUES, in their order? 0, or -EDOM with a message: a
  * division by nothing. Both sides of `and` and `or` are computed. */
 int ag_gate_expression_compute(const struct ag_gate_expression *expression,
-                               const long double *values, bool *ret_holds, char ret_message[1024]);
+                               const struct ag_gate_range *values, enum ag_gate_answer *ret_answer,
+                               char ret_message[1024]);
 
 #endif

@@ -6,9 +6,12 @@ cannot tell is refused in one line.
 Seeds are fixed and the program does the same in every run, so a case passes always or never."""
 
 import argparse
+import csv
+import gzip
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 
@@ -231,18 +234,130 @@ def an_unknown_answer_is_refused(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = sampled(tools, folder, "periodic", 1)
-        for words in (["report", "--view=temporary"], ["report", "--sort=temporary_blocks"], ["export", "--to=massif"],
-                      ["export", "--to=dhat"], ["export", "--to=heaptrack"], ["export", "--to=firefox"],
+        for words in (["report", "--view=temporary"], ["report", "--sort=temporary_blocks"],
                       ["export", "--to=folded", "--metric=temporary_blocks"]):
             outcome = recorded.run([tools.allogram, words[0], traces[0], *words[1:]])
             failures.require("%s: status %d" % (words, outcome.status), outcome.status != 0)
             failures.expect("lines of %s" % words, len(outcome.stderr.decode().splitlines()), 1)
-        for export in ("pprof", "heapprofile", "folded", "speedscope", "callgrind", "csv", "json"):
-            outcome = recorded.run([tools.allogram, "export", traces[0], "--to=" + export])
-            failures.expect(export, (outcome.status, len(outcome.stdout) > 100), (0, True))
-        outcome = recorded.run([tools.allogram, "export", traces[0], "--to=folded"])
-        folded = sum(int(line.rsplit(b" ", 1)[1]) for line in outcome.stdout.splitlines())
-        failures.expect("folded", folded, recorded.report(tools, traces[0])["allocated_bytes"])
+    return failures
+
+
+SUMS = ("allocated_bytes", "in_use_bytes", "peak_bytes")
+
+
+def sums_of_dhat(text):
+    points = json.loads(text)["pps"]
+    own = [max(point["gb"], point["eb"]) <= point["mb"] + point["tbk"] and point["mb"] <= point["tb"] + point["tbk"] and point["tl"] > 0
+           for point in points]
+    return tuple(sum(point[key] for point in points) for key in ("tb", "eb", "gb")) if all(own) else own
+
+
+def sums_of_massif(text):
+    snapshots = [dict(re.findall(r"^(\w+)=(.*)$", part, re.MULTILINE)) for part in text.decode().split("#-----------\nsnapshot=")[1:]]
+    trees = re.findall(r"^n\d+: (\d+) \(heap allocation", text.decode(), re.MULTILINE)
+    peak = [int(one["mem_heap_B"]) for one in snapshots if one["heap_tree"] == "peak"]
+    return None, int(snapshots[-1]["mem_heap_B"]), peak[0] if str(peak[0]) in trees else None
+
+
+def sums_of_heaptrack(text):
+    sizes, allocated, in_use, peak = [], 0, 0, 0
+    for line in text.decode().splitlines():
+        words = line.split()
+        if words[0] == "a":
+            sizes.append(int(words[1], 16))
+        elif words[0] == "+":
+            allocated += sizes[int(words[1], 16)]
+            in_use += sizes[int(words[1], 16)]
+            peak = max(peak, in_use)
+        elif words[0] == "-":
+            in_use -= sizes[int(words[1], 16)]
+    return allocated, in_use, peak
+
+
+def sums_of_firefox(text):
+    weights = json.loads(text)["threads"][0]["nativeAllocations"]["weight"]
+    return sum(weight for weight in weights if weight > 0), sum(weights), None
+
+
+def sums_of_csv(text):
+    rows = list(csv.DictReader(text.decode().splitlines()))
+    whole = all(int(row[name + "_ci95_low"]) <= int(row[name]) <= int(row[name + "_ci95_high"]) for row in rows for name in SUMS)
+    unknown = {row["temporary_blocks"] for row in rows}
+    return tuple(sum(int(row[name]) for row in rows) for name in SUMS) if whole and unknown == {""} else unknown
+
+
+def sums_of_json(text):
+    told = json.loads(text)
+    whole = all(row[name + "_ci95"][0] <= row[name] <= row[name + "_ci95"][1] for row in told["stacks"] for name in SUMS)
+    whole = whole and all(point["in_use_bytes_ci95"][0] <= point["in_use_bytes"] <= point["in_use_bytes_ci95"][1] for point in told["timeline"])
+    return tuple(sum(row[name] for row in told["stacks"]) for name in SUMS) if whole else "an interval"
+
+
+def sums_of_folded(text):
+    return sum(int(line.rsplit(b" ", 1)[1]) for line in text.splitlines()), None, None
+
+
+EXPORTS = { # what reads its sums (None: what the format does not tell), and where it says that they are estimates
+    "dhat": (sums_of_dhat, rb'"cmd": ".*\[estimates from samples'),
+    "massif": (sums_of_massif, rb"(?m)^desc: .*estimates from samples"),
+    "heaptrack": (sums_of_heaptrack, rb"(?m)^X .*\[bytes are estimates from samples"),
+    "firefox": (sums_of_firefox, rb'"extra": \[.*"value": "estimates from samples'),
+    "csv": (sums_of_csv, rb"allocated_bytes_ci95_low"),
+    "json": (sums_of_json, rb'"interval_bytes": 8192'),
+    "folded": (sums_of_folded, rb""),
+    "callgrind": (None, rb"(?m)^desc: estimates from samples"),
+    "speedscope": (None, rb'"exporter": "allogram; estimates from samples'),
+    "pprof": (None, rb"estimates from samples(?s:.*)|inuse_space_ci95(?s:.*)estimates from samples"),
+    "heapprofile": (None, rb""),
+}
+
+
+def exports_carry_estimates(tools):
+    """The same sums as the summary's, to a byte for each sample; and said to be estimates, with how sure they are."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        _, traces = sampled(tools, folder, "periodic", 1)
+        summary = recorded.report(tools, traces[0])
+        wanted = tuple(summary[key] for key in ("allocated_bytes", "in_use_bytes_at_end", "peak_bytes"))
+        n_samples = len(recorded.report(tools, traces[0], "--view=blocks", "--limit=0")["blocks"])
+        failures.require("samples: %d" % n_samples, n_samples > 1000)
+        for name, (sums_of, note) in EXPORTS.items():
+            outcome = recorded.run([tools.allogram, "export", traces[0], "--to=" + name])
+            failures.expect(name, (outcome.status, outcome.stderr), (0, b""))
+            text = gzip.decompress(outcome.stdout) if name == "pprof" else outcome.stdout
+            failures.require("%s does not say that it is estimates" % name, re.search(note, text))
+            told = sums_of(text) if sums_of else (None, None, None)
+            near = len(told) == 3 and all(value is None or abs(value - right) <= n_samples for value, right in zip(told, wanted))
+            failures.require("%s: %s, not %s" % (name, told, wanted), near)
+            if name == "pprof":
+                failures.require("labels of pprof", b"alloc_objects_ci95" in text and b"inuse_space_ci95" in text)
+    return failures
+
+
+def gates_know_what_is_chance(tools):
+    """Status 3 only where the whole interval is on the wrong side; what is between is told, and no failure."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder, recorded.Folder() as other:
+        _, traces = sampled(tools, folder, "periodic", 1)
+        _, others = sampled(tools, other, "periodic", 2)
+        summary = recorded.report(tools, traces[0])
+        value, (low, high) = summary["allocated_bytes"], summary["allocated_bytes_ci95"]
+        site = next(row for row in recorded.report(tools, traces[0], "--view=sites")["sites"] if row["own"]["allocated_blocks"] > 0)
+        own = 'sites["%s"].allocated_blocks' % site["function"]
+        cases = {
+            "allocated_bytes > %d" % (low - 1): 3, "allocated_bytes > %d" % low: "unsure", "allocated_bytes > %d" % (value - 1): "unsure",
+            "allocated_bytes > %d" % (high - 1): "unsure", "allocated_bytes > %d" % high: 0, "not allocated_bytes > %d" % high: 3,
+            "temporary_blocks > 0": "unsure", "threads > 0": 3, "lost_events > 0": 0, "growth.allocated_bytes > 0": "unsure",
+            "growth.allocated_bytes > 100%": 0, "growth.allocated_bytes > -90%": 3, 'sites["nowhere"].allocated_bytes > 0': "unsure",
+            'sites["nowhere"].allocated_bytes > 1G': 0, "%s > %d" % (own, site["own"]["allocated_blocks_ci95"][0] - 1): 3,
+            "%s > %d" % (own, site["own"]["allocated_blocks"] - 1): "unsure",
+        }
+        for expression, wanted in cases.items():
+            base = ["--base=" + others[0]] if "growth" in expression else []
+            outcome = recorded.run([tools.allogram, "report", traces[0], *base, "--fail-if=" + expression])
+            is_unsure = b"is unsure, which is no failure" in outcome.stderr
+            failures.expect(expression, "unsure" if is_unsure else outcome.status, wanted)
+            failures.expect("status of " + expression, outcome.status, 3 if wanted == 3 else 0)
     return failures
 
 
@@ -275,6 +390,8 @@ def main():
              ("threads free for each other", lambda: threads_free_for_each_other(tools)),
              ("handlers and children are safe", lambda: handlers_and_children_are_safe(tools)),
              ("an unknown answer is refused", lambda: an_unknown_answer_is_refused(tools)),
+             ("exports carry estimates", lambda: exports_carry_estimates(tools)),
+             ("gates know what is chance", lambda: gates_know_what_is_chance(tools)),
              ("diffs say what is chance", lambda: diffs_say_what_is_chance(tools))]
     plan = tap.Plan(len(cases))
     for name, case in cases:

@@ -16,8 +16,9 @@
 
 static char message[1024];
 
-/* 1: it holds; 0: it does not; negative errno. Quantities have the value 1000, 2000, 3000 ... */
-static int judge(const char *text) {
+/* An ag_gate_answer, or negative errno. Quantities have the value 1000, 2000, 3000 ... and lie at
+ * most so much beside it. */
+static int judge_within(const char *text, long double aside) {
     struct ag_gate_expression *expression;
     memset(message, 0, sizeof message);
     int r = ag_gate_expression_new(text, &expression, message);
@@ -26,15 +27,70 @@ static int judge(const char *text) {
     }
     const struct ag_gate_term *terms;
     const size_t n_terms = ag_gate_expression_terms(expression, &terms);
-    long double *values = calloc(n_terms + 1, sizeof *values);
+    struct ag_gate_range *values = calloc(n_terms + 1, sizeof *values);
     for (size_t i = 0; i < n_terms; i++) {
-        values[i] = 1000.0L * (long double)(i + 1);
+        const long double value = 1000.0L * (long double)(i + 1);
+        values[i] = (struct ag_gate_range){value - aside, value + aside};
     }
-    bool holds = false;
-    r = ag_gate_expression_compute(expression, values, &holds, message);
+    enum ag_gate_answer answer = AG_GATE_NO;
+    r = ag_gate_expression_compute(expression, values, &answer, message);
     free(values);
     ag_gate_expression_free(expression);
-    return r < 0 ? r : holds;
+    return r < 0 ? r : (int)answer;
+}
+
+/* 1: it holds; 0: it does not; negative errno. */
+static int judge(const char *text) {
+    const int answer = judge_within(text, 0);
+    assert_int_not_equal(answer, AG_GATE_UNSURE);
+    return answer < 0 ? answer : answer == AG_GATE_YES;
+}
+
+/* Quantities are 900 to 1100, 1900 to 2100. */
+static void estimates_answer_with_all_that_may_be(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum ag_gate_answer answer;
+    } cases[] = {
+        {"threads > 899", AG_GATE_YES},
+        {"threads > 900", AG_GATE_UNSURE},
+        {"threads >= 900", AG_GATE_YES},
+        {"threads > 1099", AG_GATE_UNSURE},
+        {"threads > 1100", AG_GATE_NO},
+        {"threads >= 1100", AG_GATE_UNSURE},
+        {"threads < 1101", AG_GATE_YES},
+        {"threads < 900", AG_GATE_NO},
+        {"threads <= 900", AG_GATE_UNSURE},
+        {"threads == 1000", AG_GATE_UNSURE},
+        {"threads == 800", AG_GATE_NO},
+        {"threads != 1000", AG_GATE_UNSURE},
+        {"threads != 800", AG_GATE_YES},
+        {"not threads > 1000", AG_GATE_UNSURE},
+        {"not threads > 1100", AG_GATE_YES},
+        {"threads > 1000 or 2 > 1", AG_GATE_YES},
+        {"threads > 1000 or 1 > 2", AG_GATE_UNSURE},
+        {"threads > 1000 and 1 > 2", AG_GATE_NO},
+        {"threads > 1000 and 2 > 1", AG_GATE_UNSURE},
+        {"threads + peak_bytes >= 2800", AG_GATE_YES},
+        {"threads + peak_bytes > 3200", AG_GATE_NO},
+        {"threads - peak_bytes < -800", AG_GATE_UNSURE},
+        {"threads - peak_bytes <= -800", AG_GATE_YES},
+        {"-threads <= -900", AG_GATE_YES},
+        {"threads * peak_bytes >= 1710000", AG_GATE_YES},
+        {"-threads * peak_bytes > -2310000", AG_GATE_UNSURE},
+        {"threads / peak_bytes > 42%", AG_GATE_YES},
+        {"threads / peak_bytes > 43%", AG_GATE_UNSURE},
+        {"threads / peak_bytes > 58%", AG_GATE_NO},
+        {"1 / (threads - 1000) > 5", AG_GATE_UNSURE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int answer = judge_within(cases[i].text, 100);
+        if (answer != (int)cases[i].answer) {
+            fail_msg("%s: %d, not %d", cases[i].text, answer, (int)cases[i].answer);
+        }
+    }
+    assert_int_equal(judge_within("1 / 0 > 5", 100), -EDOM);
 }
 
 static void operators_bind_as_in_c(void **state) {
@@ -223,6 +279,7 @@ static void a_function_is_named_with_or_without_its_parameters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_bind_as_in_c),
+        cmocka_unit_test(estimates_answer_with_all_that_may_be),
         cmocka_unit_test(numbers_have_suffixes_and_are_exact),
         cmocka_unit_test(quantities_come_in_their_order),
         cmocka_unit_test(what_is_wrong_is_told_with_its_place),
