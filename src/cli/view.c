@@ -85,13 +85,6 @@ static int open_profile(const struct wish *wish, const char *path, struct ag_pro
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", message);
     }
-    if (ag_profile_identity(*ret)->is_sampled) {
-        *ret = ag_profile_close(*ret);
-        return ag_fail(AG_EXIT_FAILURE,
-                       "view: %s: sampled; the page shows exact traces only in this version; "
-                       "allogram report and export --to=pprof show this one",
-                       path);
-    }
     if (sealed < 0 && seal_message[0] != '\0') {
         ag_say("view: %s; going on with what is there", seal_message);
     }

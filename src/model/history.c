@@ -4,14 +4,19 @@
  * so the composition of the highest moment of any range of slices is known to the byte.
  *
  * Sizes, lifetimes, leaks and threads come from the blocks, which the ledger shows when they die.
- */
+ *
+ * Of a sampled trace the ledger has groups of samples (weights.h) in the place of the outline's:
+ * bytes are what samples stand for already, blocks are put right here. Counts of single blocks are
+ * gathered in parts of AG_REPLAY_ONE_BLOCK and rounded at the end, each once. */
 #include "model/history.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/interval.h"
 #include "model/profile_state.h"
+#include "model/replay.h"
 
 struct making {
     struct ag_profile *profile;
@@ -19,11 +24,14 @@ struct making {
     struct ag_history *history;
     ag_history_visit *visit;
     void *context;
-    uint64_t start_ns;             /* session time */
-    struct ag_index_map groups;    /* stack | via << 32 -> group */
-    struct ag_index_map threads;   /* stream -> thread */
-    struct ag_index_map pairs;     /* slice, thread, thread -> pair */
-    struct ag_index_map leaks;     /* slice, group -> leak */
+    uint64_t start_ns;           /* session time */
+    struct ag_index_map groups;  /* stack | via << 32 -> group */
+    struct ag_index_map threads; /* stream -> thread */
+    struct ag_index_map pairs;   /* slice, thread, thread -> pair */
+    struct ag_index_map leaks;   /* slice, group -> leak */
+    bool is_sampled;
+    struct ag_weights weights; /* then: of the ledger's groups, whose stack is an outline's group */
+    double *now_blocks;        /* and: by group * BLOCK_SUMS, before they are rounded */
     struct ag_stack_sum *before;   /* by group: at the end of the slice before */
     struct ag_stack_sum *now;      /* by group */
     struct ag_history_entry *list; /* of one slice */
@@ -63,16 +71,47 @@ static uint32_t order_of(uint64_t number) {
 
 /* ---- the sums at the end of a slice ---- */
 
+/* Blocks of a sampled trace: each sample stands for a fraction of them. */
+enum { BLOCKS_ALLOCATED, BLOCKS_FREED, BLOCKS_AT_PEAK, BLOCK_SUMS };
+
+static void add_blocks(const struct making *making, const struct ag_stack_sum *sum,
+                       const struct ag_weight *weight) {
+    double *blocks = &making->now_blocks[(size_t)weight->stack * BLOCK_SUMS];
+    blocks[BLOCKS_ALLOCATED] += weight->blocks * (double)sum->allocated_blocks;
+    blocks[BLOCKS_FREED] += weight->blocks * (double)sum->freed_blocks;
+    blocks[BLOCKS_AT_PEAK] += weight->blocks * (double)sum->peak_blocks;
+}
+
+static void round_blocks(const struct making *making) {
+    for (size_t i = 0; i < making->history->n_groups; i++) {
+        const double *blocks = &making->now_blocks[i * BLOCK_SUMS];
+        making->now[i].allocated_blocks = ag_estimate_whole(blocks[BLOCKS_ALLOCATED]);
+        making->now[i].freed_blocks = ag_estimate_whole(blocks[BLOCKS_FREED]);
+        making->now[i].peak_blocks = ag_estimate_whole(blocks[BLOCKS_AT_PEAK]);
+        making->now[i].temporary_blocks = 0; /* samples do not tell */
+    }
+}
+
 /* Groups of several vias have a sum for each. */
 static void add_up(struct making *making, const struct ag_ledger *ledger) {
     const struct ag_stack_sum *sums;
     const size_t n = ag_ledger_stack_sums(ledger, &sums);
     memset(making->now, 0, making->history->n_groups * sizeof(*making->now));
+    if (making->is_sampled) {
+        memset(making->now_blocks, 0,
+               making->history->n_groups * BLOCK_SUMS * sizeof(*making->now_blocks));
+    }
     for (size_t i = 0; i < n; i++) {
-        if (sums[i].stack >= making->history->n_groups) {
+        const struct ag_weight *weight =
+            making->is_sampled ? ag_weights_of(&making->weights, sums[i].stack) : NULL;
+        const uint32_t group = weight ? weight->stack : sums[i].stack;
+        if (group >= making->history->n_groups) {
             continue; /* AG_STACK_OTHER */
         }
-        struct ag_stack_sum *sum = &making->now[sums[i].stack];
+        if (weight) {
+            add_blocks(making, &sums[i], weight);
+        }
+        struct ag_stack_sum *sum = &making->now[group];
         sum->allocated_blocks += sums[i].allocated_blocks;
         sum->allocated_bytes += sums[i].allocated_bytes;
         sum->freed_blocks += sums[i].freed_blocks;
@@ -80,6 +119,9 @@ static void add_up(struct making *making, const struct ag_ledger *ledger) {
         sum->temporary_blocks += sums[i].temporary_blocks;
         sum->peak_blocks += sums[i].peak_blocks;
         sum->peak_bytes += sums[i].peak_bytes;
+    }
+    if (making->is_sampled) {
+        round_blocks(making);
     }
 }
 
@@ -112,6 +154,7 @@ static void tell_slice(struct making *making, size_t slice, const struct ag_ledg
         told->in_use_bytes += now->allocated_bytes - now->freed_bytes;
         told->in_use_blocks += now->allocated_blocks - now->freed_blocks;
         told->allocated_bytes += now->allocated_bytes - before->allocated_bytes;
+        told->peak_blocks += now->peak_blocks;
         if (now->allocated_blocks != before->allocated_blocks ||
             now->freed_blocks != before->freed_blocks ||
             now->allocated_bytes != before->allocated_bytes ||
@@ -121,7 +164,7 @@ static void tell_slice(struct making *making, size_t slice, const struct ag_ledg
     }
     const uint64_t peak_ns = period->peak_time_ns;
     told->peak_bytes = period->peak_bytes;
-    told->peak_blocks = period->peak_blocks;
+    told->peak_blocks = making->is_sampled ? told->peak_blocks : period->peak_blocks;
     told->peak_time_ns = peak_ns > making->start_ns ? peak_ns - making->start_ns : 0;
     struct ag_stack_sum *spare = making->before;
     making->before = making->now;
@@ -140,7 +183,7 @@ static void end_slice(void *context, size_t slice, struct ag_ledger *ledger) {
 /* ---- the blocks ---- */
 
 static void add_pair(struct making *making, size_t slice, uint32_t by, uint32_t freed_by,
-                     uint64_t bytes) {
+                     const struct ag_history_count *what) {
     struct ag_history *history = making->history;
     const uint64_t key = (uint64_t)slice << 32 | by << 16 | freed_by;
     uint32_t at = ag_index_map_find(&making->pairs, key);
@@ -159,11 +202,12 @@ static void add_pair(struct making *making, size_t slice, uint32_t by, uint32_t 
         pairs[history->n_pairs++] = (struct ag_history_pair){
             .slice = (uint32_t)slice, .allocated_by = by, .freed_by = freed_by};
     }
-    history->pairs[at].blocks++;
-    history->pairs[at].bytes += bytes;
+    history->pairs[at].blocks += what->blocks;
+    history->pairs[at].bytes += what->bytes;
 }
 
-static void add_leak(struct making *making, size_t slice, uint32_t group, uint64_t bytes) {
+static void add_leak(struct making *making, size_t slice, uint32_t group,
+                     const struct ag_history_count *what) {
     struct ag_history *history = making->history;
     const uint64_t key = (uint64_t)slice << 32 | group;
     uint32_t at = ag_index_map_find(&making->leaks, key);
@@ -179,8 +223,8 @@ static void add_leak(struct making *making, size_t slice, uint32_t group, uint64
         leaks[history->n_leaks++] =
             (struct ag_history_leak){.slice = (uint32_t)slice, .group = group};
     }
-    history->leaks[at].blocks++;
-    history->leaks[at].bytes += bytes;
+    history->leaks[at].blocks += what->blocks;
+    history->leaks[at].bytes += what->bytes;
 }
 
 /* The last thread stands for all that have no row of their own. */
@@ -189,52 +233,87 @@ static uint32_t thread_of(const struct making *making, uint32_t stream) {
     return known != AG_INDEX_NONE ? known : (uint32_t)making->history->n_threads - 1;
 }
 
-static void count_threads(struct making *making, const struct ag_block *block, size_t born) {
+static void count_threads(struct making *making, const struct ag_block *block, size_t born,
+                          const struct ag_history_count *what) {
     struct ag_history *history = making->history;
     const size_t n = history->n_threads;
     const uint32_t by = thread_of(making, block->allocated_by);
-    history->threads[born * n + by].allocated_blocks++;
-    history->threads[born * n + by].allocated_bytes += block->size;
+    history->threads[born * n + by].allocated_blocks += what->blocks;
+    history->threads[born * n + by].allocated_bytes += what->bytes;
     if (block->freed_ns == UINT64_MAX || block->freed_by == UINT32_MAX) {
         return;
     }
     const size_t died = slice_of(making, block->freed_ns);
     const uint32_t freed_by = thread_of(making, block->freed_by);
-    history->threads[died * n + freed_by].freed_blocks++;
-    history->threads[died * n + freed_by].freed_bytes += block->size;
+    history->threads[died * n + freed_by].freed_blocks += what->blocks;
+    history->threads[died * n + freed_by].freed_bytes += what->bytes;
     if (by != freed_by) {
-        add_pair(making, died, by, freed_by, block->size);
+        add_pair(making, died, by, freed_by, what);
     }
+}
+
+static void add_count(struct ag_history_count *count, const struct ag_history_count *what) {
+    count->blocks += what->blocks;
+    count->bytes += what->bytes;
 }
 
 static void count_block(void *context, const struct ag_block *block) {
     struct making *making = context;
     struct ag_history *history = making->history;
+    const struct ag_weight *weight =
+        making->is_sampled ? ag_weights_of(&making->weights, block->stack) : NULL;
+    const uint32_t group = weight ? weight->stack : block->stack;
+    const struct ag_history_count what = {
+        .blocks = weight ? ag_estimate_whole(weight->blocks * AG_REPLAY_ONE_BLOCK) : 1,
+        .bytes = block->size};
     const size_t born = slice_of(making, block->allocated_ns);
-    const uint32_t size_order = order_of(block->size);
+    const uint32_t size_order = order_of(weight ? weight->size : block->size);
     const bool is_open = block->freed_ns == UINT64_MAX;
     const uint64_t lived_ns =
         block->freed_ns > block->allocated_ns ? block->freed_ns - block->allocated_ns : 0;
     const uint32_t life_order = order_of(lived_ns);
-    struct ag_history_count *size = &history->sizes[born * AG_HISTORY_ORDERS + size_order];
-    size->blocks++;
-    size->bytes += block->size;
+    add_count(&history->sizes[born * AG_HISTORY_ORDERS + size_order], &what);
     if (!is_open) {
-        struct ag_history_count *life = &history->lifetimes[born * AG_HISTORY_ORDERS + life_order];
-        life->blocks++;
-        life->bytes += block->size;
+        add_count(&history->lifetimes[born * AG_HISTORY_ORDERS + life_order], &what);
     }
-    if (block->stack < history->n_groups) {
-        const size_t row = (size_t)block->stack * AG_HISTORY_ORDERS;
-        history->group_sizes[row + size_order]++;
+    if (group < history->n_groups) {
+        const size_t row = (size_t)group * AG_HISTORY_ORDERS;
+        history->group_sizes[row + size_order] += what.blocks;
         if (is_open) {
-            add_leak(making, born, block->stack, block->size);
+            add_leak(making, born, group, &what);
         } else {
-            history->group_lifetimes[row + life_order]++;
+            history->group_lifetimes[row + life_order] += what.blocks;
         }
     }
     if (history->n_threads > 0) {
-        count_threads(making, block, born);
+        count_threads(making, block, born, &what);
+    }
+}
+
+static void round_one(uint64_t *blocks) {
+    *blocks = (*blocks + AG_REPLAY_ONE_BLOCK / 2) / AG_REPLAY_ONE_BLOCK;
+}
+
+/* Of a sampled trace: parts of blocks become blocks. A sample stands for one at least. */
+static void round_counts(const struct making *making) {
+    struct ag_history *history = making->history;
+    for (size_t i = 0; i < history->n_slices * AG_HISTORY_ORDERS; i++) {
+        round_one(&history->sizes[i].blocks);
+        round_one(&history->lifetimes[i].blocks);
+    }
+    for (size_t i = 0; i < history->n_groups * AG_HISTORY_ORDERS; i++) {
+        round_one(&history->group_sizes[i]);
+        round_one(&history->group_lifetimes[i]);
+    }
+    for (size_t i = 0; i < history->n_slices * history->n_threads; i++) {
+        round_one(&history->threads[i].allocated_blocks);
+        round_one(&history->threads[i].freed_blocks);
+    }
+    for (size_t i = 0; i < history->n_pairs; i++) {
+        round_one(&history->pairs[i].blocks);
+    }
+    for (size_t i = 0; i < history->n_leaks; i++) {
+        round_one(&history->leaks[i].blocks);
     }
 }
 
@@ -320,6 +399,13 @@ static int start(struct making *making, uint64_t **ret_ends_ns) {
     const size_t n_group_orders = (history->n_groups + 1) * AG_HISTORY_ORDERS;
     making->before = calloc(history->n_groups + 1, sizeof(*making->before));
     making->now = calloc(history->n_groups + 1, sizeof(*making->now));
+    if (making->is_sampled) {
+        making->now_blocks =
+            calloc(history->n_groups * BLOCK_SUMS + 1, sizeof(*making->now_blocks));
+        if (!making->now_blocks || ag_weights_init(&making->weights) < 0) {
+            return -ENOMEM;
+        }
+    }
     making->list = calloc(history->n_groups + 1, sizeof(*making->list));
     history->slices = calloc(history->n_slices, sizeof(*history->slices));
     history->sizes = calloc(n_orders, sizeof(*history->sizes));
@@ -361,6 +447,7 @@ static int run(struct making *making, const uint64_t *ends_ns) {
     options.period_context = making;
     options.visit_block = count_block;
     options.visit_context = making;
+    options.weights = making->is_sampled ? &making->weights : NULL;
     struct ag_ledger *ledger = ag_ledger_new();
     int r =
         ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger) : -ENOMEM;
@@ -372,6 +459,9 @@ static int run(struct making *making, const uint64_t *ends_ns) {
                                               .peak_time_ns = summary->peak_time_ns});
         if (history->n_leaks > 0) {
             qsort(history->leaks, history->n_leaks, sizeof(*history->leaks), by_slice);
+        }
+        if (making->is_sampled) {
+            round_counts(making);
         }
         r = making->error;
     }
@@ -390,6 +480,7 @@ int ag_history_make(struct ag_profile *profile, const struct ag_outline *outline
                             .history = ret_history,
                             .visit = visit,
                             .context = context,
+                            .is_sampled = profile->definitions.is_sampled,
                             .start_ns = profile->definitions.start_ns,
                             .slice_from_ns = profile->definitions.start_ns};
     uint64_t *ends_ns = NULL;
@@ -402,6 +493,8 @@ int ag_history_make(struct ag_profile *profile, const struct ag_outline *outline
     free(making.before);
     free(making.now);
     free(making.list);
+    free(making.now_blocks);
+    ag_weights_done(&making.weights);
     free(ends_ns);
     return r;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "model/interval.h"
 #include "text/json_writer.h"
 
 static void write_identity(struct ag_json *json, const struct ag_profile *profile) {
@@ -17,6 +18,9 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
     ag_json_string(json, "mode", identity->mode);
+    if (identity->is_sampled) {
+        ag_json_integer(json, "interval_bytes", identity->interval_bytes);
+    }
     ag_json_string(json, "end", identity->end);
     if (identity->wait_status_known) {
         ag_json_integer(json, "wait_status", identity->wait_status);
@@ -26,6 +30,30 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
         ag_json_integer(json, "offset", identity->damage.offset);
         ag_json_string(json, "what", ag_decode_code_text(identity->damage.code));
         ag_json_close(json, '}');
+    }
+}
+
+/* Of the sums of a sampled trace: NAME_ci95, as in `report --json`. */
+static void write_intervals(struct ag_json *json, const struct ag_metrics *total) {
+    static const struct {
+        const char *name;
+        enum ag_metric metric;
+    } sums[] = {
+        {"allocated_blocks_ci95", AG_METRIC_ALLOCATED_BLOCKS},
+        {"allocated_bytes_ci95", AG_METRIC_ALLOCATED_BYTES},
+        {"freed_blocks_ci95", AG_METRIC_FREED_BLOCKS},
+        {"freed_bytes_ci95", AG_METRIC_FREED_BYTES},
+        {"in_use_blocks_at_end_ci95", AG_METRIC_IN_USE_BLOCKS},
+        {"in_use_bytes_at_end_ci95", AG_METRIC_IN_USE_BYTES},
+        {"peak_blocks_ci95", AG_METRIC_PEAK_BLOCKS},
+        {"peak_bytes_ci95", AG_METRIC_PEAK_BYTES},
+    };
+    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+        const struct ag_interval interval = ag_interval_of_metric(total, sums[i].metric);
+        ag_json_open(json, sums[i].name, '[');
+        ag_json_integer(json, NULL, interval.low);
+        ag_json_integer(json, NULL, interval.high);
+        ag_json_close(json, ']');
     }
 }
 
@@ -61,6 +89,9 @@ static void write_summary(struct ag_json *json, const struct ag_profile *profile
     ag_json_open(json, "summary", '{');
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         ag_json_integer(json, numbers[i].name, numbers[i].value);
+    }
+    if (ag_profile_identity(profile)->is_sampled) {
+        write_intervals(json, ag_profile_total(profile));
     }
     ag_json_close(json, '}');
 }

@@ -5,7 +5,9 @@
  *     names     see name_table.c
  *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known)
  *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 other); node 0 is the root
- *     groups    n; s node - node before, u via, u type, then u each metric of struct ag_metrics
+ *     groups    n; s node - node before, u via, u type, then u each metric of struct ag_metrics;
+ *               of a sampled trace also the variance of each and the heaviest sample, as the bits
+ *               of a float
  *     history   u entries of each slice; of all entries u group - group before in the slice,
  *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
  *               s temporary_blocks, s rise_blocks, s rise_bytes
@@ -19,6 +21,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "model/metric.h"
 
 struct numbering {
     struct ag_page_trace *trace;
@@ -156,12 +160,39 @@ static int write_nodes(const struct numbering *numbering, FILE *out) {
     return r;
 }
 
-enum { N_METRICS = sizeof(struct ag_metrics) / sizeof(uint64_t) };
+/* In the order of the struct. */
+static const enum ag_metric metrics_of_groups[] = {
+    AG_METRIC_ALLOCATED_BLOCKS, AG_METRIC_ALLOCATED_BYTES, AG_METRIC_FREED_BLOCKS,
+    AG_METRIC_FREED_BYTES,      AG_METRIC_IN_USE_BLOCKS,   AG_METRIC_IN_USE_BYTES,
+    AG_METRIC_PEAK_BLOCKS,      AG_METRIC_PEAK_BYTES,      AG_METRIC_TEMPORARY_BLOCKS};
+enum { N_COLUMNS = 2 * AG_METRICS + 1 };
+
+static void add_float(struct ag_byte_list *list, double number) {
+    const float rounded = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &rounded, sizeof(bits));
+    ag_byte_list_number(list, bits);
+}
+
+static void add_metrics(struct ag_byte_list columns[N_COLUMNS], const struct ag_metrics *metrics,
+                        bool is_sampled) {
+    for (size_t k = 0; k < AG_METRICS; k++) {
+        const enum ag_metric metric = metrics_of_groups[k];
+        ag_byte_list_number(&columns[k], ag_metric_of(metrics, metric));
+        if (is_sampled) {
+            add_float(&columns[AG_METRICS + k], ag_metric_variance(metrics, metric));
+        }
+    }
+    if (is_sampled) {
+        add_float(&columns[N_COLUMNS - 1], metrics->heaviest);
+    }
+}
 
 static int write_groups(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
-    struct ag_byte_list nodes = {0}, vias = {0}, types = {0}, columns[N_METRICS] = {{0}};
+    struct ag_byte_list nodes = {0}, vias = {0}, types = {0}, columns[N_COLUMNS] = {{0}};
+    const bool is_sampled = ag_profile_identity(trace->profile)->is_sampled;
     int64_t before = 0;
     ag_byte_list_number(&nodes, trace->n_numbers);
     for (size_t i = 0; i < outline->n_groups; i++) {
@@ -174,11 +205,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
         before = node;
         ag_byte_list_number(&vias, ag_name_table_number(&trace->names, group->via_name));
         ag_byte_list_number(&types, ag_name_table_number(&trace->names, group->type));
-        uint64_t metrics[N_METRICS];
-        memcpy(metrics, &group->metrics, sizeof(metrics));
-        for (size_t k = 0; k < N_METRICS; k++) {
-            ag_byte_list_number(&columns[k], metrics[k]);
-        }
+        add_metrics(columns, &group->metrics, is_sampled);
         if (outline->nodes[outline->nodes[group->node].parent].frame == AG_OUTLINE_OTHER) {
             trace->other_bytes += group->metrics.allocated_bytes;
         }
@@ -187,7 +214,7 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
     ag_byte_list_done(&vias);
     ag_byte_list_add(&nodes, types.bytes, types.count);
     ag_byte_list_done(&types);
-    for (size_t k = 0; k < N_METRICS; k++) {
+    for (size_t k = 0; k < N_COLUMNS; k++) {
         ag_byte_list_add(&nodes, columns[k].bytes, columns[k].count);
         nodes.is_short |= columns[k].is_short;
         ag_byte_list_done(&columns[k]);

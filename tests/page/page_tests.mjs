@@ -29,8 +29,8 @@ const folder = mkdtempSync(join(tmpdir(), "allogram-page-"));
 const run = (...words) => execFileSync(words[0], words.slice(1), { cwd: folder, encoding: "utf8" });
 const report = (trace, ...options) => JSON.parse(run(allogram, "report", trace, "--json", ...options));
 
-function record(name, command) {
-  run(allogram, "run", "-q", "-o", `${name}.allogram`, "--", ...command);
+function record(name, command, ...options) {
+  run(allogram, "run", "-q", ...options, "-o", `${name}.allogram`, "--", ...command);
 }
 
 function view(name, ...traces) {
@@ -165,6 +165,56 @@ const tests = {
     equal([peak.bytes, peak.blocks], [summary.peak_bytes, summary.peak_blocks], "the peak of all slices");
     const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // two threads: as fine as the clock
     check(apart <= summary.trace.time_resolution_ns, `the peaks are ${apart} ns apart`);
+  },
+
+  "a sampled trace has its estimates, with the intervals of report --json": async (browser, urls) => {
+    const page = await open(browser, urls.sampled);
+    await historyIsThere(page);
+    for (const tab of await page.locator("#tabs button").all()) {
+      await tab.click();
+      await page.waitForTimeout(50);
+    }
+    equal(page.complaints, [], "complaints");
+    check((await page.locator("#facts").innerText()).includes("estimates from samples"), "it is not said");
+    equal(await page.locator("[data-metric=temporary]").count(), 0, "what samples do not tell is offered");
+    check((await page.locator("#numbers").innerText()).includes("±"), "the summary says not how sure it is");
+    const names = ["allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes", "peak_blocks"];
+    const rows = await page.evaluate(async (wanted) => {
+      const { allogram: app } = window;
+      const told = {};
+      for (const row of app.siteRows("function")) {
+        told[row.name] = wanted.map((name) => ["own", "total"].map((part) =>
+          [row[part][name], ...row.bounds(name, part)]));
+      }
+      return told;
+    }, names);
+    let compared = 0;
+    for (const { function: name, own, total } of report("sampled.allogram", "--view=sites").sites) {
+      names.forEach((metric, i) => [own, total].forEach((part, k) => {
+        if (part[metric] === 0) return; // the page shows no interval of nothing
+        const [value, low, high] = rows[name][i][k];
+        const [reportLow, reportHigh] = part[`${metric}_ci95`];
+        equal(value, part[metric], `${metric} of ${name}`);
+        const near = (a, b) => Math.abs(a - b) <= 2 + 0.001 * part[metric]; // variances are floats
+        check(near(low, reportLow) && near(high, reportHigh) && low < high,
+          `${metric} of ${name}: ${low} to ${high}, not ${reportLow} to ${reportHigh}`);
+        compared++;
+      }));
+    }
+    check(compared > 20, `${compared} compared`);
+    await page.click("[data-tab=sites]");
+    check(/±\d+ %/.test(await page.locator("#view tbody tr").first().innerText()), "a row without how sure it is");
+    const [whole, slices] = await page.evaluate(() => { // the same range, but from the slices
+      const { allogram: app } = window;
+      const all = ["allocated_bytes", "in_use_bytes", "peak_bytes", "allocated_blocks", "freed_blocks", "peak_blocks"];
+      const sums = (range) => all.map((name) => range.total(name));
+      const range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
+      range.isWhole = false;
+      const before = app.wholeRange;
+      return [sums(before), [...sums(range)]];
+    });
+    whole.forEach((value, i) => check(Math.abs(value - slices[i]) <= 0.001 * value + 2,
+      `slices have ${slices}, the whole ${whole}`));
   },
 
   "a range has the numbers of report --from --to --older": async (browser, urls) => {
@@ -505,6 +555,8 @@ function makePages() {
   record("many", [join(programs, "many_stacks"), "16"]);
   record("forgetful", [join(programs, "forgetful")]);
   record("nothing", ["true"]);
+  record("sampled", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=1");
+  record("sampled_too", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=2");
   record("hostile", [hostileProgram(), "</script><script>document.title='owned'</script>", "\x1b[31m"]);
   const typed = existsSync(join(programs, "cxx_containers"));
   if (typed) record("typed", [join(programs, "cxx_containers")]);
@@ -515,6 +567,7 @@ function makePages() {
     many: view("many", "many"),
     forgetful: view("forgetful", "forgetful"),
     nothing: view("nothing", "nothing"),
+    sampled: view("sampled", "sampled", "sampled_too"),
     hostile: view("hostile", "hostile"),
   };
 }

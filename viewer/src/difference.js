@@ -2,6 +2,7 @@
 // written out, and colour only repeats it.
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
+import { boundsText, intervalOfChange } from "./estimate.js";
 import { inUnit, signed } from "./quantity.js";
 import { Range } from "./range.js";
 import { siteRows } from "./sites.js";
@@ -13,13 +14,17 @@ export function showDifference(app, host) {
   const keyOf = (row) => `${row.name} ${row.note.split(" · ").pop()}`;
   for (const row of siteRows(app, "function", range, before)) {
     rows.set(keyOf(row), { ...row, fn: 0, was: row.own[metricName], is: 0,
-      wasTotal: row.total[metricName], isTotal: 0 });
+      wasTotal: row.total[metricName], isTotal: 0, wasBounds: row.bounds(metricName) });
   }
   for (const row of siteRows(app, "function")) {
     const known = rows.get(keyOf(row)) ?? { ...row, was: 0, wasTotal: 0 };
     rows.set(keyOf(row), { ...known, fn: row.fn, is: row.own[metricName],
-      isTotal: row.total[metricName] });
+      isTotal: row.total[metricName], isBounds: row.bounds(metricName) });
   }
+  const isSampled = app.trace.isSampled || before.isSampled;
+  const boundsOf = (row) => intervalOfChange(row.was, row.wasBounds ?? [row.was, row.was],
+    row.is, row.isBounds ?? [row.is, row.is]);
+  const isUnsure = (row) => isSampled && boundsOf(row)[0] <= 0 && boundsOf(row)[1] >= 0;
   const matches = app.nameMatcher();
   const changed = [...rows.values()]
     .filter((row) => row.was !== row.is || row.wasTotal !== row.isTotal)
@@ -30,8 +35,9 @@ export function showDifference(app, host) {
   const body = make("div", { class: "table" });
   const table = new Table(body, [
     { id: "delta", label: "own, after − before", text: (row) => signed(row.delta, unit),
-      value: (row) => Math.abs(row.delta), title: (row) => `${row.delta}` },
-    { id: "bar", label: "change", text: (row) => (row.delta > 0 ? "grew" : row.delta < 0 ? "shrank"
+      value: (row) => Math.abs(row.delta),
+      title: (row) => (isSampled ? boundsText(boundsOf(row)) : `${row.delta}`) },
+    { id: "bar", label: "change", text: (row) => (isUnsure(row) ? "unsure" : row.delta > 0 ? "grew" : row.delta < 0 ? "shrank"
       : "same"), value: (row) => row.delta, bar: (row) => Math.abs(row.delta) / most },
     { id: "was", label: "before", text: (row) => inUnit(row.was, unit), value: (row) => row.was },
     { id: "is", label: "after", text: (row) => inUnit(row.is, unit), value: (row) => row.is },

@@ -3,13 +3,14 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { fill, make } from "./elements.js";
 import { Flame, imageColours } from "./flame.js";
+import { boundsText, interval, spreadOf } from "./estimate.js";
 import { findings } from "./findings.js";
 import { DEFAULTS, read, write } from "./fragment.js";
 import { showFunction } from "./function_page.js";
 import { showDifference } from "./difference.js";
 import { showLives } from "./histogram.js";
 import { METRICS, Range } from "./range.js";
-import { showSites } from "./sites.js";
+import { showSites, siteRows } from "./sites.js";
 import { showStacks } from "./stacks.js";
 import { showThreads } from "./threads.js";
 import { showTypes } from "./types.js";
@@ -30,6 +31,7 @@ class App {
   constructor() {
     this.trace = new Trace(0);
     this.before = Trace.isThere(1) ? new Trace(1) : null;
+    if (this.trace.isSampled) delete METRICS.temporary; // samples do not tell
     this.state = read(location.hash);
     this.wholeRange = new Range(this.trace, 0, this.trace.facts.slices.count);
     this.range = this.wholeRange;
@@ -158,7 +160,9 @@ class App {
       : (facts.wait_status & 127) === 0 ? `exit ${(facts.wait_status >> 8) & 255}`
         : `signal ${facts.wait_status & 127}`;
     $("facts").textContent = [`pid ${facts.pid}`, facts.mode, time(summary.duration_ns),
-      `ended by ${end}`, `${short(summary.events)} events`].join(" · ");
+      `ended by ${end}`, `${short(summary.events)} events`,
+      this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
+        "± holds the truth in 95 of 100 recordings" : ""].filter(Boolean).join(" · ");
     const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
     const warnings = [
       ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
@@ -174,14 +178,18 @@ class App {
     $("problems").textContent = facts.problems.length === 0 ? ""
       : `names are missing: ${facts.problems.slice(0, 3).join("; ")}${
         facts.problems.length > 3 ? `; and ${facts.problems.length - 3} more` : ""}`;
+    const sure = (name) => (summary[`${name}_ci95`]
+      ? ` ${spreadOf(summary[name], summary[`${name}_ci95`])}` : "");
     const numbers = [
-      ["allocated", bytes(summary.allocated_bytes), blocksOf(summary.allocated_blocks)],
-      ["peak", bytes(summary.peak_bytes),
+      ["allocated", bytes(summary.allocated_bytes) + sure("allocated_bytes"),
+        blocksOf(summary.allocated_blocks)],
+      ["peak", bytes(summary.peak_bytes) + sure("peak_bytes"),
         `${blocksOf(summary.peak_blocks)} at ${time(summary.peak_time_ns)}`],
-      ["in use at the end", bytes(summary.in_use_bytes_at_end),
+      ["in use at the end", bytes(summary.in_use_bytes_at_end) + sure("in_use_bytes_at_end"),
         blocksOf(summary.in_use_blocks_at_end)],
-      ["temporary", share(summary.temporary_blocks, summary.allocated_blocks),
-        blocksOf(summary.temporary_blocks)],
+      ...(this.trace.isSampled ? [] : [["temporary",
+        share(summary.temporary_blocks, summary.allocated_blocks),
+        blocksOf(summary.temporary_blocks)]]),
       ["stacks", count(summary.unique_stacks), `${count(summary.threads)} thread${
         summary.threads === 1 ? "" : "s"}`],
     ];
@@ -255,9 +263,11 @@ class App {
     for (const button of document.querySelectorAll("[data-colour]")) {
       button.setAttribute("aria-pressed", String(state.colour === "change"));
     }
-    $("total").textContent = `${metric.label}, ${metric.hint}: ${
-      inUnit(range.total(this.metricName), this.unitOfMetric)}`;
-    $("total").title = count(range.total(this.metricName));
+    const whole = range.total(this.metricName);
+    const bounds = range.interval(this.metricName);
+    $("total").textContent = `${metric.label}, ${metric.hint}: ${inUnit(whole, this.unitOfMetric)}${
+      bounds ? ` ${spreadOf(whole, bounds, this.unitOfMetric)}` : ""}`;
+    $("total").title = bounds ? boundsText(bounds) : count(whole);
     if ($("search").value !== state.query) $("search").value = state.query;
     const isFlame = state.tab === "flame" && !state.fn;
     $("flame").hidden = !isFlame;
@@ -349,8 +359,25 @@ class App {
 
   describe(node) {
     const tree = this.treeOfSide();
-    return `${inUnit(this.values[node], this.unitOfMetric)}  ${
+    return `${inUnit(this.values[node], this.unitOfMetric)}  ${this.sureOf(node)}${
       share(this.values[node], this.values[0])}  ${this.trace.functions[tree.key[node]].name}`;
+  }
+
+  // "±12 %  " of a node of the flame graph; "" of an exact trace.
+  sureOf(node) {
+    const variances = this.range.variances(this.metricName);
+    if (!variances) return "";
+    const tree = this.treeOfSide();
+    const { heaviest } = this.trace.groups;
+    let weight = 0;
+    for (let i = 0; i < heaviest.length && this.unitOfMetric === "blocks"; i++) {
+      let at = tree.groupNode[i];
+      while (at > node) at = tree.parent[at]; // parents have smaller numbers
+      if (at === node) weight = Math.max(weight, heaviest[i]);
+    }
+    const bounds = interval(this.values[node], tree.totals(variances)[node], weight);
+    const text = spreadOf(this.values[node], bounds, this.unitOfMetric);
+    return text && `${text}  `;
   }
 
   // The panel beside the flame graph.
@@ -523,5 +550,6 @@ class App {
 }
 
 const app = new App();
+app.siteRows = (by) => siteRows(app, by);
 window.allogram = app; // for the console, and for the tests
 app.start();

@@ -3,6 +3,8 @@
 // The whole recording comes from the groups' own sums, so that the first screen does not wait for
 // the history. Any other range adds the history's entries up: a million additions, some milliseconds.
 
+import { interval } from "./estimate.js";
+
 export const METRICS = {
   in_use: { label: "In use", hint: "at the end of the range", bytes: true },
   allocated: { label: "Allocated", hint: "in the range", bytes: true },
@@ -80,6 +82,32 @@ export class Range {
       addUp(history, name, this.from, this.to, into);
     }
     return into;
+  }
+
+  // By group: the variances of what values(NAME) estimates; null where numbers are exact.
+  variances(name) {
+    if (!this.trace.isSampled) return null;
+    const key = `variance ${name}`;
+    if (!this.cache.has(key)) {
+      const whole = this.ofWhole(name);
+      const variance = this.trace.groups.variance[name.replace("leaked", "in_use")];
+      const values = this.values(name);
+      // what was in use at no time that the whole knows: as what was allocated
+      const allocated = `allocated_${name.endsWith("bytes") ? "bytes" : "blocks"}`;
+      const { [allocated]: all, variance: { [allocated]: varianceOfAll } } = this.trace.groups;
+      this.cache.set(key, values.map((value, i) => (whole[i] > 0 ? (value * variance[i]) / whole[i]
+        : all[i] > 0 ? (value * varianceOfAll[i]) / all[i] : 0)));
+    }
+    return this.cache.get(key);
+  }
+
+  // Of the sum of all groups; null where it is exact.
+  interval(name) {
+    const variances = this.variances(name);
+    if (!variances) return null;
+    const heaviest = name.endsWith("bytes") ? 0 : this.trace.groups.heaviest.reduce(
+      (most, weight) => Math.max(most, weight), 0);
+    return interval(this.total(name), variances.reduce((sum, one) => sum + one, 0), heaviest);
   }
 
   total(name) {

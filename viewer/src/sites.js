@@ -1,6 +1,7 @@
 // sites.js: functions, lines or images with what they allocate, own and total.
 import { Table } from "./table.js";
 import { make } from "./elements.js";
+import { boundsText, heaviestByKey, interval, spreadOf } from "./estimate.js";
 import { callers } from "./tree.js";
 import { inUnit, share } from "./quantity.js";
 
@@ -26,6 +27,25 @@ function keysOf(trace, by) {
 
 const trees = new Map();
 
+// How sure the numbers of a key are, worked out when somebody asks.
+function boundsOf(tree, range, count) {
+  const heaviest = heaviestByKey(tree, range.trace.groups, count);
+  const variances = {};
+  return (key, name, part, value) => {
+    variances[name] ??= tree.byKey(range.variances(name), count);
+    return interval(value, variances[name][part][key],
+      name.endsWith("bytes") ? 0 : heaviest[part][key]);
+  };
+}
+
+// A column of a table: how sure the number beside it is.
+export function sureColumn(trace, valueOf, boundsOfRow, unit) {
+  return trace.isSampled ? [{ id: "sure", label: "±", hint: "holds the truth in 95 of 100 recordings",
+    text: (row) => spreadOf(valueOf(row), boundsOfRow(row), unit),
+    value: (row) => boundsOfRow(row)[1] - boundsOfRow(row)[0],
+    title: (row) => boundsText(boundsOfRow(row)) }] : [];
+}
+
 export function siteRows(app, by, range = app.range, trace = app.trace) {
   const keys = keysOf(trace, by);
   const cached = `${trace.number} ${by}`;
@@ -40,6 +60,7 @@ export function siteRows(app, by, range = app.range, trace = app.trace) {
     "freed_bytes", "freed_blocks"]) {
     sums[name] = tree.byKey(range.values(name), keys.count);
   }
+  const sure = trace.isSampled ? boundsOf(tree, range, keys.count) : null;
   const rows = [];
   for (let key = 1; key < keys.count; key++) {
     const own = {};
@@ -50,7 +71,11 @@ export function siteRows(app, by, range = app.range, trace = app.trace) {
       total[name] = sum.total[key];
       isUsed ||= sum.total[key] !== 0;
     }
-    if (isUsed) rows.push({ key, ...keys.row(key), own, total });
+    if (isUsed) {
+      rows.push({ key, ...keys.row(key), own, total,
+        bounds: (name, part = "own") => (sure ? sure(key, name, part, { own, total }[part][name])
+          : null) });
+    }
   }
   return rows;
 }
@@ -75,11 +100,13 @@ export function showSites(app, host) {
     { id: "own", label: "own", hint: "allocated by the function itself",
       text: (row) => inUnit(row.own[metricName], unit), value: (row) => row.own[metricName],
       title: (row) => `${row.own[metricName]}` },
+    ...sureColumn(app.trace, (row) => row.own[metricName], (row) => row.bounds(metricName), unit),
     { id: "share", label: "share", text: (row) => share(row.own[metricName], whole),
       value: (row) => row.own[metricName], bar: (row) => row.own[metricName] / whole },
     { id: "total", label: "total", hint: "with all that it calls",
       text: (row) => inUnit(row.total[metricName], unit), value: (row) => row.total[metricName],
-      title: (row) => `${row.total[metricName]}` },
+      title: (row) => (app.trace.isSampled ? boundsText(row.bounds(metricName, "total"))
+        : `${row.total[metricName]}`) },
     ...(unit === "bytes" ? [{ id: "blocks", label: "own blocks",
       text: (row) => inUnit(row.own[blocks], "blocks"), value: (row) => row.own[blocks],
       title: (row) => `${row.own[blocks]}` }] : []),

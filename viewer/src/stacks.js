@@ -1,5 +1,6 @@
 // stacks.js: whole stacks, largest first: what was never freed, with the path that made it.
 import { fill, make } from "./elements.js";
+import { boundsText, interval, spreadOf } from "./estimate.js";
 import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";
 
 const SHOWN = 40;
@@ -28,6 +29,9 @@ function frameText(trace, frame) {
 }
 
 function stack(app, group, value, blocks, whole) {
+  const variances = app.range.variances(app.metricName);
+  const bounds = variances && interval(value, variances[group],
+    app.unitOfMetric === "bytes" ? 0 : app.trace.groups.heaviest[group]);
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const list = make("ol", {}, ...frames.slice(0, FRAMES).map((frame) => frameLine(app, frame)));
@@ -38,7 +42,9 @@ function stack(app, group, value, blocks, whole) {
     }, `${frames.length - FRAMES} more frames`)));
   }
   return make("article", { class: "stack" },
-    make("header", {}, make("b", { title: count(value) }, inUnit(value, app.unitOfMetric)),
+    make("header", {}, make("b", { title: bounds ? boundsText(bounds) : count(value) },
+      inUnit(value, app.unitOfMetric)),
+    bounds ? make("span", {}, spreadOf(value, bounds, app.unitOfMetric)) : null,
       make("span", {}, share(value, whole)),
       app.unitOfMetric === "bytes" ? make("span", {}, blocksOf(blocks) +
         (blocks > 1 ? `, ${bytes(value / blocks)} each` : "")) : null,

@@ -75,6 +75,10 @@ export class Trace {
     this.loads = {};
   }
 
+  get isSampled() {
+    return this.facts.mode === "sample";
+  }
+
   static isThere(number) {
     return document.getElementById(`b${number}-facts`) !== null;
   }
@@ -98,7 +102,7 @@ export class Trace {
       this.part("names", readNames),
       this.part("frames", readFrames),
       this.part("nodes", readNodes),
-      this.part("groups", readGroups),
+      this.part("groups", (reader) => readGroups(reader, this.isSampled)),
     ]);
     Object.assign(this, { names, frames, nodes, groups });
     this.nameFunctions();
@@ -204,13 +208,27 @@ function readNodes(reader) {
   return { count, parent, frame: reader.numbers(new Int32Array(count)) };
 }
 
-function readGroups(reader) {
+const floats = new DataView(new ArrayBuffer(4));
+
+function floatOf(bits) {
+  floats.setUint32(0, bits);
+  return floats.getFloat32(0);
+}
+
+function readGroups(reader, isSampled) {
   const count = reader.number();
   const node = reader.signeds(new Int32Array(count));
   for (let i = 1; i < count; i++) node[i] += node[i - 1];
   const groups = { count, node, via: reader.numbers(new Uint32Array(count)),
     type: reader.numbers(new Uint32Array(count)) };
   for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
+  if (isSampled) {
+    groups.variance = {};
+    for (const metric of METRICS) {
+      groups.variance[metric] = reader.numbers(new Float64Array(count)).map(floatOf);
+    }
+    groups.heaviest = reader.numbers(new Float64Array(count)).map(floatOf);
+  }
   return groups;
 }
 

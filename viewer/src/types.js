@@ -1,7 +1,21 @@
 // types.js: blocks by the type that was allocated, where the trace tells; what is untyped is counted.
 import { fill, make } from "./elements.js";
+import { interval } from "./estimate.js";
+import { sureColumn } from "./sites.js";
 import { Table } from "./table.js";
 import { inUnit, share } from "./quantity.js";
+
+function boundsOf(range, metricName, type, value) {
+  const { groups } = range.trace;
+  const variances = range.variances(metricName);
+  let [variance, heaviest] = [0, 0];
+  for (let i = 0; i < groups.count; i++) {
+    if (groups.type[i] !== type) continue;
+    variance += variances[i];
+    heaviest = Math.max(heaviest, groups.heaviest[i]);
+  }
+  return interval(value, variance, metricName.endsWith("bytes") ? 0 : heaviest);
+}
 
 export function typeRows(app) {
   const { trace, range, metricName } = app;
@@ -12,7 +26,8 @@ export function typeRows(app) {
     sums.set(groups.type[i], (sums.get(groups.type[i]) ?? 0) + values[i]);
   }
   return [...sums].filter(([, value]) => value !== 0)
-    .map(([type, value]) => ({ type, value, name: names[type] || "(untyped)" }));
+    .map(([type, value]) => ({ type, value, name: names[type] || "(untyped)",
+      bounds: trace.isSampled ? boundsOf(range, metricName, type, value) : null }));
 }
 
 export function showTypes(app, host) {
@@ -25,6 +40,7 @@ export function showTypes(app, host) {
   const table = new Table(body, [
     { id: "value", label: unit, text: (row) => inUnit(row.value, unit),
       value: (row) => row.value, title: (row) => `${row.value}` },
+    ...sureColumn(app.trace, (row) => row.value, (row) => row.bounds, unit),
     { id: "share", label: "share", text: (row) => share(row.value, whole),
       value: (row) => row.value, bar: (row) => row.value / whole },
     { id: "name", label: "type", isName: true, text: (row) => row.name, title: (row) => row.name },
