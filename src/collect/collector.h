@@ -78,6 +78,9 @@ enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of one that has its header and no
 int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group);
 /* The first process is gone in a way that it could not tell: it executed another program. */
 void ag_session_first_is_gone(struct ag_session *session);
+/* All is sealed: gives the memory of the live file back, though a process that has left has it
+ * mapped still. */
+void ag_session_free_memory(const struct ag_session *session);
 
 /* Descriptors that a process that tidies up must leave open. Returns how many. */
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };

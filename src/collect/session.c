@@ -488,6 +488,12 @@ void ag_session_first_is_gone(struct ag_session *session) {
     }
 }
 
+void ag_session_free_memory(const struct ag_session *session) {
+    (void)fallocate(
+        session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+        (off_t)session->file_bytes); /* where it cannot, it is freed when nobody maps it */
+}
+
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]) {
     size_t count = 0;
