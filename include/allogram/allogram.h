@@ -99,7 +99,16 @@ ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options
  * whom it surprises; what a killed program has told is in the trace once `allogram check` has been
  * called on it. */
 ALLOGRAM_WEAK_ int allogram_session_stop(void);
-/* Where the trace of the session (of the last one, when none runs) is; "" before the first. */
+/* For `allogram attach`, and for who does the same: starts a session into the live file of another
+ * process, which writes the trace. stop ends it; its memory is given back when the next one is
+ * joined. ret_message and results as those of start. No event may be under way in any thread when
+ * a second one is joined. */
+ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_message);
+/* What functions counted until now is written, as the end of the session would: what is killed then
+ * has lost nothing of it. Takes time by what was counted; not for signal handlers. */
+ALLOGRAM_WEAK_ void allogram_session_tell(void);
+/* Where the trace of the session (of the last one, when none runs) is; "" before the first. Of one
+ * that was joined: the live file. */
 ALLOGRAM_WEAK_ const char *allogram_session_trace(void);
 /* Between the two nothing is told: not only allocations, frees as well. So blocks that are freed in
  * between stay open in the trace until their address is used again. Not nested: the first resume

@@ -25,13 +25,26 @@ void ag_host_exiting(void) {
     ag_counters_tell_all();
 }
 
-int allogram_session_start(const struct allogram_options *options, char *ret_message) {
+static int refuse(char *ret_message) {
     static const char message[] = "allogram run records this program already";
-    (void)options;
     if (ret_message) {
         memcpy(ret_message, message, sizeof(message));
     }
     return -EALREADY;
+}
+
+int allogram_session_start(const struct allogram_options *options, char *ret_message) {
+    (void)options;
+    return refuse(ret_message);
+}
+
+int allogram_session_join(const char *live_path, char *ret_message) {
+    (void)live_path;
+    return refuse(ret_message);
+}
+
+void allogram_session_tell(void) {
+    ag_counters_tell_all();
 }
 
 int allogram_session_stop(void) {

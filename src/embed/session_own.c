@@ -4,7 +4,10 @@
  * There is no collector: nothing in the program compresses or writes while it runs, and what was
  * told is in the live file, whoever kills the program (`allogram check TRACE` makes the trace
  * then). The price: a session holds all its events, up to half of what is free in /dev/shm (or
- * beside the trace, where that has more); then events are lost and counted. */
+ * beside the trace, where that has more); then events are lost and counted.
+ *
+ * Or the session is another process' (allogram_session_join): that one has a collector, which
+ * drains the live file while the program runs, and the trace. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +24,8 @@
 static struct {
     struct ag_host_lock lock;
     bool is_active, is_announced;
-    uint32_t pid; /* of the process that started it: a forked child has no session */
+    bool is_joined; /* another process made it, and has its trace */
+    uint32_t pid;   /* of the process that started it: a forked child has no session */
     char trace[4096];
 } session; /* under the lock; trace is read without */
 
@@ -67,30 +71,68 @@ static int begin(const struct allogram_options *options, char message[512]) {
     return r;
 }
 
+static int refuse_second(char message[512]) {
+    if (!is_ours()) {
+        return 0;
+    }
+    (void)snprintf(message, 512, "a session runs already, into %.400s", session.trace);
+    return -EALREADY;
+}
+
+static void announce_once(void) {
+    if (!session.is_announced) {
+        ag_host_announce();
+        session.is_announced = true;
+    }
+}
+
+static void begin_telling(void) {
+    session.is_active = true;
+    ag_counters_follow();
+    ag_host_mode(ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_, 0);
+}
+
 static int start_locked(const struct allogram_options *options, char message[512]) {
     const struct allogram_options defaults = {.size = sizeof(defaults)};
     options = options ? options : &defaults;
-    if (is_ours()) {
-        (void)snprintf(message, 512, "a session runs already, into %.400s", session.trace);
-        return -EALREADY;
+    int r = refuse_second(message);
+    if (r < 0) {
+        return r;
     }
     if (options->size < sizeof(*options)) {
         (void)snprintf(message, 512, "session options of %zu bytes: set .size = sizeof(options)",
                        options->size);
         return -EINVAL;
     }
-    if (!session.is_announced) {
-        ag_host_announce();
-        session.is_announced = true;
-    }
-    int r = ag_host_filter(options->filter, message);
+    announce_once();
+    r = ag_host_filter(options->filter, message);
     r = r < 0 ? r : begin(options, message);
-    session.is_active = r == 0;
+    session.is_active = false; /* one of a parent before a fork */
     if (r == 0) {
-        ag_counters_follow();
-        ag_host_mode(ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_, 0);
+        session.is_joined = false;
+        begin_telling();
     }
     return r;
+}
+
+static int join_locked(const char *live_path, char message[512]) {
+    int r = refuse_second(message);
+    if (r < 0) {
+        return r;
+    }
+    announce_once();
+    (void)ag_host_filter(NULL, message); /* all; cannot fail */
+    ag_recorder_forget_left();
+    r = ag_recorder_start(live_path);
+    if (r < 0) {
+        (void)snprintf(message, 512, "record into %.400s: %s", live_path, strerror(-r));
+        return r;
+    }
+    (void)snprintf(session.trace, sizeof(session.trace), "%s", live_path);
+    session.pid = (uint32_t)getpid();
+    session.is_joined = true;
+    begin_telling();
+    return 0;
 }
 
 int allogram_session_start(const struct allogram_options *options, char *ret_message) {
@@ -106,6 +148,30 @@ int allogram_session_start(const struct allogram_options *options, char *ret_mes
     return r < 0 ? fail(message, ret_message, r) : 0;
 }
 
+int allogram_session_join(const char *live_path, char *ret_message) {
+    const int host_errno = errno;
+    char message[512] = "";
+    if (!ag_host_lock_take(&session.lock)) {
+        (void)snprintf(message, sizeof(message), "join a session inside of start or stop");
+        return fail(message, ret_message, -EDEADLK);
+    }
+    const int r = join_locked(live_path, message);
+    ag_host_lock_give(&session.lock);
+    errno = host_errno;
+    return r < 0 ? fail(message, ret_message, r) : 0;
+}
+
+void allogram_session_tell(void) {
+    const int host_errno = errno;
+    if (ag_host_lock_take(&session.lock)) {
+        if (is_ours()) {
+            ag_counters_tell_all();
+        }
+        ag_host_lock_give(&session.lock);
+    }
+    errno = host_errno;
+}
+
 static int stop_locked(void) {
     char message[512];
     if (!is_ours()) {
@@ -115,7 +181,7 @@ static int stop_locked(void) {
     ag_counters_tell_all();
     ag_recorder_leave();
     session.is_active = false;
-    const int r = ag_collector_seal_own(session.trace, message);
+    const int r = session.is_joined ? 0 : ag_collector_seal_own(session.trace, message);
     return r < 0 ? r : 0;
 }
 

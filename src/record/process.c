@@ -98,6 +98,7 @@ static int map_control_part(int fd) {
     ag_recorder.header = (struct ag_segment_header *)base;
     ag_recorder.slots = base + ag_recorder.header->slots_offset;
     ag_recorder.controls = (struct ag_chunk_control *)(base + ag_recorder.header->controls_offset);
+    ag_recorder.control_bytes = control_bytes;
     return 0;
 }
 
@@ -432,9 +433,10 @@ static int join_session(int fd) {
     }
     const struct ag_segment_header *header = ag_recorder.header;
     choose_own_tree();
+    ag_recorder.tree_bytes = header->tree_bytes;
     ag_recorder.tree =
-        map_shared(fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * header->tree_bytes,
-                   header->tree_bytes);
+        map_shared(fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * ag_recorder.tree_bytes,
+                   ag_recorder.tree_bytes);
     return ag_recorder.tree ? 0 : -ENOMEM;
 }
 

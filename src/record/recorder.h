@@ -73,6 +73,7 @@ struct ag_recorder {
     uint32_t n_chunks;                                /* that windows can reach */
     unsigned char *slots;
     void *tree;
+    uint64_t control_bytes, tree_bytes; /* mapped at header and at tree */
     uint32_t tree_index, tree_generation; /* which, and since when: a fork inherits them */
     struct ag_unwind_space *space;
     size_t walker_bytes;
@@ -110,6 +111,9 @@ void ag_recorder_leave(void);
 /* Gives back every mapping of a recorder that has left, or could not start; it may not be started
  * again. Only where nobody else of the process can be in an event, or ever come to one. */
 void ag_recorder_unmap(void);
+/* Gives the memory of a recording back that was left, where there is one; no event is under way.
+ * Before the next start, for who starts often. */
+void ag_recorder_forget_left(void);
 
 /* Tells the trace about an adapter's heaps and vias; remembered for forked children. */
 void ag_recorder_announce(const struct ag_announcement *announcement);

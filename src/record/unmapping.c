@@ -1,7 +1,8 @@
 /* unmapping.c: a recorder that leaves a process for good takes its memory along.
  *
  * Who calls knows that no thread is in an event and that none can come: the hooks are gone, and all
- * stacks were looked at. So nothing here is guarded. */
+ * stacks were looked at. So nothing here is guarded. Or it goes for a while, and what it has for
+ * threads and images stays for the next recording. */
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
@@ -28,20 +29,31 @@ static void unmap_threads(void) {
     atomic_store_explicit(&ag_recorder.threads, NULL, memory_order_relaxed);
 }
 
-void ag_recorder_unmap(void) {
-    ag_recorder_turn_off();
-    unmap_threads();
+/* By sizes of our own: what the file says may be gone. */
+static void unmap_session(void) {
     ag_chunk_supply_unmap();
-    ag_images_unmap();
-    ag_sampled_blocks_unmap();
     unmap(ag_recorder.space, ag_unwind_space_bytes());
-    if (ag_recorder.header) {
-        const uint64_t tree_bytes = ag_recorder.header->tree_bytes;
-        unmap(ag_recorder.tree, tree_bytes);
-        unmap(ag_recorder.header, ag_recorder.header->trees_offset);
-    }
+    unmap(ag_recorder.tree, ag_recorder.tree_bytes);
+    unmap(ag_recorder.header, ag_recorder.control_bytes);
     ag_recorder.slot = NULL;
     ag_recorder.tree = NULL;
     ag_recorder.space = NULL;
     ag_recorder.header = NULL;
+}
+
+void ag_recorder_unmap(void) {
+    ag_recorder_turn_off();
+    unmap_threads();
+    ag_images_unmap();
+    ag_sampled_blocks_unmap();
+    unmap_session();
+}
+
+void ag_recorder_forget_left(void) {
+    if (atomic_load_explicit(&ag_recorder.state, memory_order_acquire) == AG_RECORDER_OFF) {
+        atomic_fetch_sub_explicit(&ag_recorder.private_bytes,
+                                  ag_recorder.space ? ag_unwind_space_bytes() : 0,
+                                  memory_order_relaxed);
+        unmap_session();
+    }
 }
