@@ -8,6 +8,8 @@
 -export([run/3, run/4]).
 %% for `allogram run` and `allogram attach`
 -export([inject/0, start/1, stop/0]).
+-export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, untrace/0, others/0, has_sessions/0, join_session/1,
+         tell_session/0, end_session/0, forget_all/0, tell_runtime/2]).
 %% for init and the emulator
 -export([load/0, enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
          trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
@@ -19,16 +21,18 @@
 -nifs([enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
-       name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, end_session/0, tell_runtime/2,
-       say/1]).
+       name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, tell_session/0,
+       end_session/0, tell_runtime/2, say/1]).
 
+%% The native half lies beside this module; who sends the module's bytes says where (adapters/beam_link).
 load() ->
-    case code:which(?MODULE) of
-        File when is_list(File) ->
-            erlang:load_nif(filename:join(filename:dirname(File), "allogram_beam"), 0);
-        _ ->
-            {error, {load_failed, "allogram.beam was not loaded from a file"}}
+    case {application:get_env(?MODULE, folder), code:which(?MODULE)} of
+        {{ok, Folder}, _} -> load_from(Folder);
+        {undefined, File} when is_list(File) -> load_from(filename:dirname(File));
+        _ -> {error, {load_failed, "allogram.beam was not loaded from a file"}}
     end.
+
+load_from(Folder) -> erlang:load_nif(filename:join(Folder, "allogram_beam"), 0).
 
 enabled(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
 trace(_Tag, _State, _Tracee, _Term, _Options) -> erlang:nif_error(not_loaded).
@@ -51,6 +55,8 @@ forget_all() -> erlang:nif_error(not_loaded).
 is_recording() -> erlang:nif_error(not_loaded).
 table(_Pid) -> erlang:nif_error(not_loaded).
 begin_session(_Options) -> erlang:nif_error(not_loaded).
+join_session(_Live) -> erlang:nif_error(not_loaded).
+tell_session() -> erlang:nif_error(not_loaded).
 end_session() -> erlang:nif_error(not_loaded).
 tell_runtime(_Release, _Note) -> erlang:nif_error(not_loaded).
 say(_Text) -> erlang:nif_error(not_loaded).
@@ -190,42 +196,97 @@ trace_processes(Processes, Patterns, Flags) ->
         true ->
             Session = trace:session_create(?MODULE, {?MODULE, []}, []),
             persistent_term:put(?MODULE, Session),
-            set_patterns(fun(Pattern, Match) -> trace:function(Session, Pattern, Match, [local]) end, Patterns),
+            set_patterns(fun(Pattern, Match) -> trace:function(Session, Pattern, Match, [local]) end, Patterns, []),
             [catch trace:process(Session, Process, true, Flags) || Process <- Processes],
             catch trace:process(Session, self(), false, [all]);
         false ->
-            set_patterns(fun(Pattern, Match) -> erlang:trace_pattern(Pattern, Match, [local]) end, Patterns),
+            Theirs = their_patterns(),
+            _ = [persistent_term:put({?MODULE, their_patterns}, Theirs) || Theirs =/= []],
+            set_patterns(fun(Pattern, Match) -> erlang:trace_pattern(Pattern, Match, [local]) end, Patterns, match_but(others())),
+            restore(Theirs),
             [catch erlang:trace(Process, true, [{tracer, ?MODULE, []} | Flags]) || Process <- Processes],
             catch erlang:trace(self(), false, [all])
     end,
     ok.
 
-set_patterns(Set, Patterns) ->
-    [Set(Pattern, []) || Pattern <- Patterns],
-    _ = [Set(on_load, []) || {'_', '_', '_'} <- Patterns],
-    Set({?MODULE, '_', '_'}, false).
+set_patterns(Set, Patterns, Match) ->
+    [Set(Pattern, Match) || Pattern <- Patterns],
+    _ = [Set(on_load, Match) || {'_', '_', '_'} <- Patterns],
+    [Set({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached], Patterns =/= []].
 
+%% Nothing is traced when it returns, and no event is under way in a scheduler that runs Erlang code.
 untrace() ->
     case has_sessions() of
         true ->
             case persistent_term:get(?MODULE, none) of
-                none -> ok;
-                Session -> trace:session_destroy(Session), persistent_term:erase(?MODULE)
+                none ->
+                    ok;
+                Session ->
+                    trace:process(Session, all, false, [all]),
+                    trace:session_destroy(Session),
+                    persistent_term:erase(?MODULE)
             end;
         false ->
-            Ours = [Pid || Pid <- [new_processes | erlang:processes()], is_ours(Pid)],
-            [catch erlang:trace(Pid, false, [all]) || Pid <- Ours],
+            untrace_ours(),
             erlang:trace_pattern({'_', '_', '_'}, false, [local]),
-            erlang:trace_pattern(on_load, false, [local])
+            erlang:trace_pattern(on_load, false, [local]),
+            restore(persistent_term:get({?MODULE, their_patterns}, [])),
+            persistent_term:erase({?MODULE, their_patterns})
     end,
     ok.
 
-%% What another tracer traces is left to it.
+%% Until there is none: who is born while the others are gone through inherits the tracer of its parent.
+untrace_ours() ->
+    case [Pid || Pid <- [new_processes | erlang:processes()], is_ours(Pid)] of
+        [] -> ok;
+        Ours -> [catch erlang:trace(Pid, false, [all]) || Pid <- Ours], untrace_ours()
+    end.
+
 is_ours(Pid) ->
     case catch erlang:trace_info(Pid, tracer) of
         {tracer, {?MODULE, _}} -> true;
         _ -> false
     end.
+
+%% ---- beside other tracers, where there are no sessions (OTP 25, 26) ----
+
+%% Processes that another tracer has: they are left to it.
+others() ->
+    [Pid || not has_sessions(), Pid <- erlang:processes(),
+            case catch erlang:trace_info(Pid, tracer) of
+                {tracer, []} -> false;
+                {tracer, {?MODULE, _}} -> false;
+                {tracer, _} -> true;
+                _ -> false
+            end].
+
+%% Patterns are the node's: the others' tracers would be told of each function that is ours.
+match_but([]) -> [];
+match_but(Others) -> [{'_', [{'=/=', {self}, {const, Pid}} || Pid <- Others], []}].
+
+%% What others want to know of functions, so that it can be had again: {Function, Match, local or global}. 2 ms for 7,000
+%% functions.
+their_patterns() ->
+    [Pattern || {Module, _} <- code:all_loaded(), Function <- functions(Module), Pattern <- pattern(Function)] ++ pattern(on_load).
+
+functions(Module) ->
+    try
+        [{Module, Name, Arity} || {Name, Arity} <- lists:usort(Module:module_info(exports) ++ Module:module_info(functions))]
+    catch
+        _:_ -> []
+    end.
+
+pattern(Function) ->
+    case erlang:trace_info(Function, traced) of
+        {traced, Scope} when Scope =:= local; Scope =:= global ->
+            {match_spec, Match} = erlang:trace_info(Function, match_spec),
+            [{Function, Match, Scope}];
+        _ ->
+            []
+    end.
+
+restore(Theirs) ->
+    [catch erlang:trace_pattern(Function, Match, [Scope]) || {Function, Match, Scope} <- Theirs].
 
 %% ---- what is measured before anything is counted ----
 

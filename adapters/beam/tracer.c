@@ -488,6 +488,26 @@ static ERL_NIF_TERM begin_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
                             : enif_make_string(env, message, ERL_NIF_LATIN1);
 }
 
+/* Of the command that attached: ok, or why not. */
+static ERL_NIF_TERM join_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    char path[4096], message[512] = "";
+    (void)argc;
+    if (enif_get_string(env, argv[0], path, sizeof path, ERL_NIF_LATIN1) <= 0) {
+        return enif_make_badarg(env);
+    }
+    return allogram_session_join(path, message) == 0
+               ? atoms.ok
+               : enif_make_string(env, message, ERL_NIF_LATIN1);
+}
+
+static ERL_NIF_TERM tell_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    (void)env;
+    (void)argc;
+    (void)argv;
+    allogram_session_tell();
+    return atoms.ok;
+}
+
 static ERL_NIF_TERM end_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc;
     (void)argv;
@@ -583,11 +603,13 @@ static ErlNifFunc functions[] = {
     {"learn", 1, learn, 0},
     {"learned", 0, learned, 0},
     {"name_process", 3, name_process, 0},
-    {"forget_all", 0, forget_all, 0},
+    {"forget_all", 0, forget_all, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"table", 1, table, 0},
     {"is_recording", 0, is_recording, 0},
-    {"begin_session", 1, begin_session, 0},
-    {"end_session", 0, end_session, 0},
+    {"begin_session", 1, begin_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"join_session", 1, join_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"tell_session", 0, tell_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"end_session", 0, end_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"tell_runtime", 2, tell_runtime, 0},
     {"say", 1, say, 0},
 };

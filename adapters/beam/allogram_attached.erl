@@ -1,0 +1,328 @@
+%% allogram_attached.erl: a node that `allogram attach` records while it runs: who begins, holds on, and leaves nothing.
+%%
+%% The command loads this module and allogram.erl, and calls attach/1. A process, the keeper, has the recording from then on:
+%% it is the only one of ours on the node, is traced by nobody, and ends with the recording. It ends it when it is asked to,
+%% and when the command's own node is gone, for whatever reason: then it takes the modules away as well.
+%%
+%% While it runs it has what was counted written now and then, so that a node that is killed has lost seconds; and looks
+%% whether code that is traced was loaded anew, since the emulator then forgets that it is. Pausing takes off all flags and
+%% patterns: the node runs as if nobody had ever been there.
+-module(allogram_attached).
+
+-export([attach/1, control/1, detach/0]).
+
+-define(LOOK_MS, 1000).
+-define(FIRST_TELL_MS, 5000).
+-define(NAMES_MOST, 10000).
+-define(DIRTY_EVENT_MS, 20).
+
+%% ---- what the command calls ----
+
+%% owner: a pid of the command, which hears of stop, reset and dump; live: the file to record into; mode: exact or sample;
+%% processes, functions: texts as the command line has them; removes: the modules go when the command is gone.
+%% {ok, [Note]} or {error, Line}; then nothing was changed.
+attach(Options) ->
+    {Keeper, Monitor} = spawn_monitor(fun() -> keep(Options) end),
+    Keeper ! {attach, self(), Monitor},
+    receive
+        {Monitor, Answer} -> erlang:demonitor(Monitor, [flush]), Answer;
+        {'DOWN', Monitor, process, _, Why} -> {error, line(Why)}
+    end.
+
+%% pause, resume, reset, dump, stop: ok or {error, Line}. Stop returns when nothing is recorded any more.
+control(stop) ->
+    case call(stop) of
+        ok -> wait_for_end();
+        Error -> Error
+    end;
+control(Action) ->
+    call(Action).
+
+%% {ok, [Note]}. Also where the keeper was killed: its work is done here.
+detach() ->
+    case call(detach) of
+        {error, _} -> finish(), {ok, ["the process that kept the recording was killed; all of it was taken off nevertheless"]};
+        Answer -> Answer
+    end.
+
+call(Request) ->
+    Monitor = erlang:monitor(process, ?MODULE),
+    catch ?MODULE ! {Request, self(), Monitor},
+    receive
+        {Monitor, Answer} -> erlang:demonitor(Monitor, [flush]), Answer;
+        {'DOWN', Monitor, process, _, _} -> {error, "nothing is recorded there"}
+    end.
+
+wait_for_end() ->
+    Monitor = erlang:monitor(process, ?MODULE),
+    receive {'DOWN', Monitor, process, _, _} -> ok after 30000 -> {error, "the command that attached does not let go"} end.
+
+%% ---- the keeper ----
+
+keep(Options) ->
+    receive
+        {attach, From, Tag} ->
+            case catch begin_recording(Options) of
+                {ok, State} -> From ! {Tag, {ok, notes(State)}}, loop(State);
+                {error, Line} -> From ! {Tag, {error, Line}};
+                {'EXIT', Why} -> From ! {Tag, {error, line(Why)}}
+            end
+    end.
+
+begin_recording(#{owner := Owner, live := Live} = Options) ->
+    _ = [fail("it is recorded already, by another allogram attach") || not is_first()],
+    _ = [fail("it is counted already, by allogram run or allogram:start") || allogram:is_counted()],
+    process_flag(priority, high),
+    Patterns = patterns(Options),
+    Processes = processes(Options),
+    Others = length(allogram:others()),
+    ok = allogram:prepare(),
+    erlang:monitor_node(node(Owner), true),
+    case allogram:join_session(Live) of
+        ok -> ok;
+        Why -> fail(Why)
+    end,
+    Now = erlang:monotonic_time(millisecond),
+    State = #{options => Options, patterns => Patterns, others => Others, reloaded => [], is_paused => false,
+              began => Now, told => Now},
+    try
+        ok = allogram:tell_runtime(erlang:system_info(otp_release), note(Options)),
+        trace(Processes, State),
+        {ok, State}
+    catch
+        _:Failure -> finish(), {error, line(Failure)}
+    end.
+
+is_first() ->
+    true =:= (catch register(?MODULE, self())).
+
+note(#{mode := exact, functions := []}) -> "";
+note(#{mode := exact}) -> "only the functions that --trace names were counted; what others allocate is their callers'";
+note(_) -> "collections only: no call was traced (--mode=exact counts functions)".
+
+loop(#{options := #{owner := Owner} = Options} = State) ->
+    Node = node(Owner),
+    receive
+        {detach, From, Tag} ->
+            finish(),
+            From ! {Tag, {ok, notes(State)}};
+        {nodedown, Node} ->
+            finish(),
+            _ = [remove() || maps:get(removes, Options)];
+        {pause, From, Tag} ->
+            _ = [untrace() || not maps:get(is_paused, State)],
+            From ! {Tag, ok},
+            loop(State#{is_paused := true});
+        {resume, From, Tag} ->
+            _ = [trace(again(Options), State) || maps:get(is_paused, State)],
+            From ! {Tag, ok},
+            loop(State#{is_paused := false});
+        {Action, From, Tag} when Action =:= stop; Action =:= reset; Action =:= dump ->
+            _ = [allogram:tell_session() || Action =:= dump],
+            Owner ! {allogram, Action},
+            From ! {Tag, ok},
+            loop(State);
+        {_, From, Tag} ->
+            From ! {Tag, {error, "the node knows no such action"}},
+            loop(State)
+    after ?LOOK_MS ->
+        loop(tell_when_due(look_for_new_code(State)))
+    end.
+
+%% Each as long after the last one as a tenth of the whole: a long recording does not write itself again and again.
+tell_when_due(#{began := Began, told := Told} = State) ->
+    Now = erlang:monotonic_time(millisecond),
+    case Now - Told >= max(?FIRST_TELL_MS, (Now - Began) div 10) of
+        true -> allogram:tell_session(), State#{told := Now};
+        false -> State
+    end.
+
+%% ---- beginning and ending ----
+
+trace(Processes, #{options := Options, patterns := Patterns}) ->
+    Flags = flags(Options),
+    Names = case Processes of
+                [all] -> erlang:processes();
+                _ -> Processes
+            end,
+    _ = [allogram:name(Pid) || length(Names) =< ?NAMES_MOST, Pid <- Names],
+    allogram:trace_processes(Processes, Patterns, Flags).
+
+flags(#{mode := sample}) -> [garbage_collection, procs, set_on_spawn];
+flags(#{processes := []}) -> allogram:flags();
+flags(_) -> allogram:flags() -- [set_on_spawn].
+
+%% Collections run on dirty schedulers too, where one may be on its way out of its last event.
+untrace() ->
+    allogram:untrace(),
+    timer:sleep(?DIRTY_EVENT_MS),
+    allogram:forget_all().
+
+finish() ->
+    untrace(),
+    allogram:end_session().
+
+%% The last thing that code of ours does.
+remove() ->
+    [begin code:purge(Module), code:delete(Module) end || Module <- [allogram, ?MODULE]],
+    [spawn(code, purge, [Module]) || Module <- [allogram, ?MODULE]],
+    ok.
+
+notes(#{others := Others, reloaded := Reloaded}) ->
+    [text("~w processes have a tracer already and are left to it: they are not counted", [Others]) || Others > 0] ++
+    [text("~s was loaded anew: up to a second of its calls is not counted", [Module]) || Module <- lists:usort(Reloaded)].
+
+%% ---- code that is loaded anew ----
+
+%% Where all is traced the emulator does it by itself (on_load).
+look_for_new_code(#{is_paused := false, patterns := Patterns, reloaded := Reloaded} = State) ->
+    Lost = [Pattern || {Module, _, _} = Pattern <- Patterns, Module =/= '_', not is_traced(Pattern)],
+    case Lost =/= [] andalso has_code(Lost) of
+        true ->
+            [set_again(Pattern) || Pattern <- Patterns],
+            State#{reloaded := [Module || {Module, _, _} <- Lost] ++ Reloaded};
+        false ->
+            State
+    end;
+look_for_new_code(State) ->
+    State.
+
+has_code(Patterns) ->
+    [] =/= [Found || Pattern <- Patterns, Found <- functions(Pattern)].
+
+is_traced(Pattern) ->
+    case functions(Pattern) of
+        [Function | _] -> {traced, local} =:= information(Function);
+        [] -> false
+    end.
+
+information(Function) ->
+    case allogram:has_sessions() of
+        true -> trace:info(persistent_term:get(allogram), Function, traced);
+        false -> erlang:trace_info(Function, traced)
+    end.
+
+set_again(Pattern) ->
+    case allogram:has_sessions() of
+        true -> trace:function(persistent_term:get(allogram), Pattern, [], [local]);
+        false -> erlang:trace_pattern(Pattern, [], [local])
+    end.
+
+%% ---- what the command line says ----
+
+processes(#{processes := []}) -> [all];
+processes(#{processes := Texts}) -> lists:usort(lists:flatmap(fun process/1, Texts)).
+
+%% When it goes on some may be gone, or others have their names.
+again(#{processes := []}) -> [all];
+again(#{processes := Texts}) -> lists:usort([Pid || Text <- Texts, Pids <- [catch process(Text)], is_list(Pids), Pid <- Pids]).
+
+process("initial:" ++ Text) ->
+    Wanted = function(Text),
+    case [Pid || Pid <- erlang:processes(), is_initial(Pid, Wanted)] of
+        [] -> fail(text("--process=initial:~s: no process began with it", [Text]));
+        Pids -> Pids
+    end;
+process("<" ++ _ = Text) ->
+    Pid = try list_to_pid(Text) catch _:_ -> none end,
+    case is_pid(Pid) andalso node(Pid) =:= node() andalso erlang:is_process_alive(Pid) of
+        true -> [Pid];
+        false -> fail(text("--process=~s: no process of the node has this number", [Text]))
+    end;
+process(Text) ->
+    case [Pid || Name <- names(Text), Pid <- [whereis(Name)], is_pid(Pid)] of
+        [] -> fail(text("--process=~s: no process has this name", [Text]));
+        [Pid | _] -> [Pid]
+    end.
+
+is_initial(Pid, Wanted) ->
+    case erlang:process_info(Pid, [initial_call, dictionary]) of
+        [{initial_call, Call}, {dictionary, Dictionary}] ->
+            fits(Call, Wanted) orelse
+                case lists:keyfind('$initial_call', 1, Dictionary) of
+                    {_, Other} -> fits(Other, Wanted);
+                    false -> false
+                end;
+        undefined ->
+            false
+    end.
+
+fits(Call, {Module, Name, Arity}) ->
+    case Call of
+        {M, N, A} -> fits_part(M, Module) andalso fits_part(N, Name) andalso fits_part(A, Arity);
+        _ -> false
+    end.
+
+fits_part(_, '_') -> true;
+fits_part(Part, Wanted) -> Part =:= Wanted.
+
+patterns(#{mode := sample}) -> [];
+patterns(#{functions := []}) -> [{'_', '_', '_'}];
+patterns(#{functions := Texts}) -> lists:map(fun pattern/1, Texts).
+
+pattern(Text) ->
+    Pattern = function(Text),
+    case Pattern =:= {'_', '_', '_'} orelse functions(Pattern) =/= [] of
+        true -> Pattern;
+        false -> fail(text("--trace=~s: no function that is loaded on the node fits", [Text]))
+    end.
+
+%% Functions of loaded modules that a pattern fits.
+functions({Module, _, _} = Pattern) ->
+    try Module:module_info(functions) ++ Module:module_info(exports) of
+        All -> [Function || {Name, Arity} <- lists:usort(All), Function <- [{Module, Name, Arity}],
+                            erlang:module_loaded(Module), fits(Function, Pattern)]
+    catch
+        _:_ -> []
+    end.
+
+%% "lists:_", "lists:map/2", "lists:map", "_"; Elixir's "Enum.map/2".
+function("_") ->
+    {'_', '_', '_'};
+function(Text) ->
+    {Call, Arity} = case string:split(Text, "/", trailing) of
+                        [Before, "_"] -> {Before, '_'};
+                        [Before, Behind] -> arity(Text, Before, Behind);
+                        [Whole] -> {Whole, '_'}
+                    end,
+    case string:split(Call, ":", trailing) of
+        [Module, Name] ->
+            {existing(Text, Module), existing(Text, Name), Arity};
+        [_] ->
+            case string:split(Call, ".", trailing) of
+                [Module, Name] -> {existing(Text, "Elixir." ++ Module), existing(Text, Name), Arity};
+                [_] -> fail(text("~s: not of the form module:function/arity or module:_", [Text]))
+            end
+    end.
+
+arity(Text, Before, Behind) ->
+    case string:to_integer(Behind) of
+        {Arity, []} when is_integer(Arity), Arity >= 0 -> {Before, Arity};
+        _ -> fail(text("~s: not of the form module:function/arity", [Text]))
+    end.
+
+%% No atom is made of what somebody typed.
+existing(Text, Word) ->
+    case names(string:trim(Word, both, "'")) of
+        [Name | _] -> Name;
+        [] -> fail(text("~s: the node has no ~s", [Text, Word]))
+    end.
+
+names(Word) ->
+    [Name || Candidate <- [Word, "Elixir." ++ Word], Name <- [catch list_to_existing_atom(Candidate)], is_atom(Name)].
+
+%% ---- texts ----
+
+fail(Line) -> throw({error, Line}).
+
+line({error, Line}) -> line(Line);
+line({{error, Line}, _}) -> line(Line);
+line({Why, [{_, _, _, _} | _]}) -> line(Why);
+line({nocatch, Why}) -> line(Why);
+line(Line) ->
+    case io_lib:printable_list(Line) andalso Line =/= [] of
+        true -> Line;
+        false -> lists:sublist(text("~0p", [Line]), 250)
+    end.
+
+text(Format, Arguments) -> lists:flatten(io_lib:format(Format, Arguments)).

@@ -1,0 +1,79 @@
+%% attached_node.erl: a node that somebody attaches to: it evaluates each line that it is given and prints what comes of it;
+%% what it can be asked for: load from several processes with sums that are known, and what a tracer leaves.
+-module(attached_node).
+-export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1]).
+
+main() ->
+    case io:get_line("") of
+        Line when is_list(Line) ->
+            {ok, Tokens, _} = erl_scan:string(Line),
+            {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+            Printed = try erl_eval:exprs(Expressions, []) of
+                          {value, Value, _} -> Value
+                      catch
+                          _:Why -> {failed, Why}
+                      end,
+            io:format("~0p~n", [Printed]),
+            main();
+        _ ->
+            halt()
+    end.
+
+%% N processes that work until they are asked for what they found.
+load(N) -> [spawn(?MODULE, spin, [0]) || _ <- lists:seq(1, N)].
+
+spin(Rounds) ->
+    ok = work(100),
+    receive
+        {result, To} -> To ! {self(), Rounds + 1}
+    after 0 ->
+        spin(Rounds + 1)
+    end.
+
+%% Fails when something in it has another result than ever.
+work(N) ->
+    List = lists:seq(1, N),
+    Sum = N * (N + 1),
+    Sum = lists:sum([X * 2 || X <- List]),
+    Map = maps:from_list([{X, {X, X}} || X <- List]),
+    {N, N} = maps:get(N, Map),
+    Process = spawn(?MODULE, serve, []),
+    Process ! {self(), List},
+    receive {Process, Answer} -> List = Answer end,
+    Tuple = setelement(1, list_to_tuple(List), last),
+    last = element(1, Tuple),
+    {caught, N} = (catch throw({caught, N})),
+    ok.
+
+serve() ->
+    receive {From, List} -> From ! {self(), lists:reverse(lists:reverse(List))} end.
+
+%% Rounds of each, or dead where a result was wrong.
+results(Processes) ->
+    [begin
+         Monitor = monitor(process, Process),
+         Process ! {result, self()},
+         receive
+             {Process, Rounds} -> Rounds > 0;
+             {'DOWN', Monitor, process, Process, Why} -> {dead, Why}
+         after 20000 ->
+             silent
+         end
+     end || Process <- Processes].
+
+%% What of a tracer is here: processes with one, functions that are traced, our modules and process.
+left() ->
+    Tracers = [Pid || Pid <- [new_processes | processes()],
+                      case catch erlang:trace_info(Pid, tracer) of {tracer, []} -> false; {tracer, _} -> true; _ -> false end],
+    Functions = [Function || {Module, _} <- code:all_loaded(), {Name, Arity} <- Module:module_info(functions),
+                             Function <- [{Module, Name, Arity}], {traced, Scope} <- [erlang:trace_info(Function, traced)],
+                             Scope =/= false],
+    Modules = [Module || Module <- [allogram, allogram_attached], erlang:module_loaded(Module) orelse erlang:check_old_code(Module)],
+    Names = [Name || Name <- [allogram_attached], whereis(Name) =/= undefined],
+    {Tracers, Functions, erlang:trace_info(on_load, all), Modules, Names, sessions()}.
+
+sessions() ->
+    case erlang:function_exported(trace, session_info, 1) of
+        true -> [Session || Session <- trace:session_info(all), Session =/= default];
+        false -> []
+    end.
