@@ -1,5 +1,5 @@
 /* attach.c: `allogram attach PID`: records a program that runs already, until Ctrl-C, --duration or
- * its end, and leaves it as it was.
+ * its end, and leaves it as it was. What has a name instead of a number: attach_link.c.
  *
  * The order of things, and what each failure leaves behind (nothing):
  *
@@ -29,6 +29,7 @@
 #include "base/compiler.h"
 #include "base/skip.h"
 #include "cli/agent_place.h"
+#include "cli/attach_link.h"
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/message.h"
@@ -46,6 +47,9 @@ enum {
     OPTION_MAX_SIZE,
     OPTION_FREE_STACKS,
     OPTION_DURATION,
+    OPTION_COOKIE_FILE,
+    OPTION_PROCESS,
+    OPTION_TRACE,
     MAX_DEPTH = 65536,
     MOST_RESTARTS = 100,
 };
@@ -68,12 +72,20 @@ static const struct ag_option table[] = {
     {OPTION_FREE_STACKS, "free-stacks", NULL,
      "the stack of every free too, for report --view=blocks"},
     {'q', "quiet", NULL, "no line but failures"},
+    {OPTION_COOKIE_FILE, "cookie-file", "FILE",
+     "of a NODE: where its cookie is (default: ALLOGRAM_COOKIE in the\nenvironment, else the user's own file)"},
+    {OPTION_PROCESS, "process", "WHICH",
+     "of a NODE: only processes by registered name, pid or\ninitial:M:F/A (default: all); commas, may be given several times"},
+    {OPTION_TRACE, "trace", "WHICH",
+     "of a NODE: only functions M:F/A, M:F, M:_ (default: all; exact);\ncommas, may be given several times"},
 };
 
 struct request {
     struct ag_session_options session;
     const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
+    const char *process_option;  /* one that means nothing for a NODE; NULL: none */
     uint64_t duration_ns;        /* 0: until it is ended */
+    struct ag_link_attach link;  /* of a NODE */
     bool is_quiet;
     pid_t pid;
     struct ag_attach *attach;
@@ -111,6 +123,10 @@ static int refuse_value(int id, const char *value) {
     case OPTION_DURATION:
         wanted = "not a time; seconds, or a number with ms, s, m, h";
         break;
+    case OPTION_PROCESS:
+    case OPTION_TRACE:
+        wanted = "more of them than can be told apart";
+        break;
     }
     return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s: %s", name, value, wanted);
 }
@@ -134,6 +150,34 @@ static bool set_sampling(struct request *request, int id, const char *value) {
     return false;
 }
 
+/* Adds the parts of a list, which stay for our life. false: too many. */
+static bool add_choices(struct ag_attach_choice *choice, const char *list) {
+    char *rest = strdup(list);
+    for (char *part; (part = strsep(&rest, ",")) != NULL;) {
+        if (choice->count == AG_LINK_CHOICES_MOST) {
+            return false;
+        }
+        if (part[0]) {
+            choice->texts[choice->count++] = part;
+        }
+    }
+    return choice->count > 0;
+}
+
+static bool set_choice(struct ag_link_attach *link, int id, const char *value) {
+    link->option = id == OPTION_COOKIE_FILE ? "--cookie-file"
+                   : id == OPTION_PROCESS   ? "--process"
+                                            : "--trace";
+    switch (id) {
+    case OPTION_PROCESS:
+        return add_choices(&link->processes, value);
+    case OPTION_TRACE:
+        return add_choices(&link->functions, value);
+    }
+    link->cookie_file = value;
+    return true;
+}
+
 static int set_option(struct request *request, int id, const char *value) {
     struct ag_session_options *session = &request->session;
     uint64_t number = 0;
@@ -146,6 +190,7 @@ static int set_option(struct request *request, int id, const char *value) {
         request->is_quiet = true;
         break;
     case OPTION_FREE_STACKS:
+        request->process_option = "--free-stacks";
         session->has_free_stacks = true;
         break;
     case OPTION_MODE:
@@ -159,6 +204,7 @@ static int set_option(struct request *request, int id, const char *value) {
         break;
     case OPTION_DEPTH:
         is_good = ag_parse_count(value, &number) && number >= 1 && number <= MAX_DEPTH;
+        request->process_option = "--depth";
         session->depth = (uint32_t)number;
         break;
     case OPTION_MAX_SIZE:
@@ -166,6 +212,11 @@ static int set_option(struct request *request, int id, const char *value) {
         break;
     case OPTION_DURATION:
         is_good = ag_parse_time(value, &request->duration_ns) && request->duration_ns > 0;
+        break;
+    case OPTION_COOKIE_FILE:
+    case OPTION_PROCESS:
+    case OPTION_TRACE:
+        is_good = set_choice(&request->link, id, value);
         break;
     }
     return is_good ? AG_EXIT_OK : refuse_value(id, value);
@@ -324,11 +375,35 @@ static int attach(struct request *request) {
     return status;
 }
 
-static int parse_pid(const char *text, pid_t *ret_pid) {
+static int attach_named(struct request *request, const char *name,
+                        const struct ag_link_kind *kind) {
+    struct ag_link_attach *link = &request->link;
+    const char *meaningless =
+        request->sampling_option ? request->sampling_option : request->process_option;
+    if (meaningless) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s means nothing for %s", meaningless, name);
+    }
+    link->name = name;
+    link->kind = kind;
+    link->output_pattern = request->session.output_pattern;
+    link->max_bytes = request->session.max_bytes;
+    link->duration_ns = request->duration_ns;
+    link->is_exact = !request->session.is_sampling || link->functions.count > 0;
+    link->is_quiet = request->is_quiet;
+    return ag_attach_link(link);
+}
+
+static int parse_pid(const struct request *request, const char *text, pid_t *ret_pid) {
     uint64_t number;
     if (!ag_parse_count(text, &number) || number == 0 || number > INT32_MAX) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "attach: %s: not a process number; `pgrep NAME` finds it", text);
+                       "attach: %s: neither a process number (`pgrep NAME` finds it) nor a node's "
+                       "name@host",
+                       text);
+    }
+    if (request->link.option) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s means nothing for a process",
+                       request->link.option);
     }
     *ret_pid = (pid_t)number;
     return AG_EXIT_OK;
@@ -340,9 +415,10 @@ int ag_command_attach(int argc, char **argv) {
                                           .is_attached = true,
                                           .no_children = true}};
     struct ag_options options = {
-        .usage = "attach PID [OPTIONS]",
+        .usage = "attach PID|NODE [OPTIONS]",
         .about = "Records a program that runs already, until Ctrl-C, --duration or its end, and\n"
-                 "leaves it as it was. Each thread stands for less than a millisecond twice.",
+                 "leaves it as it was. Each thread stands for less than a millisecond twice.\n"
+                 "NODE is a virtual machine that has a name: name@host.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
         .usage_status = AG_EXIT_OWN_FAILURE,
@@ -363,10 +439,14 @@ int ag_command_attach(int argc, char **argv) {
                        "attach: one process number is wanted, not %d; usage: allogram %s",
                        options.n_operands, options.usage);
     }
+    const struct ag_link_kind *kind = ag_link_kind_of(options.operands[0]);
+    if (kind) {
+        return attach_named(&request, options.operands[0], kind);
+    }
     if (request.sampling_option && !request.session.is_sampling) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s means nothing with --mode=exact",
                        request.sampling_option);
     }
-    status = parse_pid(options.operands[0], &request.pid);
+    status = parse_pid(&request, options.operands[0], &request.pid);
     return status == AG_EXIT_OK ? attach(&request) : status;
 }

@@ -22,6 +22,7 @@ struct ag_command {
 
 int ag_command_attach(int argc, char **argv);
 int ag_command_check(int argc, char **argv);
+int ag_command_control(int argc, char **argv);
 int ag_command_diff(int argc, char **argv);
 int ag_command_doctor(int argc, char **argv);
 int ag_command_dump(int argc, char **argv);
@@ -30,7 +31,5 @@ int ag_command_observe(int argc, char **argv);
 int ag_command_report(int argc, char **argv);
 int ag_command_run(int argc, char **argv);
 int ag_command_view(int argc, char **argv);
-/* A name of the contract that this version cannot do yet. */
-int ag_command_promised(int argc, char **argv);
 
 #endif

@@ -1,8 +1,6 @@
 /* main.c: `allogram`: finds the command and hands over to it.
  *
- * The table is the whole interface: a command exists when it has a row. Commands that are promised
- * but not built keep their row, so that a script that types one is told so in a line instead of
- * "unknown". */
+ * The table is the whole interface: a command exists when it has a row. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +13,7 @@ static const struct ag_command commands[] = {
     {"run", ag_command_run, "record a program and the processes it starts"},
     {"attach", ag_command_attach, "record a program that runs already"},
     {"observe", ag_command_observe, "look at a program from outside, never stop it"},
-    {"control", ag_command_promised, "pause, resume, reset, dump or stop a recording that runs"},
+    {"control", ag_command_control, "pause, resume, reset, dump or stop a recording that runs"},
     {"report", ag_command_report, "tables and trees of a trace in the terminal, or JSON"},
     {"view", ag_command_view, "a trace as one self-contained HTML page"},
     {"diff", ag_command_diff, "what grew and what shrank between two traces"},
@@ -41,19 +39,10 @@ static void print_overview(FILE *out) {
           "commands\n",
           out);
     for (size_t i = 0; i < AG_ARRAY_SIZE(commands); i++) {
-        if (commands[i].run != ag_command_promised) {
-            fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
-        }
+        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
     }
-    fputs("\nallogram COMMAND --help tells the options of one; allogram --version the version.\n"
-          "Not in this version:",
+    fputs("\nallogram COMMAND --help tells the options of one; allogram --version the version.\n",
           out);
-    for (size_t i = 0; i < AG_ARRAY_SIZE(commands); i++) {
-        if (commands[i].run == ag_command_promised) {
-            fprintf(out, " %s", commands[i].name);
-        }
-    }
-    fputs(".\n", out);
 }
 
 int main(int argc, char **argv) {

@@ -103,6 +103,20 @@ static void print_sampled(const struct ag_collector_report *report) {
     (void)ag_profile_close(profile);
 }
 
+void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view) {
+    char time[32], size[32], lost[32];
+    const char *path = short_path(report->path);
+    if (report->is_cut) {
+        ag_say("recording stopped: %s; the program went on, the trace ends there",
+               report->error ? strerror((int)report->error)
+                             : "the trace has the size that --max-size allows");
+    }
+    ag_say("trace %s, %s of %s%s%s   ->  allogram report %s --view=%s", path,
+           bytes_text(report->trace_bytes, size), time_text(report->duration_ns, time),
+           report->lost_events ? ", events lost: " : "",
+           report->lost_events ? count_text(report->lost_events, lost) : "", path, view);
+}
+
 void ag_run_summary_print(const struct ag_collector_report *report, const char *program) {
     char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32], lost[32];
     if (!report->registered) {

@@ -7,4 +7,7 @@
 /* program: as the user typed it. */
 void ag_run_summary_print(const struct ag_collector_report *report, const char *program);
 
+/* The same where only a runtime was recorded: the trace, and VIEW to look at it with. */
+void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view);
+
 #endif

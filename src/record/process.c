@@ -434,9 +434,9 @@ static int join_session(int fd) {
     const struct ag_segment_header *header = ag_recorder.header;
     choose_own_tree();
     ag_recorder.tree_bytes = header->tree_bytes;
-    ag_recorder.tree =
-        map_shared(fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * ag_recorder.tree_bytes,
-                   ag_recorder.tree_bytes);
+    ag_recorder.tree = map_shared(
+        fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * ag_recorder.tree_bytes,
+        ag_recorder.tree_bytes);
     return ag_recorder.tree ? 0 : -ENOMEM;
 }
 

@@ -73,7 +73,7 @@ struct ag_recorder {
     uint32_t n_chunks;                                /* that windows can reach */
     unsigned char *slots;
     void *tree;
-    uint64_t control_bytes, tree_bytes; /* mapped at header and at tree */
+    uint64_t control_bytes, tree_bytes;   /* mapped at header and at tree */
     uint32_t tree_index, tree_generation; /* which, and since when: a fork inherits them */
     struct ag_unwind_space *space;
     size_t walker_bytes;

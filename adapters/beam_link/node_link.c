@@ -1,0 +1,420 @@
+/* node_link.c: an Erlang node as a machine that has a name (remote/machine_link.h).
+ *
+ * The node loads our two modules from the bytes that we send, and the native half from the file
+ * beside them: it has to run on this machine and see that folder. A module called allogram that the
+ * node has already is used when it is the same, and left there at the end; else the node is left
+ * alone. Everything that can be refused is refused before anything is traced. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "node_calls.h"
+
+extern const struct ag_link_kind ag_link_beam;
+
+enum { MODULE_BYTES_MOST = 1024 * 1024, PATH_BYTES = 4096 };
+static const char *const modules[] = {"allogram", "allogram_attached"};
+
+struct ag_link {
+    struct ag_node_connection connection;
+    char name[MAXNODELEN + 1];
+    char folder[PATH_BYTES]; /* of the modules; "": not found */
+    uint32_t pid;
+    bool has_loaded; /* the modules are there because of us */
+};
+
+/* ---- answers ---- */
+
+static int fail(const struct ag_link *link, int error, const char *what,
+                char ret_text[AG_LINK_TEXT_BYTES]) {
+    (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.150s: %.300s", link->name, what);
+    return error;
+}
+
+static int fail_call(const struct ag_link *link, int error, char ret_text[AG_LINK_TEXT_BYTES]) {
+    return fail(link, error,
+                error == -ENOTCONN    ? "the node is gone"
+                : error == -ETIMEDOUT ? "the node does not answer"
+                                      : "the node gives an answer that makes no sense",
+                ret_text);
+}
+
+/* The texts of a list, one after the other, parted by "; ". */
+static bool join_texts(const ei_x_buff *answer, int at, char ret_text[AG_LINK_TEXT_BYTES]) {
+    int arity = 0;
+    size_t length = 0;
+    ret_text[0] = '\0';
+    if (ei_decode_list_header(answer->buff, &at, &arity) < 0) {
+        return false;
+    }
+    for (int i = 0; i < arity && length + 4 < AG_LINK_TEXT_BYTES; i++) {
+        if (i > 0) {
+            length += (size_t)snprintf(ret_text + length, 4, "; ");
+        }
+        if (!ag_node_text(answer, &at, ret_text + length, AG_LINK_TEXT_BYTES - length)) {
+            return false;
+        }
+        length += strlen(ret_text + length);
+    }
+    return true;
+}
+
+/* ok, {ok, [Text]}, {error, Text}, or what rpc says when a call failed. */
+static int take_answer(const struct ag_link *link, const ei_x_buff *answer, int at,
+                       char ret_text[AG_LINK_TEXT_BYTES]) {
+    char why[AG_LINK_TEXT_BYTES];
+    int arity = 0;
+    ret_text[0] = '\0';
+    if (ag_node_is_atom(answer, &at, "ok")) {
+        return 0;
+    }
+    if (ei_decode_tuple_header(answer->buff, &at, &arity) < 0 || arity != 2) {
+        return fail_call(link, -EPROTO, ret_text);
+    }
+    if (ag_node_is_atom(answer, &at, "ok")) {
+        return join_texts(answer, at, ret_text) ? 0 : fail_call(link, -EPROTO, ret_text);
+    }
+    if (ag_node_is_atom(answer, &at, "badrpc")) {
+        return fail(link, -ENOENT, "nothing is recorded there", ret_text);
+    }
+    return ag_node_is_atom(answer, &at, "error") && ag_node_text(answer, &at, why, sizeof why)
+               ? fail(link, -EPERM, why, ret_text)
+               : fail_call(link, -EPROTO, ret_text);
+}
+
+/* ---- calls of one argument, or of none ---- */
+
+static void begin_arguments(ei_x_buff *arguments, int n) {
+    (void)ei_x_new(arguments); /* no memory shows when it is sent: an empty list is no call */
+    if (n > 0) {
+        (void)ei_x_encode_list_header(arguments, n);
+    }
+}
+
+static int call_for_answer(struct ag_link *link, const char *function, ei_x_buff *arguments,
+                           char ret_text[AG_LINK_TEXT_BYTES]) {
+    ei_x_buff answer;
+    int at = 0;
+    (void)ei_x_encode_empty_list(arguments);
+    int r = ag_node_call(&link->connection, "allogram_attached", function, arguments, &answer, &at);
+    r = r < 0 ? fail_call(link, r, ret_text) : take_answer(link, &answer, at, ret_text);
+    (void)ei_x_free(&answer);
+    (void)ei_x_free(arguments);
+    return r;
+}
+
+/* MODULE:FUNCTION(Atom), for what it does. Answers whether it said WANTED. */
+static bool ask_about(struct ag_link *link, const char *module, const char *function,
+                      const char *atom, const char *wanted) {
+    ei_x_buff arguments, answer;
+    int at = 0;
+    begin_arguments(&arguments, 1);
+    (void)ei_x_encode_atom(&arguments, atom);
+    (void)ei_x_encode_empty_list(&arguments);
+    const bool is_so =
+        ag_node_call(&link->connection, module, function, &arguments, &answer, &at) == 0 &&
+        ag_node_is_atom(&answer, &at, wanted);
+    (void)ei_x_free(&arguments);
+    (void)ei_x_free(&answer);
+    return is_so;
+}
+
+/* ---- opening ---- */
+
+static bool takes(const char *name) {
+    const char *at = strchr(name, '@');
+    return at != NULL && at != name && at[1] != '\0' && strchr(at + 1, '@') == NULL;
+}
+
+/* Beside the agent where both are installed, or the adapter's own in a build tree. */
+static void find_folder(struct ag_link *link, const char *agent_folder) {
+    static const char *const places[] = {"beam", "../beam"};
+    for (size_t i = 0; agent_folder != NULL && i < AG_ARRAY_SIZE(places); i++) {
+        char path[2 * PATH_BYTES], resolved[PATH_BYTES];
+        (void)snprintf(path, sizeof path, "%.4000s/%s/allogram_attached.beam", agent_folder,
+                       places[i]);
+        if (realpath(path, resolved) != NULL && access(resolved, R_OK) == 0) {
+            *strrchr(resolved, '/') = '\0';
+            memcpy(link->folder, resolved, sizeof link->folder);
+            return;
+        }
+    }
+}
+
+static int ask_pid(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
+    ei_x_buff arguments, answer;
+    int at = 0;
+    char text[32] = "";
+    begin_arguments(&arguments, 0);
+    (void)ei_x_encode_empty_list(&arguments);
+    const int r = ag_node_call(&link->connection, "os", "getpid", &arguments, &answer, &at);
+    const bool is_text = r == 0 && ag_node_text(&answer, &at, text, sizeof text);
+    (void)ei_x_free(&arguments);
+    (void)ei_x_free(&answer);
+    link->pid = is_text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    return link->pid != 0 ? 0 : fail_call(link, r < 0 ? r : -EPROTO, ret_text);
+}
+
+static struct ag_link *close_link(struct ag_link *link) {
+    if (link != NULL) {
+        ag_node_disconnect(&link->connection);
+        free(link);
+    }
+    return NULL;
+}
+
+static int open_link(const struct ag_link_place *place, struct ag_link **ret_link,
+                     char ret_text[AG_LINK_TEXT_BYTES]) {
+    struct ag_link *link = calloc(1, sizeof *link);
+    if (link == NULL) {
+        (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "connect: %s", strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    link->connection.fd = -1;
+    (void)snprintf(link->name, sizeof link->name, "%s", place->name);
+    int r = ag_node_connect(&link->connection, place, ret_text);
+    r = r < 0 ? r : ask_pid(link, ret_text);
+    if (r < 0) {
+        (void)close_link(link);
+        return r;
+    }
+    find_folder(link, place->agent_folder);
+    *ret_link = link;
+    return 0;
+}
+
+static uint32_t pid_of(const struct ag_link *link) {
+    return link->pid;
+}
+
+static int fd_of(const struct ag_link *link) {
+    return link->connection.fd;
+}
+
+/* ---- modules ---- */
+
+static int read_module(const char *path, char **ret_bytes, long *ret_length) {
+    struct stat status;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    char *bytes = malloc(MODULE_BYTES_MOST);
+    const bool is_sane =
+        bytes != NULL && fstat(fd, &status) == 0 && status.st_size < MODULE_BYTES_MOST;
+    const ssize_t length = is_sane ? read(fd, bytes, MODULE_BYTES_MOST) : -1;
+    (void)close(fd); /* nothing was written */
+    if (length <= 0 || length != status.st_size) {
+        free(bytes);
+        return -EIO;
+    }
+    *ret_bytes = bytes;
+    *ret_length = (long)length;
+    return 0;
+}
+
+/* What the file's code and the node's have in common is their checksum: code:module_md5(Bytes)
+ * beside erlang:get_module_info(Module, md5). */
+static bool is_the_same(struct ag_link *link, const char *module, const char *bytes, long length) {
+    ei_x_buff arguments, ours, theirs;
+    int at = 0, their_at = 0, size = 0, type = 0;
+    long n = 0, their_n = 0;
+    char md5[16], their_md5[16];
+    begin_arguments(&arguments, 1);
+    (void)ei_x_encode_binary(&arguments, bytes, length);
+    (void)ei_x_encode_empty_list(&arguments);
+    bool is_same =
+        ag_node_call(&link->connection, "code", "module_md5", &arguments, &ours, &at) == 0 &&
+        ei_get_type(ours.buff, &at, &type, &size) == 0 && type == ERL_BINARY_EXT && size == 16 &&
+        ei_decode_binary(ours.buff, &at, md5, &n) == 0;
+    (void)ei_x_free(&arguments);
+    (void)ei_x_free(&ours);
+    begin_arguments(&arguments, 2);
+    (void)ei_x_encode_atom(&arguments, module);
+    (void)ei_x_encode_atom(&arguments, "md5");
+    (void)ei_x_encode_empty_list(&arguments);
+    is_same = is_same &&
+              ag_node_call(&link->connection, "erlang", "get_module_info", &arguments, &theirs,
+                           &their_at) == 0 &&
+              ei_get_type(theirs.buff, &their_at, &type, &size) == 0 && type == ERL_BINARY_EXT &&
+              size == 16 && ei_decode_binary(theirs.buff, &their_at, their_md5, &their_n) == 0 &&
+              memcmp(md5, their_md5, sizeof md5) == 0;
+    (void)ei_x_free(&arguments);
+    (void)ei_x_free(&theirs);
+    return is_same;
+}
+
+static int send_module(struct ag_link *link, const char *module, const char *path,
+                       const char *bytes, long length, char ret_text[AG_LINK_TEXT_BYTES]) {
+    ei_x_buff arguments, answer;
+    char why[AG_LINK_TEXT_BYTES];
+    int at = 0, arity = 0;
+    begin_arguments(&arguments, 3);
+    (void)ei_x_encode_atom(&arguments, module);
+    (void)ei_x_encode_string(&arguments, path);
+    (void)ei_x_encode_binary(&arguments, bytes, length);
+    (void)ei_x_encode_empty_list(&arguments);
+    int r = ag_node_call(&link->connection, "code", "load_binary", &arguments, &answer, &at);
+    if (r < 0) {
+        r = fail_call(link, r, ret_text);
+    } else if (ei_decode_tuple_header(answer.buff, &at, &arity) < 0 || arity != 2 ||
+               !ag_node_is_atom(&answer, &at, "module")) {
+        (void)snprintf(why, sizeof why,
+                       "the node cannot load %.200s: it has to run on this machine and read that "
+                       "folder; its log says more",
+                       link->folder);
+        r = fail(link, -EACCES, why, ret_text);
+    }
+    (void)ei_x_free(&arguments);
+    (void)ei_x_free(&answer);
+    return r;
+}
+
+static void remove_modules(struct ag_link *link) {
+    for (size_t i = 0; link->has_loaded && i < AG_ARRAY_SIZE(modules); i++) {
+        (void)ask_about(link, "code", "purge", modules[i], "false"); /* an older one of ours */
+        (void)ask_about(link, "code", "delete", modules[i], "true");
+        (void)ask_about(link, "code", "purge", modules[i], "false");
+    }
+    link->has_loaded = false;
+}
+
+/* Where the native half is: while a module is loaded it does not know that itself. */
+static void tell_folder(struct ag_link *link, bool is_there) {
+    ei_x_buff arguments, answer;
+    int at;
+    begin_arguments(&arguments, is_there ? 3 : 2);
+    (void)ei_x_encode_atom(&arguments, modules[0]);
+    (void)ei_x_encode_atom(&arguments, "folder");
+    if (is_there) {
+        (void)ei_x_encode_string(&arguments, link->folder);
+    }
+    (void)ei_x_encode_empty_list(&arguments);
+    (void)ag_node_call(&link->connection, "application", is_there ? "set_env" : "unset_env",
+                       &arguments, &answer, &at); /* what failed shows when the module is loaded */
+    (void)ei_x_free(&arguments);
+    (void)ei_x_free(&answer);
+}
+
+static int load_modules(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
+    char path[PATH_BYTES + 64], why[AG_LINK_TEXT_BYTES];
+    int r = 0;
+    tell_folder(link, /* is_there= */ true);
+    for (size_t i = 0; r == 0 && i < AG_ARRAY_SIZE(modules); i++) {
+        char *bytes = NULL;
+        long length = 0;
+        (void)snprintf(path, sizeof path, "%s/%s.beam", link->folder, modules[i]);
+        r = read_module(path, &bytes, &length);
+        if (r < 0) {
+            (void)snprintf(why, sizeof why, "read %.200s: %s", path, strerror(-r));
+            r = fail(link, r, why, ret_text);
+        } else if (!ask_about(link, "erlang", "module_loaded", modules[i], "true")) {
+            r = send_module(link, modules[i], path, bytes, length, ret_text);
+            link->has_loaded |= r == 0;
+        } else if (!is_the_same(link, modules[i], bytes, length)) {
+            (void)snprintf(why, sizeof why,
+                           "the node has another module called %s: of another allogram, or its own",
+                           modules[i]);
+            r = fail(link, -EEXIST, why, ret_text);
+        }
+        free(bytes);
+    }
+    tell_folder(link, /* is_there= */ false);
+    if (r < 0) {
+        remove_modules(link);
+    }
+    return r;
+}
+
+/* ---- recording ---- */
+
+static void encode_texts(ei_x_buff *arguments, const char *name, const char *const *texts,
+                         size_t n) {
+    (void)ei_x_encode_atom(arguments, name);
+    if (n > 0) {
+        (void)ei_x_encode_list_header(arguments, (int)n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)ei_x_encode_string(arguments, texts[i]);
+    }
+    (void)ei_x_encode_empty_list(arguments);
+}
+
+static int start(struct ag_link *link, const struct ag_link_wishes *wishes,
+                 char ret_text[AG_LINK_TEXT_BYTES]) {
+    ei_x_buff arguments;
+    if (link->folder[0] == '\0') {
+        return fail(link, -ENOENT, "this allogram was built without its Erlang modules", ret_text);
+    }
+    int r = load_modules(link, ret_text);
+    if (r < 0) {
+        return r;
+    }
+    erlang_pid owner = *ei_self(&link->connection.self);
+    begin_arguments(&arguments, 1);
+    (void)ei_x_encode_map_header(&arguments, 6);
+    (void)ei_x_encode_atom(&arguments, "owner");
+    (void)ei_x_encode_pid(&arguments, &owner);
+    (void)ei_x_encode_atom(&arguments, "live");
+    (void)ei_x_encode_string(&arguments, wishes->live_path);
+    (void)ei_x_encode_atom(&arguments, "mode");
+    (void)ei_x_encode_atom(&arguments, wishes->is_exact ? "exact" : "sample");
+    (void)ei_x_encode_atom(&arguments, "removes");
+    (void)ei_x_encode_boolean(&arguments, link->has_loaded);
+    encode_texts(&arguments, "processes", wishes->processes, wishes->n_processes);
+    encode_texts(&arguments, "functions", wishes->functions, wishes->n_functions);
+    r = call_for_answer(link, "attach", &arguments, ret_text);
+    if (r < 0) {
+        remove_modules(link);
+    }
+    return r;
+}
+
+static enum ag_link_event next_event(struct ag_link *link) {
+    static const enum ag_link_event order[] = {AG_LINK_STOP, AG_LINK_RESET, AG_LINK_DUMP};
+    ag_node_listen(&link->connection, /* ms= */ 1);
+    for (size_t i = 0; i < AG_ARRAY_SIZE(order); i++) {
+        const uint32_t bit = 1u << order[i];
+        if (link->connection.events & bit) {
+            link->connection.events &= ~bit;
+            return order[i];
+        }
+    }
+    return link->connection.is_gone ? AG_LINK_GONE : AG_LINK_QUIET;
+}
+
+static int stop(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
+    ei_x_buff arguments;
+    begin_arguments(&arguments, 0);
+    const int r = call_for_answer(link, "detach", &arguments, ret_text);
+    remove_modules(link);
+    return r;
+}
+
+static int control(struct ag_link *link, const char *action, char ret_text[AG_LINK_TEXT_BYTES]) {
+    ei_x_buff arguments;
+    begin_arguments(&arguments, 1);
+    (void)ei_x_encode_atom(&arguments, action);
+    return call_for_answer(link, "control", &arguments, ret_text);
+}
+
+static const char *const cookie_files[] = {".erlang.cookie", ".config/erlang/.erlang.cookie", NULL};
+
+const struct ag_link_kind ag_link_beam = {
+    .runtime = "beam",
+    .cookie_files = cookie_files,
+    .takes = takes,
+    .open = open_link,
+    .close = close_link,
+    .pid = pid_of,
+    .fd = fd_of,
+    .start = start,
+    .next = next_event,
+    .stop = stop,
+    .control = control,
+};

@@ -1,0 +1,25 @@
+/* node_link_none.c: where the library that speaks to Erlang nodes was not there to build with. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "remote/machine_link.h"
+
+extern const struct ag_link_kind ag_link_beam;
+
+static bool takes(const char *name) {
+    return strchr(name, '@') != NULL;
+}
+
+static int open_link(const struct ag_link_place *place, struct ag_link **ret_link,
+                     char ret_text[AG_LINK_TEXT_BYTES]) {
+    (void)ret_link;
+    (void)snprintf(ret_text, AG_LINK_TEXT_BYTES,
+                   "%.200s: this allogram was built without what reaches Erlang nodes (erlang-dev)",
+                   place->name);
+    return -ENOSYS;
+}
+
+static const char *const cookie_files[] = {NULL};
+const struct ag_link_kind ag_link_beam = {
+    .runtime = "beam", .cookie_files = cookie_files, .takes = takes, .open = open_link};

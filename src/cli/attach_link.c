@@ -1,0 +1,414 @@
+/* attach_link.c: records a virtual machine that has a name, from here: the session and its
+ * collector are ours, the machine joins and leaves.
+ *
+ * The order of things, and what each failure leaves behind (nothing):
+ *
+ *     cookie, connection         one line
+ *     live segment, trace        their files, removed again
+ *     collector                  ended again
+ *     the machine begins         it refuses, or all of it is there
+ *     wait                       for Ctrl-C, the time, somebody's stop or reset, the machine's end
+ *     the machine leaves         then the collector seals, and the summary is printed
+ *
+ * A reset ends the trace and begins another one: what was counted is kept, what comes counts from
+ * 0. When the machine is gone its collector seals what it told until then. */
+#include "cli/attach_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "cli/agent_place.h"
+#include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/message.h"
+#include "cli/run_summary.h"
+#include "cli/shepherd.h"
+#include "collect/collector.h"
+#include "remote/machine_link.h"
+
+enum {
+    COOKIE_BYTES = 1024,
+    LOOK_MS = 1000, /* the machine wants to hear of us every ten seconds */
+    REPORT_PATIENCE_MS = 120 * 1000,
+    STUCK_PATIENCE_MS = 2000, /* of a machine that did not let itself be stopped */
+};
+
+const struct ag_link_kind *ag_link_kind_of(const char *name) {
+    for (size_t i = 0; ag_link_kinds[i]; i++) {
+        if (ag_link_kinds[i]->takes(name)) {
+            return ag_link_kinds[i];
+        }
+    }
+    return NULL;
+}
+
+static uint64_t now_ms(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- the cookie ---- */
+
+/* The first line of a file. 0 or negative errno. */
+static int read_cookie(const char *path, char ret_cookie[COOKIE_BYTES]) {
+    char text[COOKIE_BYTES];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    const ssize_t n = read(fd, text, sizeof(text) - 1);
+    const int error = errno;
+    (void)close(fd); /* nothing was written */
+    if (n < 0) {
+        return -error;
+    }
+    text[n] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    if (text[0] == '\0') {
+        return -ENODATA;
+    }
+    memcpy(ret_cookie, text, sizeof(text));
+    return 0;
+}
+
+static int fail_cookie(const char *path, int error) {
+    return ag_fail(AG_EXIT_OWN_FAILURE, "cookie file %s: %s", path,
+                   error == -ENODATA ? "it is empty" : strerror(-error));
+}
+
+/* From a file that was named, the environment, or the user's own; never from an argument, which
+ * everybody could see. */
+static int find_cookie(const struct ag_link_kind *kind, const char *file,
+                       char ret_cookie[COOKIE_BYTES]) {
+    const char *text = getenv("ALLOGRAM_COOKIE"), *home = getenv("HOME");
+    const char *file_of_environment = getenv("ALLOGRAM_COOKIE_FILE");
+    if (!file && text && text[0]) {
+        if (strlen(text) >= COOKIE_BYTES) {
+            return ag_fail(AG_EXIT_OWN_FAILURE, "ALLOGRAM_COOKIE: longer than a cookie can be");
+        }
+        (void)snprintf(ret_cookie, COOKIE_BYTES, "%s", text);
+        return AG_EXIT_OK;
+    }
+    file = file ? file : file_of_environment && file_of_environment[0] ? file_of_environment : NULL;
+    if (file) {
+        const int r = read_cookie(file, ret_cookie);
+        return r < 0 ? fail_cookie(file, r) : AG_EXIT_OK;
+    }
+    for (size_t i = 0; home && kind->cookie_files[i]; i++) {
+        char path[4096];
+        (void)snprintf(path, sizeof(path), "%s/%s", home, kind->cookie_files[i]);
+        const int r = read_cookie(path, ret_cookie);
+        if (r != -ENOENT) {
+            return r < 0 ? fail_cookie(path, r) : AG_EXIT_OK;
+        }
+    }
+    return ag_fail(
+        AG_EXIT_OWN_FAILURE,
+        "no cookie: there is no %s in your home; name a file (--cookie-file=FILE) or set "
+        "ALLOGRAM_COOKIE",
+        kind->cookie_files[0] ? kind->cookie_files[0] : "cookie file");
+}
+
+static int open_link(const char *name, const struct ag_link_kind *kind, const char *cookie_file,
+                     struct ag_link **ret_link) {
+    char cookie[COOKIE_BYTES], agent[AG_AGENT_PLACE_BYTES], text[AG_LINK_TEXT_BYTES];
+    char unused[512];
+    const int status = find_cookie(kind, cookie_file, cookie);
+    if (status != AG_EXIT_OK) {
+        return status;
+    }
+    const bool has_agent = ag_agent_place_find(agent, unused) == 0;
+    if (has_agent) {
+        *strrchr(agent, '/') = '\0'; /* its path is absolute */
+    }
+    const struct ag_link_place place = {
+        .name = name, .cookie = cookie, .agent_folder = has_agent ? agent : NULL};
+    const int r = kind->open(&place, ret_link, text);
+    return r < 0 ? ag_fail(AG_EXIT_OWN_FAILURE, "%s", text) : AG_EXIT_OK;
+}
+
+/* ---- one trace ---- */
+
+enum outcome { ENDED, WAS_RESET, IS_GONE, FAILED };
+
+struct attachment {
+    const struct ag_link_attach *attach;
+    struct ag_link *link;
+    struct ag_shepherd shepherd;
+    char trace[4096];
+    uint64_t until_ms; /* 0: no end */
+};
+
+static void remove_if_empty(const char *path) {
+    struct stat status;
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size <= AG_SESSION_EMPTY_TRACE_BYTES) {
+        (void)unlink(path); /* one that stays is a pity, no more */
+    }
+}
+
+/* The machine runs as somebody else, who is to open the live file. */
+static int give_to_owner(struct ag_session *session, uint32_t pid) {
+    char path[64];
+    struct stat status;
+    (void)snprintf(path, sizeof(path), "/proc/%u", pid);
+    return stat(path, &status) == 0 && status.st_uid != geteuid() && geteuid() == 0
+               ? ag_session_give(session, status.st_uid, status.st_gid)
+               : 0; /* else it tells itself that it cannot */
+}
+
+static int make_session(struct attachment *at, char message[512]) {
+    const struct ag_link_attach *attach = at->attach;
+    const struct ag_session_options options = {.size = sizeof(options),
+                                               .output_pattern = attach->output_pattern,
+                                               .max_bytes = attach->max_bytes,
+                                               .no_children = true,
+                                               .is_attached = true,
+                                               .has_desk = true,
+                                               .dumps = {{AG_DUMP_SIGNAL, SIGUSR1}},
+                                               .n_dumps = 1};
+    const uint32_t pid = attach->kind->pid(at->link);
+    char program[64];
+    (void)snprintf(program, sizeof(program), "%.*s", (int)strcspn(attach->name, "@"), attach->name);
+    struct ag_session *session = NULL;
+    int r = ag_session_create(&options, &session, message);
+    if (r < 0) {
+        return r;
+    }
+    at->shepherd = (struct ag_shepherd){
+        .session = session, .report_fd = -1, .signal_fd = at->shepherd.signal_fd};
+    r = give_to_owner(session, pid);
+    if (r < 0) {
+        (void)snprintf(message, 512, "give the live file to the user of %.200s: %s", attach->name,
+                       strerror(-r));
+    }
+    r = r < 0 ? r : ag_session_first_trace(session, pid, program, at->trace, message);
+    if (r == 0) {
+        r = ag_shepherd_start_collector(&at->shepherd);
+        if (r < 0) {
+            (void)snprintf(message, 512, "start the collector: %s", strerror(-r));
+            remove_if_empty(at->trace);
+        }
+    }
+    if (r < 0) {
+        ag_session_remove(session);
+        at->shepherd.session = ag_session_close(session);
+    }
+    return r;
+}
+
+/* Its collector has nobody to wait for. */
+static void abandon(struct attachment *at) {
+    struct ag_shepherd *shepherd = &at->shepherd;
+    (void)kill(shepherd->collector, SIGKILL); /* our child, not waited for yet */
+    (void)waitpid(shepherd->collector, NULL, 0);
+    (void)close(shepherd->report_fd); /* nothing was written */
+    ag_session_remove(shepherd->session);
+    remove_if_empty(at->trace);
+    shepherd->session = ag_session_close(shepherd->session);
+}
+
+/* ---- waiting ---- */
+
+/* false: the collector has reported, or is no more. */
+static bool read_report(struct ag_shepherd *shepherd) {
+    uint8_t *bytes = (uint8_t *)&shepherd->report;
+    const ssize_t n = read(shepherd->report_fd, bytes + shepherd->report_bytes,
+                           sizeof(shepherd->report) - shepherd->report_bytes);
+    shepherd->report_bytes += n > 0 ? (size_t)n : 0;
+    return (n > 0 || (n < 0 && errno == EINTR)) &&
+           shepherd->report_bytes < sizeof(shepherd->report);
+}
+
+static void dump_now(const struct attachment *at) {
+    struct ag_snapshot_desk *desk = ag_session_desk(at->shepherd.session);
+    if (desk) {
+        atomic_fetch_add_explicit(&desk->n_signals, 1, memory_order_relaxed);
+    }
+}
+
+static bool is_asked_to_end(const struct attachment *at) {
+    struct signalfd_siginfo info;
+    bool is_end = false;
+    while (read(at->shepherd.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        char text[AG_LINK_TEXT_BYTES];
+        if (info.ssi_signo == SIGUSR1) {
+            (void)at->attach->kind->control(at->link, "dump", text); /* comes back as an event */
+        }
+        is_end |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP;
+    }
+    return is_end;
+}
+
+static int patience_ms(const struct attachment *at) {
+    const uint64_t now = now_ms();
+    if (at->until_ms == 0 || at->until_ms > now + LOOK_MS) {
+        return LOOK_MS;
+    }
+    return at->until_ms > now ? (int)(at->until_ms - now) : 0;
+}
+
+static enum outcome accompany(struct attachment *at) {
+    const struct ag_link_kind *kind = at->attach->kind;
+    while (at->until_ms == 0 || now_ms() < at->until_ms) {
+        struct pollfd fds[] = {{.fd = at->shepherd.signal_fd, .events = POLLIN},
+                               {.fd = at->shepherd.report_fd, .events = POLLIN},
+                               {.fd = kind->fd(at->link), .events = POLLIN}};
+        (void)poll(fds, AG_ARRAY_SIZE(fds), patience_ms(at)); /* looks at all in any case */
+        if (is_asked_to_end(at)) {
+            return ENDED;
+        }
+        if (fds[1].revents && !read_report(&at->shepherd)) {
+            return IS_GONE; /* its process ended */
+        }
+        for (enum ag_link_event event = AG_LINK_DUMP; event == AG_LINK_DUMP;) {
+            event = kind->next(at->link);
+            if (event == AG_LINK_DUMP) {
+                dump_now(at);
+            } else if (event != AG_LINK_QUIET) {
+                return event == AG_LINK_STOP ? ENDED : event == AG_LINK_RESET ? WAS_RESET : IS_GONE;
+            }
+        }
+    }
+    return ENDED;
+}
+
+/* The machine has left, or died: its trace is sealed now. */
+static void finish(struct attachment *at, int patience_ms) {
+    struct ag_shepherd *shepherd = &at->shepherd;
+    const uint64_t give_up_ms = now_ms() + (uint64_t)patience_ms;
+    while (shepherd->report_bytes < sizeof(shepherd->report) && now_ms() < give_up_ms) {
+        struct pollfd report = {.fd = shepherd->report_fd, .events = POLLIN};
+        if (poll(&report, 1, LOOK_MS) > 0 && !read_report(shepherd)) {
+            break;
+        }
+    }
+    (void)close(shepherd->report_fd); /* nothing was written */
+    if (shepherd->report_bytes < sizeof(shepherd->report)) {
+        (void)kill(shepherd->collector, SIGKILL); /* our child, not waited for yet */
+        (void)waitpid(shepherd->collector, NULL, 0);
+        ag_say("the trace is not whole; what was recorded can be saved: allogram check %s",
+               at->trace);
+        shepherd->session = ag_session_close(shepherd->session);
+        return;
+    }
+    (void)waitpid(shepherd->collector, NULL,
+                  0); /* a moment more: what may still fork is waited for */
+    ag_session_free_memory(shepherd->session);
+    shepherd->session = ag_session_close(shepherd->session);
+    if (!shepherd->report.registered) {
+        remove_if_empty(at->trace);
+    }
+    if (!at->attach->is_quiet && shepherd->report.registered) {
+        ag_run_summary_print_trace(&shepherd->report, at->attach->is_exact ? "functions" : "gc");
+    }
+}
+
+static void say_text(const struct attachment *at, const char *text) {
+    if (text[0]) {
+        ag_say("%s: %s", at->attach->name, text);
+    }
+}
+
+static void say_begin(const struct attachment *at) {
+    if (!at->attach->is_quiet) {
+        ag_say("%s is recorded%s; Ctrl-C ends it and leaves nothing behind", at->attach->name,
+               at->attach->is_exact
+                   ? ": every call is counted, which slows code that calls much tens of times"
+                   : ": collections only; --mode=exact counts every call");
+    }
+}
+
+static enum outcome record_once(struct attachment *at) {
+    char message[512], text[AG_LINK_TEXT_BYTES];
+    const struct ag_link_attach *attach = at->attach;
+    if (make_session(at, message) < 0) {
+        (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
+        return FAILED;
+    }
+    const struct ag_link_wishes wishes = {.live_path = ag_session_path(at->shepherd.session),
+                                          .is_exact = attach->is_exact,
+                                          .processes = attach->processes.texts,
+                                          .n_processes = attach->processes.count,
+                                          .functions = attach->functions.texts,
+                                          .n_functions = attach->functions.count};
+    if (attach->kind->start(at->link, &wishes, text) < 0) {
+        abandon(at);
+        (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", text);
+        return FAILED;
+    }
+    say_text(at, text);
+    say_begin(at);
+    const enum outcome outcome = accompany(at);
+    if (outcome == IS_GONE) {
+        ag_say("%s is gone: its trace has what was told until then", attach->name);
+        finish(at, REPORT_PATIENCE_MS);
+        return outcome;
+    }
+    if (attach->kind->stop(at->link, text) < 0) {
+        (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", text);
+        finish(at, STUCK_PATIENCE_MS);
+        return FAILED;
+    }
+    say_text(at, text);
+    finish(at, REPORT_PATIENCE_MS);
+    return outcome;
+}
+
+static int take_signals(void) {
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGHUP);
+    (void)sigaddset(&set, SIGUSR1);
+    (void)signal(SIGPIPE, SIG_IGN);           /* cannot fail for SIGPIPE: the machine may be gone */
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* cannot fail with this set */
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int ag_attach_link(const struct ag_link_attach *attach) {
+    struct attachment at = {.attach = attach};
+    struct ag_launch own = {0};
+    ag_launch_guard_standard();
+    ag_launch_lift_limits(&own);
+    int status = open_link(attach->name, attach->kind, attach->cookie_file, &at.link);
+    if (status != AG_EXIT_OK) {
+        return status;
+    }
+    at.shepherd.signal_fd = take_signals();
+    at.until_ms = attach->duration_ns > 0 ? now_ms() + attach->duration_ns / 1000000 + 1 : 0;
+    enum outcome outcome = WAS_RESET;
+    while (outcome == WAS_RESET) {
+        outcome = record_once(&at);
+    }
+    (void)attach->kind->close(at.link); /* NULL */
+    return outcome == ENDED ? AG_EXIT_OK : AG_EXIT_OWN_FAILURE;
+}
+
+int ag_control_link(const char *name, const struct ag_link_kind *kind, const char *cookie_file,
+                    const char *action) {
+    struct ag_link *link = NULL;
+    char text[AG_LINK_TEXT_BYTES];
+    int status =
+        open_link(name, kind, cookie_file, &link) == AG_EXIT_OK ? AG_EXIT_OK : AG_EXIT_FAILURE;
+    if (status == AG_EXIT_OK && kind->control(link, action, text) < 0) {
+        status = ag_fail(AG_EXIT_FAILURE, "%s", text);
+    }
+    if (link) {
+        (void)kind->close(link); /* NULL */
+    }
+    return status;
+}

@@ -1,0 +1,528 @@
+#!/usr/bin/env python3
+"""`allogram attach NODE`: exact counts between attach and detach, nothing left behind however it ends, other tracers' affairs
+as they were, and one line for whatever is wrong. Every node has an epmd of its own, on loopback."""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+N = 1000
+FULL = os.environ.get("AG_TEST_SCALE") == "full"
+COOKIE = "a cookie of the test"
+LEFT_NOTHING = "{[],[],{all,false},[],[],[]}"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Place:
+    """An epmd, a home with a cookie, compiled programs."""
+
+    def __init__(self, tools, folder):
+        self.tools, self.folder, self.n_nodes = tools, folder, 0
+        self.port = free_port()
+        self.environment = {"ERL_EPMD_PORT": str(self.port), "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": folder}
+        programs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
+        for program in ("hand_counted.erl", "attached_node.erl"):
+            compiled = recorded.run(["erlc", "-o", folder, os.path.join(programs, program)])
+            if compiled.status != 0:
+                raise RuntimeError("erlc: %s" % compiled.stdout.decode())
+        with open(os.path.join(folder, ".erlang.cookie"), "w", encoding="utf-8") as file:
+            file.write(COOKIE)
+        os.chmod(file.name, 0o400)
+        self.epmd = subprocess.Popen(["epmd", "-address", "127.0.0.1", "-port", str(self.port)],
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def close(self):
+        self.epmd.kill()
+        self.epmd.wait()
+
+    def allogram(self, *arguments, env=None, timeout=120):
+        return recorded.run([self.tools.allogram, *arguments], cwd=self.folder, env={**self.environment, **(env or {})},
+                            timeout=timeout)
+
+
+class Node:
+    """A node that evaluates lines."""
+
+    def __init__(self, place, *options):
+        place.n_nodes += 1
+        self.place = place
+        self.name = "shop%d@127.0.0.1" % place.n_nodes
+        self.log = open(os.path.join(place.folder, "log.%d" % place.n_nodes), "wb")
+        self.process = subprocess.Popen(
+            ["erl", "+S", "4", "-noshell", "-kernel", "logger", "[{handler,default,undefined}]", "-name", self.name, "-pa", place.folder, *options, "-s", "attached_node", "main"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, cwd=place.folder,
+            env={**os.environ, **place.environment})
+        self.ask("[code:ensure_loaded(Module) || Module <- [hand_counted, lists]]")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.log.close()
+
+    def send(self, expression):
+        self.process.stdin.write((expression + ".\n").encode())
+        self.process.stdin.flush()
+
+    def answer(self):
+        line = self.process.stdout.readline().decode()
+        if not line:
+            raise RuntimeError("the node is gone: %s" % self.process.poll())
+        return line.strip()
+
+    def ask(self, expression):
+        self.send(expression)
+        return self.answer()
+
+    def rss_kib(self):
+        with open("/proc/%d/status" % self.process.pid, encoding="utf-8") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
+
+
+class Attached:
+    """allogram attach in the background; begins when the node is traced."""
+
+    def __init__(self, node, *options, name="t"):
+        place = node.place
+        self.node, self.trace = node, os.path.join(place.folder, name + ".allogram")
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.trace)
+        self.process = subprocess.Popen([place.tools.allogram, "attach", node.name, "-o", self.trace, *options],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        cwd=place.folder, env={**os.environ, **place.environment})
+        self.said = b""
+        while b"leaves nothing behind" not in self.said:
+            line = self.process.stderr.readline()
+            if not line:
+                raise RuntimeError("attach ended with %d: %s" % (self.process.wait(), self.said.decode()))
+            self.said += line
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def end(self, number=signal.SIGINT):
+        """(status, all that it said)"""
+        if number:
+            self.process.send_signal(number)
+        _, more = self.process.communicate(timeout=60)
+        return self.process.returncode, (self.said + more).decode()
+
+
+def rows_of(place, trace, *options):
+    return {row["function"]: (row["calls"], row["own_words"])
+            for row in recorded.report(place.tools, trace, "--view=functions", *options)["functions"]}
+
+
+def wait_until(what, seconds=20):
+    until = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+# ---- what is counted ----
+
+def counts_are_exact(place):
+    """What runs between attach and detach, and nothing before or after."""
+    failures = tap.Failures()
+    with Node(place) as node:
+        node.ask("hand_counted:main(%d)" % N)
+        with Attached(node, "--mode=exact") as attached:
+            failures.expect("result", node.ask("hand_counted:main(%d)" % N), "ok")
+            status, said = attached.end()
+        node.ask("hand_counted:main(%d)" % N)
+        failures.expect("status", status, 0)
+        failures.require("the next command is said: %s" % said, "--view=functions" in said)
+        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        rows = rows_of(place, attached.trace)
+        wanted = {"hand_counted:main/1": 1, "hand_counted:cons/1": 2 * (N + 1) + 3, "hand_counted:tuples/1": N + 1,
+                  "hand_counted:loop_b/1": N, "hand_counted:busy/2": 8 * (N + 1), "hand_counted:tiny/1": 500}
+        failures.expect("calls", {name: rows.get(name, (None,))[0] for name in wanted}, wanted)
+        words = {"hand_counted:cons/1": 2 * (2 * N + 2), "hand_counted:tuples/1": 4 * N, "hand_counted:maps_of_two/1": 5 * N}
+        failures.expect("words", {name: rows.get(name, (0, None))[1] for name in words}, words)
+        summary = recorded.report(place.tools, attached.trace)
+        failures.expect("how it ended", summary["trace"]["end"], "detached")
+        failures.expect("lost", summary["lost_events"]["total"], 0)
+    return failures
+
+
+def choices_are_kept(place):
+    """Functions and processes that were asked for, by each kind of name."""
+    failures = tap.Failures()
+    with Node(place) as node:
+        with Attached(node, "--trace=hand_counted:cons/1,lists:_") as attached:
+            node.ask("hand_counted:main(%d)" % N)
+            attached.end()
+        rows = rows_of(place, attached.trace)
+        failures.expect("a function", rows.get("hand_counted:cons/1"), (2 * (N + 1) + 3, 4 * N + 4))
+        failures.require("a module", "lists:seq/2" in rows)
+        others = [name for name in rows if not name.startswith(("lists:", "hand_counted:cons/", "["))]
+        failures.expect("no other", others, [])
+        worker = ("spawn(fun() -> register(%s, self()), lists:seq(1, 3), receive go -> hand_counted:cons(%d) end, "
+                  "receive stop -> ok end end)")
+        for which, calls in (("first", 11), ("number", 21), ("first,third", 11 + 41)):
+            pids = [node.ask(worker % (name, count)) for name, count in (("first", 10), ("second", 20), ("third", 40))]
+            choice = "--process=" + (pids[1] if which == "number" else which)
+            with Attached(node, "--trace=hand_counted:_", choice, name="p") as attached:
+                node.ask("[begin P ! go, timer:sleep(20) end || P <- [first, second, third]]")
+                attached.end()
+            failures.expect(which, rows_of(place, attached.trace).get("hand_counted:cons/1"),
+                            (calls, 2 * (calls - which.count(",") - 1)))
+            node.ask("[exit(whereis(P), kill) || P <- [first, second, third]]")
+        failures.expect("load", node.ask("length(attached_node:load(1))"), "1")
+        with Attached(node, "--mode=exact", "--process=initial:attached_node:spin/1", name="p") as attached:
+            time.sleep(0.2)
+            attached.end()
+        rows = rows_of(place, attached.trace)
+        failures.require("processes of an initial call", "attached_node:work/1" in rows and "io:get_line/1" not in rows)
+    return failures
+
+
+def collections_are_seen(place):
+    """The default traces no call, and sees who collects."""
+    failures = tap.Failures()
+    with Node(place) as node:
+        node.ask("attached_node:load(2)")
+        with Attached(node) as attached:
+            failures.expect("no call is traced", node.ask("element(2, attached_node:left())"), "[]")
+            time.sleep(0.3)
+            status, said = attached.end()
+        failures.expect("status", status, 0)
+        failures.require("the next command is said: %s" % said, "--view=gc" in said)
+        found = recorded.report(place.tools, attached.trace, "--view=gc")["collections"]
+        failures.require("collections: %d" % len(found), len(found) > 0)
+        failures.require("of processes", all(row["process"] for row in found))
+        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+    return failures
+
+
+# ---- control ----
+
+def control_is_obeyed(place):
+    failures = tap.Failures()
+    with Node(place) as node:
+        def control(action):
+            outcome = place.allogram("control", node.name, action)
+            failures.expect(action, (outcome.status, outcome.stderr), (0, b""))
+
+        with Attached(node, "--trace=hand_counted:_", name="c") as attached:
+            node.ask("hand_counted:cons(9)")
+            control("pause")
+            failures.expect("nothing is traced while it is paused", node.ask("element(1, attached_node:left())"), "[]")
+            failures.expect("nor has a function a pattern", node.ask("element(2, attached_node:left())"), "[]")
+            node.ask("hand_counted:cons(99)")
+            control("resume")
+            node.ask("hand_counted:cons(19)")
+            control("dump")
+            dump = attached.trace[:-len(".allogram")] + ".dump1.allogram"
+            whole = lambda: os.path.exists(dump) and recorded.check(place.tools, dump)[0] == 0
+            failures.require("a dump", wait_until(whole))
+            failures.expect("the dump has all until then", rows_of(place, dump).get("hand_counted:cons/1"), (30, 2 * 28))
+            control("reset")
+            second = attached.trace[:-len(".allogram")] + "-2.allogram"
+            failures.require("a second trace", wait_until(lambda: os.path.exists(second)))
+            failures.require("which is recorded", wait_until(
+                lambda: place.allogram("control", node.name, "resume").status == 0))
+            node.ask("hand_counted:cons(4)")
+            control("stop")
+            status, said = attached.end(number=None)
+        failures.expect("status", status, 0)
+        failures.expect("before the reset", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 2 * 28))
+        failures.expect("after it", rows_of(place, second).get("hand_counted:cons/1"), (5, 8))
+        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        outcome = place.allogram("control", node.name, "pause")
+        failures.expect("nothing is recorded any more", (outcome.status, outcome.stderr.decode()),
+                        (1, "allogram: %s: nothing is recorded there\n" % node.name))
+        os.remove(second)
+    return failures
+
+
+def pausing_costs_nothing(place):
+    """The same work untouched, paused and untouched again: as fast as the clock of this machine is steady."""
+    failures = tap.Failures()
+    measure = "element(1, timer:tc(fun() -> [hand_counted:odd(200000) || _ <- lists:seq(1, 20)] end))"
+    with Node(place) as node:
+        best = lambda: min(int(node.ask(measure)) for _ in range(5))
+        before = best()
+        with Attached(node, "--mode=exact") as attached:
+            traced = int(node.ask("element(1, timer:tc(fun() -> hand_counted:odd(20000) end))")) * 200
+            failures.expect("pause", place.allogram("control", node.name, "pause").status, 0)
+            paused = best()
+            attached.end()
+        after = best()
+    figures = "untouched %d and %d us, paused %d us, traced %d us" % (before, after, paused, traced)
+    print("# " + figures)
+    failures.require(figures, paused < 1.25 * max(before, after) and traced > 3 * paused)
+    return failures
+
+
+# ---- however it ends ----
+
+def cycles_leave_nothing(place):
+    """Attach and detach, again and again, of a node that works."""
+    failures = tap.Failures()
+    cycles = 1000 if FULL else 8
+    with Node(place) as node:
+        node.ask("register(keeper_of_load, spawn(fun() -> L = attached_node:load(2), "
+                 "receive {results, P} -> P ! attached_node:results(L) end end))")
+        sizes = []
+        for cycle in range(cycles):
+            options = ("--mode=exact",) if cycle % 3 else ("--trace=attached_node:_,lists:_",) if cycle % 2 else ()
+            outcome = place.allogram("attach", node.name, "-q", "-o", "cycle.allogram", "--duration=10ms", *options)
+            os.remove(os.path.join(place.folder, "cycle.allogram"))
+            if outcome.status != 0:
+                failures.append("cycle %d: %s" % (cycle, outcome.stderr.decode()))
+                break
+            sizes.append(node.rss_kib())
+        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("the load's results", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"),
+                        "[true,true]")
+        third = len(sizes) // 3
+        early, late = max(sizes[:third]), min(sizes[-third:])
+        print("# %d cycles; resident KiB early %d, late %d" % (len(sizes), early, late))
+        failures.require("it does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.3 + 20000)
+    return failures
+
+
+def ends_in_every_way(place):
+    """The command is killed; the node is; the recorded process is; the keeper is; code is loaded anew."""
+    failures = tap.Failures()
+    gone = lambda node: wait_until(lambda: node.ask("attached_node:left()") == LEFT_NOTHING)
+    with Node(place) as node:
+        node.ask("attached_node:load(2)")
+        with Attached(node, "--mode=exact", name="k") as attached:
+            attached.process.kill()
+            attached.process.wait()
+        failures.require("the command was killed: nothing is left", gone(node))
+        with Attached(node, "--mode=exact", name="k") as attached:
+            node.ask("exit(whereis(allogram_attached), kill)")
+            status, said = attached.end()
+        failures.expect("the keeper was killed", status, 0)
+        failures.require("and it is said: %s" % said, "was killed" in said)
+        failures.require("nothing is left of it", gone(node))
+        node.ask("register(victim, spawn(attached_node, spin, [0]))")
+        with Attached(node, "--mode=exact", "--process=victim", name="k") as attached:
+            time.sleep(0.1)
+            failures.expect("kill", node.ask("exit(whereis(victim), kill)"), "true")
+            status, _ = attached.end()
+        failures.expect("a process was killed", status, 0)
+        failures.require("what it did is there", "attached_node:work/1" in rows_of(place, attached.trace))
+        with Attached(node, "--trace=hand_counted:cons/1", name="k") as attached:
+            node.ask("hand_counted:cons(9)")
+            failures.expect("new code", node.ask("[code:purge(hand_counted), element(1, code:load_file(hand_counted))]"),
+                            "[false,module]")
+            time.sleep(1.6)
+            node.ask("hand_counted:cons(19)")
+            status, said = attached.end()
+        failures.expect("code was loaded anew", status, 0)
+        failures.require("which is said: %s" % said, "hand_counted was loaded anew" in said)
+        failures.expect("and it is counted on", rows_of(place, attached.trace).get("hand_counted:cons/1"), (30, 56))
+        with Attached(node, "--mode=exact", name="k") as attached:
+            node.ask("[code:purge(hand_counted), code:load_file(hand_counted)]")
+            node.ask("hand_counted:cons(19)")
+            attached.end()
+        failures.expect("where all is traced new code is, too",
+                        rows_of(place, attached.trace).get("hand_counted:cons/1"), (20, 38))
+        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+    return failures
+
+
+def node_goes_away(place):
+    failures = tap.Failures()
+    for how in ("kill", "halt"):
+        with Node(place) as node:
+            with Attached(node, "--trace=hand_counted:_", name="g") as attached:
+                node.ask("hand_counted:cons(%d)" % N)
+                if how == "kill":
+                    node.ask("allogram:tell_session()")  # what the keeper does now and then
+                    node.process.kill()
+                else:
+                    node.send("halt()")
+                status, said = attached.end(number=None)
+        failures.expect("status (%s)" % how, status, 125)
+        failures.require("%s: one line says so: %s" % (how, said), "is gone" in said)
+        failures.expect("what was told (%s)" % how, rows_of(place, attached.trace).get("hand_counted:cons/1"), (N + 1, 2 * N))
+        failures.expect("the trace is whole (%s)" % how, recorded.check(place.tools, attached.trace)[0], 0)
+    return failures
+
+
+# ---- others ----
+
+def others_are_left_alone(place):
+    """Tracers and patterns of other tools are as they were, and what they are told is what they asked for."""
+    failures = tap.Failures()
+    theirs = ("[erlang:trace_info(F, match_spec) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,reverse,1}]] ++ "
+              "[erlang:trace_info(F, traced) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,map,2}]] ++ "
+              "[erlang:trace_info({maps,from_list,1}, meta), erlang:trace_info(whereis(traced), flags)]")
+    with Node(place) as node:
+        node.ask("register(tool, spawn(fun() -> (fun F(Seen) -> receive {seen, P} -> P ! {seen, Seen}, F(Seen); "
+                 "{trace, _, call, {M, N, _}} -> F([{M, N} | Seen]); _ -> F(Seen) end end)([]) end))")
+        node.ask("register(traced, spawn(fun F() -> receive {go, P} -> hand_counted:odd(2), hand_counted:cons(9), P ! done, F() end end))")
+        node.ask("[erlang:trace_pattern({lists,seq,2}, [{['_','_'],[],[{message,hello}]}], [global]), "
+                 "erlang:trace_pattern({hand_counted,odd,1}, true, [local]), "
+                 "erlang:trace_pattern({maps,from_list,1}, true, [meta])]")
+        node.ask("erlang:trace(whereis(traced), true, [call, {tracer, whereis(tool)}])")
+        before = node.ask(theirs)
+        with Attached(node, "--mode=exact", name="o") as attached:
+            failures.expect("traced by its own tracer", node.ask("erlang:trace_info(whereis(traced), tracer) =:= {tracer, whereis(tool)}"),
+                            "true")
+            node.ask("traced ! {go, self()}, receive done -> ok end")
+            node.ask("hand_counted:cons(19)")
+            status, said = attached.end()
+        failures.expect("status", status, 0)
+        release = int(node.ask("list_to_integer(erlang:system_info(otp_release))"))
+        cons = 20
+        if release < 27:
+            failures.require("it is reported: %s" % said, "1 processes have a tracer already" in said)
+        else:
+            cons += 10
+        failures.expect("what is counted", rows_of(place, attached.trace).get("hand_counted:cons/1"),
+                        (cons, 2 * (cons - (1 if cons == 20 else 2))))
+        failures.expect("their patterns and flags", node.ask(theirs), before)
+        failures.expect("what they were told of", node.ask("tool ! {seen, self()}, receive {seen, Seen} -> Seen end"),
+                        "[{hand_counted,odd},{hand_counted,odd}]")
+        failures.expect("modules", node.ask("element(4, attached_node:left())"), "[]")
+    return failures
+
+
+# ---- what is wrong ----
+
+def refusals_are_one_line(place):
+    failures = tap.Failures()
+
+    def refused(what, pattern, *arguments, status=125, env=None, output="no.allogram"):
+        outcome = place.allogram("attach", *arguments, "-o", output, env=env)
+        said = outcome.stderr.decode()
+        failures.expect(what + ": status", outcome.status, status)
+        failures.require("%s: one line: %s" % (what, said), said.count("\n") == 1 and re.search(pattern, said))
+        failures.require(what + ": no trace stays", not os.path.exists(os.path.join(place.folder, "no.allogram")))
+
+    wrong = os.path.join(place.folder, "wrong_cookie")
+    with open(wrong, "w", encoding="utf-8") as file:
+        file.write("another\n")
+    right = os.path.join(place.folder, "right_cookie")
+    with open(right, "w", encoding="utf-8") as file:
+        file.write(COOKIE + "\n")
+    with Node(place) as node:
+        refused("no such node", "no such node", "nobody@127.0.0.1")
+        refused("no such host", "no such node", "nobody@host.invalid")
+        refused("no epmd", "no such node", node.name, env={"ERL_EPMD_PORT": str(free_port())})
+        refused("not a node", "neither a process number", "nobody")
+        refused("an option of processes", "means nothing", node.name, "--depth=3")
+        refused("wrong cookie", "another cookie", node.name, "--cookie-file=" + wrong)
+        refused("wrong cookie of the environment", "another cookie", node.name, env={"ALLOGRAM_COOKIE": "another"})
+        refused("no cookie file", "No such file", node.name, "--cookie-file=/nonexistent")
+        refused("no cookie", "no cookie", node.name, env={"HOME": "/nonexistent"})
+        refused("no such process", "no process has this name", node.name, "--process=nobody_here")
+        refused("no such number", "no process of the node has this number", node.name, "--process=<0.99999.0>")
+        refused("no such initial call", "no process began with it", node.name, "--process=initial:lists:seq/2")
+        refused("no such function", "no function that is loaded", node.name, "--trace=lists:seq/7")
+        refused("no such module", "the node has no", node.name, "--trace=module_that_nobody_has:_")
+        refused("no function", "not of the form", node.name, "--trace=lists")
+        refused("a bad place", "No such file", node.name, output="/nonexistent/t.allogram")
+        hidden = os.path.join(place.folder, "moved")
+        shutil.copytree(os.path.join(place.tools.build, "adapters/beam"), os.path.join(hidden, "beam"),
+                        ignore=shutil.ignore_patterns("*.p"))
+        with open(os.path.join(hidden, "beam", "allogram_beam.so"), "wb") as file:
+            file.write(b"no object")
+        shutil.copy(os.path.join(place.tools.build, "adapters/libc/liballogram-agent.so"), hidden)
+        refused("a native half that does not load", "cannot load", node.name,
+                env={"ALLOGRAM_AGENT": os.path.join(hidden, "liballogram-agent.so")})
+        failures.expect("the node is as before", node.ask("attached_node:left()"), LEFT_NOTHING)
+        failures.expect("and works", node.ask("attached_node:work(10)"), "ok")
+        with Attached(node, "--mode=exact", "--cookie-file=" + right, name="w") as attached:
+            refused("a second one", "recorded already", node.name)
+            failures.expect("the first goes on", node.ask("whereis(allogram_attached) =/= undefined"), "true")
+            failures.expect("status of the first", attached.end()[0], 0)
+        node.ask("begin {ok, D} = file:get_cwd(), file:write_file(\"allogram.erl\", \"-module(allogram).\\n\"), "
+                 "{ok, allogram} = compile:file(\"allogram.erl\"), code:add_patha(D), code:load_file(allogram) end")
+        refused("a module of theirs with our name", "another module called allogram", node.name)
+        failures.expect("which stays", node.ask("erlang:module_loaded(allogram)"), "true")
+        os.remove(os.path.join(place.folder, "allogram.erl"))
+        os.remove(os.path.join(place.folder, "allogram.beam"))
+    with Node(place) as node:
+        outcome = place.allogram("attach", node.name, "--duration=50ms", "-q", "-o", "e.allogram",
+                                 env={"HOME": "/nonexistent", "ALLOGRAM_COOKIE": COOKIE})
+        failures.expect("the cookie of the environment", (outcome.status, outcome.stderr), (0, b""))
+    return failures
+
+
+def load_does_not_grow(place):
+    """Everything traced for a while: the node's memory stays, and its work is right."""
+    failures = tap.Failures()
+    seconds = 600 if FULL else 4
+    with Node(place) as node:
+        node.ask("register(keeper_of_load, spawn(fun() -> L = attached_node:load(2), "
+                 "receive {results, P} -> P ! attached_node:results(L) end end))")
+        with Attached(node, "--mode=exact", name="l") as attached:
+            time.sleep(seconds / 4)
+            early = node.rss_kib()
+            time.sleep(seconds * 3 / 4)
+            late = node.rss_kib()
+            status, said = attached.end()
+        size = os.path.getsize(attached.trace)
+        print("# %d s; resident KiB %d, then %d; trace of %d KiB" % (seconds, early, late, size // 1024))
+        failures.expect("status", status, 0)
+        failures.require("it does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.5 + 20000)
+        failures.expect("results", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"), "[true,true]")
+        failures.expect("lost", recorded.report(place.tools, attached.trace)["lost_events"]["total"], 0)
+        failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--case", default="", help="only those whose name has it")
+    arguments = parser.parse_args()
+    tools = recorded.Tools(arguments.build)
+    cases = [("exact counts", counts_are_exact), ("processes and functions", choices_are_kept),
+             ("collections", collections_are_seen), ("control", control_is_obeyed), ("pausing", pausing_costs_nothing),
+             ("cycles", cycles_leave_nothing), ("ends", ends_in_every_way), ("the node goes away", node_goes_away),
+             ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow)]
+    cases = [(name, case) for name, case in cases if arguments.case in name]
+    results = tap.Plan(len(cases))
+    why = "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
+        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+    with recorded.Folder() as folder:
+        place = None if why else Place(tools, folder)
+        try:
+            for name, case in cases:
+                if why:
+                    results.skip(name, why)
+                else:
+                    results.run(name, lambda case=case: case(place))
+        finally:
+            if place:
+                place.close()
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
