@@ -235,11 +235,28 @@ untrace() ->
     end,
     ok.
 
-%% Until there is none: who is born while the others are gone through inherits the tracer of its parent.
 untrace_ours() ->
+    case is_alone() of
+        true -> erlang:trace(all, false, [all]);
+        false -> untrace_each()
+    end.
+
+is_alone() ->
+    [] =:= [Other || Other <- others() ++ [new_processes, new_ports | erlang:ports()], has_another(Other)].
+
+has_another(Traced) ->
+    case catch erlang:trace_info(Traced, tracer) of
+        {tracer, []} -> false;
+        {tracer, {?MODULE, _}} -> false;
+        {tracer, _} -> true;
+        _ -> false
+    end.
+
+%% Until there is none: who is born while the others are gone through inherits the tracer of its parent.
+untrace_each() ->
     case [Pid || Pid <- [new_processes | erlang:processes()], is_ours(Pid)] of
         [] -> ok;
-        Ours -> [catch erlang:trace(Pid, false, [all]) || Pid <- Ours], untrace_ours()
+        Ours -> [catch erlang:trace(Pid, false, [all]) || Pid <- Ours], untrace_each()
     end.
 
 is_ours(Pid) ->
@@ -252,13 +269,7 @@ is_ours(Pid) ->
 
 %% Processes that another tracer has: they are left to it.
 others() ->
-    [Pid || not has_sessions(), Pid <- erlang:processes(),
-            case catch erlang:trace_info(Pid, tracer) of
-                {tracer, []} -> false;
-                {tracer, {?MODULE, _}} -> false;
-                {tracer, _} -> true;
-                _ -> false
-            end].
+    [Pid || not has_sessions(), Pid <- erlang:processes(), has_another(Pid)].
 
 %% Patterns are the node's: the others' tracers would be told of each function that is ours.
 match_but([]) -> [];
