@@ -264,21 +264,22 @@ def control_is_obeyed(place):
 
 
 def pausing_costs_nothing(place):
-    """The same work untouched, paused and untouched again: as fast as the clock of this machine is steady."""
+    """CPU time of the same work: untouched, paused, untouched again, and traced. A shared CPU is slower now and then, so what
+    is compared is the fastest of several, and the bound is far below what a traced call costs (some twenty times)."""
     failures = tap.Failures()
-    measure = "element(1, timer:tc(fun() -> [hand_counted:odd(200000) || _ <- lists:seq(1, 20)] end))"
-    with Node(place) as node:
+    measure = "begin statistics(runtime), [hand_counted:odd(200000) || _ <- lists:seq(1, 10)], element(2, statistics(runtime)) end"
+    with Node(place, "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none") as node:
         best = lambda: min(int(node.ask(measure)) for _ in range(5))
         before = best()
         with Attached(node, "--mode=exact") as attached:
-            traced = int(node.ask("element(1, timer:tc(fun() -> hand_counted:odd(20000) end))")) * 200
+            traced = int(node.ask("begin statistics(runtime), hand_counted:odd(200000), element(2, statistics(runtime)) end")) * 10
             failures.expect("pause", place.allogram("control", node.name, "pause").status, 0)
             paused = best()
             attached.end()
         after = best()
-    figures = "untouched %d and %d us, paused %d us, traced %d us" % (before, after, paused, traced)
+    figures = "CPU ms of 2 million calls: untouched %d and %d, paused %d, traced %d" % (before, after, paused, traced)
     print("# " + figures)
-    failures.require(figures, paused < 1.25 * max(before, after) and traced > 3 * paused)
+    failures.require(figures, paused <= 1.5 * max(before, after) + 10 and traced > 4 * paused)
     return failures
 
 
@@ -287,7 +288,7 @@ def pausing_costs_nothing(place):
 def cycles_leave_nothing(place):
     """Attach and detach, again and again, of a node that works."""
     failures = tap.Failures()
-    cycles = 1000 if FULL else 8
+    cycles = 1000 if FULL else 5
     with Node(place) as node:
         node.ask("register(keeper_of_load, spawn(fun() -> L = attached_node:load(2), "
                  "receive {results, P} -> P ! attached_node:results(L) end end))")
@@ -303,7 +304,7 @@ def cycles_leave_nothing(place):
         failures.expect("left", node.ask("attached_node:left()"), LEFT_NOTHING)
         failures.expect("the load's results", node.ask("keeper_of_load ! {results, self()}, receive L -> L end"),
                         "[true,true]")
-        third = len(sizes) // 3
+        third = max(1, len(sizes) // 3)
         early, late = max(sizes[:third]), min(sizes[-third:])
         print("# %d cycles; resident KiB early %d, late %d" % (len(sizes), early, late))
         failures.require("it does not grow: %d KiB, then %d KiB" % (early, late), late < early * 1.3 + 20000)
@@ -315,7 +316,7 @@ def ends_in_every_way(place):
     failures = tap.Failures()
     gone = lambda node: wait_until(lambda: node.ask("attached_node:left()") == LEFT_NOTHING)
     with Node(place) as node:
-        node.ask("attached_node:load(2)")
+        node.ask("attached_node:load(1)")
         with Attached(node, "--mode=exact", name="k") as attached:
             attached.process.kill()
             attached.process.wait()
@@ -476,7 +477,7 @@ def refusals_are_one_line(place):
 def load_does_not_grow(place):
     """Everything traced for a while: the node's memory stays, and its work is right."""
     failures = tap.Failures()
-    seconds = 600 if FULL else 4
+    seconds = 600 if FULL else 3
     with Node(place) as node:
         node.ask("register(keeper_of_load, spawn(fun() -> L = attached_node:load(2), "
                  "receive {results, P} -> P ! attached_node:results(L) end end))")
