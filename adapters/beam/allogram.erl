@@ -187,9 +187,10 @@ name(Pid) ->
 flags() ->
     [call, return_to, arity, garbage_collection, running, procs, 'receive', set_on_spawn].
 
-%% From OTP 27 on tracing goes on beside other tracers, in a session of its own.
+%% From OTP 27 on tracing goes on beside other tracers, in a session of its own. By the release: the module for them is loaded when
+%% it is first called.
 has_sessions() ->
-    erlang:function_exported(trace, session_create, 3).
+    list_to_integer(erlang:system_info(otp_release)) >= 27.
 
 trace_processes(Processes, Patterns, Flags) ->
     case has_sessions() of

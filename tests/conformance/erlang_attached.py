@@ -29,15 +29,16 @@ def free_port():
 
 
 class Place:
-    """An epmd, a home with a cookie, compiled programs."""
+    """An epmd, a home with a cookie, compiled programs. With ROOT the nodes are those of another Debian, which sees our folders."""
 
-    def __init__(self, tools, folder):
-        self.tools, self.folder, self.n_nodes = tools, folder, 0
+    def __init__(self, tools, folder, root=None):
+        self.tools, self.folder, self.root, self.n_nodes = tools, folder, root, 0
         self.port = free_port()
         self.environment = {"ERL_EPMD_PORT": str(self.port), "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": folder}
         programs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
         for program in ("hand_counted.erl", "attached_node.erl"):
-            compiled = recorded.run(["erlc", "-o", folder, os.path.join(programs, program)])
+            compiled = recorded.run(["erlc", "-o", folder, shutil.copy(os.path.join(programs, program), folder)],
+                                    preexec=self.enter)
             if compiled.status != 0:
                 raise RuntimeError("erlc: %s" % compiled.stdout.decode())
         with open(os.path.join(folder, ".erlang.cookie"), "w", encoding="utf-8") as file:
@@ -45,6 +46,11 @@ class Place:
         os.chmod(file.name, 0o400)
         self.epmd = subprocess.Popen(["epmd", "-address", "127.0.0.1", "-port", str(self.port)],
                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def enter(self):
+        if self.root:
+            os.chroot(self.root)
+            os.chdir(self.folder)
 
     def close(self):
         self.epmd.kill()
@@ -65,7 +71,7 @@ class Node:
         self.log = open(os.path.join(place.folder, "log.%d" % place.n_nodes), "wb")
         self.process = subprocess.Popen(
             ["erl", "+S", "4", "-noshell", "-kernel", "logger", "[{handler,default,undefined}]", "-name", self.name, "-pa", place.folder, *options, "-s", "attached_node", "main"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, cwd=place.folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, cwd=place.folder, preexec_fn=place.enter,
             env={**os.environ, **place.environment})
         self.ask("[code:ensure_loaded(Module) || Module <- [hand_counted, lists]]")
 
@@ -497,6 +503,11 @@ def load_does_not_grow(place):
     return failures
 
 
+def why_not(tools):
+    return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
+        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -509,8 +520,7 @@ def main():
              ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow)]
     cases = [(name, case) for name, case in cases if arguments.case in name]
     results = tap.Plan(len(cases))
-    why = "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
-        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+    why = why_not(tools)
     with recorded.Folder() as folder:
         place = None if why else Place(tools, folder)
         try:

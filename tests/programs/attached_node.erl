@@ -74,6 +74,6 @@ left() ->
 
 sessions() ->
     case erlang:function_exported(trace, session_info, 1) of
-        true -> [Session || Session <- trace:session_info(all), Session =/= default];
+        true -> [Session || Session <- trace:session_info(all), Session =/= {legacy, default}];
         false -> []
     end.

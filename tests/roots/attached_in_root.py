@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""attached_in_root ROOT BUILD: `allogram attach` of a node of another Debian (make_roots.sh), whose OTP has sessions for tracers:
+cases of erlang_attached.py. Prints TAP."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../conformance"))
+import erlang_attached  # noqa: E402
+import own_mounts  # noqa: E402
+import recorded  # noqa: E402
+import tap  # noqa: E402
+
+
+def main():
+    root, build = (os.path.abspath(path) for path in sys.argv[1:3])
+    if not os.path.exists(os.path.join(root, ".complete")):
+        own_mounts.skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
+    tools = recorded.Tools(build)
+    if erlang_attached.why_not(tools):
+        own_mounts.skip_all(erlang_attached.why_not(tools))
+    own_mounts.enter()
+    cases = [("exact counts", erlang_attached.counts_are_exact), ("control", erlang_attached.control_is_obeyed),
+             ("cycles", erlang_attached.cycles_leave_nothing), ("ends", erlang_attached.ends_in_every_way),
+             ("other tracers", erlang_attached.others_are_left_alone)]
+    plan = tap.Plan(len(cases))
+    with recorded.Folder() as folder:
+        for seen in ("/dev/shm", "/proc", build, folder):
+            own_mounts.bind(seen, root + seen)
+        place = erlang_attached.Place(tools, folder, root)
+        try:
+            for name, case in cases:
+                plan.run(name, lambda case=case: case(place))
+        finally:
+            place.close()
+    own_mounts.unbind(root + folder)
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
