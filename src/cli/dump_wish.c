@@ -14,7 +14,7 @@ static const struct {
     int number;
 } signals[] = {{"HUP", SIGHUP}, {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}};
 
-static bool parse_signal(const char *name, uint64_t *ret_number) {
+bool ag_dump_signal_parse(const char *name, uint64_t *ret_number) {
     name += strncmp(name, "SIG", 3) == 0 ? 3 : 0;
     for (size_t i = 0; i < AG_ARRAY_SIZE(signals); i++) {
         if (strcmp(name, signals[i].name) == 0) {
@@ -33,7 +33,7 @@ bool ag_dump_wish_parse(const char *text, struct ag_dump_when *ret_when) {
     }
     if (strncmp(text, at_signal, sizeof(at_signal) - 1) == 0) {
         ret_when->kind = AG_DUMP_SIGNAL;
-        return parse_signal(text + sizeof(at_signal) - 1, &ret_when->every);
+        return ag_dump_signal_parse(text + sizeof(at_signal) - 1, &ret_when->every);
     }
     if (strncmp(text, every, sizeof(every) - 1) != 0) {
         return false;

@@ -9,4 +9,7 @@
 /* gc, peak, every=BYTES, every=TIME, signal=NAME. false: it is none of them. */
 bool ag_dump_wish_parse(const char *text, struct ag_dump_when *ret_when);
 
+/* HUP, QUIT, USR1 or USR2, with or without SIG: those that may be sent to allogram. */
+bool ag_dump_signal_parse(const char *name, uint64_t *ret_number);
+
 #endif

@@ -53,6 +53,9 @@ enum {
     OPTION_SERVE,
     OPTION_CALLS,
     OPTION_TYPES_FILE,
+    OPTION_DELAY,
+    OPTION_DURATION,
+    OPTION_SIGNAL,
     OPTION_PROMISED, /* from here on: of the contract, not built in this version */
 };
 
@@ -82,12 +85,13 @@ static const struct ag_option option_table[] = {
      "a trace of what was recorded until then, beside the trace: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
     {OPTION_SERVE, "serve", "PORT",
      "pprof endpoint on loopback while the program runs: /debug/pprof/\nheap, allocs, growth; 0: any free port; the token is printed once"},
+    {OPTION_DELAY, "delay", "TIME", "record from then on; seconds, or a number with ms, s, m, h"},
+    {OPTION_DURATION, "duration", "TIME", "record so long, and no more; the program goes on"},
+    {OPTION_SIGNAL, "signal", "NAME",
+     "begins, pauses and resumes the recording when it is sent to\nallogram: HUP, QUIT, USR1 or USR2"},
     {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {'q', "quiet", NULL, "no closing summary"},
-    {OPTION_PROMISED + 3, "filter", "EXPR", "not built in this version, as all below"},
-    {OPTION_PROMISED + 7, "delay", "TIME", ""},
-    {OPTION_PROMISED + 8, "duration", "TIME", ""},
-    {OPTION_PROMISED + 9, "signal", "NAME", ""},
+    {OPTION_PROMISED + 3, "filter", "EXPR", "not built in this version"},
 };
 
 #define MIN_BUDGET_PERCENT 0.01
@@ -101,6 +105,7 @@ struct wishes {
     uint16_t port;
     bool has_calls;
     bool is_quiet;
+    struct ag_recording_times times;
 };
 
 static int set_sampling_option(struct wishes *wishes, int id, const char *name, const char *value) {
@@ -213,6 +218,28 @@ static int set_max_size(struct wishes *wishes, const char *name, const char *val
     return 0;
 }
 
+static int set_times(struct wishes *wishes, int id, const char *name, const char *value) {
+    if (ag_recording_times_set(&wishes->times, name, value)) {
+        return 0;
+    }
+    return ag_fail(AG_EXIT_OWN_FAILURE,
+                   id == OPTION_SIGNAL ? "%s=%s: not one of HUP, QUIT, USR1, USR2"
+                                       : "%s=%s: not a time such as 10s, 500ms or 2m",
+                   name, value);
+}
+
+/* One signal cannot ask for two things. */
+static int refuse_one_signal_for_two(const struct wishes *wishes) {
+    for (size_t i = 0; i < wishes->session.n_dumps; i++) {
+        const struct ag_dump_when *dump = &wishes->session.dumps[i];
+        if (dump->kind == AG_DUMP_SIGNAL && dump->every == (uint64_t)wishes->times.signal) {
+            return ag_fail(AG_EXIT_OWN_FAILURE,
+                           "run: --signal and --dump-at=signal: two signals are needed");
+        }
+    }
+    return 0;
+}
+
 /* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
  * says where it stood. */
 static int set_option(struct wishes *wishes, int id, const char *name, const char *value) {
@@ -267,6 +294,10 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         return set_types_file(value);
     case OPTION_ADAPTERS:
         return set_adapters(wishes, name, value);
+    case OPTION_DELAY:
+    case OPTION_DURATION:
+    case OPTION_SIGNAL:
+        return set_times(wishes, id, name, value);
     }
     return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not built in this version", name);
 }
@@ -357,7 +388,7 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
 
 /* Trace, collector, go. Returns the exit status. */
 static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
-                          const struct wishes *wishes, const char *program,
+                          struct wishes *wishes, const char *program,
                           struct ag_endpoint *endpoint) {
     char first_trace[FIRST_TRACE_BYTES], message[512];
     struct ag_shepherd shepherd = {.session = session,
@@ -365,7 +396,8 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
                                    .report_fd = -1,
                                    .signal_fd = -1,
                                    .dumps = wishes->session.dumps,
-                                   .n_dumps = wishes->session.n_dumps};
+                                   .n_dumps = wishes->session.n_dumps,
+                                   .times = &wishes->times};
     if (ag_session_first_trace(session, (uint32_t)launch->pid, program, first_trace, message) < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
@@ -380,6 +412,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         return ag_fail(AG_EXIT_OWN_FAILURE, "start the collector: %s", strerror(-r));
     }
     start_endpoint(endpoint, session);
+    ag_recording_times_start(&wishes->times, session, ag_shepherd_now_ms());
     const int error = ag_launch_go(launch);
     if (error > 0) {
         ag_endpoint_stop(endpoint);
@@ -472,5 +505,6 @@ int ag_command_run(int argc, char **argv) {
                        wishes.sampling_option);
     }
     status = refuse_bytes_of_samples(&wishes.session);
+    status = status != 0 ? status : refuse_one_signal_for_two(&wishes);
     return status != 0 ? status : run_program(&wishes, options.operands);
 }

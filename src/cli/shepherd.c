@@ -257,6 +257,12 @@ static bool is_for_a_dump(const struct ag_shepherd *shepherd, int number) {
     return false;
 }
 
+uint64_t ag_shepherd_now_ms(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static void signal_came(struct ag_shepherd *shepherd, const struct signalfd_siginfo *info) {
     const int number = (int)info->ssi_signo;
     if (number == SIGCHLD) {
@@ -264,6 +270,8 @@ static void signal_came(struct ag_shepherd *shepherd, const struct signalfd_sigi
     } else if (is_for_a_dump(shepherd, number)) {
         atomic_fetch_add_explicit(&ag_session_desk(shepherd->session)->n_signals, 1,
                                   memory_order_relaxed);
+    } else if (shepherd->times && number == shepherd->times->signal) {
+        ag_recording_times_toggle(shepherd->times, shepherd->session, ag_shepherd_now_ms());
     } else if (shepherd->child_ended) {
         shepherd->gave_up =
             shepherd->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
@@ -290,12 +298,6 @@ int ag_shepherd_take_signals(struct ag_shepherd *shepherd) {
     return shepherd->signal_fd < 0 ? -errno : 0;
 }
 
-static uint64_t now_ms(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
     uint64_t give_up_ms = 0;
     reap(shepherd); /* what ended before signals were data */
@@ -305,10 +307,13 @@ bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
         if (shepherd->child_ended && (has_report || !may_come)) {
             break;
         }
-        int timeout_ms = -1;
+        int timeout_ms =
+            shepherd->times
+                ? ag_recording_times_step(shepherd->times, shepherd->session, ag_shepherd_now_ms())
+                : -1;
         if (shepherd->child_ended) {
-            give_up_ms = give_up_ms ? give_up_ms : now_ms() + REPORT_PATIENCE_MS;
-            const uint64_t now = now_ms();
+            give_up_ms = give_up_ms ? give_up_ms : ag_shepherd_now_ms() + REPORT_PATIENCE_MS;
+            const uint64_t now = ag_shepherd_now_ms();
             if (now >= give_up_ms) {
                 break;
             }

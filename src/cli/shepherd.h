@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cli/recording_times.h"
 #include "collect/collector.h"
 
 struct ag_shepherd {
@@ -16,11 +17,15 @@ struct ag_shepherd {
     int wait_status;
     const struct ag_dump_when *dumps; /* a signal that asks for one is not passed on */
     size_t n_dumps;
+    struct ag_recording_times *times; /* NULL: it records all the time */
     bool child_ended, gave_up;
     unsigned n_restarts;
     size_t report_bytes; /* received so far */
     struct ag_collector_report report;
 };
+
+/* Of the monotonic clock. */
+uint64_t ag_shepherd_now_ms(void);
 
 /* Forks a collector. 0 or negative errno. */
 int ag_shepherd_start_collector(struct ag_shepherd *shepherd);

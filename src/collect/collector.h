@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format/segment.h"
+
 /* When a snapshot of each recording is put beside its trace (TRACE.dump1.allogram ...). */
 enum ag_dump_kind {
     AG_DUMP_GC,     /* a collector ran, any of the program's */
@@ -86,6 +88,8 @@ void ag_session_free_memory(const struct ag_session *session);
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
+/* What the session's processes record from here on; they see it within some milliseconds. */
+void ag_session_pause(struct ag_session *session, enum ag_pause pause);
 /* NULL: not wished for, or no memory. */
 struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session);
 /* `run` saw its child end. */

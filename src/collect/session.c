@@ -245,6 +245,10 @@ static int set_up_snapshots(struct ag_session *session, const struct ag_session_
     return session->desk ? 0 : -ENOMEM;
 }
 
+void ag_session_pause(struct ag_session *session, enum ag_pause pause) {
+    atomic_store_explicit(&session->header->paused, pause, memory_order_relaxed);
+}
+
 struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session) {
     return session->desk;
 }

@@ -67,6 +67,11 @@ enum {
 enum ag_mode { AG_MODE_EXACT = 0, AG_MODE_SAMPLE = 1 };
 enum ag_clock_kind { AG_CLOCK_TSC = 0, AG_CLOCK_MONOTONIC = 1 };
 
+enum ag_pause {
+    AG_PAUSE_NONE = 0,
+    AG_PAUSE_BIRTHS = 1, /* no allocation is recorded; deaths are, so that what was stays right */
+    AG_PAUSE_ALL = 2,    /* nor any death: before the recording, or after it */
+};
 struct ag_segment_header {
     uint64_t magic;
     uint32_t version;
@@ -99,8 +104,8 @@ struct ag_segment_header {
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
     _Atomic uint32_t collector_pid;         /* 0: none */
-    _Atomic uint32_t stop; /* 1: recording ended for the whole session (disk full, asked for) */
-    _Atomic uint32_t paused;
+    _Atomic uint32_t stop;   /* 1: recording ended for the whole session (disk full, asked for) */
+    _Atomic uint32_t paused; /* enum ag_pause; seen within a tick */
     /* mode SAMPLE: mean bytes between samples, 1 to AG_INTERVAL_MAX_BYTES; a thread takes a new one
      * over behind its next sample */
     _Atomic uint64_t interval_bytes;

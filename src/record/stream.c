@@ -281,7 +281,19 @@ static uint64_t *write_stamp(struct ag_thread *thread) {
     return thread->cursor;
 }
 
+static uint32_t pause_now(void) {
+    return atomic_load_explicit(&ag_recorder.header->paused, memory_order_relaxed);
+}
+
+/* While it pauses the tick is never taken over, so that each event comes here. A free says so in
+ * the gate. */
 AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
+    const uint32_t pause = pause_now();
+    if (AG_UNLIKELY(pause != AG_PAUSE_NONE) &&
+        (pause == AG_PAUSE_ALL || thread->gate != AG_GATE_FREEING)) {
+        thread->tick = 0;
+        return NULL;
+    }
     if (recording_has_stopped()) {
         ag_record_lost(AG_LOST_STOPPED, 1);
         hand_over_chunk(thread);
@@ -554,7 +566,7 @@ void ag_record_free_told(uintptr_t address, uint32_t via) {
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
+    thread->gate = AG_GATE_FREEING;
     AG_SIGNAL_FENCE();
     ag_stream_append_free_fast(thread, AG_WORD_FREE, address, via);
     AG_SIGNAL_FENCE();
@@ -564,11 +576,14 @@ void ag_record_free_told(uintptr_t address, uint32_t via) {
 AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via, const struct ag_typed_place *place) {
     if (!ag_recorder_is_sampling()) {
+        if (AG_UNLIKELY(pause_now() != AG_PAUSE_NONE)) {
+            return;
+        }
         (void)record_alloc(sp, rbp, address, bytes, via, place, AG_INTERVAL_UNTOLD);
         return;
     }
     uint64_t interval_bytes = 0;
-    if (!ag_sampler_takes(bytes, &interval_bytes)) {
+    if (!ag_sampler_takes(bytes, &interval_bytes) || pause_now() != AG_PAUSE_NONE) {
         return;
     }
     const uint64_t start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
@@ -620,6 +635,9 @@ static void append_free_from(struct ag_thread *thread, enum ag_word_kind kind, u
 AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                                  const uintptr_t *sp, uintptr_t rbp) {
     bool can_walk = false;
+    if (AG_UNLIKELY(pause_now() == AG_PAUSE_ALL)) {
+        return;
+    }
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
     if (!thread ||
         (ag_recorder_is_sampling() && !ag_sampler_takes_free(kind, ag_sampled_key(address, via)))) {
@@ -635,7 +653,7 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
         stack = walk(thread, can_walk, sp, rbp, /* pc= */ 0);
         AG_SIGNAL_FENCE();
     }
-    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
+    thread->gate = AG_GATE_FREEING;
     AG_SIGNAL_FENCE();
     if (has_stack) {
         append_free_from(thread, kind, stack, address, via);

@@ -1,0 +1,88 @@
+/* recording_times.c: see recording_times.h. What is over stays over: the trace says what was in use
+ * when the duration had passed. The signal begins a recording that waits for its delay, and pauses
+ * and resumes one that runs; a duration goes on while it rests. */
+#include "cli/recording_times.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "cli/dump_wish.h"
+#include "cli/options.h"
+
+enum { NS_PER_MS = 1000 * 1000 };
+
+static bool parse_ms(const char *text, uint64_t *ret_ms) {
+    uint64_t time_ns;
+    if (!ag_parse_time(text, &time_ns)) {
+        return false;
+    }
+    *ret_ms = time_ns / NS_PER_MS + (time_ns % NS_PER_MS != 0);
+    return true;
+}
+
+bool ag_recording_times_set(struct ag_recording_times *times, const char *name, const char *value) {
+    if (strstr(name, "SIGNAL") || strstr(name, "signal")) {
+        uint64_t number;
+        const bool is_known = ag_dump_signal_parse(value, &number);
+        times->signal = is_known ? (int)number : times->signal;
+        return is_known;
+    }
+    if (strstr(name, "DELAY") || strstr(name, "delay")) {
+        times->has_delay = parse_ms(value, &times->delay_ms);
+        return times->has_delay;
+    }
+    times->has_duration = parse_ms(value, &times->duration_ms) && times->duration_ms > 0;
+    return times->has_duration;
+}
+
+static void begin(struct ag_recording_times *times, struct ag_session *session, uint64_t now_ms) {
+    times->phase = AG_TIMES_RECORD;
+    times->end_ms = times->has_duration ? now_ms + times->duration_ms : 0;
+    ag_session_pause(session, AG_PAUSE_NONE);
+}
+
+void ag_recording_times_start(struct ag_recording_times *times, struct ag_session *session,
+                              uint64_t now_ms) {
+    times->begin_ms = now_ms + times->delay_ms;
+    if (times->delay_ms > 0) {
+        ag_session_pause(session, AG_PAUSE_ALL);
+    } else {
+        begin(times, session, now_ms);
+    }
+}
+
+int ag_recording_times_step(struct ag_recording_times *times, struct ag_session *session,
+                            uint64_t now_ms) {
+    if (times->phase == AG_TIMES_WAIT && now_ms >= times->begin_ms) {
+        begin(times, session, now_ms);
+    }
+    if (times->phase != AG_TIMES_WAIT && times->end_ms != 0 && now_ms >= times->end_ms) {
+        times->phase = AG_TIMES_OVER;
+        times->end_ms = 0;
+        ag_session_pause(session, AG_PAUSE_ALL);
+    }
+    const uint64_t next_ms = times->phase == AG_TIMES_WAIT ? times->begin_ms : times->end_ms;
+    if (next_ms == 0) {
+        return -1;
+    }
+    return next_ms - now_ms < INT_MAX ? (int)(next_ms - now_ms) : INT_MAX;
+}
+
+void ag_recording_times_toggle(struct ag_recording_times *times, struct ag_session *session,
+                               uint64_t now_ms) {
+    switch (times->phase) {
+    case AG_TIMES_WAIT:
+        begin(times, session, now_ms);
+        break;
+    case AG_TIMES_RECORD:
+        times->phase = AG_TIMES_REST;
+        ag_session_pause(session, AG_PAUSE_BIRTHS);
+        break;
+    case AG_TIMES_REST:
+        times->phase = AG_TIMES_RECORD;
+        ag_session_pause(session, AG_PAUSE_NONE);
+        break;
+    case AG_TIMES_OVER:
+        break;
+    }
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""`run --delay`, `--duration` and `--signal`: what is recorded when, to the unit, of a program that does what it is told (told.c)."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+
+import recorded
+import snapshots
+import tap
+
+SEEN_S = 0.1 # an order is seen within some milliseconds; on a machine that does much else, later
+
+
+def wait_until(moment):
+    time.sleep(max(0, moment - time.monotonic()))
+
+
+def toggle(told):
+    told.process.send_signal(signal.SIGUSR1)
+    time.sleep(SEEN_S)
+
+
+def told_of(tools, told, failures):
+    failures.expect("status", told.finish(), 0)
+    failures.expect("complaints", told.said(), "")
+    snapshots.is_whole(tools, told.trace, failures)
+    return snapshots.own(tools, told.trace)
+
+
+def sums(allocated_blocks, allocated_bytes, freed_blocks, in_use_bytes):
+    return {"allocated_blocks": allocated_blocks, "allocated_bytes": allocated_bytes, "freed_blocks": freed_blocks,
+            "in_use_bytes": in_use_bytes}
+
+
+def a_signal_pauses_and_resumes(tools, *options):
+    """In the pause no block is recorded; blocks from before it die as they do, so what is in use is right."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, "--signal=USR1", *options)
+        told.tell("alloc 10 100")
+        toggle(told)
+        told.tell("alloc 2000 200", "free 2005")
+        toggle(told)
+        told.tell("alloc 7 50")
+        failures.expect("own", told_of(tools, told, failures), sums(17, 1350, 5, 850))
+        ghosts = recorded.report(tools, told.trace)["ghost_frees"]
+        failures.require("deaths of what was not recorded: %d" % ghosts, ghosts == (0 if options else 2000))
+    return failures
+
+
+def a_pause_of_samples(tools):
+    return a_signal_pauses_and_resumes(tools, "--mode=sample", "--interval=1")
+
+
+def a_signal_begins(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, "--delay=1h", "--signal=SIGUSR1")
+        told.tell("alloc 1000 100", "free 10")
+        toggle(told)
+        told.tell("free 10", "alloc 3 70")
+        failures.expect("own", told_of(tools, told, failures), sums(3, 210, 0, 210))
+        failures.expect("deaths of what was not recorded", recorded.report(tools, told.trace)["ghost_frees"], 10)
+    return failures
+
+
+def a_delay_passes(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        begun = time.monotonic()
+        told = snapshots.Told(tools, folder, "--delay=1500ms")
+        told.tell("alloc 1000 100")
+        if time.monotonic() - begun > 1.4:
+            told.finish()
+            return failures # so slow a machine says nothing
+        wait_until(time.monotonic() + 1.5 + SEEN_S)
+        told.tell("alloc 3 70")
+        failures.expect("own", told_of(tools, told, failures), sums(3, 210, 0, 210))
+    return failures
+
+
+def a_duration_passes(tools):
+    """What is in use in the trace is what was in use then; the program goes on, and its status is its own."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        begun = time.monotonic()
+        told = snapshots.Told(tools, folder, "--duration=1.5")
+        told.tell("alloc 10 100", "free 2")
+        if time.monotonic() - begun > 1.4:
+            told.finish()
+            return failures # as above
+        wait_until(time.monotonic() + 1.5 + SEEN_S)
+        told.tell("alloc 1000 30", "free 1008")
+        failures.expect("own", told_of(tools, told, failures), sums(10, 1000, 2, 800))
+    return failures
+
+
+def children_wait_too(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, ["/bin/sh", "-c", tools.program("million_blocks") + "; exit 7"], folder, options=["--delay=1h"])
+        failures.expect("status", outcome.status, 7)
+        for trace in traces:
+            failures.expect("blocks of " + os.path.basename(trace), recorded.report(tools, trace)["allocated_blocks"], 0)
+            failures.expect("check", recorded.check(tools, trace)[0], 0)
+    return failures
+
+
+def wrong_words_are_refused(tools):
+    failures = tap.Failures()
+    for words in (["--delay=soon"], ["--duration=0"], ["--duration="], ["--signal=KILL"], ["--signal=USR1", "--dump-at=signal=USR1"]):
+        outcome = recorded.run([tools.allogram, "run", *words, "--", "true"])
+        failures.expect("status of %s" % words, outcome.status, 125)
+        failures.expect("lines of %s" % words, len(outcome.stderr.decode().splitlines()), 1)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = (a_signal_pauses_and_resumes, a_pause_of_samples, a_signal_begins, a_delay_passes, a_duration_passes, children_wait_too,
+             wrong_words_are_refused)
+    results = tap.Plan(len(cases))
+    for case in cases:
+        results.run(case.__name__.replace("_", " "), lambda case=case: case(tools))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
