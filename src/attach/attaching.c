@@ -391,31 +391,50 @@ static bool has_ended(pid_t pid, pid_t tid) {
     return state == NULL || state[1] == '\0' || state[2] == 'Z' || state[2] == 'X';
 }
 
+/* Waits for those from FIRST on, which are on their way; who ended meanwhile is dropped. */
+static int wait_for_stops(struct ag_attach *attach, size_t first, char message[512]) {
+    const size_t n = attach->n_threads;
+    int result = 0;
+    attach->n_threads = first;
+    for (size_t i = first; i < n; i++) {
+        struct ag_traced_thread thread = attach->threads[i];
+        const int r = ag_traced_thread_finish_stop(&thread);
+        if (r == 0) {
+            attach->threads[attach->n_threads++] = thread;
+        } else if (r != -ESRCH) {
+            result = fail(message, r, "%d (%s): thread %d does not let itself be stopped: %s",
+                          attach->process.pid, attach->process.name, thread.tid, strerror(-r));
+        }
+    }
+    return result;
+}
+
 /* Stops those that do not stand yet. 1: there were some; 0: all stand. */
 static int stop_more(struct ag_attach *attach, char message[512]) {
     static pid_t tids[THREADS_MOST];
     const pid_t pid = attach->process.pid;
+    const size_t first = attach->n_threads;
     const size_t n = ag_remote_process_threads(&attach->process, tids, THREADS_MOST);
-    int r = 0;
+    int refused = 0;
     if (n > THREADS_MOST) {
         return fail(message, -E2BIG, "%d (%s): has more than %d threads", pid, attach->process.name,
                     THREADS_MOST);
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && refused == 0; i++) {
         if (stands(attach, tids[i])) {
             continue;
         }
-        const int stopped =
-            ag_traced_thread_stop(pid, tids[i], &attach->threads[attach->n_threads]);
-        if (stopped == 0) {
-            attach->n_threads++;
-            r = 1;
-        } else if (stopped != -ESRCH && !has_ended(pid, tids[i])) {
-            return fail(message, stopped, "%d (%s): thread %d does not let itself be stopped: %s",
-                        pid, attach->process.name, tids[i], strerror(-stopped));
+        const int r =
+            ag_traced_thread_begin_stop(pid, tids[i], &attach->threads[attach->n_threads]);
+        attach->n_threads += r == 0;
+        if (r != 0 && r != -ESRCH && !has_ended(pid, tids[i])) {
+            refused = fail(message, r, "%d (%s): thread %d does not let itself be traced: %s", pid,
+                           attach->process.name, tids[i], strerror(-r));
         }
     }
-    return r;
+    const bool were_some = attach->n_threads > first;
+    const int r = wait_for_stops(attach, first, message);
+    return refused < 0 ? refused : r < 0 ? r : were_some;
 }
 
 static int stop_all(struct ag_attach *attach, struct ag_attach_times *times, char message[512]) {
@@ -547,7 +566,16 @@ static bool is_there(const struct ag_attach *attach) {
     return slash != NULL && strncmp(slash, "/liballogram-", 13) == 0;
 }
 
-static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, char message[512]) {
+static bool anybody_is_in_the_agent(struct ag_attach *attach) {
+    const struct ag_code_range ranges[] = {
+        attach->agent,
+        {attach->attachment.page, attach->attachment.page + attach->attachment.page_bytes}};
+    return anybody_stands_in(attach, ranges, AG_ARRAY_SIZE(ranges));
+}
+
+/* is_empty: at that moment nobody was in the agent. */
+static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, bool *ret_is_empty,
+                      char message[512]) {
     struct ag_code_range ranges[AG_ATTACHMENT_SITES];
     const size_t n_ranges = site_ranges(attach, ranges);
     int r = stop_all_outside(attach, ranges, n_ranges, times, message);
@@ -556,6 +584,7 @@ static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, c
     }
     r = write_sites(attach, /* is_on= */ false, message);
     attach->is_on = false;
+    *ret_is_empty = !anybody_is_in_the_agent(attach);
     release_all(attach, times);
     return r;
 }
@@ -563,13 +592,10 @@ static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, c
 /* Until every thread has been seen outside of the agent since the hooks went. */
 static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *times,
                            char message[512]) {
-    const struct ag_code_range ranges[] = {
-        attach->agent,
-        {attach->attachment.page, attach->attachment.page + attach->attachment.page_bytes}};
     const uint64_t begin_ns = ag_attach_now_ns();
     for (;;) {
         const int r = stop_all(attach, times, message);
-        const bool is_empty = r == 0 && !anybody_stands_in(attach, ranges, AG_ARRAY_SIZE(ranges));
+        const bool is_empty = r == 0 && !anybody_is_in_the_agent(attach);
         release_all(attach, times);
         if (r < 0 || is_empty) {
             return r;
@@ -588,6 +614,7 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
                        char ret_message[512]) {
     struct ag_traced_thread thread = {0};
     uint64_t unused = 0;
+    bool is_empty = false;
     *ret_times = (struct ag_attach_times){0};
     if (!ag_remote_process_is_alive(&attach->process) ||
         ag_observed_images_refresh(&attach->images) < 0) {
@@ -597,8 +624,8 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
         return fail(ret_message, -ESRCH, "%d: executed another program meanwhile",
                     attach->process.pid);
     }
-    int r = attach->is_on ? switch_off(attach, ret_times, ret_message) : 0;
-    r = r < 0 ? r : wait_until_left(attach, ret_times, ret_message);
+    int r = attach->is_on ? switch_off(attach, ret_times, &is_empty, ret_message) : 0;
+    r = r < 0 || is_empty ? r : wait_until_left(attach, ret_times, ret_message);
     r = r < 0 ? r : stop_safely(attach, &thread, ret_times, ret_message);
     if (r < 0) {
         return r;

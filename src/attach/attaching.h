@@ -8,7 +8,8 @@
  *                           when nobody is in the agent any more, one unloads it
  *
  * Each returns 0 or a negative errno with one line in ret_message. One thread of ours does it all:
- * ptrace is bound to it. */
+ * ptrace is bound to it. SIGCHLD is blocked in it, and here it is taken: who waits for children of
+ * its own asks for them afterwards. */
 #ifndef AG_ATTACHING_H
 #define AG_ATTACHING_H
 

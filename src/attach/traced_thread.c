@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -26,9 +27,8 @@
 #include "remote/remote_memory.h"
 
 enum {
-    STOP_PATIENCE_NS = 300 * 1000 * 1000,
-    SPIN_NS = 300 * 1000, /* a thread that runs stops within some ten us */
-    NAP_NS = 50 * 1000,
+    STOP_PATIENCE_NS = 500 * 1000 * 1000,
+    NAP_NS = 10 * 1000 * 1000, /* when somebody else took the signal */
 };
 
 uint64_t ag_attach_now_ns(void) {
@@ -40,6 +40,15 @@ uint64_t ag_attach_now_ns(void) {
 /* The event that PTRACE_INTERRUPT makes, in a wait status. */
 static bool is_our_stop(int status) {
     return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
+}
+
+/* A stop of a thread that we trace tells us by SIGCHLD, which is blocked. */
+static void sleep_until_told(uint64_t most_ns) {
+    sigset_t told;
+    const struct timespec most = {.tv_nsec = (long)most_ns};
+    (void)sigemptyset(&told);
+    (void)sigaddset(&told, SIGCHLD);
+    (void)sigtimedwait(&told, NULL, &most); /* or the time is over */
 }
 
 /* Waits for the stop that was asked for. Signals that were on their way go on it. */
@@ -60,20 +69,14 @@ static int wait_for_stop(pid_t tid, uint64_t since_ns) {
             (void)ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status)); /* gone: seen above */
             continue;
         }
-        const uint64_t waited_ns = ag_attach_now_ns() - since_ns;
-        if (waited_ns > STOP_PATIENCE_NS) {
+        if (ag_attach_now_ns() - since_ns > STOP_PATIENCE_NS) {
             return -ETIMEDOUT;
         }
-        if (waited_ns > SPIN_NS) {
-            const struct timespec nap = {.tv_nsec = NAP_NS};
-            (void)nanosleep(&nap, NULL);
-        } else {
-            (void)syscall(SYS_sched_yield);
-        }
+        sleep_until_told(NAP_NS);
     }
 }
 
-int ag_traced_thread_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread) {
+int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread) {
     struct ag_traced_thread thread = {.pid = pid, .tid = tid};
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
         return errno == ESRCH ? -ESRCH : -EPERM;
@@ -82,16 +85,22 @@ int ag_traced_thread_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thr
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
         return -ESRCH;
     }
-    int r = wait_for_stop(tid, thread.stopped_ns);
-    if (r == 0 && ptrace(PTRACE_GETREGS, tid, NULL, &thread.registers) < 0) {
-        r = -ESRCH;
-    }
-    if (r < 0) {
-        return r; /* one that never stopped is let go by the kernel when this process ends */
-    }
-    thread.is_stopped = true;
     *ret_thread = thread;
     return 0;
+}
+
+int ag_traced_thread_finish_stop(struct ag_traced_thread *thread) {
+    int r = wait_for_stop(thread->tid, thread->stopped_ns);
+    if (r == 0 && ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->registers) < 0) {
+        r = -ESRCH;
+    }
+    thread->is_stopped = r == 0;
+    return r; /* one that never stopped is let go by the kernel when this process ends */
+}
+
+int ag_traced_thread_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread) {
+    const int r = ag_traced_thread_begin_stop(pid, tid, ret_thread);
+    return r < 0 ? r : ag_traced_thread_finish_stop(ret_thread);
 }
 
 /* ---- system calls that say EINTR ---- */

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,7 @@ static void wait_for_end(struct request *request) {
     const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
     bool is_over = false;
     while (!is_over) {
+        look_at_collector(shepherd);
         const uint64_t passed_ns = now_ns() - begin_ns;
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
@@ -270,12 +272,19 @@ static void wait_for_end(struct request *request) {
             is_over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
                        info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
         }
-        look_at_collector(shepherd);
         is_over |= fds[1].revents != 0;
     }
     if (pidfd >= 0) {
         (void)close(pidfd); /* nothing was written */
     }
+}
+
+/* While threads of the program stand, nothing else is as urgent as what they wait for. Where it is
+ * not allowed they may wait for our turn. */
+static void hurry(bool is_urgent) {
+    const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
+    (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
+                             &parameter);
 }
 
 static void say_times(const struct request *request, const char *what,
@@ -293,17 +302,20 @@ static int record(struct request *request, struct ag_session *session, const cha
     struct ag_shepherd *shepherd = &request->shepherd;
     char message[512] = "";
     int status = AG_EXIT_OK;
-    int r = ag_shepherd_take_signals(shepherd);
-    r = r < 0 ? r : ag_shepherd_start_collector(shepherd);
+    int r = ag_shepherd_start_collector(shepherd);
+    hurry(true);
     if (r < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: start the collector: %s", strerror(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
+        hurry(false);
         say_times(request, "attached to", &request->in, &request->on);
         wait_for_end(request);
+        hurry(true);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);
+    hurry(false);
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
@@ -343,8 +355,16 @@ static int attach_session(struct request *request, struct ag_session *session, c
     }
     request->shepherd = (struct ag_shepherd){
         .session = session, .child = request->pid, .report_fd = -1, .signal_fd = -1};
-    if (ag_attach_put_in(request->attach, agent, ag_session_path(session), &request->in, message) <
-        0) {
+    int r = ag_shepherd_take_signals(&request->shepherd);
+    if (r < 0) {
+        (void)snprintf(message, sizeof message, "signals: %s", strerror(-r));
+    } else {
+        hurry(true);
+        r = ag_attach_put_in(request->attach, agent, ag_session_path(session), &request->in,
+                             message);
+        hurry(false);
+    }
+    if (r < 0) {
         (void)unlink(trace); /* made a moment ago, and empty */
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
