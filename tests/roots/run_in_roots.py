@@ -11,6 +11,7 @@ along, judged in the same process.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -61,6 +62,7 @@ def prepare(root, agent_folder):
         compile_for(root, os.path.join(PROGRAMS, plugin + ".c"), f"{folder}/{plugin}.so", "-shared", "-fPIC")
     for name in HAND_COUNTED:
         compile_for(root, os.path.join(PROGRAMS, name + ".c"), f"{folder}/{name}")
+    compile_for(root, os.path.join(HERE, "../observe/hammer.c"), folder + "/hammer")
     own_mounts.bind("/dev/shm", root + "/dev/shm")
     own_mounts.bind("/proc", root + "/proc")
     own_mounts.bind(agent_folder, root + agent_folder)
@@ -119,6 +121,40 @@ def a_stack_of_lua_moves(tools, root):
     return failures
 
 
+def attach_case(tools, root):
+    """`allogram attach`, from outside of the root, to a program that counts for itself; five times."""
+    failures = tap.Failures()
+    with subprocess.Popen(["chroot", root, INSIDE + "/hammer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hammer:
+        try:
+            failures.expect("the hammer says", hammer.stdout.readline(), "ready\n")
+
+            def ask(line):
+                hammer.stdin.write(line + "\n")
+                hammer.stdin.flush()
+                return hammer.stdout.readline().strip()
+
+            for _ in range(5):
+                with recorded.Folder() as folder:
+                    trace = os.path.join(folder, "attached.allogram")
+                    with subprocess.Popen([tools.allogram, "attach", str(hammer.pid), "--mode=exact", "-o", trace],
+                                          stderr=subprocess.PIPE, text=True) as attached:
+                        first = attached.stderr.readline()
+                        truth = ask("burst 10") if "attached to" in first else first
+                        attached.send_signal(signal.SIGINT)
+                        rest = attached.stderr.read()
+                    failures.expect("status, " + first + rest, attached.returncode, 0)
+                    if failures:
+                        return failures
+                    rows = recorded.report(tools, trace, "--view=sites", "--by=function", "--focus=counted_round",
+                                           "--sysroot=" + root)["sites"]
+                    own = [row["own"] for row in rows if row["function"] == "counted_round"]
+                    failures.expect("counted", own and f"burst {own[0]['allocated_blocks']} {own[0]['allocated_bytes']}", truth)
+            failures.expect("the hammer finds", ask("check"), "check OK")
+        finally:
+            hammer.kill()
+    return failures
+
+
 def main():
     roots, build = (os.path.abspath(path) for path in sys.argv[1:3])
     missing = [suite for suite in SUITES if not os.path.exists(os.path.join(roots, suite, ".complete"))]
@@ -127,12 +163,13 @@ def main():
     own_mounts.enter()
     tools = recorded.Tools(build)
     cases = {**{name: [f"{INSIDE}/{name}", *arguments] for name, arguments in HAND_COUNTED.items()}, **OF_THE_ROOT}
-    plan = tap.Plan(len(SUITES) * len(cases) + 1)
+    plan = tap.Plan(len(SUITES) * (len(cases) + 1) + 1)
     for suite, libc in SUITES.items():
         root = os.path.join(roots, suite)
         prepare(root, os.path.join(build, "adapters/libc"))
         for name, command in cases.items():
             plan.run(f"{suite} ({libc}): {name}", lambda command=command: run_case(tools, root, command))
+        plan.run(f"{suite} ({libc}): attach", lambda root=root: attach_case(tools, root))
     plan.run(f"{LUA}: a stack of Lua that moves", lambda: a_stack_of_lua_moves(tools, os.path.join(roots, LUA)))
     sys.exit(plan.status())
 

@@ -1,0 +1,45 @@
+"""How long a program stands when it is attached to and let go, as the command itself says."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+from measured import Spread
+
+TIMES = 40
+PROGRAMS = {
+    "one thread that sleeps": ["sleep", "1000"],
+    "an interpreter that sleeps": [sys.executable, "-c", "import json, time; time.sleep(1000)"],
+}
+SAID = re.compile(r"(attached to|detached from) .*: one thread stood for (\d+) us, the others for at most (\d+) us")
+
+
+def attach(bench, pid):
+    """(us that the thread stood to attach, to detach)."""
+    path = bench.path("attached.allogram")
+    outcome = subprocess.run([bench.allogram, "attach", str(pid), "--mode=exact", "--duration=20ms", "-o", path], check=True,
+                             stderr=subprocess.PIPE, text=True)
+    os.unlink(path)
+    said = {what: float(us) for what, us, _ in SAID.findall(outcome.stderr)}
+    return said["attached to"], said["detached from"]
+
+
+def run(bench):
+    bench.say()
+    bench.say("How long the thread stands that loads and unloads the agent, us, over %d times each:" % TIMES)
+    bench.say()
+    bench.say("| program | attach | most | detach | most |")
+    bench.say("|---|---:|---:|---:|---:|")
+    for name, command in PROGRAMS.items():
+        with subprocess.Popen(command) as program:
+            time.sleep(0.5)  # all that it does before it sleeps
+            try:
+                times = [attach(bench, program.pid) for _ in range(TIMES)]
+            finally:
+                program.kill()
+        into, out = [one for one, _ in times], [other for _, other in times]
+        bench.say("| %s | %s | %.0f | %s | %.0f |" % (name, Spread(into).text("%.0f"), max(into), Spread(out).text("%.0f"), max(out)))
+        bench.bar("attach to %s" % name, Spread(into), 1000, form="%.0f", unit=" us")
+        bench.bar("detach from %s" % name, Spread(out), 1000, form="%.0f", unit=" us")
