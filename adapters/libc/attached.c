@@ -228,6 +228,8 @@ static int prepare_detours(void) {
     }
     ag_agent_attachment.page = (uintptr_t)page;
     ag_agent_attachment.page_bytes = AG_DETOURS_PAGE_BYTES;
+    ag_agent_attachment.state = (uintptr_t)&ag_recorder.state;
+    ag_agent_attachment.off_value = AG_RECORDER_OFF;
     r = fill_sites(wishes, rows, n_wishes);
     if (r < 0) {
         drop_page();

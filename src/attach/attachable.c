@@ -96,8 +96,18 @@ static const char *name_of(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-static int check_not_recorded(const struct ag_remote_process *process,
-                              const struct ag_observed_images *images, char message[512]) {
+struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images) {
+    for (size_t i = 0; i < images->n_sorted; i++) {
+        struct ag_observed_image *image = images->sorted[i];
+        if (image->is_open && strcmp(name_of(image->path), "liballogram-attached.so") == 0) {
+            return image;
+        }
+    }
+    return NULL;
+}
+
+int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
+                                     const struct ag_observed_images *images, char message[512]) {
     for (size_t i = 0; i < images->maps.n; i++) {
         const char *name = name_of(images->maps.items[i].path);
         if (strncmp(name, "liballogram-", 12) == 0 || strncmp(name, ".allogram-live.", 15) == 0) {
@@ -187,8 +197,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
         return fail(ret_message, -ESRCH, "%d (%s): ended while it was being looked at",
                     process->pid, process->name);
     }
-    int r = check_not_recorded(process, images, ret_message);
-    r = r < 0 ? r : check_status(process, status, ret_message);
+    int r = check_status(process, status, ret_message);
     if (r < 0) {
         return r;
     }

@@ -13,11 +13,16 @@ struct ag_attachable {
     uint64_t trap; /* of a byte 0xcc in the libc's code; 0: the process ignores SIGTRAP */
 };
 
+/* The agent that is attached, when there is one; else NULL. */
+struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images);
 /* 0; or a negative errno and in ret_message one line with the remedy: it is traced, stopped,
  * recorded already, statically linked, of another libc, filtered by seccomp. images: of the
  * process, read. */
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]);
+int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
+                                     const struct ag_observed_images *images,
+                                     char ret_message[512]);
 /* Sees the process the file under the name that we have for it? 0, or -ENOENT with a message. */
 int ag_attachable_check_file(const struct ag_remote_process *process, const char *path,
                              char ret_message[512]);

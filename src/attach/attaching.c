@@ -86,7 +86,8 @@ static void pause_by_chance(struct ag_attach *attach) {
 
 /* ---- before ---- */
 
-int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
+/* As ag_attach_prepare, of a process that may have an agent. */
+static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
         return fail(ret_message, -ENOMEM, "attach: no memory");
@@ -107,6 +108,21 @@ int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message
         r = fail(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all", pid,
                  attach->process.name);
     }
+    if (r < 0) {
+        (void)ag_attach_free(attach);
+        return r;
+    }
+    *ret_attach = attach;
+    return 0;
+}
+
+int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
+    struct ag_attach *attach = NULL;
+    int r = prepare(pid, &attach, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    r = ag_attachable_check_not_recorded(&attach->process, &attach->images, ret_message);
     if (r < 0) {
         (void)ag_attach_free(attach);
         return r;
@@ -257,20 +273,11 @@ static int look_into_agent(struct ag_attach *attach, const char *agent, char mes
                : fail(message, -ENOEXEC, "%.300s: is not the agent of this allogram", agent);
 }
 
-static int write_session_path(struct ag_attach *attach, const char *session_path) {
-    struct ag_attachment *attachment = &attach->attachment;
-    const uint64_t address = attach->bias + attach->variable;
-    int r = ag_remote_memory_read(attach->process.pid, address, attachment, sizeof *attachment);
-    if (r < 0) {
-        return r;
-    }
-    if (attachment->version != AG_ATTACHMENT_VERSION ||
-        strlen(session_path) >= sizeof attachment->session_path) {
-        return -EINVAL;
-    }
-    (void)snprintf(attachment->session_path, sizeof attachment->session_path, "%s", session_path);
-    const struct iovec here = {attachment, sizeof *attachment};
-    const struct iovec there = {(void *)(uintptr_t)address, sizeof *attachment};
+static int write_attachment(struct ag_attach *attach) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    const struct iovec here = {(void *)(uintptr_t)attachment, sizeof *attachment};
+    const struct iovec there = {(void *)(uintptr_t)(attach->bias + attach->variable),
+                                sizeof *attachment};
     return process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0) ==
                    (ssize_t)sizeof *attachment
                ? 0
@@ -283,6 +290,28 @@ static int read_attachment(struct ag_attach *attach) {
                                         attachment, sizeof *attachment);
     attachment->note[sizeof attachment->note - 1] = '\0';
     return r == 0 && attachment->n_sites > AG_ATTACHMENT_SITES ? -EINVAL : r;
+}
+
+/* What the agent has to know before it begins. */
+static int introduce(struct ag_attach *attach, const char *session_path) {
+    struct ag_attachment *attachment = &attach->attachment;
+    struct ag_remote_process own;
+    char unused[512];
+    const int r = read_attachment(attach);
+    if (r < 0) {
+        return r;
+    }
+    if (attachment->version != AG_ATTACHMENT_VERSION ||
+        strlen(session_path) >= sizeof attachment->session_path) {
+        return -EINVAL;
+    }
+    (void)snprintf(attachment->session_path, sizeof attachment->session_path, "%s", session_path);
+    attachment->handle = attach->handle;
+    if (ag_remote_process_open(getpid(), &own, unused) == 0) {
+        attachment->tool_pid = own.pid;
+        attachment->tool_start_ticks = own.start_ticks;
+    }
+    return write_attachment(attach);
 }
 
 /* With a call begun. */
@@ -305,7 +334,7 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
         r = ag_remote_memory_read(attach->process.pid, handle, &bias, sizeof bias); /* l_addr */
         attach->bias = bias;
     }
-    r = r < 0 ? r : write_session_path(attach, session_path);
+    r = r < 0 ? r : introduce(attach, session_path);
     r = r < 0 ? r : ag_remote_call_make(call, bias + attach->begin_function, NULL, 0, &result);
     r = r < 0 ? r : read_attachment(attach);
     if (r == 0 && (int32_t)result < 0) {
@@ -610,8 +639,8 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
     }
 }
 
-int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
-                       char ret_message[512]) {
+static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
+                    char ret_message[512]) {
     struct ag_traced_thread thread = {0};
     uint64_t unused = 0;
     bool is_empty = false;
@@ -645,4 +674,94 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
     return r < 0 ? fail(ret_message, r, "%d (%s): unloading the agent failed: %s",
                         attach->process.pid, attach->process.name, strerror(-r))
                  : 0;
+}
+
+/* Whatever stays of the hooks leads to an agent that calls on at once. */
+static void turn_off(const struct ag_attach *attach) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    const struct iovec here = {(void *)(uintptr_t)&attachment->off_value,
+                               sizeof attachment->off_value};
+    const struct iovec there = {(void *)(uintptr_t)attachment->state, sizeof attachment->off_value};
+    (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1,
+                            0); /* gone: nothing is left */
+}
+
+int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
+                       char ret_message[512]) {
+    const int r = take_out(attach, ret_times, ret_message);
+    if (r < 0 && r != -ESRCH) {
+        turn_off(attach);
+    }
+    return r;
+}
+
+/* ---- what another one left ---- */
+
+/* Is it still there who attached the agent? */
+static bool is_accompanied(const struct ag_attachment *attachment) {
+    struct ag_remote_process tool;
+    char unused[512];
+    return ag_remote_process_open(attachment->tool_pid, &tool, unused) == 0 &&
+           tool.start_ticks == attachment->tool_start_ticks;
+}
+
+/* Makes the agent that is there ours. 0; 1: somebody has it; negative errno. */
+static int adopt(struct ag_attach *attach, const struct ag_observed_image *image,
+                 char message[512]) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    uint8_t now[AG_ATTACHMENT_CODE_BYTES];
+    int r = look_into_agent(attach, image->place, message);
+    if (r < 0) {
+        return r;
+    }
+    attach->bias = image->bias;
+    attach->agent.low += attach->bias;
+    attach->agent.high += attach->bias;
+    r = read_attachment(attach);
+    if (r < 0 || attachment->version != AG_ATTACHMENT_VERSION || attachment->handle == 0 ||
+        is_accompanied(attachment)) {
+        return 1;
+    }
+    attach->handle = attachment->handle;
+    attach->is_on = attachment->n_sites > 0 &&
+                    ag_remote_memory_read(attach->process.pid, attachment->sites[0].place, now,
+                                          sizeof now) == 0 &&
+                    memcmp(now, attachment->sites[0].after, sizeof now) == 0;
+    return 0;
+}
+
+/* Cheaply: it is what nearly every process has not. */
+static bool has_agent(pid_t pid) {
+    struct ag_remote_maps maps = {0};
+    bool has = false;
+    if (ag_remote_maps_read(&maps, pid) == 0) {
+        for (size_t i = 0; i < maps.n && !has; i++) {
+            has = strstr(maps.items[i].path, "/liballogram-attached.so") != NULL;
+        }
+    }
+    ag_remote_maps_done(&maps);
+    return has;
+}
+
+int ag_attach_clean_up(pid_t pid, char ret_message[512]) {
+    struct ag_attach *attach = NULL;
+    struct ag_attach_times times;
+    int r = has_agent(pid) ? prepare(pid, &attach, ret_message) : 0;
+    if (r < 0 || attach == NULL) {
+        return r;
+    }
+    const struct ag_observed_image *image = ag_attachable_agent(&attach->images);
+    if (image == NULL || image->place == NULL) {
+        r = 0;
+    } else {
+        r = adopt(attach, image, ret_message);
+        if (r == 1) {
+            r = ag_attachable_check_not_recorded(&attach->process, &attach->images, ret_message);
+        } else if (r == 0) {
+            r = ag_attach_take_out(attach, &times, ret_message);
+            r = r < 0 ? r : 1;
+        }
+    }
+    (void)ag_attach_free(attach);
+    return r;
 }

@@ -24,6 +24,9 @@ struct ag_attach_times { /* how long threads of the program stood, ns */
     uint32_t n_tries;    /* stops of threads until one stood at a safe point */
 };
 
+/* An allogram that was killed leaves its agent behind: takes that out. 1: it did; 0: there was
+ * none. */
+int ag_attach_clean_up(pid_t pid, char ret_message[512]);
 int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]);
 /* What the process is called, and who it runs as. */
 const char *ag_attach_program(const struct ag_attach *attach);
@@ -34,8 +37,8 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *se
                      struct ag_attach_times *ret_times, char ret_message[512]);
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]);
-/* -ESRCH: the process has ended or is another program now: nothing is left to do. -EBUSY: the hooks
- * are gone, but a thread stays in the agent: its code is left, and does nothing. */
+/* -ESRCH: the process has ended or is another program now: nothing is left to do. Behind any other
+ * failure the agent is left in the process, and records no more. */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]);
 struct ag_attach *ag_attach_free(struct ag_attach *attach); /* of our memory only */

@@ -371,12 +371,25 @@ static int attach_session(struct request *request, struct ag_session *session, c
     return record(request, session, trace);
 }
 
+static int clean_up(pid_t pid, char message[512]) {
+    sigset_t told;
+    (void)sigemptyset(&told);
+    (void)sigaddset(&told, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &told, NULL); /* as attaching.h wants it */
+    const int r = ag_attach_clean_up(pid, message);
+    if (r == 1) {
+        ag_say("attach: %d: took out the agent of an allogram that was killed", (int)pid);
+    }
+    return r;
+}
+
 static int attach(struct request *request) {
     struct ag_session *session = NULL;
     struct ag_launch own = {0};
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
-    if (ag_agent_place_find_attached(agent, message) < 0 ||
-        ag_attach_prepare(request->pid, &request->attach, message) < 0) {
+    int cleaned = ag_agent_place_find_attached(agent, message);
+    cleaned = cleaned < 0 ? cleaned : clean_up(request->pid, message);
+    if (cleaned < 0 || ag_attach_prepare(request->pid, &request->attach, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     int status = AG_EXIT_OK;

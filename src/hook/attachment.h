@@ -27,6 +27,11 @@ struct ag_attachment {
     uint32_t version; /* set by the agent when it is built */
     uint32_t n_sites;
     uint64_t page, page_bytes; /* the detours' own code */
+    uint64_t state; /* address of a 32-bit word: who writes off_value there ends all recording */
+    uint32_t off_value;
+    /* by the tool, so that another one can take out what it left when it was killed */
+    int32_t tool_pid;
+    uint64_t tool_start_ticks, handle; /* of dlopen */
     struct ag_attachment_site sites[AG_ATTACHMENT_SITES];
     char session_path[512];
     char note[256]; /* why not, one line; or what is not hooked */

@@ -406,6 +406,26 @@ def a_program_that_ends_while_it_is_recorded():
         subprocess.run([ALLOGRAM, "check", attached.trace], check=True, capture_output=True)
 
 
+@test
+def what_a_killed_allogram_left_is_taken_out():
+    with hammer() as target, tempfile.TemporaryDirectory() as folder:
+        before = image(target.pid)
+        first = Attached(target.pid, folder, "--mode=exact")
+        first.process.kill()
+        first.process.wait()
+        first.process.stderr.close()
+        second = subprocess.run([ALLOGRAM, "attach", str(target.pid), "--duration=50ms", "-o", os.path.join(folder, "second.allogram")],
+                                check=True, capture_output=True, text=True)
+        assert "took out the agent of an allogram that was killed" in second.stderr, second.stderr
+        assert image(target.pid) == before
+        assert target.ask("check") == "check OK"
+        for _ in range(100):
+            if first.report("--view=summary")["trace"]["end"] == "detached":
+                return
+            time.sleep(0.05)
+        raise AssertionError("the first trace was not sealed")
+
+
 def main():
     print(f"1..{len(tests)}")
     n_failed = 0
