@@ -10,6 +10,7 @@
  * 2. The functions behind ours are the originals in the detours' page. Their insides may call each
  * other by their public addresses (realloc(NULL, n) is malloc, a failed mremap ends in malloc and
  * free), and those now lead to us: what might do so is called with the thread's events suspended.
+ * And what the allocator itself calls is told apart by who calls (attached_entry_x86_64.S).
  *
  * 3. C++ operators are the malloc that they call, and what the program maps is not told: in a libc
  * mmap is the function that malloc itself calls.
@@ -38,6 +39,12 @@ AG_EXPORT int ag_agent_detach(void);
 
 struct ag_attachment ag_agent_attachment = {.version = AG_ATTACHMENT_VERSION};
 struct ag_next_functions ag_next;
+_Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3,
+               "as attached_entry_x86_64.S has it");
+
+/* attached_entry_x86_64.S: the code of the libc's allocator; 0 bytes: it is not known. */
+extern uintptr_t ag_own_low AG_HIDDEN, ag_own_bytes AG_HIDDEN;
+uintptr_t ag_own_low, ag_own_bytes;
 
 static struct ag_runtime_definition runtime = {
     .name = "libc", .note = "attached: hooked by detours", .is_hooked = true};
@@ -108,7 +115,7 @@ static void *suspended_pvalloc(size_t bytes) {
 
 /* Of entry_x86_64.S, by names that are ours alone. */
 extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
-    ag_entry_realloc[] AG_HIDDEN, ag_entry_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
+    ag_entry_realloc[] AG_HIDDEN, ag_entry_attached_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
     ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,
     ag_entry_valloc[] AG_HIDDEN, ag_entry_pvalloc[] AG_HIDDEN;
 
@@ -120,7 +127,7 @@ static const struct {
     bool is_needed; /* half an allocator would give wrong numbers */
 } hooked[] = {
     {"malloc", ag_entry_malloc, (void **)&originals.malloc, true},
-    {"free", ag_entry_free, (void **)&originals.free, true},
+    {"free", ag_entry_attached_free, (void **)&originals.free, true},
     {"calloc", ag_entry_calloc, (void **)&originals.calloc, true},
     {"realloc", ag_entry_realloc, (void **)&originals.realloc, true},
     {"memalign", ag_entry_memalign, (void **)&originals.memalign, false},
@@ -242,6 +249,8 @@ int ag_agent_attach(void) {
     int r = prepare_detours();
     if (r == 0) {
         fill_next();
+        ag_own_low = ag_agent_attachment.own_low;
+        ag_own_bytes = ag_agent_attachment.own_bytes;
         r = ag_recorder_start(ag_agent_attachment.session_path);
         if (r < 0) {
             write_note("the session's live file cannot be used", "", "");

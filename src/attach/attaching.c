@@ -307,6 +307,8 @@ static int introduce(struct ag_attach *attach, const char *session_path) {
     }
     (void)snprintf(attachment->session_path, sizeof attachment->session_path, "%s", session_path);
     attachment->handle = attach->handle;
+    attachment->own_low = attach->ground.libc_allocator.low;
+    attachment->own_bytes = attach->ground.libc_allocator.high - attach->ground.libc_allocator.low;
     if (ag_remote_process_open(getpid(), &own, unused) == 0) {
         attachment->tool_pid = own.pid;
         attachment->tool_start_ticks = own.start_ticks;

@@ -150,7 +150,11 @@ static int add_libc_allocator(struct ag_safe_ground *ground,
         low = symbol_end <= first && symbol_end > low ? symbol_end : low;
         high = symbol->address >= end && symbol->address < high ? symbol->address : high;
     }
-    return first < end ? add_zone(ground, low + image->bias, high + image->bias, in_allocator) : 0;
+    if (first >= end) {
+        return 0;
+    }
+    ground->libc_allocator = (struct ag_code_range){low + image->bias, high + image->bias};
+    return add_zone(ground, low + image->bias, high + image->bias, in_allocator);
 }
 
 static const char *name_of(const struct ag_observed_image *image) {

@@ -13,12 +13,16 @@ struct ag_zone { /* [low, high) of the target's code where no lock may be asked 
     uint64_t low, high;
     const char *what;
 };
+struct ag_code_range {
+    uint64_t low, high; /* [low, high) */
+};
 struct ag_safe_ground {
     struct ag_observed_images *images;
     struct ag_frame_walker walker;
     const struct ag_observed_image *libc;
     struct ag_zone zones[AG_ZONES_MOST];
     size_t n_zones;
+    struct ag_code_range libc_allocator;                       /* low == high: there is none */
     struct allogram_native_frame frames[AG_SAFE_POINT_FRAMES]; /* of the last walk */
     uint8_t stack[64 << 10];                                   /* its copy */
 };
@@ -34,9 +38,6 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
 
 /* Does it stand, or will it come back to, inside of one of these ranges? What cannot be walked to
  * its end is searched word by word; then true means that it may. */
-struct ag_code_range {
-    uint64_t low, high; /* [low, high) */
-};
 bool ag_thread_stands_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                          const struct ag_code_range *ranges, size_t n_ranges);
 

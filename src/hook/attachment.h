@@ -29,6 +29,7 @@ struct ag_attachment {
     uint64_t page, page_bytes; /* the detours' own code */
     uint64_t state; /* address of a 32-bit word: who writes off_value there ends all recording */
     uint32_t off_value;
+    uint64_t own_low, own_bytes; /* by the tool: the code of the libc's allocator */
     /* by the tool, so that another one can take out what it left when it was killed */
     int32_t tool_pid;
     uint64_t tool_start_ticks, handle; /* of dlopen */

@@ -118,7 +118,7 @@ class Attached:
 def counted(attached):
     """Blocks and bytes of counted_round, as the trace has them."""
     rows = attached.report("--view=sites", "--by=function", "--focus=counted_round")["sites"]
-    found = [row["own"] for row in rows if row["function"] == "counted_round"]
+    found = [row["total"] for row in rows if row["function"] == "counted_round"]
     return f"burst {found[0]['allocated_blocks']} {found[0]['allocated_bytes']}" if found else "burst 0 0"
 
 
@@ -192,6 +192,18 @@ def blocks_from_before_are_ghosts():
         attached.detach()
         rows = attached.report("--view=blocks", "--state=ghost")
         assert rows["ghost_frees"] >= 100 if "ghost_frees" in rows else len(rows["blocks"]) >= 100, list(rows)
+
+
+@test
+def threads_that_end_free_nothing_twice():
+    with Target(os.path.join(PROGRAMS, "hammer"), "quiet") as target, tempfile.TemporaryDirectory() as folder:
+        assert target.answer() == "ready"
+        attached = Attached(target.pid, folder, "--mode=exact")
+        assert target.ask("threads 20") == "threads"
+        attached.detach()
+        summary = attached.report("--view=summary")
+        assert summary["ghost_frees"] == 0, summary
+        assert summary["allocated_blocks"] >= 20 * 100, summary
 
 
 @test

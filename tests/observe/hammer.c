@@ -1,7 +1,9 @@
 /* hammer.c: a program that allocates as fast as it can from four threads while it is attached to
  * and let go again, and that knows what it did.
  *
- *     usage: hammer
+ *     usage: hammer [quiet]
+ *
+ * quiet: it allocates nothing of itself.
  *
  * Says "ready" when all run. Each line on its input is a command, answered by one line:
  *
@@ -11,6 +13,7 @@
  *                call that said EINTR although no handler ran, errno or a vector register changed
  *     fill N     N blocks of 512 KiB are allocated and kept: "fill"
  *     drop       they are freed: "drop"
+ *     threads N  N threads, one after the other, allocate and free a hundred blocks each: "threads"
  *
  * Besides the four, threads wait in the system calls that a stop interrupts. */
 #include <errno.h>
@@ -218,16 +221,39 @@ static void burst(long n) {
     printf("burst %ld %ld\n", atomic_load(&blocks), atomic_load(&bytes));
 }
 
-int main(void) {
+static void *come_and_go(void *unused) {
+    char *some[100];
+    (void)unused;
+    for (int i = 0; i < 100; i++) {
+        some[i] = malloc(24 + 8 * (size_t)i);
+    }
+    for (int i = 0; i < 100; i++) {
+        free(some[i]);
+    }
+    return NULL;
+}
+
+static void start_threads(long n) {
+    pthread_t thread;
+    for (; n > 0; n--) {
+        if (pthread_create(&thread, NULL, come_and_go, NULL) != 0 ||
+            pthread_join(thread, NULL) != 0) {
+            complain("a thread could not be made");
+        }
+    }
+}
+
+int main(int argc, char **argv) {
     char line[64];
     pthread_t thread;
+    const int is_quiet = argc > 1 && strcmp(argv[1], "quiet") == 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 0; i < WAITERS; i++) {
+    for (int i = 0; i < (is_quiet ? 0 : WAITERS); i++) {
         if (pipe(pipes[i]) < 0 || pthread_create(&thread, NULL, wait_on, (void *)(uintptr_t)i)) {
             return 1;
         }
     }
-    for (int i = 0; i < HAMMERS; i++) {
+    for (int i = 0; i < (is_quiet ? 0 : HAMMERS); i++) {
         if (pthread_create(&thread, NULL, hammer_on, (void *)(uintptr_t)i)) {
             return 1;
         }
@@ -244,6 +270,9 @@ int main(void) {
                 filled[n_filled++] = malloc(FILL_BYTES);
             }
             puts("fill");
+        } else if (strncmp(line, "threads ", 8) == 0) {
+            start_threads(atol(line + 8));
+            puts("threads");
         } else if (strncmp(line, "drop", 4) == 0) {
             while (n_filled > 0) {
                 free(filled[--n_filled]);

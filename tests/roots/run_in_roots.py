@@ -147,7 +147,7 @@ def attach_case(tools, root):
                         return failures
                     rows = recorded.report(tools, trace, "--view=sites", "--by=function", "--focus=counted_round",
                                            "--sysroot=" + root)["sites"]
-                    own = [row["own"] for row in rows if row["function"] == "counted_round"]
+                    own = [row["total"] for row in rows if row["function"] == "counted_round"]
                     failures.expect("counted", own and f"burst {own[0]['allocated_blocks']} {own[0]['allocated_bytes']}", truth)
             failures.expect("the hammer finds", ask("check"), "check OK")
         finally:
