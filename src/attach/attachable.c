@@ -52,6 +52,11 @@ static long number(const char *status, const char *name) {
     return value != NULL ? strtol(value, NULL, 10) : 0;
 }
 
+static bool ignores(const char *status, int signal_number) {
+    const char *ignored = field(status, "SigIgn");
+    return ignored != NULL && (strtoull(ignored, NULL, 16) >> (signal_number - 1) & 1) != 0;
+}
+
 static int check_status(const struct ag_remote_process *process, const char *status,
                         char message[512]) {
     const pid_t pid = process->pid;
@@ -74,6 +79,12 @@ static int check_status(const struct ag_remote_process *process, const char *sta
                     "might end it; look from outside: allogram observe %d",
                     pid, name, seccomp == 1 ? "sandbox" : "filter", pid);
     }
+    if (ignores(status, SIGTRAP) && ignores(status, SIGSEGV)) {
+        return fail(message, -ENOTSUP,
+                    "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be told; "
+                    "look from outside: allogram observe %d",
+                    pid, name, pid);
+    }
     if (features != NULL && strncmp(features, "shstk", 5) == 0) {
         return fail(message, -ENOTSUP,
                     "%d (%s): runs with a shadow stack, which no call from outside passes; start "
@@ -82,11 +93,6 @@ static int check_status(const struct ag_remote_process *process, const char *sta
                     pid, name, pid);
     }
     return 0;
-}
-
-static bool ignores_trap(const char *status) {
-    const char *ignored = field(status, "SigIgn");
-    return ignored != NULL && (strtoull(ignored, NULL, 16) >> (SIGTRAP - 1) & 1) != 0;
 }
 
 /* ---- what is mapped ---- */
@@ -214,7 +220,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
                     "known; look from outside: allogram observe %d",
                     process->pid, process->name, process->pid);
     }
-    r = find_functions(process, &attachable, ignores_trap(status), ret_message);
+    r = find_functions(process, &attachable, ignores(status, SIGTRAP), ret_message);
     if (r == 0) {
         *ret_attachable = attachable;
     }
