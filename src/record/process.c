@@ -572,6 +572,7 @@ void ag_recorder_child_start(void) {
     ag_thread_current->gate = AG_GATE_ABSENT;    /* where the kernel does not wipe */
     const struct ag_process_slot *parent = ag_recorder.slot;
     if (!ag_recorder.header->follow_children || claim_slot() < 0) {
+        ag_recorder.slot = NULL; /* how its parent ends is not for it to say */
         ag_recorder_turn_off();
         return;
     }

@@ -53,6 +53,9 @@ bool ag_sampler_takes(size_t bytes, uint64_t *ret_interval_bytes) {
 void ag_sampler_took(uint64_t start_raw) {
     enum { MOST_NS = 200 * 1000 };
     const struct ag_segment_header *header = ag_recorder.header;
+    if (!ag_recorder.slot) { /* a child that is not followed, in its first event */
+        return;
+    }
     const uint64_t ns_per_2_32 =
         atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
     const uint64_t most = ns_per_2_32 ? ((uint64_t)MOST_NS << 32) / ns_per_2_32 : UINT64_MAX;
