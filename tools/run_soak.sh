@@ -1,6 +1,7 @@
 #!/bin/sh
 # run_soak.sh BUILD: the tests whose counts are scaled down in `make test`, in their full numbers: 1,000 kills, 100,000
-# mutations of traces through every command that reads them, storms of forks, orders of threads, and the fuzz targets.
+# mutations of traces through every command that reads them, storms of forks, orders of threads, 15,000 times attach and detach,
+# and the fuzz targets.
 #
 # Its output is what docs/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
 # Nothing stops at the first failure; the exit status says whether there was one.
@@ -20,6 +21,7 @@ echo "make soak, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD), $(n
     "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(uname -sr)"
 meson test -C "$build" --no-rebuild --timeout-multiplier 8 --suite stress --suite fuzz --suite conformance --print-errorlogs \
     >"$build/soak.out" 2>&1 || failed=1
+meson test -C "$build" --no-rebuild --timeout-multiplier 40 attach --print-errorlogs >>"$build/soak.out" 2>&1 || failed=1
 grep -E '^ *[0-9]+/[0-9]+ |^not ok|^# ' "$build/soak.out"
 tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing" || failed=1
 python3 tools/count_tests.py "$build" || failed=1

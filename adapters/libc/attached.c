@@ -62,6 +62,7 @@ static struct {
     int (*posix_memalign)(void **, size_t, size_t);
     void *(*valloc)(size_t);
     void *(*pvalloc)(size_t);
+    void (*_exit)(int);
 } originals;
 
 static void *suspended_calloc(size_t count, size_t bytes) {
@@ -113,6 +114,12 @@ static void *suspended_pvalloc(size_t bytes) {
     return block;
 }
 
+/* A death without it, or without exit's destructors, is a signal's. */
+static void tell_and_exit(int status) {
+    ag_recorder_exiting();
+    originals._exit(status);
+}
+
 /* Of entry_x86_64.S, by names that are ours alone. */
 extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
     ag_entry_realloc[] AG_HIDDEN, ag_entry_attached_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
@@ -122,7 +129,7 @@ extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
 /* Which come first is which via a block has where two names are one function. */
 static const struct {
     const char *name;
-    const uint8_t *entry;
+    const void *entry;
     void **original;
     bool is_needed; /* half an allocator would give wrong numbers */
 } hooked[] = {
@@ -135,6 +142,7 @@ static const struct {
     {"posix_memalign", ag_entry_posix_memalign, (void **)&originals.posix_memalign, false},
     {"valloc", ag_entry_valloc, (void **)&originals.valloc, false},
     {"pvalloc", ag_entry_pvalloc, (void **)&originals.pvalloc, false},
+    {"_exit", (const void *)(uintptr_t)tell_and_exit, (void **)&originals._exit, false},
 };
 enum { N_HOOKED = AG_ARRAY_SIZE(hooked) };
 _Static_assert((int)N_HOOKED <= (int)AG_ATTACHMENT_SITES &&

@@ -652,7 +652,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         return ended(attach, ret_message);
     }
     if (!is_there(attach)) {
-        return fail(ret_message, -ESRCH, "%d: executed another program meanwhile",
+        return fail(ret_message, -ESTALE, "%d: executed another program meanwhile",
                     attach->process.pid);
     }
     int r = attach->is_on ? switch_off(attach, ret_times, &is_empty, ret_message) : 0;
@@ -691,7 +691,7 @@ static void turn_off(const struct ag_attach *attach) {
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]) {
     const int r = take_out(attach, ret_times, ret_message);
-    if (r < 0 && r != -ESRCH) {
+    if (r < 0 && r != -ESRCH && r != -ESTALE) {
         turn_off(attach);
     }
     return r;

@@ -37,8 +37,8 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *se
                      struct ag_attach_times *ret_times, char ret_message[512]);
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]);
-/* -ESRCH: the process has ended or is another program now: nothing is left to do. Behind any other
- * failure the agent is left in the process, and records no more. */
+/* -ESRCH: the process has ended; -ESTALE: it is another program now: nothing is left to do. Behind
+ * any other failure the agent is left in the process, and records no more. */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]);
 struct ag_attach *ag_attach_free(struct ag_attach *attach); /* of our memory only */

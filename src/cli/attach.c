@@ -319,11 +319,14 @@ static int record(struct request *request, struct ag_session *session, const cha
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
-        ag_session_first_is_gone(session); /* no effect where the collector saw it end */
-        if (!request->is_quiet || r != -ESRCH) {
+        const bool is_over = r == -ESRCH || r == -ESTALE; /* an end like any other */
+        if (r != -ESRCH) { /* how that came about the collector sees */
+            ag_session_first_is_gone(session);
+        }
+        if (!request->is_quiet || !is_over) {
             ag_say("attach: %s", message);
         }
-        status = status == AG_EXIT_OK && r != -ESRCH ? AG_EXIT_OWN_FAILURE : status;
+        status = status == AG_EXIT_OK && !is_over ? AG_EXIT_OWN_FAILURE : status;
     }
     shepherd->child_ended = true; /* as far as the collector is waited for */
     if (shepherd->collector == 0) {

@@ -270,12 +270,14 @@ def one_that_ignores_traps_and_forks_is_unharmed():
     with Target(sys.executable, "-c", SIGNALS, str(int(signal.SIGTRAP))) as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
         signals = signals_of(target.pid)
-        attached = Attached(target.pid, folder, "--mode=exact")
-        assert target.ask("fork") == str(1000 % 256)
-        attached.detach()
-        assert signals_of(target.pid) == signals
-        assert target.ask("fork") == str(1000 % 256)
-        assert len([name for name in os.listdir(folder) if name.endswith(".allogram")]) == 1
+        for n_traces, option in enumerate(("--mode=exact", "--interval=1"), 1):
+            attached = Attached(target.pid, folder, option)
+            assert target.ask("fork") == str(1000 % 256)
+            attached.detach()
+            assert signals_of(target.pid) == signals
+            assert target.ask("fork") == str(1000 % 256)
+            assert len([name for name in os.listdir(folder) if name.endswith(".allogram")]) == n_traces
+            assert attached.report("--view=summary")["trace"]["end"] == "detached", option
 
 
 def free_port():
@@ -471,6 +473,26 @@ def a_program_that_ends_while_it_is_recorded():
         attached.process.stderr.close()
         assert attached.report("--view=summary")["trace"]["end"] == "exit"
         subprocess.run([ALLOGRAM, "check", attached.trace], check=True, capture_output=True)
+
+
+@test
+def every_end_of_the_program_is_told_as_what_it_is():
+    script = "import os, sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+    ends = {"os._exit(3)": "exit", "os.kill(os.getpid(), 9)": "signal", "os.execlp('sleep', 'sleep', '100')": "exit"}
+    for last, end in ends.items():
+        with Target(sys.executable, "-c", script + last) as target, tempfile.TemporaryDirectory() as folder:
+            assert target.answer() == "ready"
+            attached = Attached(target.pid, folder, "--mode=exact")
+            target.process.stdin.write("go\n")
+            target.process.stdin.flush()
+            if "exec" in last:
+                while "sleep" not in os.readlink(f"/proc/{target.pid}/exe"):
+                    time.sleep(0.01)
+                attached.process.send_signal(signal.SIGINT)
+            rest = attached.process.stderr.read()
+            assert attached.process.wait(timeout=60) == 0, rest
+            assert "has ended" in rest or "executed another program" in rest, rest
+            assert attached.report("--view=summary")["trace"]["end"] == end, last
 
 
 @test
