@@ -52,6 +52,7 @@ static struct {
     ERL_NIF_TERM call, in, out, trace, discard, ok, known, found, joined, yes, no, undefined;
     ERL_NIF_TERM gc_minor_start, gc_minor_end, gc_major_start, gc_major_end;
     ERL_NIF_TERM heap_size, old_heap_size, mbuf_size, wordsize;
+    ERL_NIF_TERM proc_lib, init_p, gen, init_it, init, gen_event;
     ERL_NIF_TERM spawn, spawned, exit, registered, extra, messages, spawn_arguments, profiler;
 } atoms;
 
@@ -299,6 +300,38 @@ static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     return atoms.ok;
 }
 
+/* The elements of a list that are looked at. Returns how many there are, at most N. */
+static unsigned first_of(ErlNifEnv *env, ERL_NIF_TERM list, ERL_NIF_TERM *ret_elements,
+                         unsigned n) {
+    unsigned count = 0;
+    while (count < n && enif_get_list_cell(env, list, &ret_elements[count], &list)) {
+        count++;
+    }
+    return count;
+}
+
+/* What a process of OTP's behaviours is for: proc_lib and gen begin them all, with what to call
+ * among the arguments; a gen_server, gen_statem, ... is told by its module's init/1, as OTP itself
+ * does in '$initial_call'. */
+static struct ag_mfa initial_call(ErlNifEnv *env, struct ag_mfa spawned, ERL_NIF_TERM arguments) {
+    enum { PARENT, ANCESTORS, MODULE, FUNCTION, ARGUMENTS, OF_PROC_LIB, OF_GEN = 7 };
+    ERL_NIF_TERM given[OF_GEN], of_gen[OF_GEN];
+    unsigned arity;
+    if (spawned.module != atoms.proc_lib || spawned.function != atoms.init_p ||
+        first_of(env, arguments, given, OF_PROC_LIB) != OF_PROC_LIB ||
+        enif_get_list_length(env, given[ARGUMENTS], &arity) == 0) {
+        return spawned;
+    }
+    /* gen:init_it(Behaviour, Starter, Parent, [Name,] Module, Arguments, Options) */
+    if (given[MODULE] == atoms.gen && given[FUNCTION] == atoms.init_it &&
+        (arity == 6 || arity == OF_GEN) &&
+        first_of(env, given[ARGUMENTS], of_gen, OF_GEN) == arity &&
+        of_gen[0] != atoms.gen_event /* which has no module of its own */) {
+        return (struct ag_mfa){.module = of_gen[arity - 3], .function = atoms.init, .arity = 1};
+    }
+    return (struct ag_mfa){.module = given[MODULE], .function = given[FUNCTION], .arity = arity};
+}
+
 /* A process that was spawned: its first function and the arguments that were copied for it. */
 static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     ERL_NIF_TERM call;
@@ -310,7 +343,9 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
                           enif_get_tuple(env, call, &n_parts, &parts) && n_parts == 3 &&
                           enif_get_list_length(env, parts[2], &arity);
     if (is_known) {
-        const struct ag_mfa mfa = {.module = parts[0], .function = parts[1], .arity = arity};
+        const struct ag_mfa mfa = initial_call(
+            env, (struct ag_mfa){.module = parts[0], .function = parts[1], .arity = arity},
+            parts[2]);
         ag_function_name(&mfa, name, sizeof name);
     }
     struct ag_traced_process *process = ag_traced_process_get(pid, NULL, name);
@@ -569,6 +604,12 @@ static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
                 {&atoms.old_heap_size, "old_heap_size"},
                 {&atoms.mbuf_size, "mbuf_size"},
                 {&atoms.wordsize, "wordsize"},
+                {&atoms.proc_lib, "proc_lib"},
+                {&atoms.init_p, "init_p"},
+                {&atoms.gen, "gen"},
+                {&atoms.init_it, "init_it"},
+                {&atoms.init, "init"},
+                {&atoms.gen_event, "gen_event"},
                 {&atoms.spawn, "spawn"},
                 {&atoms.spawned, "spawned"},
                 {&atoms.exit, "exit"},

@@ -172,11 +172,31 @@ static uint64_t cause_key(const struct ag_profile *profile, uint32_t frame) {
     return model->function | (uint64_t)model->image << 32;
 }
 
+static int add_to_process(struct ag_profile *profile, struct ag_index_map *processes,
+                          const struct ag_collection_row *row, uint32_t runtime) {
+    struct ag_collections *all = &profile->collections;
+    const uint32_t name =
+        ag_text_id(&profile->definitions.texts, row->process, strlen(row->process));
+    struct ag_collection_sum *sum = sum_of(
+        all->processes, &all->n_processes, processes, name | (uint64_t)runtime << 32,
+        (struct ag_collection_sum){
+            .runtime = row->runtime, .process = row->process, .cause_frame = row->cause_frame});
+    if (!sum) {
+        return -ENOMEM;
+    }
+    if (row->known & AG_GC_KNOWN_END && row->pause_ns > sum->pause_max_ns) {
+        sum->cause_frame = row->cause_frame;
+    }
+    add_to_sum(sum, row);
+    return 0;
+}
+
 static int add_up(struct ag_profile *profile) {
     struct ag_collections *all = &profile->collections;
-    struct ag_index_map runtimes = {0}, causes = {0};
+    struct ag_index_map runtimes = {0}, causes = {0}, processes = {0};
     int r = ag_index_map_init(&runtimes);
     r = r < 0 ? r : ag_index_map_init(&causes);
+    r = r < 0 ? r : ag_index_map_init(&processes);
     for (size_t i = 0; i < all->n_rows && r == 0; i++) {
         const struct ag_collection_row *row = &all->rows[i];
         const uint32_t name =
@@ -196,9 +216,11 @@ static int add_up(struct ag_profile *profile) {
         } else {
             r = -ENOMEM;
         }
+        r = r < 0 || !row->process ? r : add_to_process(profile, &processes, row, name);
     }
     ag_index_map_done(&runtimes);
     ag_index_map_done(&causes);
+    ag_index_map_done(&processes);
     return r;
 }
 
@@ -212,7 +234,8 @@ static int gather(struct ag_profile *profile) {
     all->rows = calloc(most + 1, sizeof(*all->rows));
     all->runtimes = calloc(most + 1, sizeof(*all->runtimes));
     all->causes = calloc(most + 1, sizeof(*all->causes));
-    int r = all->rows && all->runtimes && all->causes ? 0 : -ENOMEM;
+    all->processes = calloc(most + 1, sizeof(*all->processes));
+    int r = all->rows && all->runtimes && all->causes && all->processes ? 0 : -ENOMEM;
     if (r == 0 && profile->n_parts == 0) {
         r = add_source(&gathering, profile, /* offset_ns= */ 0);
     }
@@ -246,5 +269,6 @@ void ag_collections_end(struct ag_profile *profile) {
     free(profile->collections.rows);
     free(profile->collections.runtimes);
     free(profile->collections.causes);
+    free(profile->collections.processes);
     profile->collections = (struct ag_collections){0};
 }

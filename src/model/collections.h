@@ -22,17 +22,19 @@ struct ag_collection_row {
     uint32_t cause_frame; /* the innermost managed function of the stack that caused it, or the
                              innermost native one where there is none; UINT32_MAX: nobody known */
 };
-struct ag_collection_sum { /* of a runtime, or of who caused them */
+struct ag_collection_sum { /* of a runtime, of who caused them, or of a process of a runtime */
     const char *runtime;   /* of a cause: that of its function, NULL where nobody is known */
-    uint32_t cause_frame;
+    uint32_t cause_frame;  /* of a process: of its longest collection */
     uint64_t collections, unended; /* unended: of these, those whose end is not known */
     uint64_t pause_total_ns, pause_max_ns;
     uint64_t needed_bytes, reclaimed_bytes; /* of those that tell */
+    const char *process;                    /* NULL: it is no sum of a process */
 };
 struct ag_collections {
     struct ag_collection_row *rows;              /* in order of time */
     struct ag_collection_sum *runtimes, *causes; /* by name, and by function */
-    size_t n_rows, n_runtimes, n_causes;
+    struct ag_collection_sum *processes;         /* by name; of heaps that are everybody's none */
+    size_t n_rows, n_runtimes, n_causes, n_processes;
 };
 /* Valid until the profile is closed. 0 or -ENOMEM. */
 int ag_profile_collections(struct ag_profile *profile,

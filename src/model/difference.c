@@ -104,7 +104,8 @@ static int take(struct difference *difference, struct ag_profile *profile, enum 
 
 int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum ag_site_key by,
                       struct ag_difference **ret_difference) {
-    if (by == AG_BY_STACK || by == AG_BY_THREAD) { /* their names are of one run */
+    if (by == AG_BY_STACK || by == AG_BY_THREAD ||
+        by >= AG_BY_PROCESS) { /* their names are of one run */
         return -EINVAL;
     }
     struct difference *difference = calloc(1, sizeof(*difference));

@@ -12,6 +12,7 @@
 #include "model/functions.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,14 +55,9 @@ static uint32_t frame_of(struct builder *builder, uint32_t id) {
     return ag_frame_table_copy(&builder->profile->frames, &ag_frame_table_get(own, frame)->frame);
 }
 
-/* The row of a FRAME's function. NONE: no memory. */
-static uint32_t row_of(struct builder *builder, uint32_t id) {
-    const uint32_t known = ag_index_map_find(&builder->own_frames, id);
-    if (known != AG_INDEX_NONE) {
-        return known;
-    }
+/* The row of a frame of the profile. NONE: no memory. */
+static uint32_t row_of_frame(struct builder *builder, uint32_t frame) {
     struct ag_functions *functions = builder->functions;
-    const uint32_t frame = frame_of(builder, id);
     if (frame == AG_INDEX_NONE) {
         return NONE;
     }
@@ -81,7 +77,17 @@ static uint32_t row_of(struct builder *builder, uint32_t id) {
         }
         rows[functions->n_rows++] = (struct ag_function_row){.frame = frame};
     }
-    return ag_index_map_insert(&builder->own_frames, id, row) < 0 ? NONE : row;
+    return row;
+}
+
+/* The row of a FRAME's function. NONE: no memory. */
+static uint32_t row_of(struct builder *builder, uint32_t id) {
+    const uint32_t known = ag_index_map_find(&builder->own_frames, id);
+    if (known != AG_INDEX_NONE) {
+        return known;
+    }
+    const uint32_t row = row_of_frame(builder, frame_of(builder, id));
+    return row == NONE || ag_index_map_insert(&builder->own_frames, id, row) < 0 ? NONE : row;
 }
 
 /* The place of a function below PARENT. NONE: no memory. */
@@ -111,19 +117,48 @@ static uint32_t place_of(struct builder *builder, uint32_t parent, uint32_t row)
     return made;
 }
 
+/* The place that a snapshot's paths begin below. A group's row is told from a function of the same
+ * name by its image. NONE: no memory. */
+static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *snapshot) {
+    struct ag_functions *functions = builder->functions;
+    if (functions->group == AG_CALLS_TOGETHER) {
+        return 0;
+    }
+    struct ag_text_store *texts = &builder->source->definitions.texts;
+    const bool is_process = functions->group == AG_CALLS_BY_PROCESS;
+    const char *name = ag_text(texts, is_process ? snapshot->process : snapshot->initial_call);
+    const char *runtime = ag_text(texts, snapshot->runtime);
+    char thread[32], image[128];
+    if (!name || name[0] == '\0') {
+        (void)snprintf(thread, sizeof thread, "thread %u", snapshot->thread_id);
+        name = !is_process ? "(not known)" : snapshot->thread_id != 0 ? thread : "(no name)";
+    }
+    (void)snprintf(image, sizeof image, "[%s process]", runtime);
+    const struct ag_frame frame = {
+        .function = name, .image = image, .runtime = runtime, .is_known = true};
+    const uint32_t row =
+        row_of_frame(builder, ag_frame_table_copy(&builder->profile->frames, &frame));
+    if (row == NONE) {
+        return NONE;
+    }
+    functions->rows[row].is_group = true;
+    functions->rows[row].n_trees++;
+    return place_of(builder, /* parent= */ 0, row);
+}
+
 /* The places of the nodes that a snapshot's rows name as parents. Writers number nodes 1, 2, 3 ...;
  * then the row is told by the number, and BY_NODE is not needed. */
 static uint32_t parent_place(struct builder *builder, const struct ag_call_snapshot *snapshot,
-                             size_t at, const struct ag_index_map *by_node) {
+                             size_t at, uint32_t top, const struct ag_index_map *by_node) {
     const uint32_t parent = snapshot->rows[at].parent;
     if (parent == 0) {
-        return 0;
+        return top;
     }
     if (!by_node->slots) {
-        return parent - 1 < at ? builder->places[parent - 1] : 0;
+        return parent - 1 < at ? builder->places[parent - 1] : top;
     }
     const uint32_t row = ag_index_map_find(by_node, parent);
-    return row != AG_INDEX_NONE && row < at ? builder->places[row] : 0;
+    return row != AG_INDEX_NONE && row < at ? builder->places[row] : top;
 }
 
 /* Makes the map where the nodes are not numbered 1, 2, 3 ...; the first row of a number counts. */
@@ -143,11 +178,15 @@ static int map_nodes(const struct ag_call_snapshot *snapshot, struct ag_index_ma
 
 static int add_paths(struct builder *builder, const struct ag_call_snapshot *snapshot,
                      const struct ag_index_map *by_node) {
+    const uint32_t top = top_of(builder, snapshot);
+    if (top == NONE) {
+        return -ENOMEM;
+    }
     for (size_t i = 0; i < snapshot->n_rows; i++) {
         const struct ag_call_row *path = &snapshot->rows[i];
         const uint32_t row = row_of(builder, path->frame);
         const uint32_t place =
-            row != NONE ? place_of(builder, parent_place(builder, snapshot, i, by_node), row)
+            row != NONE ? place_of(builder, parent_place(builder, snapshot, i, top, by_node), row)
                         : NONE;
         if (place == NONE) {
             return -ENOMEM;
@@ -260,6 +299,9 @@ static int filter(struct builder *builder) {
     }
     for (size_t i = 0; i < functions->n_rows; i++) {
         const struct ag_frame *frame = ag_profile_frame(profile, functions->rows[i].frame);
+        if (functions->rows[i].is_group) {
+            continue; /* it is no function of a path */
+        }
         of_row[i] |= options->has_focus && matches(&options->focus, frame) ? FOCUSED : 0;
         of_row[i] |= options->has_ignore && matches(&options->ignore, frame) ? IGNORED : 0;
     }
@@ -311,6 +353,29 @@ static void add_up_rows(struct ag_functions *functions, uint32_t *on_path) {
     }
 }
 
+/* A group has what is below it: own is acc. */
+static int add_up_groups(struct ag_functions *functions) {
+    uint32_t *group_of = calloc(functions->n_nodes, sizeof(*group_of)); /* row, by node */
+    if (!group_of) {
+        return -ENOMEM;
+    }
+    for (size_t i = 1; i < functions->n_nodes; i++) {
+        const struct ag_function_node *node = &functions->nodes[i];
+        group_of[i] = node->parent == 0 ? node->row : group_of[node->parent];
+        functions->rows[group_of[i]].counts.calls += node->counts.calls;
+    }
+    free(group_of);
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        struct ag_call_counts *counts = &functions->rows[i].counts;
+        if (functions->rows[i].is_group) {
+            counts->own_words = counts->acc_words;
+            counts->own_bytes = counts->acc_bytes;
+            counts->own_ns = counts->acc_ns;
+        }
+    }
+    return 0;
+}
+
 /* By node: the place that it was called from, from outside where a function calls itself. */
 static uint32_t *find_outer_callers(const struct ag_functions *functions) {
     uint32_t *callers = calloc(functions->n_nodes + 1, sizeof(*callers));
@@ -334,11 +399,13 @@ static int add_up(struct builder *builder) {
     add_up_nodes(functions);
     add_up_rows(functions, on_path);
     free(on_path);
-    return 0;
+    return functions->group != AG_CALLS_TOGETHER ? add_up_groups(functions) : 0;
 }
 
 static int build(struct builder *builder) {
     struct ag_profile *profile = builder->profile;
+    const struct ag_profile *options = profile->n_parts > 0 ? profile->parts[0].profile : profile;
+    builder->functions->group = options->options.call_group;
     int r = ag_index_map_init(&builder->rows);
     r = r < 0 ? r : ag_index_map_init(&builder->children);
     builder->node_capacity = 64;
@@ -390,7 +457,8 @@ static size_t find_named(const struct ag_profile *profile, const char *name, boo
     size_t count = 0;
     for (size_t i = 0; i < profile->functions.n_rows; i++) {
         const struct ag_frame *frame = ag_profile_frame(profile, profile->functions.rows[i].frame);
-        is_named[i] = strcmp(frame->function, name) == 0 || strcmp(frame->label, name) == 0;
+        is_named[i] = !profile->functions.rows[i].is_group &&
+                      (strcmp(frame->function, name) == 0 || strcmp(frame->label, name) == 0);
         count += is_named[i];
     }
     return count;

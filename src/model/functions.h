@@ -3,7 +3,10 @@
  *
  * own is of a function (or a path) alone, acc with all that it called; acc of a function counts a
  * path once however often the function recurs in it. They are counts of the whole recording: no
- * time window narrows them. */
+ * time window narrows them.
+ *
+ * With the option call_group each process (or initial call) is a row and a node too, above the
+ * paths that it counted: a group. As a row it has what all its functions have. */
 #ifndef AG_FUNCTIONS_H
 #define AG_FUNCTIONS_H
 
@@ -12,12 +15,13 @@
 #include <stdint.h>
 
 #include "model/call_metric.h"
-
-struct ag_profile;
+#include "model/profile.h"
 
 struct ag_function_row {
     uint32_t frame; /* of the profile: what it is called, and of which runtime */
     struct ag_call_counts counts;
+    bool is_group;
+    uint32_t n_trees; /* of a group: processes or threads in it */
 };
 struct ag_function_node {                       /* index 0 is the root; children are linked */
     uint32_t row;                               /* UINT32_MAX at the root */
@@ -33,6 +37,7 @@ struct ag_functions {
     struct ag_function_node *nodes;
     size_t n_nodes;
     struct ag_call_counts total; /* own and acc are the same */
+    enum ag_call_group group;
     struct ag_apart messages, spawn_arguments, profiler;
     size_t n_trees;         /* threads and processes that counted; 0: nothing did */
     size_t n_partial_trees; /* of these: no snapshot is whole, what is there is too low */

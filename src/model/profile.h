@@ -17,6 +17,12 @@
 
 struct ag_decoder;
 struct ag_decoder_types;
+enum ag_call_group { /* what stands above the paths of function counters */
+                     AG_CALLS_TOGETHER,
+                     AG_CALLS_BY_PROCESS, /* of the runtime, by its name; or the thread that counted
+                                           */
+                     AG_CALLS_BY_INITIAL_CALL,
+};
 struct ag_profile_options {
     size_t size;
     uint64_t from_ns, to_ns; /* window of allocations and deaths; to_ns 0: the end */
@@ -36,6 +42,7 @@ struct ag_profile_options {
      * the chunks it touches. With this it also counts those from before it: in use at its end, at
      * its peak, and when they die; then everything before is read, too. */
     bool counts_older;
+    enum ag_call_group call_group;
 };
 struct ag_profile;
 int ag_profile_open(const char *path, const struct ag_profile_options *options,
@@ -141,6 +148,8 @@ enum ag_site_key {
     AG_BY_THREAD,
     AG_BY_HEAP,
     AG_BY_TYPE,
+    AG_BY_PROCESS, /* this and the next: of function counters and collections, not of sites */
+    AG_BY_INITIAL_CALL,
 };
 enum { AG_SITE_KEYS = AG_BY_TYPE + 1 };
 struct ag_site_row {

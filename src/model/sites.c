@@ -33,6 +33,8 @@ static uint64_t key_of(const struct ag_profile *profile, enum ag_site_key by, ui
     case AG_BY_THREAD:
     case AG_BY_HEAP:
     case AG_BY_TYPE:
+    case AG_BY_PROCESS:
+    case AG_BY_INITIAL_CALL:
         break;
     }
     return frame;
@@ -389,6 +391,9 @@ static int sites_by_thread(struct ag_profile *profile) {
 int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
                      const struct ag_site_row **ret_rows, size_t *ret_count) {
     int r = 0;
+    if (by == AG_BY_PROCESS || by == AG_BY_INITIAL_CALL) {
+        return -EINVAL; /* blocks have none */
+    }
     if (!profile->sites[by]) {
         switch (by) {
         case AG_BY_FUNCTION:
@@ -409,6 +414,9 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
         case AG_BY_TYPE:
             r = sites_by_type(profile);
             break;
+        case AG_BY_PROCESS:
+        case AG_BY_INITIAL_CALL:
+            break; /* returned above */
         }
     }
     if (r < 0) {

@@ -1,8 +1,10 @@
 /* call_tree_view.c: function counters by call path, callers downward: functions --tree. A node has
  * what its function did on this path itself (own) and with all that it called (acc).
  *
- * Text has the words of acc unless --sort wants something else. Branches are hidden by what they
- * have with all below them, also where they are ordered by what they have alone. */
+ * Text has the words of acc unless --sort wants something else, and where time was counted that of
+ * acc with the words that it made in a microsecond. Branches are hidden by what they have with all
+ * below them, also where they are ordered by what they have alone. */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/functions.h"
@@ -10,7 +12,7 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
-enum { LEAST_NAME_COLUMNS = 24 };
+enum { LEAST_NAME_COLUMNS = 24, RATE_WIDTH = 8 /* of "words/us" */ };
 
 struct call_walk {
     struct ag_view *view;
@@ -123,6 +125,10 @@ struct tree_columns {
     const char *head;
     struct ag_unit unit;
     int width, own_width, calls_width;
+    bool has_time; /* was any counted? then in time_unit */
+    struct ag_unit time_unit;
+    int time_width;
+    char time_head[32];
     uint64_t whole;
 };
 
@@ -154,6 +160,29 @@ static void choose_columns(const struct call_walk *walk, struct tree_columns *co
     columns->own_width =
         wider((int)strlen("own words"), ag_quantity_count(&number, total->own_words));
     columns->calls_width = wider((int)strlen("calls"), ag_quantity_count(&number, total->calls));
+    columns->has_time = total->acc_ns > 0;
+    columns->time_unit = ag_unit_of_time(total->acc_ns);
+    snprintf(columns->time_head, sizeof columns->time_head, "acc %s", columns->time_unit.name);
+    columns->time_width = wider((int)strlen(columns->time_head),
+                                ag_quantity_in(&number, total->acc_ns, columns->time_unit));
+}
+
+/* Returns how many columns it took. */
+static size_t write_time(struct ag_page *page, const struct ag_call_counts *counts,
+                         const struct tree_columns *columns) {
+    if (!columns->has_time) {
+        return 0;
+    }
+    struct ag_quantity time;
+    char rate[32] = "";
+    ag_quantity_in(&time, counts->acc_ns, columns->time_unit);
+    if (counts->acc_ns > 0) {
+        snprintf(rate, sizeof rate, "%.2f",
+                 (double)counts->acc_words / ((double)counts->acc_ns / 1e3));
+    }
+    ag_page_print(page, AG_STYLE_PLAIN, "%*s  %*s  ", columns->time_width, time.text, RATE_WIDTH,
+                  rate);
+    return (size_t)(columns->time_width + 2 + RATE_WIDTH + 2);
 }
 
 static void write_node(const struct call_walk *walk, const struct ag_function_node *node,
@@ -170,6 +199,7 @@ static void write_node(const struct call_walk *walk, const struct ag_function_no
                   own.text, columns->calls_width, calls.text);
     size_t taken =
         (size_t)(2 + columns->width + 9 + columns->own_width + 2 + columns->calls_width + 2);
+    taken += write_time(page, &node->counts, columns);
     const size_t least = taken + LEAST_NAME_COLUMNS;
     taken += ag_branch_walk_lines(&walk->branches, page,
                                   page->columns > least ? page->columns - least : 0);
@@ -192,8 +222,13 @@ int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions
     int r = start_walk(&walk, view, functions, /* usual_min_percent= */ 1);
     choose_columns(&walk, &columns, head);
     if (r == 0) {
-        ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %*s  function\n", columns.width,
-                      head, columns.own_width, "own words", columns.calls_width, "calls");
+        ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %*s  ", columns.width, head,
+                      columns.own_width, "own words", columns.calls_width, "calls");
+        if (columns.has_time) {
+            ag_page_print(view->page, AG_STYLE_DIM, "%*s  %*s  ", columns.time_width,
+                          columns.time_head, RATE_WIDTH, "words/us");
+        }
+        ag_page_print(view->page, AG_STYLE_DIM, "function\n");
     }
     while (r == 0 && branches->n_levels > 0) {
         uint32_t node;

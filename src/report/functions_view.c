@@ -1,5 +1,6 @@
 /* functions_view.c: how often functions were called, what they allocated, in how long: the table
- * of function counters, or with --callers who made one of them allocate.
+ * of function counters, or with --callers who made one of them allocate; with --by a line for each
+ * process or initial call.
  *
  * Words are what the counters have; bytes are in the JSON, and in text where one sorts by them.
  * What is no function's (messages, arguments of what was started, the profiler) stands apart, so
@@ -24,6 +25,16 @@ static const struct ag_frame *frame_of(const struct ag_view *view,
     return ag_profile_frame(view->profile, row->frame);
 }
 
+/* What the rows are, by enum ag_call_group. */
+static const struct group_words {
+    const char *key, *rows_key, *head, *more;
+} group_words[] = {
+    [AG_CALLS_TOGETHER] = {"function", "functions", "function", "functions more"},
+    [AG_CALLS_BY_PROCESS] = {"process", "processes", "process", "processes more"},
+    [AG_CALLS_BY_INITIAL_CALL] = {"initial_call", "initial_calls", "initial call",
+                                  "initial calls more"},
+};
+
 static double percent_of(uint64_t part, uint64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
@@ -34,7 +45,8 @@ static int rank_functions(const struct ag_view *view, const struct ag_functions 
     for (size_t i = 0; r == 0 && i < functions->n_rows; i++) {
         const struct ag_call_counts *counts = &functions->rows[i].counts;
         const bool is_nothing = counts->calls == 0 && counts->acc_words == 0 && counts->acc_ns == 0;
-        if (!is_nothing && counts->calls >= view->options->min_count) {
+        const bool is_row = functions->rows[i].is_group == (functions->group != AG_CALLS_TOGETHER);
+        if (is_row && !is_nothing && counts->calls >= view->options->min_count) {
             ag_ranking_add(ranking,
                            (struct ag_rank){.first = ag_call_metric_of(counts, sort_of(view)),
                                             .second = counts->calls,
@@ -90,11 +102,15 @@ static int write_table_json(struct ag_view *view, const struct ag_functions *fun
     if (r < 0) {
         return r;
     }
-    ag_json_open(json, "functions", '[');
+    const struct group_words *words = &group_words[functions->group];
+    ag_json_open(json, words->rows_key, '[');
     for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
         const struct ag_function_row *row = &functions->rows[ranking.ranks[i].row];
         ag_json_open(json, NULL, '{');
-        ag_json_string(json, "function", frame_of(view, row)->function);
+        ag_json_string(json, words->key, frame_of(view, row)->function);
+        if (row->is_group) {
+            ag_json_integer(json, "processes", row->n_trees);
+        }
         ag_json_string(json, "runtime", frame_of(view, row)->runtime);
         write_counts_json(json, &row->counts, &functions->total);
         ag_json_close(json, '}');
@@ -140,8 +156,10 @@ int ag_functions_view_json(struct ag_view *view) {
 /* ---- text: the table ---- */
 
 struct function_columns {
-    bool has_marks;            /* functions of several runtimes: each with its own */
-    bool has_time;             /* something was timed */
+    bool has_marks;     /* functions of several runtimes: each with its own */
+    bool has_time;      /* something was timed */
+    bool has_processes; /* how many each row is of */
+    const char *name_head;
     enum ag_call_metric extra; /* what is sorted by and has no column else; DEFAULT: none */
     struct ag_unit time_unit;
     char own_head[32], acc_head[32]; /* a table keeps its heads where they are */
@@ -164,6 +182,8 @@ static struct function_columns choose_columns(const struct ag_view *view,
                             sort == AG_CALL_METRIC_OWN_NS;
     struct function_columns columns = {.has_marks = has_several_runtimes(view, functions),
                                        .has_time = functions->total.own_ns > 0,
+                                       .has_processes = functions->group != AG_CALLS_TOGETHER,
+                                       .name_head = group_words[functions->group].head,
                                        .extra = has_column ? AG_CALL_METRIC_DEFAULT : sort,
                                        .time_unit = ag_unit_of_time(functions->total.own_ns)};
     snprintf(columns.own_head, sizeof columns.own_head, "own %s", columns.time_unit.name);
@@ -192,10 +212,13 @@ static void add_quotient(struct ag_table *table, double dividend, double divisor
 }
 
 static void add_row(struct ag_table *table, const struct function_columns *columns,
-                    const char *name, const struct ag_call_counts *counts,
+                    const char *name, uint64_t n_processes, const struct ag_call_counts *counts,
                     const struct ag_call_counts *total) {
     struct ag_quantity number;
     ag_table_cell(table, name);
+    if (columns->has_processes) {
+        ag_table_cell(table, ag_quantity_count(&number, n_processes));
+    }
     ag_table_cell(table, ag_quantity_count(&number, counts->calls));
     ag_table_cell(table, ag_quantity_count(&number, counts->own_words));
     add_decimal(table, percent_of(counts->own_words, total->own_words));
@@ -212,14 +235,23 @@ static void add_row(struct ag_table *table, const struct function_columns *colum
 }
 
 static struct ag_table *new_table(const struct function_columns *columns) {
-    struct ag_column list[8] = {
-        {.head = "function", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 16},
+    static const struct ag_column always[] = {
         {.head = "calls"},
         {.head = "words", .style = AG_STYLE_BRIGHT},
         {.head = "%"},
         {.head = "words/call"},
     };
-    size_t count = 5;
+    struct ag_column list[9] = {{.head = columns->name_head,
+                                 .align = AG_ALIGN_LEFT,
+                                 .style = AG_STYLE_BRIGHT,
+                                 .least_columns = 16}};
+    size_t count = 1;
+    if (columns->has_processes) {
+        list[count++] = (struct ag_column){.head = "processes"};
+    }
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+        list[count++] = always[i];
+    }
     if (columns->has_time) {
         list[count++] = (struct ag_column){.head = columns->own_head};
         list[count++] = (struct ag_column){.head = "words/us"};
@@ -261,20 +293,21 @@ static int write_table(struct ag_view *view, const struct ag_functions *function
         const struct ag_function_row *row = &functions->rows[ranking.ranks[i].row];
         struct ag_frame_text name;
         if (i < view->limit) {
-            add_row(table, &columns, name_of(&name, view, row, columns.has_marks), &row->counts,
-                    &functions->total);
+            add_row(table, &columns, name_of(&name, view, row, columns.has_marks), row->n_trees,
+                    &row->counts, &functions->total);
         } else {
             hidden_words += row->counts.own_words;
         }
     }
     if (r == 0) {
         ag_table_rule(table);
-        add_row(table, &columns, "total", &functions->total, &functions->total);
+        add_row(table, &columns, "total", functions->n_trees, &functions->total, &functions->total);
         r = ag_table_write(table, view->page);
     }
     if (r == 0 && ranking.count > view->limit) {
-        ag_ranking_write_rest(view->page, ranking.count - view->limit, "functions more",
-                              hidden_words, functions->total.own_words);
+        ag_ranking_write_rest(view->page, ranking.count - view->limit,
+                              group_words[functions->group].more, hidden_words,
+                              functions->total.own_words);
     }
     ag_table_free(table);
     ag_ranking_end(&ranking);

@@ -1,5 +1,6 @@
 /* gc_view.c: what collectors did: how often, for how long, what came of it; with --blame because of
- * whom. A person gets the longest pauses first, a script all of them in order of time.
+ * whom, with --by=process in whose heap. A person gets the longest pauses first, a script all of
+ * them in order of time.
  *
  * The bytes of --blame are those that were needed when the collections came: what caused them. */
 #include <errno.h>
@@ -70,11 +71,12 @@ static int rank_pauses(const struct ag_collections *collections, struct ag_ranki
     return r;
 }
 
-static int rank_causes(const struct ag_collections *collections, struct ag_ranking *ranking) {
-    const int r = ag_ranking_start(ranking, collections->n_causes);
-    for (size_t i = 0; r == 0 && i < collections->n_causes; i++) {
-        ag_ranking_add(ranking, (struct ag_rank){.first = collections->causes[i].collections,
-                                                 .second = collections->causes[i].pause_total_ns,
+static int rank_sums(const struct ag_collection_sum *sums, size_t count,
+                     struct ag_ranking *ranking) {
+    const int r = ag_ranking_start(ranking, count);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        ag_ranking_add(ranking, (struct ag_rank){.first = sums[i].collections,
+                                                 .second = sums[i].pause_total_ns,
                                                  .row = (uint32_t)i});
     }
     ag_ranking_sort(ranking);
@@ -118,18 +120,19 @@ static int write_collections_json(struct ag_view *view, const struct ag_collecti
     return r;
 }
 
+static const char *function_of(const struct ag_view *view, uint32_t frame) {
+    return frame != UINT32_MAX ? ag_profile_frame(view->profile, frame)->function : NULL;
+}
+
 static int write_blame_json(struct ag_view *view, const struct ag_collections *collections) {
     struct ag_json *json = view->json;
     struct ag_ranking ranking;
-    const int r = rank_causes(collections, &ranking);
+    const int r = rank_sums(collections->causes, collections->n_causes, &ranking);
     ag_json_open(json, "blame", '[');
     for (size_t i = 0; r == 0 && i < ranking.count && i < view->limit; i++) {
         const struct ag_collection_sum *sum = &collections->causes[ranking.ranks[i].row];
-        const bool is_known = sum->cause_frame != UINT32_MAX;
         ag_json_open(json, NULL, '{');
-        ag_json_string(json, "function",
-                       is_known ? ag_profile_frame(view->profile, sum->cause_frame)->function
-                                : NULL);
+        ag_json_string(json, "function", function_of(view, sum->cause_frame));
         ag_json_string(json, "runtime", sum->runtime);
         ag_json_integer(json, "collections", sum->collections);
         ag_json_integer(json, "bytes", sum->needed_bytes);
@@ -142,10 +145,35 @@ static int write_blame_json(struct ag_view *view, const struct ag_collections *c
     return r;
 }
 
+static int write_processes_json(struct ag_view *view, const struct ag_collections *collections) {
+    struct ag_json *json = view->json;
+    struct ag_ranking ranking;
+    const int r = rank_sums(collections->processes, collections->n_processes, &ranking);
+    ag_json_open(json, "processes", '[');
+    for (size_t i = 0; r == 0 && i < ranking.count && i < view->limit; i++) {
+        const struct ag_collection_sum *sum = &collections->processes[ranking.ranks[i].row];
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "process", sum->process);
+        ag_json_string(json, "runtime", sum->runtime);
+        ag_json_integer(json, "collections", sum->collections);
+        ag_json_integer(json, "pause_ns", sum->pause_total_ns);
+        ag_json_integer(json, "pause_max_ns", sum->pause_max_ns);
+        ag_json_integer(json, "reclaimed_bytes", sum->reclaimed_bytes);
+        ag_json_string(json, "longest_in", function_of(view, sum->cause_frame));
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_ranking_end(&ranking);
+    return r;
+}
+
 int ag_gc_view_json(struct ag_view *view) {
     const struct ag_collections *collections;
     int r = ag_profile_collections(view->profile, &collections);
     r = r < 0 ? r : write_collections_json(view, collections);
+    if (r == 0 && view->options->by == AG_BY_PROCESS) {
+        r = write_processes_json(view, collections);
+    }
     return r < 0 ? r : write_blame_json(view, collections);
 }
 
@@ -236,7 +264,7 @@ static int write_blame(struct ag_view *view, const struct ag_collections *collec
          .least_columns = 16},
     };
     struct ag_ranking ranking;
-    const int r = rank_causes(collections, &ranking);
+    const int r = rank_sums(collections->causes, collections->n_causes, &ranking);
     struct ag_table *table =
         r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
     if (table == NULL) {
@@ -256,6 +284,42 @@ static int write_blame(struct ag_view *view, const struct ag_collections *collec
     }
     const int written = ag_ranking_write_table(&ranking, view->limit, table, view->page,
                                                "functions more", collections->n_rows);
+    ag_ranking_end(&ranking);
+    return written;
+}
+
+static int write_processes(struct ag_view *view, const struct ag_collections *collections) {
+    static const struct ag_column columns[] = {
+        {.head = "process", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 12},
+        {.head = "collections", .style = AG_STYLE_BRIGHT},
+        {.head = "share"},
+        {.head = "paused"},
+        {.head = "longest"},
+        {.head = "reclaimed"},
+        {.head = "the longest in", .align = AG_ALIGN_LEFT, .least_columns = 12},
+    };
+    struct ag_ranking ranking;
+    const int r = rank_sums(collections->processes, collections->n_processes, &ranking);
+    struct ag_table *table =
+        r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
+    if (table == NULL) {
+        ag_ranking_end(&ranking);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
+        const struct ag_collection_sum *sum = &collections->processes[ranking.ranks[i].row];
+        struct ag_quantity number;
+        struct ag_frame_text text;
+        ag_table_cell(table, sum->process);
+        ag_table_cell(table, ag_quantity_count(&number, sum->collections));
+        ag_table_cell(table, ag_quantity_share(&number, sum->collections, collections->n_rows));
+        ag_table_cell(table, ag_quantity_time(&number, sum->pause_total_ns));
+        ag_table_cell(table, ag_quantity_time(&number, sum->pause_max_ns));
+        add_bytes(table, sum->reclaimed_bytes, sum->reclaimed_bytes > 0);
+        ag_table_cell(table, cause_name(&text, view, sum->cause_frame));
+    }
+    const int written = ag_ranking_write_table(&ranking, view->limit, table, view->page,
+                                               "processes more", collections->n_rows);
     ag_ranking_end(&ranking);
     return written;
 }
@@ -293,6 +357,7 @@ int ag_gc_view_text(struct ag_view *view) {
         return 0;
     }
     write_sums(view, collections);
-    return view->options->has_blame ? write_blame(view, collections)
-                                    : write_pauses(view, collections);
+    return view->options->has_blame             ? write_blame(view, collections)
+           : view->options->by == AG_BY_PROCESS ? write_processes(view, collections)
+                                                : write_pauses(view, collections);
 }

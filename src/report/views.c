@@ -51,9 +51,15 @@ int ag_report_check_view(const char *name, char ret_message[512]) {
 
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by) {
     static const char *const names[] = {
-        [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",     [AG_BY_STACK] = "stack",
-        [AG_BY_IMAGE] = "image",       [AG_BY_THREAD] = "thread", [AG_BY_HEAP] = "heap",
+        [AG_BY_FUNCTION] = "function",
+        [AG_BY_LINE] = "line",
+        [AG_BY_STACK] = "stack",
+        [AG_BY_IMAGE] = "image",
+        [AG_BY_THREAD] = "thread",
+        [AG_BY_HEAP] = "heap",
         [AG_BY_TYPE] = "type",
+        [AG_BY_PROCESS] = "process",
+        [AG_BY_INITIAL_CALL] = "initial_call",
     };
     for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
         if (strcmp(names[i], name) == 0) {
@@ -84,8 +90,16 @@ static int check_options(const struct ag_report_options *options, const char *vi
     const bool is_of_blocks = strcmp(view, "blocks") == 0,
                is_of_functions = strcmp(view, "functions") == 0;
     const char *wrong = NULL;
-    if (strcmp(view, "lifetimes") == 0 &&
-        (options->by == AG_BY_STACK || options->by == AG_BY_THREAD || options->by == AG_BY_HEAP)) {
+    const bool is_by_process = options->by == AG_BY_PROCESS,
+               is_by_initial_call = options->by == AG_BY_INITIAL_CALL;
+    if ((is_by_process && !is_of_functions && strcmp(view, "gc") != 0) ||
+        (is_by_initial_call && !is_of_functions)) {
+        wrong = "--by: process is for the views functions and gc, initial_call for functions";
+    } else if (is_by_process && options->has_blame) {
+        wrong = "--by=process and --blame: give one or the other";
+    } else if (strcmp(view, "lifetimes") == 0 &&
+               (options->by == AG_BY_STACK || options->by == AG_BY_THREAD ||
+                options->by == AG_BY_HEAP)) {
         wrong = "--by: lifetimes are by function, line, image or type";
     } else if (options->type != NULL && strcmp(view, "types") != 0 && !is_of_blocks) {
         wrong = "--type: it is for the views types and blocks";

@@ -105,6 +105,40 @@ def program_is_counted(erlang):
     return failures
 
 
+def processes_have_their_own(erlang):
+    """By initial call, by process, and the tree of each; collections by process as they stand in the list."""
+    failures, tools = tap.Failures(), erlang.tools
+    _, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval",
+                              "register(hand, self()), hand_counted:main(%d), proc_lib:start(hand_counted, begun, [%d]), " % (N, N) +
+                              "ignore = gen_server:start(hand_counted, 7, []), halt()."],
+                             name="processes")
+
+    def rows(by, key):
+        return {row[by]: (row["processes"], row["calls"], row["own_words"])
+                for row in recorded.report(tools, trace, "--view=functions", "--by=" + by)[key]}
+
+    by_call, by_process = rows("initial_call", "initial_calls"), rows("process", "processes")
+    busy = by_call.get("hand_counted:busy/2", (0, 0, 0))
+    failures.expect("eight that are busy", (busy[0], busy[2]), (8, 8 * N * 60))
+    failures.expect("what proc_lib began", by_call.get("hand_counted:begun/1", (0, 0, 0))[0], 1)
+    failures.expect("a server by its module", by_call.get("hand_counted:init/1", (0, 0, 0))[0], 1)
+    failures.require("a process by the name that it registers", "hand" in by_process)
+    report = recorded.report(tools, trace, "--view=functions", "--by=process", "--tree")
+    tops = {node["function"]: node["acc_words"] for node in report["root"]["children"]}
+    failures.expect("a tree of each", tops, {name: row[2] for name, row in by_process.items() if name in tops})
+    total = report["total"]
+    failures.expect("all together", (sum(row[1] for row in by_process.values()), sum(row[2] for row in by_process.values())),
+                    (total["calls"], total["own_words"]))
+    gc = recorded.report(tools, trace, "--view=gc", "--by=process")
+    sums = {}
+    for row in gc["collections"]:
+        count, reclaimed = sums.get(row["process"], (0, 0))
+        sums[row["process"]] = count + 1, reclaimed + max(0, row["heap_before_bytes"] - row["heap_after_bytes"])
+    failures.expect("collections of each", {row["process"]: (row["collections"], row["reclaimed_bytes"]) for row in gc["processes"]}, sums)
+    failures.require("collected", "hand" in sums)
+    return failures
+
+
 def times_are_right(erlang):
     """Five hundred calls of nothing do not outrank three long ones, which take some 9 ms each: a scheduler that the kernel
     preempts within one of the five hundred adds what it waited to a function of nothing, so the long ones exceed that wait."""
@@ -214,7 +248,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     tools = recorded.Tools(parser.parse_args().build)
-    cases = [("a program, with four schedulers", program_is_counted), ("time", times_are_right),
+    cases = [("a program, with four schedulers", program_is_counted), ("processes", processes_have_their_own),
+             ("time", times_are_right),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]
     results = tap.Plan(len(cases))

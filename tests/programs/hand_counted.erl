@@ -4,7 +4,7 @@
 -module(hand_counted).
 -export([main/0, main/1, sequences/1, cons/1, tuples/1, set_one/1, set_two/1, floats/1, maps_of_two/1, binaries/1,
          closures/1, to_tuple/1, thrown/1, tail_first/1, tail_second/1, loop_a/1, loop_b/1, receiver/2, busy/2,
-         tiny/1, long/1, make/1, odd/1, even/1]).
+         tiny/1, long/1, make/1, odd/1, even/1, begun/1, init/1]).
 
 main() ->
     main(1000).
@@ -110,6 +110,16 @@ spawn_busy(Processes, N) ->
 
 busy(_, 0) -> ok;
 busy(Id, N) -> _ = length(lists:seq(1, 30)), busy(Id, N - 1).
+
+%% by proc_lib:start/3
+begun(N) ->
+    _ = cons(N),
+    proc_lib:init_ack(ok).
+
+%% of a server that does not want to begin
+init(N) ->
+    _ = cons(N),
+    ignore.
 
 tiny(N) -> N.
 

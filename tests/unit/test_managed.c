@@ -294,6 +294,40 @@ static void functions_of_all_trees_are_added_up(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
+/* A process is a row that has all that its paths have, and stands above them. */
+static void functions_are_grouped_by_process_and_by_initial_call(void **state) {
+    (void)state;
+    struct ag_profile_options options = all();
+    options.call_group = AG_CALLS_BY_PROCESS;
+    struct ag_profile *profile = open_with(managed_path, &options);
+    assert_int_equal(functions_of(profile)->n_rows, 6 + 3);
+    assert_counts(&function(profile, "<0.80.0>")->counts, 107, 1258, 6100, 1258, 6100);
+    assert_counts(&function(profile, "server")->counts, 26, 302, 300, 302, 300);
+    assert_counts(&function(profile, "thread 100")->counts, 16, 520, 5300, 520, 5300);
+    assert_counts(&function(profile, "lists:map/2")->counts, 3, 10, 150, 310, 400);
+    assert_counts(&functions_of(profile)->total, 149, 2080, 11700, 2080, 11700);
+    const struct ag_function_node *nodes = functions_of(profile)->nodes;
+    for (uint32_t i = nodes[0].first_child; i != UINT32_MAX; i = nodes[i].next_sibling) {
+        assert_true(functions_of(profile)->rows[nodes[i].row].is_group);
+        assert_int_equal(nodes[i].counts.own_words, 0);
+    }
+    assert_null(ag_profile_close(profile));
+    options.call_group = AG_CALLS_BY_INITIAL_CALL;
+    options.runtime = "beam";
+    profile = open_with(managed_path, &options);
+    assert_counts(&function(profile, "app:start/0")->counts, 107, 1258, 6100, 1258, 6100);
+    assert_counts(&function(profile, "(not known)")->counts, 26, 302, 300, 302, 300);
+    assert_null(ag_profile_close(profile));
+    options.focus = "^erlang:setelement";
+    struct ag_profile *parts[] = {open_with(managed_path, &options),
+                                  open_with(managed_path, &options)};
+    struct ag_profile *merged;
+    assert_int_equal(ag_profile_merge(parts, 2, &merged), 0);
+    assert_counts(&function(merged, "app:start/0")->counts, 200, 2400, 2000, 2400, 2000);
+    assert_int_equal(function(merged, "app:start/0")->n_trees, 2);
+    assert_null(ag_profile_close(merged));
+}
+
 static void assert_caller(struct ag_profile *profile, const char *name, const char *caller,
                           uint64_t calls, uint64_t words) {
     struct ag_caller_row *rows;
@@ -564,7 +598,7 @@ static void collections_come_in_order_with_their_cause(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-static void collections_are_summed_by_runtime_and_by_cause(void **state) {
+static void collections_are_summed_by_runtime_by_cause_and_by_process(void **state) {
     (void)state;
     struct ag_profile *profile = open_managed();
     const struct ag_collections *collections = collections_of(profile);
@@ -576,6 +610,13 @@ static void collections_are_summed_by_runtime_and_by_cause(void **state) {
     assert_sum(cause(profile, "[beam] lists:map/2"), 2, 0, 300, 250, 72000, 350000);
     assert_sum(cause(profile, "[beam] app:loop/1"), 1, 1, 0, 0, 16000, 0);
     assert_sum(cause(profile, "nobody"), 1, 0, 10, 10, 0, 0);
+    assert_int_equal(collections->n_processes, 2); /* one heap is everybody's */
+    assert_string_equal(collections->processes[0].process, "<0.80.0>");
+    assert_sum(&collections->processes[0], 2, 0, 300, 250, 72000, 350000);
+    assert_string_equal(ag_profile_frame(profile, collections->processes[0].cause_frame)->function,
+                        "lists:map/2");
+    assert_string_equal(collections->processes[1].process, "server");
+    assert_sum(&collections->processes[1], 1, 1, 0, 0, 16000, 0);
     assert_null(ag_profile_close(profile));
 }
 
@@ -671,6 +712,7 @@ int main(void) {
         cmocka_unit_test(a_runtime_has_the_stacks_with_its_frames_and_its_heaps),
         cmocka_unit_test(an_unknown_runtime_is_refused_with_those_there_are),
         cmocka_unit_test(functions_of_all_trees_are_added_up),
+        cmocka_unit_test(functions_are_grouped_by_process_and_by_initial_call),
         cmocka_unit_test(callers_have_the_shares_of_what_they_made_it_allocate),
         cmocka_unit_test(functions_are_narrowed_by_thread_runtime_and_path),
         cmocka_unit_test(processes_are_added_up_in_a_merged_profile),
@@ -680,7 +722,7 @@ int main(void) {
         cmocka_unit_test(a_trace_without_counters_has_no_tree),
         cmocka_unit_test(accumulated_counts_follow_their_definition),
         cmocka_unit_test(collections_come_in_order_with_their_cause),
-        cmocka_unit_test(collections_are_summed_by_runtime_and_by_cause),
+        cmocka_unit_test(collections_are_summed_by_runtime_by_cause_and_by_process),
         cmocka_unit_test(collections_are_narrowed_by_time_thread_runtime_and_stack),
         cmocka_unit_test(collections_of_merged_processes_stand_in_one_row),
         cmocka_unit_test(managed_code_is_blamed_before_native),

@@ -14,11 +14,16 @@ enum { FRAME_ENCODE = 13, FRAME_SETELEMENT, FRAME_CONNECTION, FRAME_NONCE };
 #define NONE UINT32_MAX
 
 static struct ag_function_row rows[] = {
-    {FRAME_ENCODE, {1199900, 49195900, 393567200, 4100000000, 169868124, 1358944992, 5600000000}},
+    {FRAME_ENCODE,
+     {1199900, 49195900, 393567200, 4100000000, 169868124, 1358944992, 5600000000},
+     false,
+     0},
     {FRAME_SETELEMENT,
-     {9637069, 120672224, 965377792, 1500000000, 120672224, 965377792, 1500000000}},
-    {FRAME_CONNECTION, {1199900, 0, 0, 900000000, 169868124, 1358944992, 6500000000}},
-    {FRAME_NONCE, {3, 9, 72, 0, 9, 72, 0}},
+     {9637069, 120672224, 965377792, 1500000000, 120672224, 965377792, 1500000000},
+     false,
+     0},
+    {FRAME_CONNECTION, {1199900, 0, 0, 900000000, 169868124, 1358944992, 6500000000}, false, 0},
+    {FRAME_NONCE, {3, 9, 72, 0, 9, 72, 0}, false, 0},
 };
 static struct ag_function_node nodes[] = {
     {NONE, NONE, 1, NONE, {0, 0, 0, 0, 169868133, 1358945064, 6500000000}},
@@ -84,10 +89,10 @@ int ag_profile_collections(struct ag_profile *profile,
         {"beam", "minor", "<0.80.0>", 1500 * MS, 0, 0, 0, 800, AG_GC_KNOWN_NEED, UINT32_MAX},
     };
     static struct ag_collection_sum runtimes[] = {
-        {"beam", UINT32_MAX, 3, 1, 32 * MS, 30 * MS, 70432, (1 << 19) + (2 << 20)}};
+        {"beam", UINT32_MAX, 3, 1, 32 * MS, 30 * MS, 70432, (1 << 19) + (2 << 20), NULL}};
     static struct ag_collection_sum causes[] = {
-        {"beam", FRAME_SETELEMENT, 2, 0, 32 * MS, 30 * MS, 69632, (1 << 19) + (2 << 20)},
-        {NULL, UINT32_MAX, 1, 1, 0, 0, 800, 0}};
+        {"beam", FRAME_SETELEMENT, 2, 0, 32 * MS, 30 * MS, 69632, (1 << 19) + (2 << 20), NULL},
+        {NULL, UINT32_MAX, 1, 1, 0, 0, 800, 0, NULL}};
     static const struct ag_collections all = {.rows = collected,
                                               .runtimes = runtimes,
                                               .causes = causes,
