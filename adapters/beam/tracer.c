@@ -77,7 +77,7 @@ static struct {
 
 /* ---- steps ---- */
 
-struct event {
+struct event { /* filled as far as it is used: zeros would take as long as the clock */
     uint64_t begin; /* clock */
     struct ag_traced_process *process;
     struct ag_process_heap as_read, program; /* with the event's tuple, and without it */
@@ -205,7 +205,8 @@ static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
 }
 
 static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    struct event event = {.begin = ag_event_clock_now()};
+    struct event event;
+    event.begin = ag_event_clock_now();
     (void)argc;
     const bool is_call = argv[0] == atoms.call;
     if (AG_UNLIKELY(learning.pid == argv[2])) {
@@ -246,7 +247,8 @@ static uint64_t heap_bytes(ErlNifEnv *env, ERL_NIF_TERM list) {
 }
 
 static ERL_NIF_TERM trace_garbage_collection(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    struct event event = {.begin = ag_event_clock_now()};
+    struct event event;
+    event.begin = ag_event_clock_now();
     (void)argc;
     event.process = ag_traced_process_get(argv[2], NULL, "");
     if (event.process == NULL || !read_event(env, argv[2], 0, &event)) {
@@ -269,7 +271,8 @@ static ERL_NIF_TERM trace_garbage_collection(ErlNifEnv *env, int argc, const ERL
 /* ---- being scheduled, messages, birth and death ---- */
 
 static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
-    struct event event = {.begin = ag_event_clock_now()};
+    struct event event;
+    event.begin = ag_event_clock_now();
     (void)argc;
     const bool is_in = argv[0] == atoms.in;
     event.process = is_in ? ag_traced_process_get(argv[2], NULL, "")

@@ -1,0 +1,88 @@
+%% erlang_bench.erl: a program under one of the emulator's profilers, or under allogram, in a node that does nothing else.
+%% measure(Method, Program, Size) prints: microseconds of the program itself, as it sees them, microseconds of the whole run with
+%% what the method sets up and takes away, and bytes of the file that it left (0: none).
+-module(erlang_bench).
+-export([measure/3, work/2, calls/1, build/1, sum/2, compile/1, timed/2]).
+
+measure(Method, Program, Size) ->
+    Work = prepared(Program, Size),
+    _ = work(Program, element(1, Work)), % once before: all code is loaded
+    Begin = erlang:monotonic_time(),
+    {Own, Bytes} = under(Method, Program, element(2, Work)),
+    Whole = erlang:monotonic_time() - Begin,
+    io:format("~w ~w ~w~n", [us(Own), us(Whole), Bytes]).
+
+us(Time) -> erlang:convert_time_unit(Time, native, microsecond).
+
+%% {what is done once before, what is measured}
+prepared(calls, Size) -> {100, Size};
+prepared(compile, File) ->
+    {ok, Forms} = epp:parse_file(File, []),
+    {Forms, Forms}.
+
+%% What the program takes, by its own clock.
+timed(Program, Argument) ->
+    Begin = erlang:monotonic_time(),
+    work(Program, Argument),
+    erlang:monotonic_time() - Begin.
+
+work(calls, Size) -> calls(Size);
+work(compile, Forms) -> compile(Forms).
+
+%% Many calls of little functions: lists, tuples, maps, recursion in the body and at the tail.
+calls(0) -> ok;
+calls(N) ->
+    List = build(10),
+    55 = sum(List, 0),
+    _ = lists:map(fun(X) -> {X, N} end, List),
+    _ = maps:from_list([{X, X} || X <- List]),
+    _ = setelement(2, {N, N, N}, x),
+    calls(N - 1).
+
+build(0) -> [];
+build(N) -> [N | build(N - 1)].
+
+sum([], Sum) -> Sum;
+sum([X | More], Sum) -> sum(More, Sum + X).
+
+compile(Forms) ->
+    {ok, _, _} = compile:forms(Forms, [binary, no_spawn_compiler_process]),
+    ok.
+
+%% ---- methods ----
+
+under(none, Program, Argument) ->
+    {in_process(Program, Argument, fun(_) -> ok end), 0};
+under(Counted, Program, Argument) when Counted =:= call_count; Counted =:= call_time; Counted =:= call_memory ->
+    Flags = [Counted], % with local as well each call would be a message, too
+    _ = erlang:trace_pattern({'_', '_', '_'}, true, Flags),
+    Own = in_process(Program, Argument, fun(Pid) -> erlang:trace(Pid, true, [call]) end),
+    Loaded = [{M, F, A} || {M, _} <- code:all_loaded(), {F, A} <- M:module_info(functions)],
+    Rows = [Row || MFA <- Loaded, {_, [_ | _] = Row} <- [erlang:trace_info(MFA, Counted)]],
+    true = Rows =/= [] orelse Counted =:= call_count,
+    _ = erlang:trace_pattern({'_', '_', '_'}, false, Flags),
+    {Own, 0};
+under(eprof, Program, Argument) ->
+    {ok, Own} = eprof:profile([], ?MODULE, timed, [Program, Argument]),
+    {Own, 0};
+under(fprof, Program, Argument) ->
+    Own = fprof:apply(?MODULE, timed, [Program, Argument], [{file, "fprof.trace"}]),
+    {Own, filelib:file_size("fprof.trace")};
+under(tprof, Program, Argument) ->
+    {Own, {call_memory, [_ | _]}} =
+        tprof:profile(?MODULE, timed, [Program, Argument], #{type => call_memory, report => return, timeout => infinity}),
+    {Own, 0};
+under(allogram, Program, Argument) ->
+    {Own, [_ | _]} = allogram:run(?MODULE, timed, [Program, Argument], #{output => "bench.allogram"}),
+    {Own, filelib:file_size("bench.allogram")}.
+
+in_process(Program, Argument, Trace) ->
+    Self = self(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+                                           receive go -> ok end,
+                                           Self ! {self(), timed(Program, Argument)}
+                                   end),
+    _ = Trace(Pid),
+    Pid ! go,
+    Own = receive {Pid, Time} -> Time end,
+    receive {'DOWN', Monitor, process, Pid, normal} -> Own end.
