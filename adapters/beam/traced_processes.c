@@ -19,7 +19,7 @@
 enum {
     ROWS = 4096,
     ENTRIES_AT_ONCE = 512,
-    FIRST_LEVELS = 512,
+    MORE_LEVELS = 512, /* 8 bytes each: a page; mapped once, and kept by the entry */
 };
 
 struct row {
@@ -82,9 +82,7 @@ static struct ag_traced_process *new_entry(void) {
 
 static void free_entry(struct ag_traced_process *entry) {
     allogram_counters_free(entry->counters);
-    struct ag_level *levels = entry->levels;
-    const uint32_t level_room = entry->level_room;
-    *entry = (struct ag_traced_process){.levels = levels, .level_room = level_room};
+    *entry = (struct ag_traced_process){.levels = entry->levels, .level_room = entry->level_room};
     (void)pthread_mutex_lock(&pool.lock);
     entry->next = pool.free;
     pool.free = entry;
@@ -158,13 +156,19 @@ bool ag_traced_process_has_level(struct ag_traced_process *process) {
     if (AG_LIKELY(process->n_levels < process->level_room)) {
         return true;
     }
-    const uint32_t wanted = process->level_room != 0 ? process->level_room * 2 : FIRST_LEVELS;
+    if (process->level_room == 0) {
+        process->levels = process->first_levels;
+        process->level_room = AG_PROCESS_FIRST_LEVELS;
+        return true;
+    }
+    const uint32_t wanted =
+        process->level_room < MORE_LEVELS ? MORE_LEVELS : process->level_room * 2;
     struct ag_level *more = wanted != 0 ? room(wanted * sizeof(*more)) : NULL;
     if (more == NULL) {
         return false;
     }
-    if (process->levels != NULL) {
-        memcpy(more, process->levels, process->n_levels * sizeof(*more));
+    memcpy(more, process->levels, process->n_levels * sizeof(*more));
+    if (process->levels != process->first_levels) {
         (void)ag_syscall2(SYS_munmap, (long)process->levels,
                           (long)(process->level_room * sizeof(*more)));
     }

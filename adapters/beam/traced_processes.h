@@ -9,7 +9,7 @@
 #include "allogram/allogram.h"
 #include "heap_growth.h"
 
-enum { AG_PROCESS_NAME_BYTES = 128 };
+enum { AG_PROCESS_NAME_BYTES = 128, AG_PROCESS_FIRST_LEVELS = 16 };
 struct ag_level {         /* a function that is entered */
     uint32_t stack_words; /* of the process, when it was called; a tail call has its caller's */
     allogram_function function;
@@ -24,6 +24,7 @@ struct ag_traced_process {
     uint8_t last_kind;   /* of its last event, enum ag_event_kind */
     uint64_t last_clock; /* at the end of it */
     struct ag_traced_process *next;
+    struct ag_level first_levels[AG_PROCESS_FIRST_LEVELS]; /* all that most processes need */
 };
 
 /* NULL: it was never seen. By the thread that runs the process. */

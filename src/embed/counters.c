@@ -36,6 +36,7 @@
 
 #include "allogram/allogram.h"
 #include "base/raw_syscall.h"
+#include "counter_memory.h"
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
@@ -43,12 +44,10 @@
 #include "record/recorder.h"
 
 enum {
-    SET_BYTES = 4096,
-    FIRST_LEVELS = 1024, /* a page */
+    FIRST_LEVELS = 64,
     FOLD_LEVELS = 256,   /* how far up an older node is looked for, once for each new path */
 };
-_Static_assert(sizeof(struct allogram_counters) <= SET_BYTES, "a small set is a page");
-_Static_assert(AG_COUNTER_FIRST_NODES == 1 << 6, "as ag_counter_node has it");
+_Static_assert(sizeof(struct allogram_counters) <= 2048, "as ag_counter_memory has it");
 
 static struct {
     struct ag_host_lock lock;
@@ -95,7 +94,7 @@ static uint32_t *place_of(struct allogram_counters *set, uint32_t parent, uint32
 
 static void drop_places(struct allogram_counters *set) {
     if (set->places != set->first_places) {
-        (void)ag_syscall2(SYS_munmap, (long)set->places, (long)(set->n_places * sizeof(uint32_t)));
+        ag_counter_memory_free(set->places, set->n_places * sizeof(*set->places));
     }
 }
 
@@ -111,7 +110,7 @@ static bool grow_places(struct allogram_counters *set, uint32_t n_nodes) {
         return true;
     }
     const uint32_t n_places = set->n_places * 2;
-    uint32_t *places = ag_told_memory(n_places * sizeof(*places));
+    uint32_t *places = ag_counter_memory(n_places * sizeof(*places));
     if (!places) {
         return false;
     }
@@ -124,12 +123,13 @@ static bool grow_places(struct allogram_counters *set, uint32_t n_nodes) {
 
 /* Room for a node in its page. */
 static bool has_page(struct allogram_counters *set, uint32_t node) {
-    const uint32_t page = 31 - (uint32_t)__builtin_clz(node + AG_COUNTER_FIRST_NODES) - 6;
+    const uint32_t page = 31 - (uint32_t)__builtin_clz(node + AG_COUNTER_FIRST_NODES) -
+                          AG_COUNTER_FIRST_LOG2;
     if (node >= AG_COUNTER_NODES_MOST) {
         return false;
     }
     if (!set->pages[page]) {
-        set->pages[page] = ag_told_memory(((size_t)AG_COUNTER_FIRST_NODES << page) *
+        set->pages[page] = ag_counter_memory(((size_t)AG_COUNTER_FIRST_NODES << page) *
                                           sizeof(struct ag_counter_node));
     }
     return set->pages[page] != NULL;
@@ -197,13 +197,13 @@ static bool has_level(struct allogram_counters *set) {
         return true;
     }
     const uint64_t n_levels = set->n_levels != 0 ? set->n_levels * 2 : FIRST_LEVELS;
-    uint32_t *levels = ag_told_memory(n_levels * sizeof(*levels));
+    uint32_t *levels = ag_counter_memory(n_levels * sizeof(*levels));
     if (!levels) {
         return false;
     }
     if (set->levels) {
         memcpy(levels, set->levels, set->n_levels * sizeof(*levels));
-        (void)ag_syscall2(SYS_munmap, (long)set->levels, (long)(set->n_levels * sizeof(*levels)));
+        ag_counter_memory_free(set->levels, set->n_levels * sizeof(*levels));
     }
     set->levels = levels;
     set->n_levels = n_levels;
@@ -552,12 +552,12 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
     enum { OLDEST_BYTES = offsetof(struct allogram_counters_options, recursion) };
     options = options ? options : &defaults;
     struct allogram_counters *set =
-        options->size >= OLDEST_BYTES ? ag_told_memory(SET_BYTES) : NULL;
+        options->size >= OLDEST_BYTES ? ag_counter_memory(sizeof(*set)) : NULL;
     if (!set) {
         return NULL;
     }
     if (!ag_host_lock_take(&all.lock)) {
-        (void)ag_syscall2(SYS_munmap, (long)set, SET_BYTES);
+        ag_counter_memory_free(set, sizeof(*set));
         return NULL;
     }
     set->word_bytes = options->word_bytes;
@@ -573,6 +573,9 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
     atomic_store_explicit(&set->n_nodes, 1, memory_order_relaxed);
     set->tree = ++all.last_tree;
     set->next = all.first;
+    if (all.first) {
+        all.first->before = set;
+    }
     all.first = set;
     ag_host_lock_give(&all.lock);
     return set;
@@ -587,12 +590,13 @@ void allogram_rename_counters(allogram_counters *set, const char *process) {
 }
 
 static void take_off_list(struct allogram_counters *set) {
-    struct allogram_counters **link = &all.first;
-    while (*link && *link != set) {
-        link = &(*link)->next;
+    if (set->next) {
+        set->next->before = set->before;
     }
-    if (*link) {
-        *link = set->next;
+    if (set->before) {
+        set->before->next = set->next;
+    } else {
+        all.first = set->next;
     }
 }
 
@@ -604,14 +608,10 @@ void allogram_free_counters(allogram_counters *set) {
     take_off_list(set);
     ag_host_lock_give(&all.lock);
     drop_places(set);
-    if (set->levels) {
-        (void)ag_syscall2(SYS_munmap, (long)set->levels,
-                          (long)(set->n_levels * sizeof(*set->levels)));
-    }
+    ag_counter_memory_free(set->levels, set->n_levels * sizeof(*set->levels));
     for (uint32_t page = 1; page < AG_COUNTER_PAGES && set->pages[page]; page++) {
-        (void)ag_syscall2(
-            SYS_munmap, (long)set->pages[page],
-            (long)(((size_t)AG_COUNTER_FIRST_NODES << page) * sizeof(struct ag_counter_node)));
+        ag_counter_memory_free(set->pages[page], ((size_t)AG_COUNTER_FIRST_NODES << page) *
+                                                     sizeof(struct ag_counter_node));
     }
-    (void)ag_syscall2(SYS_munmap, (long)set, SET_BYTES);
+    ag_counter_memory_free(set, sizeof(*set));
 }

@@ -11,8 +11,9 @@
 #include "record/recorder.h"
 
 enum {
-    AG_COUNTER_FIRST_NODES = 64,
-    AG_COUNTER_PAGES = 14, /* page k has FIRST_NODES << k nodes: 1,048,512 in all, 32 MiB */
+    AG_COUNTER_FIRST_LOG2 = 4, /* few: a virtual machine may have a set for each of 100,000 processes */
+    AG_COUNTER_FIRST_NODES = 1 << AG_COUNTER_FIRST_LOG2,
+    AG_COUNTER_PAGES = 16, /* page k has FIRST_NODES << k nodes: 1,048,560 in all, 32 MiB */
     AG_COUNTER_NODES_MOST = (AG_COUNTER_FIRST_NODES << AG_COUNTER_PAGES) - AG_COUNTER_FIRST_NODES,
     AG_COUNTER_TEXT_BYTES = 128,
 };
@@ -27,7 +28,7 @@ struct ag_counter_node {
 #define AG_COUNTER_FOLDED (UINT32_C(1) << 31)
 enum { AG_COUNTER_APARTS = 3 };
 struct allogram_counters {
-    struct allogram_counters *next; /* the list of all, under its lock */
+    struct allogram_counters *next, *before; /* the list of all, under its lock */
     uint32_t tree, snapshot;
     uint32_t recording; /* that the counters belong to; 0: none yet */
     uint32_t following; /* the session since which calls are followed */
@@ -65,7 +66,7 @@ struct allogram_counters {
 AG_FAST struct ag_counter_node *ag_counter_node(struct allogram_counters *set, uint32_t node) {
     const uint32_t at = node + AG_COUNTER_FIRST_NODES;
     const uint32_t top = 31 - (uint32_t)__builtin_clz(at);
-    return &set->pages[top - 6][at - (1u << top)]; /* 6: log2 of FIRST_NODES */
+    return &set->pages[top - AG_COUNTER_FIRST_LOG2][at - (1u << top)];
 }
 
 /* A session begins: calls are followed from here on, and whatever sets hold is of another one. */
