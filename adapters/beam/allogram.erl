@@ -10,6 +10,8 @@
 -export([inject/0, start/1, stop/0]).
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, untrace/0, others/0, has_sessions/0, join_session/1,
          tell_session/0, end_session/0, forget_all/0, tell_runtime/2]).
+%% for allogram_built_in
+-export([native/0, session/1, text/1, complain/1, tell_runtime/2, count_calls/4]).
 %% for init and the emulator
 -export([load/0, enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
          trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
@@ -22,15 +24,22 @@
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
        name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, tell_session/0,
-       end_session/0, tell_runtime/2, say/1]).
+       end_session/0, tell_runtime/2, count_calls/4, say/1]).
 
-%% The native half lies beside this module; who sends the module's bytes says where (adapters/beam_link).
+%% The native half lies beside this module; who sends the module's bytes says where (adapters/beam_link), and hears why it
+%% does not load. A module that does not load ends a node that was started with it: there it loads always, and says later why it
+%% cannot do what it is for.
 load() ->
     case {application:get_env(?MODULE, folder), code:which(?MODULE)} of
         {{ok, Folder}, _} -> load_from(Folder);
-        {undefined, File} when is_list(File) -> load_from(filename:dirname(File));
-        _ -> {error, {load_failed, "allogram.beam was not loaded from a file"}}
+        {undefined, File} when is_list(File) -> keep_loaded(load_from(filename:dirname(File)));
+        _ -> keep_loaded({error, {load_failed, "allogram.beam was not loaded from a file"}})
     end.
+
+keep_loaded(Loaded) -> persistent_term:put({?MODULE, native}, Loaded).
+
+%% ok, or why the native half is not there.
+native() -> persistent_term:get({?MODULE, native}, ok).
 
 load_from(Folder) -> erlang:load_nif(filename:join(Folder, "allogram_beam"), 0).
 
@@ -59,6 +68,7 @@ join_session(_Live) -> erlang:nif_error(not_loaded).
 tell_session() -> erlang:nif_error(not_loaded).
 end_session() -> erlang:nif_error(not_loaded).
 tell_runtime(_Release, _Note) -> erlang:nif_error(not_loaded).
+count_calls(_Mfa, _Calls, _Words, _Ns) -> erlang:nif_error(not_loaded).
 say(_Text) -> erlang:nif_error(not_loaded).
 
 %% ---- for users ----
@@ -66,6 +76,9 @@ say(_Text) -> erlang:nif_error(not_loaded).
 %% Applies the function in a process of its own and counts all that it does there. Returns {Result, Table}, a row of which is
 %% {Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}: a function as it is called on one path, Parent is the node of its
 %% caller (0: the first); undefined is what was allocated outside of traced functions.
+%%
+%% Where the emulator is not known, or the native half cannot be loaded, a line on standard error says so, and the emulator's
+%% own counters are the table: all functions below 0, from OTP 26 on with words, before with undefined for them.
 run(Module, Function, Arguments) ->
     run(Module, Function, Arguments, #{}).
 
@@ -73,7 +86,12 @@ run(Module, Function, Arguments) ->
 %% spawned => true: the processes that it starts are counted as well, into the trace.
 run(Module, Function, Arguments, Options) ->
     _ = [erlang:error({allogram, "this node is counted already, as a whole"}) || is_counted()],
-    ok = prepare(),
+    case ready() of
+        ok -> run_traced(Module, Function, Arguments, Options);
+        Why -> allogram_built_in:run(Why, Module, Function, Arguments, Options)
+    end.
+
+run_traced(Module, Function, Arguments, Options) ->
     Session = session(maps:get(output, Options, temporary())),
     Self = self(),
     ok = tell_runtime(erlang:system_info(otp_release), ""),
@@ -128,18 +146,36 @@ inject() ->
 
 inject_here() ->
     try
-        _ = [start(#{}) || is_recording()],
+        _ = [start(#{}) || native() =/= ok orelse is_recording()],
         ok
     catch
         _:Why ->
-            Line = lists:flatten(io_lib:format("Erlang is not counted: ~0p", [Why])),
-            tell_runtime(erlang:system_info(otp_release), lists:sublist(Line, 250)),
-            say(Line)
+            Line = "Erlang is not counted: " ++ text(Why),
+            _ = (catch tell_runtime(erlang:system_info(otp_release), lists:sublist(Line, 250))),
+            complain(Line)
+    end.
+
+text(Why) ->
+    case io_lib:printable_list(Why) of
+        true -> Why;
+        false -> lists:flatten(io_lib:format("~0p", [Why]))
+    end.
+
+%% One line on standard error.
+complain(Line) ->
+    case native() of
+        ok -> say(Line);
+        _ -> io:put_chars(standard_error, ["allogram: ", Line, "\n"])
     end.
 
 %% processes => all or a list of them; trace => list of {Module, Function, Arity}, each of the three '_' for any.
 start(Options) ->
-    ok = prepare(),
+    case ready() of
+        ok -> start_traced(Options);
+        Why -> allogram_built_in:start(Why, Options), persistent_term:put({?MODULE, is_counted}, true)
+    end.
+
+start_traced(Options) ->
     persistent_term:put({?MODULE, is_counted}, true),
     _ = case maps:get(output, Options, none) of
             none -> ok;
@@ -160,11 +196,11 @@ start(Options) ->
 is_counted() -> persistent_term:get({?MODULE, is_counted}, false).
 
 stop() ->
+    allogram_built_in:stop(),
     untrace(),
     persistent_term:erase({?MODULE, is_counted}),
     forget_all(),
     end_session().
-
 
 name(Pid) ->
     case erlang:process_info(Pid, [registered_name, initial_call, dictionary]) of
@@ -301,6 +337,17 @@ restore(Theirs) ->
     [catch erlang:trace_pattern(Function, Match, [Scope]) || {Function, Match, Scope} <- Theirs].
 
 %% ---- what is measured before anything is counted ----
+
+%% ok, or why this emulator cannot be traced.
+ready() ->
+    case native() of
+        ok ->
+            try prepare()
+            catch error:Why -> Why
+            end;
+        {error, {_, Why}} ->
+            "the native half was not loaded: " ++ text(Why)
+    end.
 
 prepare() ->
     case find_layout() of

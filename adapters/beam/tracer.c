@@ -77,7 +77,7 @@ static struct {
 
 /* ---- steps ---- */
 
-struct event { /* filled as far as it is used: zeros would take as long as the clock */
+struct event {      /* filled as far as it is used: zeros would take as long as the clock */
     uint64_t begin; /* clock */
     struct ag_traced_process *process;
     struct ag_process_heap as_read, program; /* with the event's tuple, and without it */
@@ -570,6 +570,30 @@ static ERL_NIF_TERM tell_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     return atoms.ok;
 }
 
+/* What a counter of the emulator's own grew by: count_calls(MFA, Calls, Words, Ns), all below one
+ * row of processes. By one process of Erlang's at a time. */
+static ERL_NIF_TERM count_calls(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+    static allogram_counters *all;
+    struct ag_mfa mfa;
+    ErlNifUInt64 calls, words, ns;
+    (void)argc;
+    if (!mfa_of(env, argv[0], &mfa) || !enif_get_uint64(env, argv[1], &calls) ||
+        !enif_get_uint64(env, argv[2], &words) || !enif_get_uint64(env, argv[3], &ns) ||
+        ag_function_handles_start() < 0) {
+        return enif_make_badarg(env);
+    }
+    if (all == NULL) {
+        const struct allogram_counters_options options = {.size = sizeof options,
+                                                          .runtime = AG_BEAM_RUNTIME,
+                                                          .process = "all processes",
+                                                          .word_bytes = sizeof(ERL_NIF_TERM),
+                                                          .clock = ALLOGRAM_NO_CLOCK};
+        all = allogram_counters_new(&options);
+    }
+    allogram_count_calls(all, ag_function_handle(&mfa), calls, words, ns);
+    return atoms.ok;
+}
+
 /* One line on standard error, where io would go through a group leader. */
 static ERL_NIF_TERM say(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char text[1024], line[1100];
@@ -655,6 +679,7 @@ static ErlNifFunc functions[] = {
     {"tell_session", 0, tell_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"end_session", 0, end_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"tell_runtime", 2, tell_runtime, 0},
+    {"count_calls", 4, count_calls, 0},
     {"say", 1, say, 0},
 };
 

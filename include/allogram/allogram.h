@@ -377,6 +377,8 @@ ALLOGRAM_WEAK_ void allogram_count_time_(allogram_counters *set, uint64_t ns);
 ALLOGRAM_WEAK_ uint64_t allogram_count_depth_(allogram_counters *set);
 ALLOGRAM_WEAK_ void allogram_count_step_(allogram_counters *set, uint64_t depth,
                                          allogram_function function, uint64_t words, uint64_t ns);
+ALLOGRAM_WEAK_ void allogram_count_calls_(allogram_counters *set, allogram_function function,
+                                          uint64_t calls, uint64_t words, uint64_t ns);
 
 /* The library or the agent is there. */
 ALLOGRAM_INLINE_ int allogram_is_there_(void) {
@@ -600,6 +602,16 @@ ALLOGRAM_INLINE_ void allogram_step(allogram_counters *set, uint64_t depth,
                                     allogram_function function, uint64_t words, uint64_t ns) {
     if (allogram_is_counted_(set)) {
         allogram_count_step_(set, depth, function, words, ns);
+    }
+}
+
+/* For who reads counters that a virtual machine keeps itself: a function that the one at hand calls
+ * did all this since it was told last. It is not entered. ns: nothing where the library has the
+ * clock. */
+ALLOGRAM_INLINE_ void allogram_count_calls(allogram_counters *set, allogram_function function,
+                                           uint64_t calls, uint64_t words, uint64_t ns) {
+    if (allogram_is_counted_(set)) {
+        allogram_count_calls_(set, function, calls, words, ns);
     }
 }
 

@@ -1,11 +1,11 @@
-/* counter_memory.c: memory of counter sets, of which a virtual machine may have a hundred thousand: one
- * for each of its processes, that come and go in any order.
+/* counter_memory.c: memory of counter sets, of which a virtual machine may have a hundred thousand:
+ * one for each of its processes, that come and go in any order.
  *
- * A mapping for each would cut the address space into as many pieces as there are sets, and the kernel
- * lets a process have 65,530 of them: then the program's own mmap fails. So blocks up to 64 KiB, in
- * sizes of powers of two, are cut from mappings of 1 MiB, and go to a list of their size when they are
- * freed; they are given back to nobody, which is bounded by what was in use at once. Larger blocks
- * are few (a set of 2,000 paths) and have a mapping each.
+ * A mapping for each would cut the address space into as many pieces as there are sets, and the
+ * kernel lets a process have 65,530 of them: then the program's own mmap fails. So blocks up to 64
+ * KiB, in sizes of powers of two, are cut from mappings of 1 MiB, and go to a list of their size
+ * when they are freed; they are given back to nobody, which is bounded by what was in use at once.
+ * Larger blocks are few (a set of 2,000 paths) and have a mapping each.
  *
  * A signal handler that finds the lock held by the thread it interrupted gets a mapping of its own,
  * and loses what it frees. */
@@ -29,8 +29,9 @@ struct freed {
 };
 static struct {
     struct ag_host_lock lock;
-    struct freed *freed[LARGEST_LOG2 + 1]; /* under the lock, as what follows; by log2 of the size */
-    char *piece;                           /* of 1 MiB */
+    struct freed
+        *freed[LARGEST_LOG2 + 1]; /* under the lock, as what follows; by log2 of the size */
+    char *piece;                  /* of 1 MiB */
     size_t left;
 } all;
 

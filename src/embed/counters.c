@@ -45,7 +45,7 @@
 
 enum {
     FIRST_LEVELS = 64,
-    FOLD_LEVELS = 256,   /* how far up an older node is looked for, once for each new path */
+    FOLD_LEVELS = 256, /* how far up an older node is looked for, once for each new path */
 };
 _Static_assert(sizeof(struct allogram_counters) <= 2048, "as ag_counter_memory has it");
 
@@ -123,14 +123,14 @@ static bool grow_places(struct allogram_counters *set, uint32_t n_nodes) {
 
 /* Room for a node in its page. */
 static bool has_page(struct allogram_counters *set, uint32_t node) {
-    const uint32_t page = 31 - (uint32_t)__builtin_clz(node + AG_COUNTER_FIRST_NODES) -
-                          AG_COUNTER_FIRST_LOG2;
+    const uint32_t page =
+        31 - (uint32_t)__builtin_clz(node + AG_COUNTER_FIRST_NODES) - AG_COUNTER_FIRST_LOG2;
     if (node >= AG_COUNTER_NODES_MOST) {
         return false;
     }
     if (!set->pages[page]) {
         set->pages[page] = ag_counter_memory(((size_t)AG_COUNTER_FIRST_NODES << page) *
-                                          sizeof(struct ag_counter_node));
+                                             sizeof(struct ag_counter_node));
     }
     return set->pages[page] != NULL;
 }
@@ -411,6 +411,23 @@ void allogram_count_step_(allogram_counters *set, uint64_t depth, allogram_funct
     if (function != 0) {
         step_into(set, set->current, function);
     }
+}
+
+void allogram_count_calls_(allogram_counters *set, allogram_function function, uint64_t calls,
+                           uint64_t words, uint64_t ns) {
+    if (!is_ready(set) || !counts(set)) {
+        return;
+    }
+    const bool is_known =
+        function <= atomic_load_explicit(&ag_host.functions.count, memory_order_acquire);
+    const uint32_t node = child_of(set, set->current, is_known ? function : 0);
+    if (node == 0) {
+        add_to(&set->n_lost, calls);
+        return;
+    }
+    add_to(&ag_counter_node(set, node)->calls, calls);
+    add_to(&ag_counter_node(set, node)->words, words);
+    add_to(&ag_counter_node(set, node)->time, set->is_clocked ? 0 : ns);
 }
 
 uint64_t allogram_count_depth_(allogram_counters *set) {

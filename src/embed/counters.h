@@ -11,7 +11,8 @@
 #include "record/recorder.h"
 
 enum {
-    AG_COUNTER_FIRST_LOG2 = 4, /* few: a virtual machine may have a set for each of 100,000 processes */
+    AG_COUNTER_FIRST_LOG2 =
+        4, /* few: a virtual machine may have a set for each of 100,000 processes */
     AG_COUNTER_FIRST_NODES = 1 << AG_COUNTER_FIRST_LOG2,
     AG_COUNTER_PAGES = 16, /* page k has FIRST_NODES << k nodes: 1,048,560 in all, 32 MiB */
     AG_COUNTER_NODES_MOST = (AG_COUNTER_FIRST_NODES << AG_COUNTER_PAGES) - AG_COUNTER_FIRST_NODES,

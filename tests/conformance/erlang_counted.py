@@ -31,11 +31,12 @@ class Erlang:
         if compiled.status != 0:
             raise RuntimeError("erlc: %s" % compiled.stdout.decode())
 
-    def evaluate(self, expression, *options, env=None):
-        """What an expression prints, on a node with the tracer in its path and nobody that records."""
+    def evaluate(self, expression, *options, env=None, says=b""):
+        """What an expression prints, on a node with the tracer in its path and nobody that records; SAYS: what its one line on
+        standard error has to have in it."""
         outcome = recorded.run([*self.inside, "erl", "-noshell", "-pa", self.tracer, "-pa", self.folder, *options, "-eval",
                                 expression + ", halt()."], cwd=self.folder, env=env)
-        if outcome.status != 0 or outcome.stderr:
+        if outcome.status != 0 or (says not in outcome.stderr if says else outcome.stderr):
             raise RuntimeError("erl: status %d: %s%s" % (outcome.status, outcome.stdout.decode(), outcome.stderr.decode()))
         return outcome.stdout.decode()
 

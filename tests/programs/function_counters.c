@@ -261,7 +261,7 @@ static void many(void) {
 
 /* Deeper than there are paths. */
 static void too_deep(void) {
-    enum { DEPTH = 1100000, PATHS_MOST = 1048511 };
+    enum { DEPTH = 1100000, PATHS_MOST = 1048559 };
     start();
     for (int i = 0; i < DEPTH; i++) {
         allogram_enter(set, f);
@@ -412,7 +412,9 @@ static void folded(void) {
     allogram_step(set, 0, 0, 3, 0); /* of the innermost f, before it is left */
     require(allogram_depth(set) == 0, "the step leaves all");
     allogram_step(set, 0, g, 0, 0);
-    want("f", 100500, 100503, 0);
+    allogram_count_calls(set, f, 10, 7, 0); /* below g, and not entered */
+    require(allogram_depth(set) == 1, "calls that are told leave who is at hand");
+    want("f", 100510, 100510, 0);
     want("g", 501, 5000, 0);
     allogram_leave(set);
     finish();
