@@ -11,10 +11,12 @@
  * OCaml code came through.
  *
  * 2. Later callbacks. What C code allocates is told at the next moment at which OCaml code can be
- * called: some frames have returned by then, others have been called. Both stacks have their
- * outermost frames in common: return address by return address from the outer end, as long as they
- * agree, frames are taken from the walk, with the C frames between them; from the first
- * difference on they are Memprof's.
+ * called: some frames have returned by then, others have been called. But Memprof takes its
+ * callstack at once, and only of samples: at that moment the stack is walked, too, and kept under
+ * what Memprof found, until the callback comes with the same. Where it is not there any more, both
+ * stacks have their outermost frames in common: return address by return address from the outer
+ * end, as long as they agree, frames are taken from the walk, with the C frames between them; from
+ * the first difference on they are Memprof's.
  *
  * 3. Walks that end early. Behind some exception handlers OCaml 4's unwind tables are wrong by a
  * few words (seen in Stdlib.Scanf of 4.13). Memprof goes by its own tables and is right there; so
@@ -28,6 +30,8 @@
 #include "callstack.h"
 
 #include "base/stack_tree.h"
+#include "collector_hooks.h"
+#include "hush.h"
 
 AG_FAST bool is_stub(uintptr_t pc) {
     return pc - 1 - ag_ocaml.stubs_low < ag_ocaml.stubs_high - ag_ocaml.stubs_low;
@@ -47,6 +51,12 @@ AG_FAST uintptr_t slot_address(ag_ocaml_value slot) {
 
 AG_FAST uintptr_t slot_return_address(ag_ocaml_value slot) {
     return *(const uintptr_t *)slot_address(slot);
+}
+
+/* The frame at PC is the slot's. OCaml 5 marks its stubs as frames that were interrupted; the walk
+ * takes the pc of who called one for exact, and puts it one further, so that it names a call. */
+AG_FAST bool is_of(uintptr_t pc, ag_ocaml_value slot) {
+    return !is_place(slot) && pc - slot_return_address(slot) <= 1;
 }
 
 static uint32_t push_slot(uint32_t caller, ag_ocaml_value slot) {
@@ -121,7 +131,7 @@ static uint32_t common_part(uint32_t walked, ag_ocaml_value callstack, size_t *n
         uintptr_t pc = 0;
         uint32_t caller = 0;
         (void)ag_stack_top(nodes[i - 1], &pc, &caller);
-        if (!is_place(slot) && slot_return_address(slot) == pc) {
+        if (is_of(pc, slot)) {
             common = nodes[i - 1];
             --*n_slots;
         } else if (is_ocaml(pc)) {
@@ -139,6 +149,76 @@ static uint32_t merged(uint32_t walked, ag_ocaml_value callstack, size_t n_slots
     return stack;
 }
 
+/* ---- what was walked when C code allocated ---- */
+
+enum { KEPT_BITS = 12 };
+static _Atomic uint64_t kept[1 << KEPT_BITS]; /* half of the hash << 32 | stack */
+
+static uint64_t hash_of(ag_ocaml_value slots, size_t n_slots) {
+    uint64_t hash = n_slots;
+    for (size_t i = 0; i < n_slots; i++) {
+        hash = (hash ^ ((uint64_t)ag_ocaml_field(slots, i) | 1)) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static void keep(ag_ocaml_value slots, size_t n_slots, const uintptr_t *sp, uintptr_t rbp) {
+    const uintptr_t spoke = ag_ocaml_speak();
+    const uint32_t walked = ag_record_stack(sp, rbp);
+    ag_ocaml_hush(spoke);
+    if (!is_incomplete(walked)) {
+        const uint64_t hash = hash_of(slots, n_slots);
+        atomic_store_explicit(&kept[hash >> (64 - KEPT_BITS)],
+                              hash << 32 | merged(walked, slots, n_slots), memory_order_relaxed);
+    }
+}
+
+/* 0: it is not there. */
+static uint32_t find_kept(ag_ocaml_value slots, size_t n_slots) {
+    const uint64_t hash = hash_of(slots, n_slots);
+    const uint64_t found =
+        atomic_load_explicit(&kept[hash >> (64 - KEPT_BITS)], memory_order_relaxed);
+    return found >> 32 == (hash & UINT32_MAX) ? (uint32_t)found : 0;
+}
+
+#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
+#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+static intptr_t (*collect_4)(ag_ocaml_value **ret_slots, intptr_t *ret_capacity, intptr_t most,
+                             int allocation);
+static size_t (*collect_5)(size_t most, ag_ocaml_value **ret_slots, size_t *ret_capacity,
+                           intptr_t allocation);
+
+static intptr_t told_collect_4(ag_ocaml_value **ret_slots, intptr_t *ret_capacity, intptr_t most,
+                               int allocation) {
+    const intptr_t n = collect_4(ret_slots, ret_capacity, most, allocation);
+    if (allocation < 0 && n > 0) {
+        keep((ag_ocaml_value)*ret_slots, (size_t)n, CALLER_SP(), CALLER_RBP());
+    }
+    return n;
+}
+
+static size_t told_collect_5(size_t most, ag_ocaml_value **ret_slots, size_t *ret_capacity,
+                             intptr_t allocation) {
+    const size_t n = collect_5(most, ret_slots, ret_capacity, allocation);
+    if (allocation < 0 && n > 0) {
+        keep((ag_ocaml_value)*ret_slots, n, CALLER_SP(), CALLER_RBP());
+    }
+    return n;
+}
+
+void ag_ocaml_callstacks_follow(void) {
+    if (ag_ocaml.generation == AG_OCAML_4) {
+        (void)ag_ocaml_detour("caml_collect_current_callstack", (void *)told_collect_4,
+                              (void **)&collect_4);
+    } else {
+        (void)ag_ocaml_detour("caml_get_callstack", (void *)told_collect_5, (void **)&collect_5);
+    }
+}
+
+/* ---- one block's stack ---- */
+
 uint32_t ag_ocaml_stack(uint32_t walked, ag_ocaml_value callstack) {
     const size_t n_slots = ag_ocaml_words(callstack);
     uintptr_t pc = 0;
@@ -152,9 +232,10 @@ uint32_t ag_ocaml_stack(uint32_t walked, ag_ocaml_value callstack) {
         if (is_place(first)) {
             return ag_stack_push_data(caller, slot_address(first));
         }
-        if (slot_return_address(first) == pc) {
+        if (is_of(pc, first)) {
             return allocating;
         }
     }
-    return merged(walked, callstack, n_slots);
+    const uint32_t found = find_kept(callstack, n_slots);
+    return found ? found : merged(walked, callstack, n_slots);
 }

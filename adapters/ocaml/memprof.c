@@ -226,6 +226,9 @@ void ag_ocaml_memprof_prepare(void) {
         heaps[i] = allogram_register_heap(&options);
     }
     ag_ocaml_hush_follow();
+    if (!ag_ocaml.is_bytecode) {
+        ag_ocaml_callstacks_follow();
+    }
     ag_ocaml_collections_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     if (ag_ocaml.generation == AG_OCAML_4) {
         ag_ocaml_backing_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);

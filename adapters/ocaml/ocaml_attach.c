@@ -77,12 +77,16 @@ bool ag_ocaml_detour(const char *name, void *replacement, void **ret_original) {
 
 /* ---- which runtime ---- */
 
-/* The modules' code: pairs of first and last address, 0 at the end. */
+/* The modules' code: pairs of first and last address, 0 at the end. The runtime's stubs are one of
+ * them in OCaml 5, with C code between them and the modules. */
 static void find_segments(void) {
     const uintptr_t(*segments)[2] = ag_ocaml_find_data("caml_code_segments");
     ag_ocaml.code_low = UINTPTR_MAX;
     for (; segments && (*segments)[0] != 0; segments++) {
         const uintptr_t low = (*segments)[0], high = (*segments)[1];
+        if (low <= ag_ocaml.stubs_low && ag_ocaml.stubs_low < high) {
+            continue;
+        }
         ag_ocaml.code_low = low < ag_ocaml.code_low ? low : ag_ocaml.code_low;
         ag_ocaml.code_high = high > ag_ocaml.code_high ? high : ag_ocaml.code_high;
     }

@@ -63,6 +63,9 @@ static size_t frames_at(void *context, uint64_t pc, bool is_return_address,
             ag_ocaml_frame_index_read(&state->index, state->file, state->tables);
         }
         debug_info = is_return_address ? ag_ocaml_frame_index_find(&state->index, pc) : 0;
+        if (is_return_address && debug_info == 0) { /* behind a stub (callstack.c): one further */
+            debug_info = ag_ocaml_frame_index_find(&state->index, pc - 1);
+        }
     }
     return debug_info != 0 ? ag_ocaml_debug_frames(state->file, state->format, debug_info,
                                                    &state->texts, ret_frames, capacity)
