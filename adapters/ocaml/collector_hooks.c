@@ -3,12 +3,14 @@
  * runtime; a program that puts its own functions there takes ours out. */
 #include "collector_hooks.h"
 
+#include "embed/host_events.h"
 #include "hush.h"
 #include "runtime_counters.h"
 
 static allogram_heap minor_heap, major_heap;
 /* A collection that Memprof caused allocates for itself. */
-static __thread uintptr_t spoke __attribute__((tls_model("initial-exec")));
+static __thread uintptr_t spoke_in_minor __attribute__((tls_model("initial-exec")));
+static __thread uintptr_t spoke_in_slice __attribute__((tls_model("initial-exec")));
 
 static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
     return counters->heap_words > counters->free_words
@@ -19,7 +21,7 @@ static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
 /* The last call is a jump, so that the stack begins at who called the hook. */
 static void minor_begins(void) {
     struct ag_ocaml_counters counters = {0};
-    spoke = ag_ocaml_speak();
+    spoke_in_minor = ag_ocaml_speak();
     (void)ag_ocaml_counters_read(&counters); /* 0: not known */
     allogram_gc_begin(minor_heap, 0, counters.minor_used_words * 8);
 }
@@ -28,12 +30,12 @@ static void minor_ends(void) {
     struct ag_ocaml_counters counters = {0};
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_end(minor_heap, "minor", counters.minor_used_words * 8);
-    ag_ocaml_hush(spoke);
+    ag_ocaml_hush(spoke_in_minor);
 }
 
 static void slice_begins(void) {
     struct ag_ocaml_counters counters = {0};
-    spoke = ag_ocaml_speak();
+    spoke_in_slice = ag_ocaml_speak();
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_begin(major_heap, 0, in_use_bytes(&counters));
 }
@@ -42,29 +44,63 @@ static void slice_ends(void) {
     struct ag_ocaml_counters counters = {0};
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_end(major_heap, "major slice", in_use_bytes(&counters));
-    ag_ocaml_hush(spoke);
+    ag_ocaml_hush(spoke_in_slice);
 }
 
-/* What finishes a whole cycle at once has no hooks: Gc.full_major, Gc.compact, Gc.major. */
-static void (*finish_cycle)(void);
-static void (*compact)(intptr_t new_policy);
+/* What finishes a whole cycle at once has no hooks: Gc.full_major, Gc.compact, Gc.major.
+ * Collections of a minor heap and slices are part of it, and told as such. */
+struct cycle {
+    struct ag_host_collection told;
+    uintptr_t spoke;
+};
 
-static void told_finish_cycle(void) {
-    slice_begins();
-    finish_cycle();
+static struct cycle cycle_begins(const uintptr_t *sp, uintptr_t rbp) {
+    struct ag_ocaml_counters counters = {0};
+    struct cycle cycle = {.spoke = ag_ocaml_speak()};
+    (void)ag_ocaml_counters_read(&counters);
+    if (allogram_mode_ & ALLOGRAM_TELLS_) {
+        ag_host_get_ready();
+        cycle.told.stack = ag_record_stack(sp, rbp);
+        cycle.told.start_raw = ag_host_elapsed_raw();
+        cycle.told.heap_before_bytes = in_use_bytes(&counters);
+    }
+    return cycle;
+}
+
+static void cycle_ends(struct cycle *cycle, const char *kind) {
     struct ag_ocaml_counters counters = {0};
     (void)ag_ocaml_counters_read(&counters);
-    allogram_gc_end(major_heap, "major", in_use_bytes(&counters));
-    ag_ocaml_hush(spoke);
+    if (cycle->told.stack != 0 && allogram_mode_ & ALLOGRAM_TELLS_) {
+        cycle->told.end_raw = ag_host_elapsed_raw();
+        cycle->told.heap_after_bytes = in_use_bytes(&counters);
+        ag_host_tell_collection(major_heap, &cycle->told, kind);
+    }
+    ag_ocaml_hush(cycle->spoke);
+}
+
+#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
+#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+static void (*finish_cycle_4)(void);
+static void (*finish_cycle_5)(int is_compaction);
+static void (*compact)(intptr_t new_policy);
+
+static void told_finish_cycle_4(void) {
+    struct cycle cycle = cycle_begins(CALLER_SP(), CALLER_RBP());
+    finish_cycle_4();
+    cycle_ends(&cycle, "major");
+}
+
+static void told_finish_cycle_5(int is_compaction) {
+    struct cycle cycle = cycle_begins(CALLER_SP(), CALLER_RBP());
+    finish_cycle_5(is_compaction);
+    cycle_ends(&cycle, is_compaction ? "compaction" : "major");
 }
 
 static void told_compact(intptr_t new_policy) {
-    slice_begins();
+    struct cycle cycle = cycle_begins(CALLER_SP(), CALLER_RBP());
     compact(new_policy);
-    struct ag_ocaml_counters counters = {0};
-    (void)ag_ocaml_counters_read(&counters);
-    allogram_gc_end(major_heap, "compaction", in_use_bytes(&counters));
-    ag_ocaml_hush(spoke);
+    cycle_ends(&cycle, "compaction");
 }
 
 void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major) {
@@ -78,9 +114,12 @@ void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major) {
     minor_heap = minor;
     major_heap = major;
     if (ag_ocaml.generation == AG_OCAML_4) {
-        (void)ag_ocaml_detour("caml_finish_major_cycle", (void *)told_finish_cycle,
-                              (void **)&finish_cycle);
+        (void)ag_ocaml_detour("caml_finish_major_cycle", (void *)told_finish_cycle_4,
+                              (void **)&finish_cycle_4);
         (void)ag_ocaml_detour("caml_compact_heap", (void *)told_compact, (void **)&compact);
+    } else {
+        (void)ag_ocaml_detour("caml_finish_major_cycle", (void *)told_finish_cycle_5,
+                              (void **)&finish_cycle_5);
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(hooks); i++) {
         void (**hook)(void) = ag_ocaml_find_data(hooks[i].name);

@@ -129,9 +129,8 @@ def domains(tools, folder, chain):
     for function, blocks in (("in_domain", 12000), ("in_thread", 4000), ("stepping", 2000)):
         rows = recorded.report(tools, traces[0], "--view=sites", "--focus=^Domains.%s$" % function)["sites"]
         failures.expect(function, sum(row["own"]["allocated_blocks"] for row in rows if row["function"] == "Domains.pairs.go"), blocks)
-    stepping = [path for path in paths(tools, traces[0], "--focus=^Domains.stepping$") if path[-1] == "Domains.pairs.go"]
-    failures.expect("stacks of stepping", len(stepping), 1)
-    failures.require("whole: %s" % stepping, stepping and "main" in stepping[0])
+    stepping = [path for path in paths(tools, traces[0], "--focus=^Domains.stepping$") if "Domains.pairs.go" in path]
+    failures.require("stacks of stepping are whole: %s" % stepping, stepping and all("main" in path for path in stepping))
     failures.expect("truncated", recorded.report(tools, traces[0])["truncated_stacks"], 0)
     nearly_all(failures, tools, traces[0])
     return failures
@@ -234,16 +233,85 @@ def sampled(tools, folder, chain):
     return failures
 
 
-SHARED = [counted, own_memprof, threads_and_fork]
+def stops_none_of_its_own(tools, folder, chain):
+    failures = tap.Failures()
+    program = chain.program(folder, "stops", ["stops.ml"])
+    plain = recorded.run([program])
+    outcome, traces = recorded.record(tools, [program], folder)
+    failures.expect("output and status", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+    note = runtime(recorded.report(tools, traces[0])).get("note", "")
+    failures.require("the summary says so: " + note, "Memprof of its own" in note)
+    return failures
+
+
+def in_finalizers(tools, folder, chain):
+    """What finalisers, alarms and the exit make is there, and all of it is told."""
+    failures = tap.Failures()
+    program = chain.program(folder, "finalizers", ["finalizers.ml"])
+    outcome, traces = recorded.record(tools, [program], folder)
+    failures.expect("output and status", (outcome.status, outcome.stdout), (0, b""))
+    closure = 1 if chain.is_bytecode else 0
+    for function, blocks in (("finalised", 200), ("last", 2), ("make", 100)):
+        failures.expect(function, sum(row[0] for row in own(tools, traces[0], "Finalizers." + function).values()), blocks + closure)
+    failures.require("an alarm at each cycle", sum(row[0] for row in own(tools, traces[0], "Finalizers.at_cycle").values()) >= 2)
+    nearly_all(failures, tools, traces[0])
+    return failures
+
+
+def without_debug_information(tools, folder, chain):
+    failures = tap.Failures()
+    program = chain.compile(folder, "counted", ["counted.ml"], debug=False)
+    _, traces = recorded.record(tools, [program], folder)
+    rows = recorded.report(tools, traces[0], "--view=sites")["sites"]
+    pairs = {row["function"]: row["own"]["allocated_blocks"] for row in rows if row["function"] in ("Counted.pair", "Counted.build")}
+    failures.expect("by the linker's symbols", pairs, {"Counted.pair": 6000, "Counted.build": 1500})
+    return failures
+
+
+def static(tools, folder, chain):
+    """Nothing can be preloaded into it: one line."""
+    failures = tap.Failures()
+    program = chain.compile(folder, "counted", ["counted.ml"], ["-ccopt", "-static"])
+    outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", program, "report"])
+    failures.expect("status, and lines that say why", (outcome.status, outcome.stderr.decode().count("statically linked"),
+                                                       len(outcome.stderr.decode().splitlines())), (125, 1, 1))
+    return failures
+
+
+def at_each_cycle(tools, folder, chain):
+    """--dump-at=gc: a tree of what is there, at whole major cycles, of a program that knows nothing of it."""
+    failures = tap.Failures()
+    program = chain.program(folder, "cycles", ["cycles.ml"], chain.libraries("unix"))
+    trace = os.path.join(folder, "c.allogram")
+    outcome = recorded.run([tools.allogram, "run", "-q", "-o", trace, "--dump-at=gc", "--", program])
+    failures.expect("status", outcome.status, 0)
+    made = []
+    for number in range(1, 100):
+        dump = os.path.join(folder, "c.dump%d.allogram" % number)
+        if not os.path.exists(dump):
+            break
+        if any(row["kind"] == "major" for row in recorded.report(tools, dump, "--view=gc")["collections"]):
+            made.append(sum(row[0] for row in own(tools, dump, "Cycles.stay").values()))
+            there = [path for path in paths(tools, dump) if "Cycles.stay" in path]
+            failures.require("a tree: %s" % there, there and all("Cycles.(toplevel)" in path for path in there))
+    failures.require("dumps of each of the three: %s" % made, {2000, 4000, 6000} <= set(made))
+    kinds = [row["kind"] for row in recorded.report(tools, trace, "--view=gc")["collections"]]
+    failures.require("whole cycles: %s" % kinds, kinds.count("major") >= 3)
+    stayed = [sum(row[2] for row in own(tools, trace, "Cycles." + name).values()) for name in ("stay", "go")]
+    failures.expect("what stayed, what went", stayed, [6000, 0])
+    return failures
+
+
+SHARED = [counted, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
 CASES = {
-    "4": (Toolchain(), [*SHARED, deaths_and_sources, between, stripped, compiler, sampled]),
+    "4": (Toolchain(), [*SHARED, deaths_and_sources, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled]),
     "4 bytecode": (Toolchain(is_bytecode=True), [*SHARED, interpreted, script]),
 }
 
 
 def cases_of_root(root):
     return {
-        "5.3": (Toolchain(root), [*SHARED, between, stripped, sampled, domains, later_release]),
+        "5.3": (Toolchain(root), [*SHARED, between, stripped, at_each_cycle, sampled, domains, later_release]),
         "5.3 bytecode": (Toolchain(root, is_bytecode=True), [counted, threads_and_fork, interpreted, domains]),
     }
 

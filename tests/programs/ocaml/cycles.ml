@@ -1,0 +1,12 @@
+(* Three times: 1000 pairs and cells that stay, 1000 that go; then a whole major cycle, and time to look. *)
+let keep = ref []
+let stay () = for i = 1 to 1000 do keep := (i, i) :: !keep done [@@inline never]
+let go () = for i = 1 to 1000 do ignore (Sys.opaque_identity [ i; i ]) done [@@inline never]
+
+let () =
+  for _ = 1 to 3 do
+    stay ();
+    go ();
+    Gc.full_major ();
+    Unix.sleepf 0.2
+  done
