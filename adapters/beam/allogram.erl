@@ -11,7 +11,7 @@
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, untrace/0, others/0, has_sessions/0, join_session/1,
          tell_session/0, end_session/0, forget_all/0, tell_runtime/2]).
 %% for allogram_built_in
--export([native/0, session/1, text/1, complain/1, tell_runtime/2, count_calls/4]).
+-export([native/0, session/1, text/1, complain/1, count_calls/4]).
 %% for init and the emulator
 -export([load/0, enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
          trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,

@@ -302,16 +302,44 @@ def at_each_cycle(tools, folder, chain):
     return failures
 
 
+def at_a_thousandth(tools, folder, chain):
+    """One sample in 1000 words: each place within four deviations over many seeds, and all of them together as wide as chance is."""
+    failures = tap.Failures()
+    program = chain.program(folder, "rates", ["rates.ml"])
+    interval, seeds = 8000, 100 if os.environ.get("AG_TEST_SCALE") == "full" else 6
+    places = {"one": (1, 100000), "two": (2, 100000), "three": (3, 100000), "nine": (9, 100000), "big": (400, 1000)}
+    sums, squares = dict.fromkeys(places, 0), 0
+    for seed in range(1, seeds + 1):
+        trace = os.path.join(folder, "r%d.allogram" % seed)
+        outcome = recorded.run([tools.allogram, "run", "-q", "--mode=sample", "--interval=%d" % interval, "--seed=%d" % seed, "-o", trace,
+                                "--", program])
+        failures.expect("exit status", outcome.status, 0)
+        rows = {row["function"]: row["own"]["allocated_blocks"] for row in recorded.report(tools, trace, "--view=sites")["sites"]}
+        os.unlink(trace)
+        for name, (words, each) in places.items():
+            chance = 1 - math.exp(-8 * (words + 1) / interval)
+            got = rows.get("Rates." + name, 0)
+            sums[name] += got
+            squares += (got - each) ** 2 / (each * (1 - chance) / chance)
+    for name, (words, each) in places.items():
+        chance = 1 - math.exp(-8 * (words + 1) / interval)
+        score = (sums[name] - each * seeds) / math.sqrt(each * seeds * (1 - chance) / chance)
+        failures.require("%s: %d of %d, a score of %.1f" % (name, sums[name], each * seeds, score), abs(score) < 4)
+    n = len(places) * seeds # chi-square: mean n, deviation sqrt(2 n)
+    failures.require("spread: %.1f of %d" % (squares, n), abs(squares - n) < 5 * math.sqrt(2 * n))
+    return failures
+
+
 SHARED = [counted, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
 CASES = {
-    "4": (Toolchain(), [*SHARED, deaths_and_sources, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled]),
+    "4": (Toolchain(), [*SHARED, deaths_and_sources, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled, at_a_thousandth]),
     "4 bytecode": (Toolchain(is_bytecode=True), [*SHARED, interpreted, script]),
 }
 
 
 def cases_of_root(root):
     return {
-        "5.3": (Toolchain(root), [*SHARED, between, stripped, at_each_cycle, sampled, domains, later_release]),
+        "5.3": (Toolchain(root), [*SHARED, between, stripped, at_each_cycle, sampled, at_a_thousandth, domains, later_release]),
         "5.3 bytecode": (Toolchain(root, is_bytecode=True), [counted, threads_and_fork, interpreted, domains]),
     }
 
