@@ -19,6 +19,7 @@
 #include "allogram/allogram.h"
 #include "collector_hooks.h"
 #include "hook/next_symbol.h"
+#include "known_stacks.h"
 #include "ocaml_name.h"
 #include "record/managed_frames.h"
 
@@ -60,6 +61,7 @@ static _Atomic uint64_t generation = 1;
 
 static void forget_all(void) {
     atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    ag_ocaml_forget_stacks();
 }
 
 static ag_ocaml_value told_add_debug_info(void *start, ag_ocaml_value bytes,

@@ -29,9 +29,12 @@
  * each has a place of its own. That address itself is recorded, for the decoder. */
 #include "callstack.h"
 
+#include "allogram/allogram.h"
 #include "base/stack_tree.h"
 #include "collector_hooks.h"
+#include "embed/host_events.h"
 #include "hush.h"
+#include "known_stacks.h"
 
 AG_FAST bool is_stub(uintptr_t pc) {
     return pc - 1 - ag_ocaml.stubs_low < ag_ocaml.stubs_high - ag_ocaml.stubs_low;
@@ -151,35 +154,17 @@ static uint32_t merged(uint32_t walked, ag_ocaml_value callstack, size_t n_slots
 
 /* ---- what was walked when C code allocated ---- */
 
-enum { KEPT_BITS = 12 };
-static _Atomic uint64_t kept[1 << KEPT_BITS]; /* half of the hash << 32 | stack */
-
-static uint64_t hash_of(ag_ocaml_value slots, size_t n_slots) {
-    uint64_t hash = n_slots;
-    for (size_t i = 0; i < n_slots; i++) {
-        hash = (hash ^ ((uint64_t)ag_ocaml_field(slots, i) | 1)) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
-static void keep(ag_ocaml_value slots, size_t n_slots, const uintptr_t *sp, uintptr_t rbp) {
+static void keep(const ag_ocaml_value *slots, size_t n_slots, const uintptr_t *sp, uintptr_t rbp) {
     const uintptr_t spoke = ag_ocaml_speak();
-    const uint32_t walked = ag_record_stack(sp, rbp);
-    ag_ocaml_hush(spoke);
-    if (!is_incomplete(walked)) {
-        const uint64_t hash = hash_of(slots, n_slots);
-        atomic_store_explicit(&kept[hash >> (64 - KEPT_BITS)],
-                              hash << 32 | merged(walked, slots, n_slots), memory_order_relaxed);
+    if (allogram_mode_ & ALLOGRAM_TELLS_) {
+        ag_host_get_ready();
+        const uint32_t walked = ag_record_stack(sp, rbp);
+        if (!is_incomplete(walked)) {
+            ag_ocaml_remember_stack(ag_ocaml_stack_key(slots, n_slots, NULL),
+                                    merged(walked, (ag_ocaml_value)slots, n_slots));
+        }
     }
-}
-
-/* 0: it is not there. */
-static uint32_t find_kept(ag_ocaml_value slots, size_t n_slots) {
-    const uint64_t hash = hash_of(slots, n_slots);
-    const uint64_t found =
-        atomic_load_explicit(&kept[hash >> (64 - KEPT_BITS)], memory_order_relaxed);
-    return found >> 32 == (hash & UINT32_MAX) ? (uint32_t)found : 0;
+    ag_ocaml_hush(spoke);
 }
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
@@ -194,7 +179,7 @@ static intptr_t told_collect_4(ag_ocaml_value **ret_slots, intptr_t *ret_capacit
                                int allocation) {
     const intptr_t n = collect_4(ret_slots, ret_capacity, most, allocation);
     if (allocation < 0 && n > 0) {
-        keep((ag_ocaml_value)*ret_slots, (size_t)n, CALLER_SP(), CALLER_RBP());
+        keep(*ret_slots, (size_t)n, CALLER_SP(), CALLER_RBP());
     }
     return n;
 }
@@ -203,7 +188,7 @@ static size_t told_collect_5(size_t most, ag_ocaml_value **ret_slots, size_t *re
                              intptr_t allocation) {
     const size_t n = collect_5(most, ret_slots, ret_capacity, allocation);
     if (allocation < 0 && n > 0) {
-        keep((ag_ocaml_value)*ret_slots, n, CALLER_SP(), CALLER_RBP());
+        keep(*ret_slots, n, CALLER_SP(), CALLER_RBP());
     }
     return n;
 }
@@ -236,6 +221,7 @@ uint32_t ag_ocaml_stack(uint32_t walked, ag_ocaml_value callstack) {
             return allocating;
         }
     }
-    const uint32_t found = find_kept(callstack, n_slots);
-    return found ? found : merged(walked, callstack, n_slots);
+    const uint32_t kept =
+        ag_ocaml_known_stack(ag_ocaml_stack_key((const ag_ocaml_value *)callstack, n_slots, NULL));
+    return kept ? kept : merged(walked, callstack, n_slots);
 }

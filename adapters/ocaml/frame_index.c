@@ -94,7 +94,8 @@ static int compare(const void *left, const void *right) {
 void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
                                uint64_t tables) {
     uint64_t table = 0, n_descriptors = 0, left = TABLES_BYTES_MOST;
-    for (; left > 0 && ag_decoder_word(file, tables, &table) && table != 0; tables += sizeof(table)) {
+    for (; left > 0 && ag_decoder_word(file, tables, &table) && table != 0;
+         tables += sizeof(table)) {
         if (!ag_decoder_word(file, table, &n_descriptors)) {
             continue;
         }

@@ -26,6 +26,7 @@
 #include "embed/host_heaps.h"
 #include "fibers.h"
 #include "hush.h"
+#include "known_stacks.h"
 #include "runtime_counters.h"
 
 struct ag_ocaml_runtime ag_ocaml;
@@ -88,6 +89,23 @@ static void count_own_words(enum source source, ag_ocaml_value callstack) {
                               5 + (depth > 0 && !is_shared ? depth + 1 : 0), memory_order_relaxed);
 }
 
+static uint32_t memprof_depth; /* slots that Memprof tells at most */
+
+static uint32_t stack_of(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp) {
+    const uint64_t key =
+        ag_ocaml_stack_key((const ag_ocaml_value *)callstack, ag_ocaml_words(callstack), sp);
+    uint32_t stack = ag_ocaml_known_stack(key);
+    if (!stack) {
+        uintptr_t *const hidden = ag_ocaml_fibers_enter();
+        const uint32_t walked = ag_record_stack(sp, rbp);
+        ag_ocaml_fibers_leave(hidden);
+        stack = ag_ocaml.is_bytecode ? ag_ocaml_bytecode_stack(walked, callstack)
+                                     : ag_ocaml_stack(walked, callstack);
+        ag_ocaml_remember_stack(key, stack);
+    }
+    return stack;
+}
+
 static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
                                  uintptr_t rbp) {
     const enum source source = (enum source)ag_ocaml_number(ag_ocaml_field(info, 2));
@@ -105,12 +123,8 @@ static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uint
         return ag_ocaml_integer(0);
     }
     const uint64_t number = next_number();
-    uintptr_t *const hidden = ag_ocaml_fibers_enter();
-    const uint32_t walked = ag_record_stack(sp, rbp);
-    ag_ocaml_fibers_leave(hidden);
     const struct ag_told_block block = {
-        .stack = ag_ocaml.is_bytecode ? ag_ocaml_bytecode_stack(walked, callstack)
-                                      : ag_ocaml_stack(walked, callstack),
+        .stack = stack_of(callstack, sp, rbp),
         .via = heaps[heap],
         .address = number * ADDRESS_STEP,
         .bytes = words * WORD,
@@ -267,7 +281,7 @@ static void skip_random_numbers(uint64_t seed) {
 }
 
 void ag_ocaml_memprof_begin(void) {
-    const uint32_t depth =
+    memprof_depth =
         ag_recorder.depth < AG_OCAML_FRAMES_MOST ? ag_recorder.depth : AG_OCAML_FRAMES_MOST;
     const uintptr_t suspended = ag_record_suspend(); /* what it takes is no one's allocation */
     if (!make_tracker()) {
@@ -282,6 +296,6 @@ void ag_ocaml_memprof_begin(void) {
         skip_random_numbers(ag_recorder.header->seed);
     }
     is_ours = true;
-    start_memprof(depth);
+    start_memprof(memprof_depth);
     ag_record_resume(suspended);
 }

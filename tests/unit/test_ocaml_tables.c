@@ -140,7 +140,8 @@ static void damaged(void **state) {
             random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
             input[1 + (random >> 33) % 0x160] = round % 3 ? (uint8_t)(random >> 50) : 0xff;
         }
-        LLVMFuzzerTestOneInput(input, round % 5 ? sizeof(input) : 1 + (random >> 40) % MEMORY_BYTES);
+        LLVMFuzzerTestOneInput(input,
+                               round % 5 ? sizeof(input) : 1 + (random >> 40) % MEMORY_BYTES);
     }
 }
 

@@ -1,0 +1,48 @@
+/* known_stacks.c: see known_stacks.h.
+ *
+ * A program allocates at the same places over and over, and Memprof tells the OCaml half of a stack
+ * in any case. The same return addresses, with a native stack that ends at the same address (so it
+ * is the same thread's, too), stand for the same whole: walking it again, which costs a step for
+ * each frame, would find nothing else. A hash of 64 bits stands for them; the chance that two
+ * different ones of a million meet is 1 in 30 million.
+ *
+ * One table for all threads, without locks: an entry's first word is key xor stack, so an entry of
+ * which two threads wrote a half each fits no key. */
+#include "known_stacks.h"
+
+enum { TABLE_BITS = 14 };
+static struct { _Atomic uint64_t mixed, stack; } table[1 << TABLE_BITS];
+static _Atomic uint32_t times_forgotten;
+
+AG_FAST uint64_t mix(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+uint64_t ag_ocaml_stack_key(const ag_ocaml_value *slots, size_t n_slots, const void *place) {
+    uint64_t hash = mix((uintptr_t)place, n_slots);
+    hash = mix(hash, (uint64_t)ag_recorder.tree_index << 32 | ag_recorder.tree_generation);
+    hash = mix(hash, (uint64_t)ag_recorder.recording << 32 |
+                         atomic_load_explicit(&times_forgotten, memory_order_relaxed));
+    for (size_t i = 0; i < n_slots; i++) {
+        hash = mix(hash, (uint64_t)slots[i] | 1); /* told later as integers */
+    }
+    return mix(hash, n_slots);
+}
+
+uint32_t ag_ocaml_known_stack(uint64_t key) {
+    const size_t at = key >> (64 - TABLE_BITS);
+    const uint64_t stack = atomic_load_explicit(&table[at].stack, memory_order_relaxed);
+    const uint64_t mixed = atomic_load_explicit(&table[at].mixed, memory_order_relaxed);
+    return (mixed ^ stack) == key ? (uint32_t)stack : 0;
+}
+
+void ag_ocaml_remember_stack(uint64_t key, uint32_t stack) {
+    const size_t at = key >> (64 - TABLE_BITS);
+    atomic_store_explicit(&table[at].mixed, key ^ stack, memory_order_relaxed);
+    atomic_store_explicit(&table[at].stack, stack, memory_order_relaxed);
+}
+
+void ag_ocaml_forget_stacks(void) {
+    atomic_fetch_add_explicit(&times_forgotten, 1, memory_order_relaxed);
+}
