@@ -156,6 +156,9 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     ag_ocaml_memprof_prepare();
     ag_ocaml.memprof_start = memprof_start;
     ag_ocaml.memprof_stop = memprof_stop;
+    if (ag_ocaml.generation == AG_OCAML_5) { /* it frees them where nothing tells who does */
+        ret_runtime->note = "blocks over 128 words count twice: OCaml's, and malloc's below them";
+    }
     return AG_ADAPTER_ACTS;
 }
 

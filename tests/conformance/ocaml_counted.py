@@ -54,6 +54,8 @@ def counted(tools, folder, chain):
                     words + (6 - 2 if chain.is_bytecode else 0))
     told, of = told_and_counted(tools, trace) or (0, None)
     failures.expect("told of what the runtime counted", told, of)
+    note = runtime(recorded.report(tools, trace)).get("note", "")
+    failures.expect("the summary says what counts twice", "128 words" in note, chain.root is not None)
     return failures
 
 

@@ -133,7 +133,7 @@ static void damaged(void **state) {
     (void)state;
     uint8_t input[1 + MEMORY_BYTES];
     uint64_t random = 1;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 5000; round++) {
         input[0] = (uint8_t)round;
         write_tables(input + 1, round & 1);
         for (int i = 0; i < 1 + round % 7; i++) {
