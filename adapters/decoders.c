@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-extern const struct ag_decoder ag_decoder_crystal, ag_decoder_ocaml;
+extern const struct ag_decoder ag_decoder_crystal, ag_decoder_julia, ag_decoder_ocaml;
 
 const char ag_types_option[] = "crystal-types";
 const char ag_types_option_help[] = "names of the types of a Crystal release build: what\n"
@@ -13,6 +13,7 @@ const char ag_types_environment[] = "ALLOGRAM_CRYSTAL_TYPES";
 
 const struct ag_decoder *const ag_decoders[] = {
     &ag_decoder_crystal,
+    &ag_decoder_julia,
     &ag_decoder_ocaml,
     NULL,
 };

@@ -253,6 +253,18 @@ static bool stack_type_record(const struct ag_wide *wide, struct ag_record *reco
     return true;
 }
 
+static bool code_record(const struct ag_wide *wide, struct ag_record *record) {
+    struct ag_wide_code fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_CODE;
+    record->u.code.pc = fields.pc;
+    record->u.code.place = fields.place;
+    record->u.code.n_places = fields.n_places;
+    record->u.code.frame = fields.frame;
+    record->u.code.line = fields.line;
+    return true;
+}
+
 static bool mark_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
     struct ag_wide_mark fields;
     memcpy(&fields, wide->u.data, sizeof(fields));
@@ -368,6 +380,7 @@ static const uint8_t fixed_bytes[] = {
     [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
     [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
     [AG_WIDE_STACK_TYPE] = sizeof(struct ag_wide_stack_type),
+    [AG_WIDE_CODE] = sizeof(struct ag_wide_code),
     [AG_WIDE_SAMPLING] = sizeof(struct ag_wide_sampling),
     [AG_WIDE_FRAME] = sizeof(struct ag_wide_frame),
     [AG_WIDE_FUNCTIONS] = sizeof(struct ag_wide_functions),
@@ -404,6 +417,8 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         return type_record(wide, &tail, ret_record);
     case AG_WIDE_STACK_TYPE:
         return stack_type_record(wide, ret_record);
+    case AG_WIDE_CODE:
+        return code_record(wide, ret_record);
     case AG_WIDE_MARK:
         return mark_record(wide, &tail, ret_record);
     case AG_WIDE_GC:

@@ -245,6 +245,10 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint32_t stack, type;
         } stack_type;
         struct {
+            uint64_t pc;
+            uint32_t place, n_places, frame, line;
+        } code;
+        struct {
             uint32_t label;
             struct ag_bytes name;
         } label;

@@ -268,6 +268,7 @@ enum ag_wide_kind {
     AG_WIDE_LABEL = 33,
     AG_WIDE_MARK = 34,
     AG_WIDE_STACK_TYPE = 62,
+    AG_WIDE_CODE = 50,
     AG_WIDE_GC = 27,
     AG_WIDE_FRAME = 24,
     AG_WIDE_FUNCTIONS = 25,
@@ -309,6 +310,10 @@ struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without
 };
 struct ag_wide_stack_type { /* as in the record */
     uint32_t stack, type;
+};
+struct ag_wide_code { /* as in the record */
+    uint64_t pc;
+    uint32_t place, n_places, frame, line;
 };
 struct ag_wide_mark { /* then name_bytes */
     uint32_t name_bytes, reserved;

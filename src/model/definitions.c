@@ -309,6 +309,8 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return 0;
     case AG_RECORD_RUNTIME:
         return take_runtime(definitions, record);
+    case AG_RECORD_CODE:
+        return ag_code_places_take(&definitions->code, record);
     case AG_RECORD_STACK_TYPE:
         return take_stack_type(definitions, record);
     case AG_RECORD_TYPE:
@@ -396,6 +398,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
+    r = r < 0 ? r : ag_code_places_init(&definitions->code);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
     definitions->exe = "";
@@ -435,6 +438,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     ag_index_map_done(&definitions->stream_index);
     ag_index_map_done(&definitions->function_index);
     ag_call_trees_done(&definitions->call_trees);
+    ag_code_places_done(&definitions->code);
     ag_index_map_done(&definitions->type_index);
     ag_index_map_done(&definitions->stack_type_index);
     ag_model_sums_done(&definitions->index);

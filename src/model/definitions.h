@@ -8,6 +8,7 @@
 #include "format/decode.h"
 #include "format/segment.h"
 #include "model/call_trees.h"
+#include "model/code_places.h"
 #include "model/collections.h"
 #include "model/profile.h"
 #include "model/stack_nodes.h"
@@ -95,6 +96,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load */
     } vias[AG_MODEL_VIAS];
 
     struct ag_call_trees call_trees;
+    struct ag_code_places code;
     struct ag_model_sums index;
     struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
 };

@@ -186,6 +186,28 @@ static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table
     return answer;
 }
 
+/* Of generated code, whose names the trace has. */
+static const struct ag_frame_answer *answer_generated(struct ag_frame_table *table,
+                                                      const struct ag_code_place *place,
+                                                      struct ag_frame_answer *answer) {
+    const uint32_t first = (uint32_t)table->n_list;
+    for (; place; place = place->next ? &table->definitions->code.list[place->next - 1] : NULL) {
+        const uint32_t found = ag_frame_table_managed(table, place->frame, place->line);
+        if (found == AG_INDEX_NONE) {
+            return NULL;
+        }
+        struct ag_model_frame frame = *ag_frame_table_get(table, found);
+        frame.frame.is_inlined = place->next != 0;
+        frame.next = 0;
+        const uint32_t number = intern(table, &frame);
+        if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+            return NULL;
+        }
+    }
+    *answer = (struct ag_frame_answer){.first = first, .count = (uint32_t)table->n_list - first};
+    return answer;
+}
+
 /* Innermost frames that only hand a call on to the allocator. */
 static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
     size_t count = 0;
@@ -204,6 +226,11 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
     const struct ag_stack_site *where = &table->definitions->nodes.sites[site];
     if (where->image == AG_IMAGE_MANAGED) {
         return answer_managed(table, where->pc, answer);
+    }
+    const struct ag_code_place *generated =
+        where->image == 0 ? ag_code_places_find(&table->definitions->code, where->pc) : NULL;
+    if (generated) {
+        return answer_generated(table, generated, answer);
     }
     const struct ag_symbol_frame *found;
     size_t n = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,

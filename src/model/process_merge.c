@@ -480,6 +480,7 @@ static int merge(struct ag_profile *merged) {
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
+    r = r < 0 ? r : ag_code_places_init(&definitions->code);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
     r = r < 0 ? r : make_room(merged);
     find_offsets(merged);

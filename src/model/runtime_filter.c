@@ -86,6 +86,17 @@ int ag_runtime_filter_check(const struct ag_definitions *definitions, const char
 
 /* ---- stacks ---- */
 
+/* The frame record of a site that the trace itself names; 0: none. */
+static uint32_t managed_frame_of(const struct ag_definitions *definitions,
+                                 const struct ag_stack_site *site) {
+    if (site->image == AG_IMAGE_MANAGED) {
+        return ag_managed_frame(site->pc);
+    }
+    const struct ag_code_place *place =
+        site->image == 0 ? ag_code_places_find(&definitions->code, site->pc) : NULL;
+    return place ? place->frame : 0;
+}
+
 int ag_runtime_filter_start(struct ag_runtime_filter *filter,
                             const struct ag_definitions *definitions, const char *name) {
     *filter = (struct ag_runtime_filter){.wanted = name};
@@ -102,9 +113,9 @@ int ag_runtime_filter_start(struct ag_runtime_filter *filter,
         const struct ag_stack_node *node = &nodes->nodes[i];
         const struct ag_stack_site *site = &nodes->sites[node->site];
         bool has_frame = !AG_IS_ROOT(node->parent) && filter->has_frame[node->parent];
-        if (!has_frame && site->image == AG_IMAGE_MANAGED) {
-            const uint32_t at =
-                ag_index_map_find(&definitions->function_index, ag_managed_frame(site->pc));
+        const uint32_t frame = managed_frame_of(definitions, site);
+        if (!has_frame && frame != 0) {
+            const uint32_t at = ag_index_map_find(&definitions->function_index, frame);
             const char *runtime = at != AG_INDEX_NONE ? ag_text(&definitions->texts,
                                                                 definitions->functions[at].runtime)
                                                       : "";

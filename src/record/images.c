@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "made_code.h"
 #include "thread_state.h"
 
 enum {
@@ -356,7 +357,7 @@ static bool find_in_table(uintptr_t pc, struct ag_unwind_image *ret_image) {
 
 bool ag_images_find(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
     (void)context; /* one recorder, one table */
-    if (find_in_table(pc, ret_image)) {
+    if (find_in_table(pc, ret_image) || ag_made_code_find(pc, ret_image)) {
         return true;
     }
     ag_images_refresh();

@@ -4,7 +4,8 @@
 
 #include "recorder.h"
 
-/* For the unwinder: the image that contains pc, found in the list or by asking the loader again.
+/* For the unwinder: the image, or the generated code, that contains pc, found in the list or by
+ * asking the loader again.
  * Async-signal-safe as far as the loader's list lock is recursive, which glibc's is. */
 bool ag_images_find(void *context, uintptr_t pc, struct ag_unwind_image *ret_image);
 

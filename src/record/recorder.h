@@ -173,7 +173,8 @@ struct ag_told_block {
     uint32_t stack, via;
     uintptr_t address;
     size_t bytes;
-    uint64_t interval_bytes; /* of a sampled recording: that it was chosen with, by words */
+    uint64_t interval_bytes; /* of a sampled recording: that it was chosen with ... */
+    bool is_by_bytes; /* ... by the recorder's own sampler; else by the runtime's, by words */
 };
 void ag_record_alloc_told(const struct ag_told_block *block);
 void ag_record_free_told(uintptr_t address, uint32_t via);

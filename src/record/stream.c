@@ -548,7 +548,8 @@ void ag_record_alloc_told(const struct ag_told_block *block) {
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
     if (ag_recorder_is_sampling()) {
-        tell_interval(thread, block->interval_bytes, AG_SAMPLING_WORDS);
+        tell_interval(thread, block->interval_bytes,
+                      block->is_by_bytes ? AG_SAMPLING_POISSON_BYTES : AG_SAMPLING_WORDS);
     }
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;

@@ -196,7 +196,26 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     return true;
 }
 
-/* The address of the FDE that may cover pc: the last one that starts at or before it. 0: none. */
+/* The address of the FDE that may cover pc: the last one that starts at or before it. 0: none.
+ * bytes: of the sorted pairs, at least one, which need not be aligned and count from the bases. */
+static uintptr_t search_places(const uint8_t *bytes, uint64_t n_places, uintptr_t pc_base,
+                               uintptr_t entry_base, uintptr_t pc) {
+    const int64_t relative = (int64_t)(pc - pc_base);
+    uint64_t low = 0, high = n_places; // place[low].first_pc <= relative < place[high].first_pc
+    struct ag_cfi_place place;
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        memcpy(&place, bytes + middle * sizeof place, sizeof place);
+        if (place.first_pc <= relative) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    memcpy(&place, bytes + low * sizeof place, sizeof place);
+    return place.first_pc <= relative ? entry_base + (uintptr_t)(intptr_t)place.entry : 0;
+}
+
 static AG_NOINLINE uintptr_t search_header(const struct ag_cfi_tables *tables, uintptr_t pc) {
     const uintptr_t header = tables->eh_frame_hdr;
     if (header == 0 || !contains(tables, header, 4)) {
@@ -214,27 +233,11 @@ static AG_NOINLINE uintptr_t search_header(const struct ag_cfi_tables *tables, u
     }
     (void)read_encoded(&cursor, frame_encoding, header);
     const uint64_t n_entries = read_encoded(&cursor, count_encoding, header);
-    struct table_entry {
-        int32_t first_pc, entry; /* both relative to the header */
-    };
     if (cursor.bad || n_entries == 0 ||
-        n_entries > (uint64_t)(cursor.end - cursor.at) / sizeof(struct table_entry)) {
+        n_entries > (uint64_t)(cursor.end - cursor.at) / sizeof(struct ag_cfi_place)) {
         return 0;
     }
-    const int64_t relative = (int64_t)(pc - header);
-    uint64_t low = 0, high = n_entries; // entry[low].first_pc <= relative < entry[high].first_pc
-    struct table_entry entry;
-    while (high - low > 1) {
-        const uint64_t middle = low + (high - low) / 2;
-        memcpy(&entry, cursor.at + middle * sizeof entry, sizeof entry);
-        if (entry.first_pc <= relative) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    memcpy(&entry, cursor.at + low * sizeof entry, sizeof entry);
-    return entry.first_pc <= relative ? header + (uintptr_t)(intptr_t)entry.entry : 0;
+    return search_places(cursor.at, n_entries, header, header, pc);
 }
 
 /* ---- the CFI program ----------------------------------------------------- */
@@ -501,7 +504,10 @@ int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_
 
 int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
                      struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
-    const uintptr_t fde = search_header(tables, pc);
+    const uintptr_t fde = tables->n_places > 0
+                              ? search_places((const uint8_t *)tables->places, tables->n_places,
+                                              tables->places_pc, tables->low, pc)
+                              : search_header(tables, pc);
     return fde == 0 ? -ENOENT : ag_eh_frame_read(tables, fde, pc, wanted, ret_row, ret_entry);
 }
 

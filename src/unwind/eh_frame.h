@@ -15,6 +15,14 @@ struct ag_cfi_tables {
     uintptr_t low, high;    /* readable memory; nothing outside of it is read */
     uintptr_t debug_frame;  /* not 0: the entries are those of a .debug_frame section that begins
                                here, and its pcs are absolute */
+    /* Of code without a header, instead of it: a sorted table that somebody else keeps. */
+    const struct ag_cfi_place *places; /* NULL: none */
+    size_t n_places;
+    uintptr_t places_pc; /* that the places' first pcs count from */
+};
+struct ag_cfi_place {
+    int32_t first_pc;
+    int32_t entry; /* counted from low */
 };
 
 enum ag_cfi_rule_kind {

@@ -16,12 +16,17 @@
 #include "base/compiler.h"
 #include "base/stack_tree.h"
 
+struct ag_cfi_place;
 struct ag_unwind_image {               /* what the unwinder needs of a loaded object */
     uintptr_t low, high;               /* of its loaded segments */
     uintptr_t eh_frame_hdr;            /* address of PT_GNU_EH_FRAME, 0: none */
     uintptr_t tables_low, tables_high; /* the loaded segment that holds it; 0, 0: [low, high), when
                                           that has no holes */
     uint32_t id; /* what is stored with each site; 0 only for memory that is no image */
+    /* Of generated code, which has no header: its frame descriptions, sorted; pcs count from low,
+     * entries from tables_low (eh_frame.h). */
+    const struct ag_cfi_place *places; /* NULL: none */
+    size_t n_places;
 };
 
 /* Finds the image that contains pc; false: none. Called on the slow path only, may take time, must

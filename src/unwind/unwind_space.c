@@ -39,6 +39,9 @@ static struct ag_cfi_tables tables_of(const struct ag_unwind_image *image) {
         .eh_frame_hdr = image->eh_frame_hdr,
         .low = has_bounds ? image->tables_low : image->low,
         .high = has_bounds ? image->tables_high : image->high,
+        .places = image->places,
+        .n_places = image->n_places,
+        .places_pc = image->low,
     };
 }
 

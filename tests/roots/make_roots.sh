@@ -18,6 +18,9 @@ skip() {
 packages_of() { # SUITE; one purpose per line
     echo libc6-dev
     case $1 in
+    bullseye)
+        echo julia # 1.5.3
+        ;;
     trixie)
         echo erlang-base           # OTP 27, to look at from outside and to trace
         echo erlang-tools          # tprof, which the tracer is held against

@@ -1,0 +1,226 @@
+/* julia_adapter.c: the adapter of Julia, as Debian and others install it: is it in the process,
+ * which release, and is that one known.
+ *
+ * The recipe was held against a running 1.5.3: what counts is in julia_releases.def. Julia 1.6 and
+ * later load their code after the start, from another library; they are named and left alone. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "embed/adapter.h"
+#include "hook/import_slot.h"
+#include "hook/next_symbol.h"
+#include "julia_blocks.h"
+#include "julia_calls.h"
+#include "julia_imports.h"
+#include "julia_objects.h"
+#include "julia_types.h"
+
+struct ag_julia_functions ag_julia;
+allogram_heap ag_julia_heaps[AG_JULIA_HEAPS];
+__thread struct ag_julia_thread *ag_julia_own;
+_Atomic(struct ag_julia_thread *) ag_julia_threads;
+static uint32_t recorded_pid;
+
+void *ag_julia_map(size_t bytes) {
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return ag_syscall_failed(address) ? NULL : (void *)address;
+}
+
+bool ag_julia_is_recorded(void) {
+    return (allogram_mode_ & ALLOGRAM_TELLS_) != 0 && ag_recorder_is_active() &&
+           ag_recorder.pid == recorded_pid;
+}
+
+AG_COLD struct ag_julia_thread *ag_julia_thread_begin(void) {
+    struct ag_julia_thread *thread = ag_julia_map(sizeof(*thread));
+    if (!thread) {
+        return NULL;
+    }
+    ag_julia_own = thread;
+    struct ag_julia_thread *first = atomic_load_explicit(&ag_julia_threads, memory_order_relaxed);
+    do {
+        thread->next = first;
+    } while (!atomic_compare_exchange_weak_explicit(&ag_julia_threads, &first, thread,
+                                                    memory_order_release, memory_order_relaxed));
+    return thread;
+}
+
+/* ---- which release ---- */
+
+static const struct release {
+    const char *first, *last, *library, *doors;
+    bool is_verified;
+} releases[] = {
+#define AG_JULIA_RELEASE(first, last, library, doors, is_verified) \
+    {first, last, library, doors, is_verified},
+#include "julia_releases.def"
+#undef AG_JULIA_RELEASE
+};
+
+/* "1.5.3" as a number that grows with the release; 0: it is none. What stands behind the patch
+ * ("-DEV") makes another release of it. */
+static uint32_t number_of(const char *version) {
+    uint32_t number = 0;
+    for (int part = 0; part < 3; part++) {
+        uint32_t value = 0;
+        if (*version < '0' || *version > '9') {
+            return 0;
+        }
+        for (; *version >= '0' && *version <= '9' && value < 1000; version++) {
+            value = value * 10 + (uint32_t)(*version - '0');
+        }
+        number = number * 1000 + value;
+        if (part < 2 && *version++ != '.') {
+            return 0;
+        }
+    }
+    return *version == '\0' ? number : 0;
+}
+
+static const struct release *find_release(const char *version) {
+    const uint32_t number = number_of(version);
+    for (size_t i = 0; i < AG_ARRAY_SIZE(releases); i++) {
+        if (number >= number_of(releases[i].first) && number <= number_of(releases[i].last)) {
+            return &releases[i];
+        }
+    }
+    return NULL;
+}
+
+static char version[32], note[320];
+
+static void write_note(const char *first, const char *second, const char *third) {
+    const char *const parts[] = {first, second, third};
+    size_t at = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
+        for (const char *c = parts[i]; *c && at + 1 < sizeof(note); c++) {
+            note[at++] = *c;
+        }
+    }
+    note[at] = '\0';
+}
+
+static void *find(const char *name, enum ag_symbol_scope scope) {
+    struct ag_symbol_place place;
+    return ag_symbol_find(name, scope, NULL, &place) ? place.address : NULL;
+}
+
+/* The first that is not there; NULL: all are. */
+static const char *find_functions(void) {
+    static const struct {
+        const char *name;
+        void **place;
+        enum ag_symbol_scope scope;
+    } wanted[] = {
+#define AG_JULIA_FUNCTION(name, result, arguments) \
+    {#name, (void **)&ag_julia.name, AG_SYMBOL_FIRST},
+#include "julia_functions.def"
+#undef AG_JULIA_FUNCTION
+        {"jl_main_module", (void **)&ag_julia.jl_main_module, AG_SYMBOL_FIRST_DATA},
+        {"jl_any_type", (void **)&ag_julia.jl_any_type, AG_SYMBOL_FIRST_DATA},
+        {"jl_string_type", (void **)&ag_julia.jl_string_type, AG_SYMBOL_FIRST_DATA},
+    };
+    for (size_t i = 0; i < AG_ARRAY_SIZE(wanted); i++) {
+        *wanted[i].place = find(wanted[i].name, wanted[i].scope);
+        if (!*wanted[i].place) {
+            return wanted[i].name;
+        }
+    }
+    const uintptr_t get_ptls =
+        ag_import_find((const void *)ag_julia.jl_gc_num, "jl_get_ptls_states");
+    ag_julia.get_ptls = (void *(*)(void))get_ptls;
+    return get_ptls != 0 ? NULL : "jl_get_ptls_states";
+}
+
+static void register_heaps(void) {
+    static const char *const names[AG_JULIA_HEAPS][2] = {{"julia pool", "pool"},
+                                                         {"julia big", "big"},
+                                                         {"julia std", "std"},
+                                                         {"julia task stacks", "stack"}};
+    for (size_t i = 0; i < AG_JULIA_HEAPS; i++) {
+        const struct allogram_heap_options options = {.size = sizeof(options),
+                                                      .name = names[i][0],
+                                                      .allocator = names[i][1],
+                                                      .runtime = "julia",
+                                                      .domain = ALLOGRAM_CPU,
+                                                      .is_backing = i == AG_JULIA_STACKS};
+        ag_julia_heaps[i] = allogram_register_heap(&options);
+    }
+}
+
+static bool is_known_release(void) {
+    if (!find("LLVMExtraAddAllocOptPass", AG_SYMBOL_FIRST)) {
+        write_note("1.6 or later is left alone: only 1.5.3 was ever held against a running one", "",
+                   "");
+        return false; /* a loader, which may not be called yet */
+    }
+    const char *(*ver_string)(void) = (const char *(*)(void))find("jl_ver_string", AG_SYMBOL_FIRST);
+    if (ver_string) {
+        const char *text = ver_string();
+        memcpy(version, text, strnlen(text, sizeof(version) - 1));
+    }
+    const struct release *release = find_release(version);
+    if (release && release->is_verified) {
+        return true;
+    }
+    write_note("this release is left alone: only 1.5.3 was ever held against a running one",
+               release ? "; its doors would be " : "", release ? release->doors : "");
+    return false;
+}
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    const char *reason = "", *name = "";
+    if (!find("jl_gc_counted_malloc", AG_SYMBOL_FIRST)) {
+        return AG_ADAPTER_ABSENT;
+    }
+    ret_runtime->version = version;
+    ret_runtime->note = note;
+    if (!is_known_release()) {
+        return AG_ADAPTER_REFUSED;
+    }
+    const char *absent = find_functions();
+    if (absent) {
+        write_note("Julia is left alone: it has no ", absent, "");
+        return AG_ADAPTER_REFUSED;
+    }
+    if (ag_julia_blocks_start() < 0 || ag_julia_types_start() < 0) {
+        write_note("Julia is left alone: there is no memory", "", "");
+        return AG_ADAPTER_REFUSED;
+    }
+    register_heaps();
+    if (ag_julia_calls_follow(&reason, &name) < 0) {
+        write_note("Julia is left alone: ", name, reason);
+        return AG_ADAPTER_REFUSED;
+    }
+    if (ag_julia_imports_follow((const void *)ag_julia.jl_gc_num, &name) < 0) {
+        ag_julia_calls_leave();
+        write_note("Julia is left alone: it does not call ", name, " as 1.5.3 does");
+        return AG_ADAPTER_REFUSED;
+    }
+    recorded_pid = ag_recorder.pid;
+    return AG_ADAPTER_ACTS;
+}
+
+/* Coverage, in blocks: of all that jl_gc_num counts. */
+static void end(struct ag_runtime_definition *ret_runtime) {
+    uint64_t calls = 0, own_calls = 0;
+    if (ag_recorder.pid != recorded_pid) {
+        return; /* a child knows only what it did itself */
+    }
+    struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
+    for (; thread; thread = thread->next) {
+        ag_julia_settle(thread, /* with_data= */ true);
+    }
+    if (ag_recorder_is_sampling()) {
+        return; /* a sample has only the samples */
+    }
+    const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
+    const uint64_t counted = num.poolalloc + num.bigalloc + num.malloc + num.realloc;
+    ag_julia_calls_sum(&calls, &own_calls);
+    ret_runtime->told = calls;
+    ret_runtime->counted = counted > own_calls ? counted - own_calls : 0;
+}
+
+const struct ag_adapter ag_adapter_julia AG_HIDDEN = {.attach = attach, .end = end};

@@ -1,0 +1,196 @@
+/* julia_calls.c: detours in front of the functions that all allocations of Julia's collector go
+ * through: from C, from the system image, from generated code, by name from programs.
+ *
+ * What malloc gives by way of jl_malloc and its kin (big numbers' digits) is malloc's: it is
+ * recorded there, with its stack and its death, and only counted here, as Julia counts it. */
+#include "julia_calls.h"
+
+#include "hook/detour.h"
+#include "hook/next_symbol.h"
+#include "julia_code.h"
+#include "julia_collections.h"
+#include "julia_objects.h"
+#include "julia_types.h"
+
+#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
+#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+static void *(*pool_alloc)(void *ptls, int offset, int bytes);
+static void *(*big_alloc)(void *ptls, size_t bytes);
+static void *(*managed_malloc)(size_t bytes);
+static void *(*managed_realloc)(void *data, size_t bytes, size_t old_bytes, int is_aligned,
+                                void *owner);
+static void *(*counted_malloc)(size_t bytes);
+static void *(*counted_calloc)(size_t count, size_t bytes);
+static void *(*counted_realloc)(void *block, size_t old_bytes, size_t bytes);
+static void (*atexit_hook)(int code);
+
+/* Before the call: the thread's last object has its type by now. NULL: no memory. */
+AG_FAST struct ag_julia_thread *enter(const uintptr_t *sp, uintptr_t rbp, size_t bytes) {
+    struct ag_julia_thread *thread = ag_julia_thread();
+    if (AG_UNLIKELY(!thread)) {
+        return NULL;
+    }
+    if (AG_UNLIKELY(!ag_julia_collections_are_followed)) {
+        ag_julia_collections_follow(thread);
+    }
+    if (AG_LIKELY(ag_julia_waits(thread))) {
+        ag_julia_settle(thread, /* with_data= */ false);
+    }
+    thread->caller_sp = sp;
+    thread->caller_rbp = rbp;
+    thread->asked_bytes = bytes;
+    return thread;
+}
+
+/* After it: finalizers may have run inside, and have left an object that waits. */
+AG_FAST void leave(struct ag_julia_thread *thread, enum ag_julia_heap heap, uintptr_t object,
+                   uintptr_t address, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    thread->caller_sp = NULL;
+    thread->n_calls++;
+    if (AG_UNLIKELY(thread->is_own)) {
+        thread->n_own_calls++;
+        return;
+    }
+    if (AG_UNLIKELY(ag_julia_waits(thread))) {
+        ag_julia_settle(thread, /* with_data= */ false);
+    }
+    const struct ag_julia_block_made made = {
+        .sp = sp, .rbp = rbp, .object = object, .address = address, .bytes = bytes};
+    ag_julia_made(thread, heap, &made);
+}
+
+static void *told_pool_alloc(void *ptls, int offset, int bytes) {
+    struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), (size_t)bytes);
+    void *object = pool_alloc(ptls, offset, bytes);
+    if (AG_LIKELY(thread && object)) {
+        leave(thread, AG_JULIA_POOL, (uintptr_t)object, (uintptr_t)object, (size_t)bytes,
+              CALLER_SP(), CALLER_RBP());
+    }
+    return object;
+}
+
+static void *told_big_alloc(void *ptls, size_t bytes) {
+    struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
+    void *object = big_alloc(ptls, bytes);
+    if (AG_LIKELY(thread && object)) {
+        const uintptr_t block = thread->fresh;
+        thread->fresh = 0;
+        leave(thread, AG_JULIA_BIG, (uintptr_t)object, block, bytes, CALLER_SP(), CALLER_RBP());
+    }
+    return object;
+}
+
+static void *told_managed_malloc(size_t bytes) {
+    struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
+    void *data = managed_malloc(bytes);
+    if (AG_LIKELY(thread && data)) {
+        thread->fresh = 0;
+        leave(thread, AG_JULIA_STD, 0, (uintptr_t)data, bytes, CALLER_SP(), CALLER_RBP());
+    }
+    return data;
+}
+
+/* Where the memory moves, libjulia's free tells it (julia_imports.c); memory that somebody else got
+ * from malloc is malloc's before and after. */
+static void *told_managed_realloc(void *data, size_t bytes, size_t old_bytes, int is_aligned,
+                                  void *owner) {
+    struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
+    if (thread) {
+        ag_julia_settle(thread, /* with_data= */ true);
+        thread->resized = (uintptr_t)data;
+        thread->resized_tag = ag_julia_tag((uintptr_t)owner);
+    }
+    void *moved = managed_realloc(data, bytes, old_bytes, is_aligned, owner);
+    if (thread) {
+        thread->caller_sp = NULL;
+        thread->resized = 0;
+        thread->n_calls++;
+    }
+    return moved;
+}
+
+static void count_call(void) {
+    struct ag_julia_thread *thread = ag_julia_thread();
+    if (thread) {
+        thread->n_calls++;
+    }
+}
+
+static void *told_counted_malloc(size_t bytes) {
+    count_call();
+    return counted_malloc(bytes);
+}
+
+static void *told_counted_calloc(size_t count, size_t bytes) {
+    count_call();
+    return counted_calloc(count, bytes);
+}
+
+static void *told_counted_realloc(void *block, size_t old_bytes, size_t bytes) {
+    count_call();
+    return counted_realloc(block, old_bytes, bytes);
+}
+
+static void told_atexit_hook(int code) {
+    ag_julia_code_name_new();
+    atexit_hook(code);
+    ag_julia_code_name_new();
+}
+
+/* ---- sums, start ---- */
+
+void ag_julia_calls_sum(uint64_t *ret_calls, uint64_t *ret_own_calls) {
+    const struct ag_julia_thread *thread =
+        atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
+    *ret_calls = *ret_own_calls = 0;
+    for (; thread; thread = thread->next) {
+        *ret_calls += thread->n_calls - thread->n_own_calls;
+        *ret_own_calls += thread->n_own_calls;
+    }
+}
+
+static struct door {
+    const char *name;
+    void *replacement;
+    void **original;
+    struct ag_detour detour;
+} doors[] = {
+    {.name = "jl_gc_pool_alloc", (void *)told_pool_alloc, (void **)&pool_alloc},
+    {.name = "jl_gc_big_alloc", (void *)told_big_alloc, (void **)&big_alloc},
+    {.name = "jl_gc_managed_malloc", (void *)told_managed_malloc, (void **)&managed_malloc},
+    {.name = "jl_gc_managed_realloc", (void *)told_managed_realloc, (void **)&managed_realloc},
+    {.name = "jl_gc_counted_malloc", (void *)told_counted_malloc, (void **)&counted_malloc},
+    {.name = "jl_gc_counted_calloc", (void *)told_counted_calloc, (void **)&counted_calloc},
+    {.name = "jl_gc_counted_realloc_with_old_size",
+     (void *)told_counted_realloc,
+     (void **)&counted_realloc},
+    {.name = "jl_atexit_hook", (void *)told_atexit_hook, (void **)&atexit_hook},
+    {.name = "jl_safe_printf", (void *)ag_julia_printf_entry, &ag_julia_printf_original},
+};
+
+void ag_julia_calls_leave(void) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(doors); i++) {
+        (void)ag_detour_remove(&doors[i].detour);
+    }
+}
+
+int ag_julia_calls_follow(const char **ret_reason, const char **ret_name) {
+    int r = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(doors) && r == 0; i++) {
+        struct ag_symbol_place place;
+        struct door *door = &doors[i];
+        *ret_name = door->name;
+        *ret_reason = " is not there";
+        r = -1;
+        if (ag_symbol_find(door->name, AG_SYMBOL_FIRST, NULL, &place)) {
+            r = ag_detour_install(&door->detour, place.address, 0, door->replacement,
+                                  door->original);
+            *ret_reason = " cannot be detoured";
+        }
+    }
+    if (r < 0) {
+        ag_julia_calls_leave();
+    }
+    return r;
+}

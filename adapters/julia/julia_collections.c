@@ -1,0 +1,153 @@
+/* julia_collections.c: the callbacks of julia_gcext.h, which Julia offers to C libraries that have
+ * objects of their own.
+ *
+ * Deaths. Between marking and sweeping Julia calls the sweep functions of foreign objects: then the
+ * mark bits say who lives, and nothing is gone yet. So the adapter makes a foreign type and has one
+ * object of it, which lies in its own memory and is never marked. The root scanner, which runs in
+ * every pass of a collection (a full one may have two), schedules that object's sweep function, and
+ * keeps the type alive.
+ *
+ * Old objects are looked at when the pass before has swept in full: only then their marks were
+ * taken back. A pass' sweep was full when jl_gc_num counts one more.
+ *
+ * Where the world stands still, nothing is asked of Julia but counters and names of types. */
+#include "julia_collections.h"
+
+#include "base/raw_syscall.h"
+#include "embed/host_events.h"
+#include "julia_code.h"
+#include "julia_objects.h"
+#include "julia_types.h"
+#include "record/recorder.h"
+
+#include <time.h>
+
+bool ag_julia_collections_are_followed;
+
+static uintptr_t sentinel[4] __attribute__((aligned(32))); /* its header is word 1 */
+static void *sentinel_type;
+
+/* The one collection at a time. */
+static struct {
+    uint64_t begun_raw, begun_ns, before_bytes, needed_bytes;
+    int n_full, n_passes;
+    uint64_t gc_ns;
+    uint32_t stack;
+    bool is_begun;
+} now;
+static int n_full_at_last_pass = -1;
+static uint64_t live_at_end, total_at_end;
+
+static uint64_t monotonic_ns(void) {
+    struct timespec time = {0};
+    (void)ag_syscall2(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t total_bytes(const struct ag_julia_gc_num *num) {
+    return num->total_allocd + (uint64_t)num->allocd + (uint64_t)num->deferred_alloc;
+}
+
+/* ---- callbacks ---- */
+
+static void begins(int collection) {
+    const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
+    (void)collection;
+    now.is_begun = ag_julia_is_recorded();
+    struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
+    for (; thread; thread = thread->next) {
+        ag_julia_settle(thread, /* with_data= */ true);
+    }
+    if (!now.is_begun) {
+        return;
+    }
+    const struct ag_julia_thread *self = ag_julia_own;
+    const uintptr_t *frame = __builtin_frame_address(0);
+    const bool has_cause = self && self->caller_sp;
+    now.n_full = num.full_sweep;
+    now.n_passes = 0;
+    now.gc_ns = num.total_time;
+    now.before_bytes = live_at_end + total_bytes(&num) - total_at_end;
+    now.needed_bytes = has_cause ? self->asked_bytes : 0;
+    now.stack = has_cause ? ag_record_stack(self->caller_sp, self->caller_rbp)
+                          : ag_record_stack(frame + 1, frame[0]);
+    now.begun_ns = monotonic_ns();
+    now.begun_raw = ag_host_elapsed_raw();
+}
+
+static void scan_roots(int collection) {
+    void *ptls = ag_julia.get_ptls();
+    (void)collection;
+    (void)ag_julia.jl_gc_mark_queue_obj(ptls, sentinel_type);
+    sentinel[1] = (uintptr_t)sentinel_type;
+    ag_julia.jl_gc_schedule_foreign_sweepfunc(ptls, &sentinel[2]);
+}
+
+static uintptr_t mark_sentinel(void *ptls, void *object) {
+    (void)ptls;
+    (void)object;
+    return 0;
+}
+
+static void sweep_sentinel(void *object) {
+    const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
+    (void)object;
+    ag_julia_objects_sweep(/* is_full= */ num.full_sweep != n_full_at_last_pass);
+    ag_julia_types_sweep();
+    n_full_at_last_pass = num.full_sweep;
+    now.n_passes++;
+}
+
+/* A time of Julia's, by the session's clock. */
+static uint64_t raw_of(uint64_t ns) {
+    const uint64_t passed_ns = monotonic_ns() - now.begun_ns;
+    const uint64_t passed_raw = ag_host_elapsed_raw() - now.begun_raw;
+    return passed_ns > 0 && ns < passed_ns
+               ? (uint64_t)((double)passed_raw * (double)ns / (double)passed_ns)
+               : passed_raw;
+}
+
+static void ends(int collection) {
+    enum { FULL = 1 }; /* JL_GC_FULL */
+    const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
+    live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
+    total_at_end = total_bytes(&num);
+    if (now.is_begun && now.n_passes > 0) { /* else: collections are switched off */
+        const struct ag_host_collection told = {.start_raw = now.begun_raw,
+                                                .end_raw = now.begun_raw +
+                                                           raw_of(num.total_time - now.gc_ns),
+                                                .needed_bytes = now.needed_bytes,
+                                                .heap_before_bytes = now.before_bytes,
+                                                .heap_after_bytes = live_at_end,
+                                                .stack = now.stack};
+        const bool is_full = collection == FULL || num.full_sweep != now.n_full;
+        ag_host_tell_collection(ag_julia_heaps[AG_JULIA_POOL], &told,
+                                is_full ? "full" : "incremental");
+        ag_julia_code_name_new();
+    }
+    now.is_begun = false;
+}
+
+/* ---- start ---- */
+
+void ag_julia_collections_follow(struct ag_julia_thread *thread) {
+    if (thread->is_own || !ag_julia.jl_is_initialized() || !*ag_julia.jl_main_module) {
+        return;
+    }
+    static _Atomic bool is_begun;
+    if (atomic_exchange_explicit(&is_begun, true, memory_order_relaxed)) {
+        return; /* another thread is at it */
+    }
+    ag_julia_settle(thread, /* with_data= */ false);
+    thread->is_own = true;
+    const int was_enabled = ag_julia.jl_gc_enable(0);
+    sentinel_type = ag_julia.jl_new_foreign_type(
+        ag_julia.jl_symbol("AllogramSentinel"), *ag_julia.jl_main_module, *ag_julia.jl_any_type,
+        (void *)mark_sentinel, (void *)sweep_sentinel, 0, 0);
+    ag_julia.jl_gc_set_cb_pre_gc(begins, 1);
+    ag_julia.jl_gc_set_cb_post_gc(ends, 1);
+    ag_julia.jl_gc_set_cb_root_scanner(scan_roots, 1);
+    (void)ag_julia.jl_gc_enable(was_enabled);
+    thread->is_own = false;
+    ag_julia_collections_are_followed = true;
+}

@@ -1,0 +1,16 @@
+/* julia_collections.h: collections, and the moment in each of them at which deaths are known. */
+#ifndef AG_JULIA_COLLECTIONS_H
+#define AG_JULIA_COLLECTIONS_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+struct ag_julia_thread;
+
+/* Callbacks are in place (or there is nothing that they could be put into). */
+extern bool ag_julia_collections_are_followed AG_HIDDEN;
+/* Puts them there as soon as Julia stands; from an allocation of this thread. */
+void ag_julia_collections_follow(struct ag_julia_thread *thread);
+
+#endif

@@ -1,0 +1,206 @@
+/* julia_imports.c: the functions that libjulia itself calls, seen in its own table of imports, so
+ * that no other caller of malloc pays for it.
+ *
+ * 1. posix_memalign has three callers in libjulia 1.5: big objects, the data of arrays, and the
+ * function that makes either larger, which passes the collector's own entry points by. All of it is
+ * memory of Julia's heaps, so malloc's half of the recorder does not hear of it. Who called the
+ * first two takes what is fresh (julia_calls.c); what is fresh when the same thread calls free is
+ * the new place of what it frees.
+ *
+ * 2. free of such memory is the death of a big object or of an array's data; all else goes on to
+ * whom it went before.
+ *
+ * 3. mmap: pages of the pools are told as mapped by that heap, stacks of tasks by a heap of their
+ * own. The flags tell them apart (src/gc-pages.c, src/gc-stacks.c).
+ *
+ * 4. _U_dyn_register: generated code's frame descriptions, as libunwind documents them. */
+#include "julia_imports.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "hook/import_slot.h"
+#include "julia_blocks.h"
+#include "julia_objects.h"
+#include "julia_types.h"
+#include "record/made_code.h"
+#include "record/recorder.h"
+
+#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
+#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+static int (*next_posix_memalign)(void **, size_t, size_t);
+static void (*next_free)(void *);
+static void *(*next_mmap64)(void *, size_t, int, int, int, long);
+static int (*next_munmap)(void *, size_t);
+static int (*next_dyn_register)(void *);
+
+/* ---- blocks ---- */
+
+static int told_posix_memalign(void **ret_block, size_t alignment, size_t bytes) {
+    struct ag_julia_thread *thread = ag_julia_thread();
+    const uintptr_t suspended = ag_record_suspend();
+    const int r = next_posix_memalign(ret_block, alignment, bytes);
+    ag_record_resume(suspended);
+    if (r == 0 && *ret_block) {
+        (void)ag_julia_blocks_set(AG_JULIA_BLOCK_OWN, (uintptr_t)*ret_block);
+        if (thread) {
+            thread->fresh = (uintptr_t)*ret_block;
+            thread->fresh_bytes = bytes;
+        }
+    }
+    return r;
+}
+
+static void move(struct ag_julia_thread *thread, uintptr_t from, const uintptr_t *sp,
+                 uintptr_t rbp) {
+    const bool is_array = thread->resized == from;
+    const struct ag_julia_block_made to = {.sp = is_array ? thread->caller_sp : sp,
+                                           .rbp = is_array ? thread->caller_rbp : rbp,
+                                           .address = thread->fresh,
+                                           .bytes = thread->fresh_bytes};
+    (void)ag_julia_freed(AG_WORD_REALLOC_FREE, from, sp, rbp);
+    if (is_array) {
+        ag_julia_moved(thread, AG_JULIA_STD, thread->resized_tag, &to);
+    } else { /* only strings are made larger where they are */
+        thread->n_calls++;
+        ag_julia_moved(thread, AG_JULIA_BIG, (uintptr_t)*ag_julia.jl_string_type, &to);
+    }
+    thread->fresh = 0;
+}
+
+static void told_free(void *block) {
+    const uintptr_t address = (uintptr_t)block;
+    if (!block || !ag_julia_blocks_clear(AG_JULIA_BLOCK_OWN, address)) {
+        next_free(block);
+        return;
+    }
+    struct ag_julia_thread *thread = ag_julia_thread();
+    if (thread && thread->fresh != 0) {
+        move(thread, address, CALLER_SP(), CALLER_RBP());
+    } else {
+        (void)ag_julia_freed(AG_WORD_FREE, address, CALLER_SP(), CALLER_RBP());
+    }
+    const uintptr_t suspended = ag_record_suspend();
+    next_free(block);
+    ag_record_resume(suspended);
+}
+
+void ag_julia_free(void *block) {
+    next_free(block);
+}
+
+/* ---- mappings ---- */
+
+static bool is_pool_page(int protection, int flags, int fd) {
+    return protection == (PROT_READ | PROT_WRITE) && fd == -1 &&
+           (flags & (MAP_NORESERVE | MAP_STACK)) == MAP_NORESERVE;
+}
+
+static void *told_mmap64(void *address, size_t bytes, int protection, int flags, int fd,
+                         long offset) {
+    const bool is_stack = (flags & MAP_STACK) != 0;
+    if (!is_stack && !is_pool_page(protection, flags, fd)) {
+        return next_mmap64(address, bytes, protection, flags, fd, offset);
+    }
+    const uintptr_t suspended = ag_record_suspend();
+    void *mapped = next_mmap64(address, bytes, protection, flags, fd, offset);
+    ag_record_resume(suspended);
+    if (mapped != MAP_FAILED) {
+        if (is_stack) {
+            (void)ag_julia_blocks_set(AG_JULIA_BLOCK_STACK, (uintptr_t)mapped);
+        }
+        allogram_map(ag_julia_heaps[is_stack ? AG_JULIA_STACKS : AG_JULIA_POOL], (uintptr_t)mapped,
+                     bytes);
+    }
+    return mapped;
+}
+
+static int told_munmap(void *address, size_t bytes) {
+    if (!ag_julia_blocks_clear(AG_JULIA_BLOCK_STACK, (uintptr_t)address)) {
+        return next_munmap(address, bytes);
+    }
+    allogram_unmap(ag_julia_heaps[AG_JULIA_STACKS], (uintptr_t)address, bytes);
+    const uintptr_t suspended = ag_record_suspend();
+    const int r = next_munmap(address, bytes);
+    ag_record_resume(suspended);
+    return r;
+}
+
+/* ---- generated code ---- */
+
+/* unw_dyn_info_t with UNW_INFO_FORMAT_IP_OFFSET (libunwind-dynamic.h). */
+struct dyn_info {
+    void *next, *prev;
+    uintptr_t start_ip, end_ip, gp;
+    int32_t format, pad;
+    uintptr_t name_ptr, segbase, table_len, table_data;
+};
+enum { IP_OFFSET = 4 };
+
+/* Where the last of the entries ends: each begins with its length. */
+static uintptr_t end_of_entries(const struct dyn_info *info, const struct ag_cfi_place *places,
+                                size_t n_places) {
+    uintptr_t end = info->segbase;
+    for (size_t i = 0; i < n_places; i++) {
+        const uintptr_t entry = info->segbase + (uintptr_t)(intptr_t)places[i].entry;
+        uint32_t length = 0;
+        memcpy(&length, (const void *)entry, sizeof(length)); // NOLINT(performance-no-int-to-ptr)
+        const uintptr_t entry_end = entry + sizeof(length) + length;
+        end = entry_end > end ? entry_end : end;
+    }
+    return end;
+}
+
+static int told_dyn_register(void *description) {
+    const struct dyn_info *info = description;
+    if (info->format == IP_OFFSET && info->end_ip > info->start_ip) {
+        const struct ag_cfi_place *places =
+            (const struct ag_cfi_place *)info->table_data; // NOLINT(performance-no-int-to-ptr)
+        /* the table's length counts words */
+        const size_t n_places = info->table_len * sizeof(uintptr_t) / sizeof(*places);
+        if (places && n_places > 0) {
+            const struct ag_made_code code = {.low = info->start_ip,
+                                              .high = info->end_ip,
+                                              .tables_low = info->segbase,
+                                              .tables_high = end_of_entries(info, places, n_places),
+                                              .places = places,
+                                              .n_places = n_places};
+            (void)ag_made_code_add(&code); /* no room: stacks end there, and are counted */
+        }
+    }
+    return next_dyn_register(description);
+}
+
+/* ---- start ---- */
+
+static struct {
+    const char *name;
+    void *replacement;
+    void **original;
+    bool is_replaced;
+} imports[] = {
+    {"posix_memalign", (void *)told_posix_memalign, (void **)&next_posix_memalign, false},
+    {"free", (void *)told_free, (void **)&next_free, false},
+    {"mmap64", (void *)told_mmap64, (void **)&next_mmap64, false},
+    {"munmap", (void *)told_munmap, (void **)&next_munmap, false},
+    {"_U_dyn_register", (void *)told_dyn_register, (void **)&next_dyn_register, false},
+};
+
+int ag_julia_imports_follow(const void *inside, const char **ret_name) {
+    int r = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(imports) && r == 0; i++) {
+        r = ag_import_replace(inside, imports[i].name, imports[i].replacement, imports[i].original);
+        imports[i].is_replaced = r == 0;
+        *ret_name = imports[i].name;
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(imports) && r < 0; i++) {
+        if (imports[i].is_replaced) {
+            void *unused = NULL;
+            (void)ag_import_replace(inside, imports[i].name, *imports[i].original, &unused);
+            imports[i].is_replaced = false;
+        }
+    }
+    return r;
+}

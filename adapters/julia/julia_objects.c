@@ -1,0 +1,248 @@
+/* julia_objects.c: see julia_objects.h.
+ *
+ * 1. Types are late. A block's type is the word before it, which the caller writes when it has the
+ * block, before its thread allocates again. So each thread has one object that waits; it is told by
+ * the thread's next allocation, or when a collection has stopped the world. The data of a large
+ * array is allocated right before the array: it waits for that, and is known by the array's first
+ * word, which points at it.
+ *
+ * 2. Deaths of pool objects. Each thread keeps the addresses that it told in a list. When marking
+ * is over who has no mark is dead; who has is kept. Objects that are old and marked stay so until a
+ * full sweep takes their marks back: they go to a list of their own, which is looked at again only
+ * then. No address is kept that Julia's collector can see, and nothing is kept alive.
+ *
+ * 3. Big objects and arrays' data die by free, and move by realloc's parts (julia_imports.c).
+ *
+ * The lists are changed by their thread, or while the world stands still. */
+#include "julia_objects.h"
+
+#include "base/raw_syscall.h"
+#include "embed/host_events.h"
+#include "embed/host_heaps.h"
+#include "julia_blocks.h"
+#include "julia_types.h"
+#include "record/event_fast.h"
+
+/* ---- lists ---- */
+
+static struct ag_julia_objects old;
+
+static bool add_chunk(struct ag_julia_objects *list) {
+    struct ag_julia_chunk *chunk = list->last ? list->last->next : NULL;
+    if (!chunk) {
+        chunk = ag_julia_map(sizeof(*chunk));
+        if (!chunk) {
+            ag_record_lost(AG_LOST_NO_MEMORY, 1);
+            return false;
+        }
+        if (list->last) {
+            list->last->next = chunk;
+        } else {
+            list->first = chunk;
+        }
+    }
+    chunk->n = 0;
+    list->last = chunk;
+    return true;
+}
+
+AG_FAST void list_object(struct ag_julia_objects *list, uintptr_t object) {
+    struct ag_julia_chunk *chunk = list->last;
+    if (AG_LIKELY((chunk && chunk->n < AG_JULIA_CHUNK_OBJECTS) || add_chunk(list))) {
+        chunk = list->last;
+        chunk->objects[chunk->n++] = object;
+    }
+}
+
+/* ---- telling ---- */
+
+/* The stack with a leaf for the type; remembered, since most stacks make one type. */
+static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uintptr_t tag,
+                            bool is_data) {
+    const uintptr_t key = tag | is_data;
+    struct ag_julia_node *known =
+        &thread->nodes[(stack * UINT32_C(0x9e3779b1) ^ (uint32_t)(tag >> 4)) >>
+                       (32 - AG_JULIA_NODES_BITS)];
+    if (AG_UNLIKELY(thread->nodes_recording != ag_recorder.recording)) {
+        for (size_t i = 0; i < AG_ARRAY_SIZE(thread->nodes); i++) {
+            thread->nodes[i] = (struct ag_julia_node){0};
+        }
+        thread->nodes_recording = ag_recorder.recording;
+    }
+    if (AG_LIKELY(known->tag == key && known->stack == stack && known->node != 0)) {
+        return known->node;
+    }
+    const uint32_t site = ag_told_names_site(&ag_host.types, ag_julia_type(tag, is_data));
+    const uint32_t node =
+        site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, stack, site) : 0;
+    *known = (struct ag_julia_node){.tag = key, .stack = stack, .node = node};
+    return node != 0 ? node : stack;
+}
+
+static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pending, uintptr_t tag,
+                 bool is_data) {
+    const struct ag_told_block block = {
+        .stack = typed_stack(thread, pending->stack, tag, is_data),
+        .via = ag_julia_heaps[pending->heap],
+        .address = pending->address,
+        .bytes = pending->bytes,
+        .interval_bytes = pending->interval_bytes,
+        .is_by_bytes = true,
+    };
+    ag_record_alloc_told(&block);
+    if (AG_LIKELY(pending->heap == AG_JULIA_POOL)) {
+        list_object(&thread->objects, pending->address);
+    } else {
+        (void)ag_julia_blocks_set(pending->heap == AG_JULIA_BIG ? AG_JULIA_BLOCK_BIG
+                                                                : AG_JULIA_BLOCK_STD,
+                                  pending->address);
+    }
+    pending->address = 0;
+}
+
+void ag_julia_settle(struct ag_julia_thread *thread, bool with_data) {
+    const uintptr_t object = thread->object.object;
+    const uintptr_t tag = object != 0 ? ag_julia_tag(object) : 0;
+    if (AG_UNLIKELY(thread->data.address != 0)) {
+        const bool is_its_array =
+            object != 0 && *(const volatile uintptr_t *)object == thread->data.address;
+        if (is_its_array || object != 0 || with_data) {
+            tell(thread, &thread->data, is_its_array ? tag : 0, /* is_data= */ true);
+        }
+    }
+    if (object != 0) {
+        thread->object.object = 0;
+        tell(thread, &thread->object, tag, /* is_data= */ false);
+    }
+}
+
+/* Whether the recording wants this block; sampled: with which interval. */
+AG_FAST bool is_wanted(enum ag_julia_heap heap, size_t bytes, uint64_t *ret_interval_bytes) {
+    *ret_interval_bytes = 0;
+    if (!ag_julia_is_recorded() || !ag_host_heap(ag_julia_heaps[heap])) {
+        return false;
+    }
+    return !ag_recorder_is_sampling() || ag_sampler_takes(bytes, ret_interval_bytes);
+}
+
+AG_FAST uint32_t stack_at(const uintptr_t *sp, uintptr_t rbp) {
+    struct ag_thread *thread = ag_thread_current;
+    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+        return ag_record_stack(sp, rbp);
+    }
+    thread->gate = (uintptr_t)sp;
+    AG_SIGNAL_FENCE();
+    const uint32_t stack = ag_walker_capture_fast(thread->walker, ag_recorder.space, sp, rbp);
+    AG_SIGNAL_FENCE();
+    thread->gate = AG_GATE_OPEN;
+    return stack;
+}
+
+void ag_julia_made(struct ag_julia_thread *thread, enum ag_julia_heap heap,
+                   const struct ag_julia_block_made *made) {
+    uint64_t interval_bytes = 0;
+    struct ag_julia_pending *pending = made->object != 0 ? &thread->object : &thread->data;
+    if (!is_wanted(heap, made->bytes, &interval_bytes)) {
+        return;
+    }
+    if (AG_UNLIKELY(made->object == 0 && pending->address != 0)) {
+        ag_julia_settle(thread, /* with_data= */ true);
+    }
+    ag_host_get_ready();
+    *pending = (struct ag_julia_pending){.object = made->object,
+                                         .address = made->address,
+                                         .bytes = made->bytes,
+                                         .interval_bytes = interval_bytes,
+                                         .stack = stack_at(made->sp, made->rbp),
+                                         .heap = heap};
+}
+
+/* ---- deaths ---- */
+
+static void tell_death(enum ag_word_kind kind, uintptr_t address, enum ag_julia_heap heap,
+                       const uintptr_t *sp, uintptr_t rbp) {
+    if (!ag_julia_is_recorded()) {
+        return;
+    }
+    if (ag_recorder_is_sampling()) {
+        ag_record_free_told(address, ag_julia_heaps[heap]);
+    } else {
+        ag_record_free_fast(kind, address, ag_julia_heaps[heap], sp, rbp);
+    }
+}
+
+bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *sp, uintptr_t rbp) {
+    struct ag_julia_thread *thread = ag_julia_thread();
+    if (thread && (thread->object.address == address || thread->data.address == address)) {
+        ag_julia_settle(thread, /* with_data= */ true);
+    }
+    if (ag_julia_blocks_clear(AG_JULIA_BLOCK_BIG, address)) {
+        tell_death(kind, address, AG_JULIA_BIG, sp, rbp);
+        return true;
+    }
+    if (ag_julia_blocks_clear(AG_JULIA_BLOCK_STD, address)) {
+        tell_death(kind, address, AG_JULIA_STD, sp, rbp);
+        return true;
+    }
+    return false;
+}
+
+/* Sorts a list: the dead are told, the living stay or go to the old ones. */
+static void sweep_list(struct ag_julia_objects *list, bool is_old, const uintptr_t *sp) {
+    struct ag_julia_chunk *to = list->first;
+    uint64_t n_kept = 0;
+    for (struct ag_julia_chunk *from = list->first; from; from = from->next) {
+        const uint64_t n = from->n;
+        for (uint64_t i = 0; i < n; i++) {
+            const uintptr_t object = from->objects[i];
+            const uintptr_t bits = ag_julia_word(object) & AG_JULIA_OLD_MARKED;
+            if (!(bits & AG_JULIA_MARKED)) {
+                tell_death(AG_WORD_FREE, object, AG_JULIA_POOL, sp, 0);
+            } else if (bits == AG_JULIA_OLD_MARKED && !is_old) {
+                list_object(&old, object);
+            } else {
+                if (n_kept == AG_JULIA_CHUNK_OBJECTS) {
+                    to->n = n_kept;
+                    to = to->next;
+                    n_kept = 0;
+                }
+                to->objects[n_kept++] = object;
+            }
+        }
+        if (from == list->last) {
+            break;
+        }
+    }
+    if (to) {
+        to->n = n_kept;
+        list->last = to;
+    }
+}
+
+void ag_julia_objects_sweep(bool is_full) {
+    const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0) + 1;
+    if (is_full) {
+        sweep_list(&old, /* is_old= */ true, sp);
+    }
+    struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
+    for (; thread; thread = thread->next) {
+        sweep_list(&thread->objects, /* is_old= */ false, sp);
+    }
+}
+
+/* ---- moves ---- */
+
+void ag_julia_moved(struct ag_julia_thread *thread, enum ag_julia_heap heap, uintptr_t tag,
+                    const struct ag_julia_block_made *to) {
+    uint64_t interval_bytes = 0;
+    if (!is_wanted(heap, to->bytes, &interval_bytes)) {
+        return;
+    }
+    ag_host_get_ready();
+    struct ag_julia_pending moved = {.address = to->address,
+                                     .bytes = to->bytes,
+                                     .interval_bytes = interval_bytes,
+                                     .stack = stack_at(to->sp, to->rbp),
+                                     .heap = heap};
+    tell(thread, &moved, tag, /* is_data= */ heap == AG_JULIA_STD);
+}

@@ -1,0 +1,32 @@
+/* julia_types.h: the type of an object, by the word before it. */
+#ifndef AG_JULIA_TYPES_H
+#define AG_JULIA_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "allogram/allogram.h"
+#include "base/compiler.h"
+
+enum {
+    AG_JULIA_GC_BITS = 15,        /* of the word: the collector's, and room */
+    AG_JULIA_MARKED = 1,          /* of those: it lives */
+    AG_JULIA_OLD_MARKED = 3,      /* and will until a full collection looks again */
+    AG_JULIA_BUFFER = 0x4eadc000, /* jl_buff_tag: memory of an array, no object */
+};
+
+AG_FAST uintptr_t ag_julia_word(uintptr_t object) {
+    return *(const volatile uintptr_t *)(object - sizeof(uintptr_t));
+}
+AG_FAST uintptr_t ag_julia_tag(uintptr_t object) {
+    return ag_julia_word(object) & ~(uintptr_t)AG_JULIA_GC_BITS;
+}
+
+int ag_julia_types_start(void);
+/* The type's number; the first time it asks Julia for the name, which may call malloc and nothing
+ * that collects. is_data: of the memory that an array of that type keeps outside. 0: no memory. */
+allogram_type ag_julia_type(uintptr_t tag, bool is_data);
+/* Types are objects themselves: those that are about to be swept are forgotten. */
+void ag_julia_types_sweep(void);
+
+#endif

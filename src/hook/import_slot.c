@@ -1,0 +1,159 @@
+/* import_slot.c: finds the object by an address in it, then the relocation that names the function,
+ * in PT_DYNAMIC's two tables: JUMP_SLOT where calls go through a stub, GLOB_DAT where the compiler
+ * took the address. A function can have both, and then both are changed. */
+#include "import_slot.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+
+enum { SLOTS_MOST = 4, PAGE = 4096 };
+
+struct search {
+    uintptr_t inside;
+    const char *name;
+    uintptr_t *slots[SLOTS_MOST];
+    size_t n_slots;
+    uintptr_t fixed_low, fixed_high; /* PT_GNU_RELRO: read-only since the loader was done */
+};
+
+struct tables {
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const ElfW(Rela) * relocations[2];
+    size_t counts[2];
+};
+
+static bool holds(const struct dl_phdr_info *info, uintptr_t address) {
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD &&
+            address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* glibc has made the pointers absolute; others leave them relative. */
+static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) * entry) {
+    const uintptr_t value = entry->d_un.d_ptr;
+    return (const void *)(value >= info->dlpi_addr ? value : value + info->dlpi_addr);
+}
+
+static struct tables tables_of(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic) {
+    struct tables tables = {0};
+    for (const ElfW(Dyn) *entry = dynamic; entry->d_tag != DT_NULL; entry++) {
+        switch (entry->d_tag) {
+        case DT_SYMTAB:
+            tables.symbols = pointer_of(info, entry);
+            break;
+        case DT_STRTAB:
+            tables.strings = pointer_of(info, entry);
+            break;
+        case DT_JMPREL:
+            tables.relocations[0] = pointer_of(info, entry);
+            break;
+        case DT_PLTRELSZ:
+            tables.counts[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+            break;
+        case DT_RELA:
+            tables.relocations[1] = pointer_of(info, entry);
+            break;
+        case DT_RELASZ:
+            tables.counts[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
+            break;
+        default:
+            break;
+        }
+    }
+    return tables;
+}
+
+static void find_slots(const struct dl_phdr_info *info, const struct tables *tables,
+                       struct search *search) {
+    for (size_t table = 0; table < 2; table++) {
+        const ElfW(Rela) *at = tables->relocations[table];
+        for (size_t i = 0; at && i < tables->counts[table]; i++) {
+            const uint32_t type = ELF64_R_TYPE(at[i].r_info);
+            const bool is_call = type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
+            if (!is_call || search->n_slots == SLOTS_MOST) {
+                continue;
+            }
+            const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
+            if (strcmp(tables->strings + symbol->st_name, search->name) == 0) {
+                search->slots[search->n_slots++] = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
+            }
+        }
+    }
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
+    (void)size; /* only fields that every glibc has are read */
+    if (!holds(info, search->inside)) {
+        return 0;
+    }
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_GNU_RELRO) {
+            search->fixed_low = start & ~(uintptr_t)(PAGE - 1);
+            search->fixed_high = start + segment->p_memsz;
+        } else if (segment->p_type == PT_DYNAMIC) {
+            const struct tables tables = tables_of(info, (const ElfW(Dyn) *)start);
+            if (tables.symbols && tables.strings) {
+                find_slots(info, &tables, search);
+            }
+        }
+    }
+    return 1;
+}
+
+static struct search search_slots(const void *inside, const char *name) {
+    struct search search = {.inside = (uintptr_t)inside, .name = name};
+    (void)dl_iterate_phdr(look_at_object, &search);
+    return search;
+}
+
+uintptr_t ag_import_find(const void *inside, const char *name) {
+    const struct search search = search_slots(inside, name);
+    return search.n_slots > 0 ? *search.slots[0] : 0;
+}
+
+static int protect(uintptr_t page, int protection) {
+    return (int)ag_syscall3(SYS_mprotect, (long)page, PAGE, protection);
+}
+
+static int store(const struct search *search, uintptr_t *slot, uintptr_t value) {
+    const uintptr_t page = (uintptr_t)slot & ~(uintptr_t)(PAGE - 1);
+    const bool is_fixed =
+        (uintptr_t)slot >= search->fixed_low && (uintptr_t)slot < search->fixed_high;
+    if (is_fixed && protect(page, PROT_READ | PROT_WRITE) < 0) {
+        return -EACCES;
+    }
+    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+    if (is_fixed) {
+        (void)protect(page, PROT_READ); /* writable is no harm */
+    }
+    return 0;
+}
+
+int ag_import_replace(const void *inside, const char *name, void *replacement,
+                      void **ret_original) {
+    const struct search search = search_slots(inside, name);
+    if (search.n_slots == 0) {
+        return -ENOENT;
+    }
+    *ret_original = (void *)*search.slots[0]; // NOLINT(performance-no-int-to-ptr): a word of a GOT
+    int r = 0;
+    for (size_t i = 0; i < search.n_slots && r == 0; i++) {
+        r = store(&search, search.slots[i], (uintptr_t)replacement);
+    }
+    return r;
+}

@@ -1,0 +1,20 @@
+/* import_slot.h: the words through which one loaded object calls functions of others (its GOT).
+ *
+ * For allocators of which only one caller matters: what a library asks malloc for is seen there,
+ * and nobody else's calls are slower. An object that was linked with "bind now" has its words
+ * filled before its first line runs, and read-only; they are made writable for the moment of the
+ * change. Calls nothing of libc but dl_iterate_phdr, so it cannot allocate. */
+#ifndef AG_IMPORT_SLOT_H
+#define AG_IMPORT_SLOT_H
+
+#include <stdint.h>
+
+/* What the object that holds the address INSIDE calls by NAME: the word in its table, as the loader
+ * left it. 0: the object is not there, or does not call it. */
+uintptr_t ag_import_find(const void *inside, const char *name);
+
+/* From here on the object calls REPLACEMENT instead; *ret_original is what it called, set before
+ * the first call can arrive. 0; -ENOENT: as above; -EACCES: the table cannot be changed. */
+int ag_import_replace(const void *inside, const char *name, void *replacement, void **ret_original);
+
+#endif

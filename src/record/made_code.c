@@ -1,0 +1,123 @@
+/* made_code.c: see made_code.h. Two arrays that only grow, in memory that is mapped as it
+ * is touched: ranges, published by their count, looked through from the newest, which is where new
+ * pcs are; and pcs, each written once behind its number. It is asked once for a pc (the unwinder
+ * keeps what it heard), so a long list costs little. */
+#include "made_code.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "recorder.h"
+
+enum { PLACES_AT_ONCE = 1 << 16 };
+
+static struct ag_made_code *ranges; /* mapped, AG_MADE_MOST */
+static _Atomic uint32_t n_ranges;
+static _Atomic(_Atomic uintptr_t *) pcs; /* mapped, AG_MADE_PCS_MOST */
+static _Atomic uint32_t n_pcs;
+static struct {
+    struct ag_cfi_place *at;
+    size_t n_left;
+} places; /* memory for copies */
+
+static void *map_zeros(size_t bytes) {
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return ag_syscall_failed(address) ? NULL : (void *)address;
+}
+
+static bool start(void) {
+    if (!ranges) {
+        ranges = map_zeros(AG_MADE_MOST * sizeof(*ranges));
+    }
+    if (!atomic_load_explicit(&pcs, memory_order_relaxed)) {
+        atomic_store_explicit(&pcs, map_zeros(AG_MADE_PCS_MOST * sizeof(uintptr_t)),
+                              memory_order_release);
+    }
+    return ranges && atomic_load_explicit(&pcs, memory_order_relaxed);
+}
+
+static struct ag_cfi_place *copy_places(const struct ag_cfi_place *from, size_t n) {
+    if (n > places.n_left) {
+        const size_t n_mapped = n > PLACES_AT_ONCE ? n : PLACES_AT_ONCE;
+        struct ag_cfi_place *mapped = map_zeros(n_mapped * sizeof(*mapped));
+        if (!mapped) {
+            return NULL;
+        }
+        places.at = mapped;
+        places.n_left = n_mapped;
+    }
+    struct ag_cfi_place *copy = places.at;
+    memcpy(copy, from, n * sizeof(*copy));
+    places.at += n;
+    places.n_left -= n;
+    return copy;
+}
+
+int ag_made_code_add(const struct ag_made_code *code) {
+    const uint32_t count = atomic_load_explicit(&n_ranges, memory_order_relaxed);
+    if (count == AG_MADE_MOST) {
+        return -ENOSPC;
+    }
+    struct ag_cfi_place *copy = start() ? copy_places(code->places, code->n_places) : NULL;
+    if (!copy) {
+        return -ENOMEM;
+    }
+    ranges[count] = *code;
+    ranges[count].places = copy;
+    /* release: pairs with the acquire in find; the range is whole */
+    atomic_store_explicit(&n_ranges, count + 1, memory_order_release);
+    return 0;
+}
+
+static void note(uintptr_t pc) {
+    _Atomic uintptr_t *list = atomic_load_explicit(&pcs, memory_order_acquire);
+    const uint32_t number = atomic_fetch_add_explicit(&n_pcs, 1, memory_order_relaxed);
+    if (number < AG_MADE_PCS_MOST) {
+        atomic_store_explicit(&list[number], pc, memory_order_release);
+    } else {
+        atomic_fetch_sub_explicit(&n_pcs, 1, memory_order_relaxed);
+    }
+}
+
+bool ag_made_code_find(uintptr_t pc, struct ag_unwind_image *ret_image) {
+    for (uint32_t i = atomic_load_explicit(&n_ranges, memory_order_acquire); i-- > 0;) {
+        const struct ag_made_code *range = &ranges[i];
+        if (pc - range->low < range->high - range->low) {
+            *ret_image = (struct ag_unwind_image){.low = range->low,
+                                                  .high = range->high,
+                                                  .tables_low = range->tables_low,
+                                                  .tables_high = range->tables_high,
+                                                  .places = range->places,
+                                                  .n_places = range->n_places};
+            note(pc + 1); /* the unwinder asks for the call, a byte before */
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t ag_made_code_count(void) {
+    const uint32_t count = atomic_load_explicit(&n_pcs, memory_order_relaxed);
+    return count < AG_MADE_PCS_MOST ? count : (uint32_t)AG_MADE_PCS_MOST;
+}
+
+uintptr_t ag_made_code_pc(uint32_t number) {
+    return atomic_load_explicit(&atomic_load_explicit(&pcs, memory_order_acquire)[number],
+                                memory_order_acquire);
+}
+
+void ag_record_code(uintptr_t pc, const struct ag_made_place *frames, uint32_t n_places) {
+    for (uint32_t i = 0; i < n_places; i++) {
+        const struct ag_wide_code fields = {.pc = pc,
+                                            .place = i,
+                                            .n_places = n_places,
+                                            .frame = frames[i].function,
+                                            .line = frames[i].line};
+        const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
+        ag_record_wide(AG_WIDE_CODE, parts, AG_ARRAY_SIZE(parts));
+    }
+}
