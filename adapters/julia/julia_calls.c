@@ -23,6 +23,7 @@ static void *(*managed_realloc)(void *data, size_t bytes, size_t old_bytes, int 
 static void *(*counted_malloc)(size_t bytes);
 static void *(*counted_calloc)(size_t count, size_t bytes);
 static void *(*counted_realloc)(void *block, size_t old_bytes, size_t bytes);
+static void *(*malloc_stack)(size_t *bytes, void *owner);
 static void (*atexit_hook)(int code);
 
 /* Before the call: the thread's last object has its type by now. NULL: no memory. */
@@ -132,6 +133,18 @@ static void *told_counted_realloc(void *block, size_t old_bytes, size_t bytes) {
     return counted_realloc(block, old_bytes, bytes);
 }
 
+static void *told_malloc_stack(size_t *bytes, void *owner) {
+    struct ag_julia_thread *thread = ag_julia_thread();
+    if (thread) {
+        thread->makes_stack = true;
+    }
+    void *stack = malloc_stack(bytes, owner);
+    if (thread) {
+        thread->makes_stack = false;
+    }
+    return stack;
+}
+
 static void told_atexit_hook(int code) {
     ag_julia_code_name_new();
     atexit_hook(code);
@@ -165,6 +178,7 @@ static struct door {
     {.name = "jl_gc_counted_realloc_with_old_size",
      (void *)told_counted_realloc,
      (void **)&counted_realloc},
+    {.name = "jl_malloc_stack", (void *)told_malloc_stack, (void **)&malloc_stack},
     {.name = "jl_atexit_hook", (void *)told_atexit_hook, (void **)&atexit_hook},
     {.name = "jl_safe_printf", (void *)ag_julia_printf_entry, &ag_julia_printf_original},
 };

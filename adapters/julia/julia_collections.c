@@ -57,6 +57,7 @@ static void begins(int collection) {
     struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
     for (; thread; thread = thread->next) {
         ag_julia_settle(thread, /* with_data= */ true);
+        thread->last_object = 0;
     }
     if (!now.is_begun) {
         return;

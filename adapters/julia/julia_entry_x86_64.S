@@ -1,4 +1,5 @@
-/* julia_entry_x86_64.S: in front of jl_safe_printf, whose arguments nobody but itself can count: they stay where they are. */
+/* julia_entry_x86_64.S: in front of functions that must not notice it: jl_safe_printf, whose arguments nobody but itself can count,
+ * and dlsym, which looks at its return address. */
     .text
     .hidden ag_julia_asks
     .hidden ag_julia_printf_answer
@@ -17,5 +18,32 @@ ag_julia_printf_entry:
     jmp *%r11
     .cfi_endproc
     .size ag_julia_printf_entry, . - ag_julia_printf_entry
+
+    .hidden ag_julia_dlsym_original
+    .hidden ag_julia_look_at_libraries
+    .globl ag_julia_dlsym_entry
+    .hidden ag_julia_dlsym_entry
+    .type ag_julia_dlsym_entry, @function
+    .p2align 4
+ag_julia_dlsym_entry:
+    .cfi_startproc
+    endbr64
+    push %rdi
+    .cfi_adjust_cfa_offset 8
+    push %rsi
+    .cfi_adjust_cfa_offset 8
+    sub $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    call ag_julia_look_at_libraries
+    add $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    pop %rsi
+    .cfi_adjust_cfa_offset -8
+    pop %rdi
+    .cfi_adjust_cfa_offset -8
+    mov ag_julia_dlsym_original(%rip), %rax
+    jmp *%rax
+    .cfi_endproc
+    .size ag_julia_dlsym_entry, . - ag_julia_dlsym_entry
 
     .section .note.GNU-stack, "", @progbits

@@ -10,10 +10,13 @@
  * 2. free of such memory is the death of a big object or of an array's data; all else goes on to
  * whom it went before.
  *
- * 3. mmap: pages of the pools are told as mapped by that heap, stacks of tasks by a heap of their
- * own. The flags tell them apart (src/gc-pages.c, src/gc-stacks.c).
+ * 3. mmap: pages of the pools are told as mapped by that heap; their flags tell them from others
+ * (src/gc-pages.c). Stacks of tasks are told as mapped by a heap of their own.
  *
- * 4. _U_dyn_register: generated code's frame descriptions, as libunwind documents them. */
+ * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, which binds their malloc past the recorder's.
+ * When it asks for the first function of one, the library's imports are put right.
+ *
+ * 5. _U_dyn_register: generated code's frame descriptions, as libunwind documents them. */
 #include "julia_imports.h"
 
 #include <errno.h>
@@ -21,6 +24,7 @@
 #include <sys/mman.h>
 
 #include "hook/import_slot.h"
+#include "hook/next_symbol.h"
 #include "julia_blocks.h"
 #include "julia_objects.h"
 #include "julia_types.h"
@@ -29,6 +33,12 @@
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+/* Of julia_entry_x86_64.S: dlsym has to be called by libjulia, since it looks at who calls. */
+extern void ag_julia_dlsym_entry(void) AG_HIDDEN;
+extern void *ag_julia_dlsym_original AG_HIDDEN;
+void *ag_julia_dlsym_original;
+void ag_julia_look_at_libraries(void) AG_HIDDEN;
 
 static int (*next_posix_memalign)(void **, size_t, size_t);
 static void (*next_free)(void *);
@@ -95,12 +105,13 @@ void ag_julia_free(void *block) {
 
 static bool is_pool_page(int protection, int flags, int fd) {
     return protection == (PROT_READ | PROT_WRITE) && fd == -1 &&
-           (flags & (MAP_NORESERVE | MAP_STACK)) == MAP_NORESERVE;
+           flags == (MAP_NORESERVE | MAP_PRIVATE | MAP_ANONYMOUS);
 }
 
 static void *told_mmap64(void *address, size_t bytes, int protection, int flags, int fd,
                          long offset) {
-    const bool is_stack = (flags & MAP_STACK) != 0;
+    const struct ag_julia_thread *thread = ag_julia_thread();
+    const bool is_stack = thread && thread->makes_stack;
     if (!is_stack && !is_pool_page(protection, flags, fd)) {
         return next_mmap64(address, bytes, protection, flags, fd, offset);
     }
@@ -173,6 +184,36 @@ static int told_dyn_register(void *description) {
     return next_dyn_register(description);
 }
 
+/* ---- libraries of the program ---- */
+
+static const char *const families[] = {
+    "malloc",       "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "memalign",
+    "reallocarray", "valloc", "pvalloc", "mmap", "mmap64",         "munmap",
+};
+static struct ag_import_wish wishes[AG_ARRAY_SIZE(families)];
+static size_t n_wishes;
+static uint64_t rebound_version;
+
+void ag_julia_look_at_libraries(void) {
+    ag_imports_rebind(wishes, n_wishes, &rebound_version);
+}
+
+/* Where the program has an allocator of its own in front of the C library's, all is left as it is.
+ */
+static void wish_for_families(void) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(families); i++) {
+        struct ag_symbol_place first, next;
+        if (ag_symbol_find(families[i], AG_SYMBOL_FIRST, NULL, &first) &&
+            ag_symbol_find(families[i], AG_SYMBOL_NEXT, (const void *)(uintptr_t)wish_for_families,
+                           &next) &&
+            !first.in_executable) {
+            wishes[n_wishes++] = (struct ag_import_wish){.name = families[i],
+                                                         .passed_by = (uintptr_t)next.address,
+                                                         .wanted = (uintptr_t)first.address};
+        }
+    }
+}
+
 /* ---- start ---- */
 
 static struct {
@@ -185,11 +226,13 @@ static struct {
     {"free", (void *)told_free, (void **)&next_free, false},
     {"mmap64", (void *)told_mmap64, (void **)&next_mmap64, false},
     {"munmap", (void *)told_munmap, (void **)&next_munmap, false},
+    {"dlsym", (void *)ag_julia_dlsym_entry, &ag_julia_dlsym_original, false},
     {"_U_dyn_register", (void *)told_dyn_register, (void **)&next_dyn_register, false},
 };
 
 int ag_julia_imports_follow(const void *inside, const char **ret_name) {
     int r = 0;
+    wish_for_families();
     for (size_t i = 0; i < AG_ARRAY_SIZE(imports) && r == 0; i++) {
         r = ag_import_replace(inside, imports[i].name, imports[i].replacement, imports[i].original);
         imports[i].is_replaced = r == 0;

@@ -4,7 +4,8 @@
  * block, before its thread allocates again. So each thread has one object that waits; it is told by
  * the thread's next allocation, or when a collection has stopped the world. The data of a large
  * array is allocated right before the array: it waits for that, and is known by the array's first
- * word, which points at it.
+ * word, which points at it. The buffer of a small array comes right after it, and is known the same
+ * way; what an array that grows gets later is a buffer of no known array.
  *
  * 2. Deaths of pool objects. Each thread keeps the addresses that it told in a list. When marking
  * is over who has no mark is dead; who has is kept. Objects that are old and marked stay so until a
@@ -100,19 +101,30 @@ static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pendin
     pending->address = 0;
 }
 
+/* An array points at its memory by its first word. */
+static bool is_array_of(uintptr_t object, uintptr_t memory, size_t bytes) {
+    return object != 0 && *(const volatile uintptr_t *)object - memory < bytes;
+}
+
+static void settle_object(struct ag_julia_thread *thread) {
+    struct ag_julia_pending *object = &thread->object;
+    const uintptr_t tag = ag_julia_tag(object->object);
+    const bool is_buffer =
+        tag == AG_JULIA_BUFFER && is_array_of(object->before, object->object, object->bytes);
+    const uintptr_t known = is_buffer ? ag_julia_tag(object->before) : tag;
+    object->object = 0;
+    tell(thread, object, known, is_buffer);
+}
+
 void ag_julia_settle(struct ag_julia_thread *thread, bool with_data) {
-    const uintptr_t object = thread->object.object;
-    const uintptr_t tag = object != 0 ? ag_julia_tag(object) : 0;
-    if (AG_UNLIKELY(thread->data.address != 0)) {
-        const bool is_its_array =
-            object != 0 && *(const volatile uintptr_t *)object == thread->data.address;
-        if (is_its_array || object != 0 || with_data) {
-            tell(thread, &thread->data, is_its_array ? tag : 0, /* is_data= */ true);
-        }
+    struct ag_julia_pending *data = &thread->data;
+    const uintptr_t last = thread->last_object;
+    if (AG_UNLIKELY(data->address != 0 && (with_data || last != 0))) {
+        const bool is_its_array = is_array_of(last, data->address, data->bytes);
+        tell(thread, data, is_its_array ? ag_julia_tag(last) : 0, /* is_data= */ true);
     }
-    if (object != 0) {
-        thread->object.object = 0;
-        tell(thread, &thread->object, tag, /* is_data= */ false);
+    if (thread->object.object != 0) {
+        settle_object(thread);
     }
 }
 
@@ -142,15 +154,18 @@ void ag_julia_made(struct ag_julia_thread *thread, enum ag_julia_heap heap,
                    const struct ag_julia_block_made *made) {
     uint64_t interval_bytes = 0;
     struct ag_julia_pending *pending = made->object != 0 ? &thread->object : &thread->data;
-    if (!is_wanted(heap, made->bytes, &interval_bytes)) {
-        return;
-    }
+    const uintptr_t before = thread->last_object;
     if (AG_UNLIKELY(made->object == 0 && pending->address != 0)) {
         ag_julia_settle(thread, /* with_data= */ true);
+    }
+    thread->last_object = heap == AG_JULIA_POOL ? made->object : 0;
+    if (!is_wanted(heap, made->bytes, &interval_bytes)) {
+        return;
     }
     ag_host_get_ready();
     *pending = (struct ag_julia_pending){.object = made->object,
                                          .address = made->address,
+                                         .before = before,
                                          .bytes = made->bytes,
                                          .interval_bytes = interval_bytes,
                                          .stack = stack_at(made->sp, made->rbp),

@@ -21,7 +21,7 @@ void ag_julia_made(struct ag_julia_thread *thread, enum ag_julia_heap heap,
  * no object has followed. */
 void ag_julia_settle(struct ag_julia_thread *thread, bool with_data);
 AG_FAST bool ag_julia_waits(const struct ag_julia_thread *thread) {
-    return thread->object.object != 0;
+    return (thread->object.object | thread->data.address) != 0;
 }
 
 /* Memory of a big object or of an array goes back to malloc (kind: FREE), or is elsewhere now

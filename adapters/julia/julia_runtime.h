@@ -36,6 +36,7 @@ extern allogram_heap ag_julia_heaps[AG_JULIA_HEAPS] AG_HIDDEN;
 struct ag_julia_pending {
     uintptr_t object;  /* 0: none. What its header stands before; of malloc'ed data: 0 is none */
     uintptr_t address; /* by which it dies */
+    uintptr_t before;  /* object of a pool that was made right before it; 0: none */
     size_t bytes;
     uint64_t interval_bytes; /* of a sampled recording */
     uint32_t stack;
@@ -61,6 +62,8 @@ struct ag_julia_node { /* the stack of blocks of one type */
 struct ag_julia_thread {
     struct ag_julia_thread *next;
     struct ag_julia_pending object, data;
+    uintptr_t
+        last_object; /* of a pool, told or not; 0: none since data was made, or a collection */
     uintptr_t resized, resized_tag; /* the array's memory that managed_realloc is at; 0: none */
     uintptr_t fresh; /* what libjulia got from posix_memalign and nobody has taken yet; 0: none */
     size_t fresh_bytes; /* as asked for */
@@ -69,6 +72,7 @@ struct ag_julia_thread {
     uintptr_t caller_rbp;
     size_t asked_bytes;
     uint64_t n_calls, n_own_calls; /* that Julia counts; own: made by the adapter */
+    bool makes_stack;              /* of a task: what it maps now */
     bool is_own;                   /* what happens now is the adapter's doing */
     struct ag_julia_objects objects;
     uint32_t nodes_recording; /* that nodes are of */

@@ -157,3 +157,91 @@ int ag_import_replace(const void *inside, const char *name, void *replacement,
     }
     return r;
 }
+
+/* ---- all objects ---- */
+
+struct rebinding {
+    const struct ag_import_wish *wishes;
+    size_t n_wishes;
+};
+
+static uint64_t loader_version(const struct dl_phdr_info *info) {
+    return info->dlpi_adds + info->dlpi_subs; /* both only grow */
+}
+
+static int read_version(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    *(uint64_t *)context = loader_version(info);
+    return 1;
+}
+
+static const struct ag_import_wish *wish_for(const struct rebinding *rebinding, const char *name) {
+    for (size_t i = 0; i < rebinding->n_wishes; i++) {
+        if (strcmp(rebinding->wishes[i].name, name) == 0) {
+            return &rebinding->wishes[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_own_definition(const ElfW(Sym) * symbol) {
+    return symbol->st_shndx != SHN_UNDEF;
+}
+
+static void rebind_object(const struct dl_phdr_info *info, const struct tables *tables,
+                          const struct search *fixed, const struct rebinding *rebinding) {
+    for (size_t table = 0; table < 2; table++) {
+        const ElfW(Rela) *at = tables->relocations[table];
+        for (size_t i = 0; at && i < tables->counts[table]; i++) {
+            const uint32_t type = ELF64_R_TYPE(at[i].r_info);
+            if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) {
+                continue;
+            }
+            const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
+            const struct ag_import_wish *wish =
+                wish_for(rebinding, tables->strings + symbol->st_name);
+            if (!wish) {
+                continue;
+            }
+            if (is_own_definition(symbol)) {
+                return;
+            }
+            uintptr_t *slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
+            const bool is_unbound = type == R_X86_64_JUMP_SLOT && holds(info, *slot);
+            if (*slot == wish->passed_by || is_unbound) {
+                (void)store(fixed, slot, wish->wanted);
+            }
+        }
+    }
+}
+
+static int rebind(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    struct search fixed = {0};
+    const ElfW(Dyn) *dynamic = NULL;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_GNU_RELRO) {
+            fixed.fixed_low = start & ~(uintptr_t)(PAGE - 1);
+            fixed.fixed_high = start + segment->p_memsz;
+        } else if (segment->p_type == PT_DYNAMIC) {
+            dynamic = (const ElfW(Dyn) *)start;
+        }
+    }
+    const struct tables tables = dynamic ? tables_of(info, dynamic) : (struct tables){0};
+    if (tables.symbols && tables.strings) {
+        rebind_object(info, &tables, &fixed, context);
+    }
+    return 0;
+}
+
+void ag_imports_rebind(const struct ag_import_wish *wishes, size_t n_wishes, uint64_t *version) {
+    uint64_t now = 0;
+    struct rebinding rebinding = {wishes, n_wishes};
+    (void)dl_iterate_phdr(read_version, &now);
+    if (now != __atomic_load_n(version, __ATOMIC_RELAXED)) {
+        __atomic_store_n(version, now, __ATOMIC_RELAXED);
+        (void)dl_iterate_phdr(rebind, &rebinding);
+    }
+}

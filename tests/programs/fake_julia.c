@@ -1,0 +1,27 @@
+/* fake_julia.c: has Julia's exported names and nothing behind them, as a release that the adapter
+ * does not know. Prints what it was asked for: nothing, when it is left alone. */
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *jl_ver_string(void);
+const char *jl_ver_string(void) {
+    const char *version = getenv("FAKE_JULIA");
+    return version ? version : "";
+}
+
+#define NAMED(name)                                 \
+    void *name(void *a);                            \
+    __attribute__((noinline)) void *name(void *a) { \
+        printf(#name " was called\n");              \
+        return a;                                   \
+    }
+NAMED(jl_gc_pool_alloc)
+NAMED(jl_gc_big_alloc)
+NAMED(jl_gc_counted_malloc)
+
+int main(void) {
+    void *block = malloc(100);
+    free(block);
+    printf("%s ended\n", jl_ver_string());
+    return 3;
+}

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""julia_in_root ROOTS BUILD: unmodified Julia 1.5.3 of Debian bullseye under `allogram run`. Prints TAP.
+
+The oracles are Julia's own: Base.gc_num(), finalizers that count the dead, the source's lines; and the programs without allogram.
+"""
+
+import collections
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../conformance"))
+import own_mounts  # noqa: E402
+import recorded  # noqa: E402
+import tap  # noqa: E402
+
+PROGRAMS = os.path.join(HERE, "../programs")
+SCALE = 1 if os.environ.get("AG_TEST_SCALE") == "full" else 10
+INSIDE = "/allogram-test-julia"  # folder in the root
+HEAPS = ("julia pool", "julia big", "julia std")
+OWN_OPTIONS = ["--startup-file=no", "--history-file=no"]
+
+
+class Case:
+    """One recording of a program, and what the views say of it."""
+
+    def __init__(self, tools, root, command, options=(), variables=()):
+        self.tools, self.root, self.failures = tools, root, tap.Failures()
+        self.command = ["chroot", root, "/usr/bin/env", "HOME=" + INSIDE, "JULIA_DEPOT_PATH=" + INSIDE + "/depot",
+                        "ALLOGRAM_JULIA=" + INSIDE, *variables, "julia", *OWN_OPTIONS, *command]
+        self.options = options
+
+    def record(self, folder):
+        self.outcome, traces = recorded.record(self.tools, self.command, folder, self.options)
+        summaries = [(trace, recorded.report(self.tools, trace)) for trace in traces]
+        self.trace, self.summary = [found for found in summaries if os.path.basename(found[1]["trace"]["exe"]) == "julia"][0]
+        self.summaries = [summary for _, summary in summaries]
+        self.failures.expect("lost events", self.summary["lost_events"]["total"], 0)
+        self.failures.expect("check's status", recorded.check(self.tools, self.trace)[0], 0)
+        return self
+
+    def view(self, view, *options):
+        return recorded.report(self.tools, self.trace, "--view=" + view, "--sysroot=" + self.root, *options)
+
+    def sites(self):
+        """Rows of the table of stacks, as dictionaries."""
+        path = self.trace + ".csv"
+        outcome = recorded.run([self.tools.allogram, "export", self.trace, "--to=csv", "-o", path, "--sysroot=" + self.root])
+        self.failures.expect("export's status", outcome.status, 0)
+        csv.field_size_limit(1 << 24)
+        with open(path, newline="", encoding="utf-8", errors="replace") as file:
+            return list(csv.DictReader(file))
+
+    def runtime(self, name):
+        found = [runtime for runtime in self.summary["runtimes"] if runtime["name"] == name]
+        return found[0] if found else {}
+
+    def stacks_of(self, type_name, n_frames):
+        stacks = self.view("types", "--type=" + type_name)["stacks"]
+        return [[(frame["runtime"], frame["function"], os.path.basename(frame["file"] or ""), frame["line"])
+                 for frame in stack["frames"][:n_frames]] for stack in stacks]
+
+
+def numbers(line):
+    return {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", line)}
+
+
+def told_between_marks(tools, trace):
+    """Blocks of each heap between the last marks "begin" and "end"."""
+    heaps, told, is_inside = {}, collections.Counter(), False
+    dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode(errors="replace")
+    for line in dump.splitlines():
+        kind = line.split(" ", 3)[2]
+        if kind == "heap":
+            heaps[int(re.search(r"heap=(\d+)", line)[1])] = re.search(r'name="([^"]*)"', line)[1]
+        elif kind == "mark":
+            is_inside = 'name="begin"' in line
+            if is_inside:
+                told.clear()
+        elif is_inside and kind == "alloc":
+            told[int(line.rsplit("via=")[1])] += 1
+    return {name: told[heap] for heap, name in heaps.items() if name in HEAPS}
+
+
+def counted(tools, root):
+    case = Case(tools, root, [INSIDE + "/julia_counted.jl", str(SCALE)], variables=["JULIA_NUM_THREADS=2"])
+    with recorded.Folder() as folder:
+        case.record(folder)
+        failures, lines = case.failures, case.outcome.stdout.decode().splitlines()
+        failures.expect("status", case.outcome.status, 0)
+        failures.require("all lines are there", len(lines) == 3)
+        if failures:
+            return failures
+        gc, end = numbers(lines[0]), numbers(lines[2])
+
+        # To the unit, beside Julia's own counters. A string that moves is a realloc, and a block of the big heap.
+        told = told_between_marks(tools, case.trace)
+        failures.expect("pool objects", told["julia pool"], gc["pool"])
+        failures.expect("big, malloc and realloc", told["julia big"] + told["julia std"], gc["big"] + gc["malloc"] + gc["realloc"])
+        failures.require("arrays of malloc's were there", gc["malloc"] >= 24 and gc["realloc"] >= 16)
+        julia = case.runtime("julia")
+        failures.expect("version, hooked", (julia.get("version"), julia.get("hooked")), ("1.5.3", True))
+        failures.require(f"coverage is {julia.get('coverage')}", (julia.get("coverage") or 0) >= 0.999)
+
+        # Types: none is missing, names are whole.
+        rows = case.sites()
+        untyped = sum(int(row["allocated_blocks"]) for row in rows if row["heap"] in HEAPS and not row["type"])
+        failures.expect("untyped objects", untyped, 0)
+        types = {row["type"]: row for row in case.view("types")["types"]}
+        holder = "Main.Holder{Main.Pair3{Union{Nothing, Int64}, 2}}"
+        failures.expect(holder, types.get(holder, {}).get("allocated_blocks"), 1000)
+        failures.expect("of it in use", types.get(holder, {}).get("in_use_blocks"), 1000)
+        failures.require("data of arrays has their type", "Array{Float64, 1} data" in types)
+
+        # Deaths, beside what the finalizers counted.
+        failures.expect("dead and alive", (end["dead"], end["alive"]), (90_000 // SCALE, 10_000 // SCALE))
+        leaf = types.get("Main.Leaf", {})
+        failures.expect("leaves that died", leaf.get("freed_blocks"), end["dead"] + 10)
+        failures.expect("leaves that live", leaf.get("in_use_blocks"), end["alive"])
+        failures.expect("threads", end["threads"], 2)
+
+        # Lines, with what is inlined.
+        source = "julia_counted.jl"
+        failures.expect("stack of leaves", case.stacks_of("Main.Leaf", 2),
+                        [[("julia", "Leaf", source, 7), ("julia", "make_leaves", source, 24)]])
+        failures.expect("inlined stack", case.stacks_of("Main.Holder{Float64}", 4),
+                        [[("julia", "Holder", source, 15), ("julia", "innermost", source, 40), ("julia", "inner", source, 41),
+                          ("julia", "outer", source, 45)]])
+        failures.expect("incomplete and cut stacks", (case.summary.get("incomplete_stacks", 0), case.summary["truncated_stacks"]), (0, 0))
+
+        # Collections, beside Julia's count of them.
+        found = case.view("gc")["collections"]
+        kinds = collections.Counter(row["kind"] for row in found)
+        failures.expect("collections", len(found), end["pauses"])
+        failures.require(f"full and incremental ones: {kinds}", kinds["full"] >= 5 and set(kinds) <= {"full", "incremental"})
+        failures.require("full ones were asked for", any("gc" in row["function"] for row in case.view("gc", "--blame")["blame"]))
+
+        # Nothing twice, and tasks' stacks.
+        heaps = {heap["name"]: heap for heap in case.view("heaps")["heaps"]}
+        failures.require("pools have their pages", heaps["julia pool"]["mapped_bytes"] > heaps["julia pool"]["in_use_bytes"])
+        failures.require("stacks of tasks are told", heaps.get("julia task stacks", {}).get("mapped_bytes", 0) > 0)
+        ours = [row for row in rows if row["heap"] == "malloc" and row["via"] == "posix_memalign" and "libjulia" in row["image"]]
+        failures.expect("blocks of Julia's heaps told by malloc", len(ours), 0)
+        return failures
+
+
+def mixed(tools, root):
+    case = Case(tools, root, [INSIDE + "/julia_mixed.jl", INSIDE + "/mixed.so"])
+    with recorded.Folder() as folder:
+        case.record(folder)
+        failures = case.failures
+        failures.expect("output", (case.outcome.status, case.outcome.stdout), (0, b"kept 50 7\n"))
+        rows = case.sites()
+        taken = [row for row in rows if row["function"] == "take_inside"]
+        failures.expect("blocks that C took", [(row["allocated_blocks"], row["in_use_blocks"]) for row in taken], [("100", "50")])
+        stack = taken[0]["stack"] if taken else ""
+        failures.require("one stack, C and Julia: " + stack[:300],
+                         re.match(r"take_inside < mixed_take < \[julia\] take < ", stack) is not None and
+                         "__libc_start_main" in stack)
+        failures.expect("its line", [row["line"] for row in case.view("sites", "--by=line")["sites"]
+                                     if row["function"] == "take" and row["line"] == 10], [10])
+        back = [row["stack"] for row in rows if row["type"] == "Main.FromC"]
+        failures.require("Julia that C called: " + str(back)[:300],
+                         len(back) == 1 and re.search(r"\[julia\] called < .*mixed_back < \[julia\] around < ", back[0]) is not None)
+        adopted = [row for row in rows if row["allocated_bytes"] == "8000" and row["heap"] == "malloc" and row["via"] == "malloc"
+                   and row["stack"].startswith("[julia] malloc < ")]
+        failures.expect("memory that an array took over", [row["in_use_blocks"] for row in adopted], ["0"])
+        # Libraries that Julia opens bind past the recorder until it asks for a first function: what their starts keep.
+        failures.require(f"ghosts: {case.summary['ghost_frees']}", case.summary["ghost_frees"] < 100)
+        return failures
+
+
+def unharmed(tools, root):
+    case = Case(tools, root, [INSIDE + "/julia_wild.jl"], variables=["JULIA_NUM_THREADS=2"])
+    plain = recorded.run(case.command)
+    with recorded.Folder() as folder:
+        case.record(folder)
+        case.failures.expect("standard output", case.outcome.stdout, plain.stdout)
+        case.failures.expect("standard error", case.outcome.stderr, plain.stderr)
+        case.failures.expect("status", (case.outcome.status, plain.status), (7, 7))
+        case.failures.require("big numbers' digits are counted", (case.runtime("julia").get("coverage") or 0) >= 0.999)
+        return case.failures
+
+
+def alone(tools, root):
+    """--adapters=none: not a byte of Julia is different, and malloc is recorded as ever."""
+    case = Case(tools, root, ["-e", "print(length(zeros(10)))"], options=["--adapters=none"])
+    with recorded.Folder() as folder:
+        case.record(folder)
+        case.failures.expect("output", case.outcome.stdout, b"10")
+        case.failures.expect("runtimes", [runtime["name"] for runtime in case.summary["runtimes"]], ["libc"])
+        return case.failures
+
+
+def sampled(tools, root):
+    """Estimates of 1,000 objects of 100 KiB and 500,000 of 16 bytes, within what chance allows (five sigma)."""
+    program = ("f(n) = (for i in 1:n; push!(kept, Vector{UInt8}(undef, 102_400)); end); g(n) = [Ref(i) for i in 1:n]; "
+               "const kept = Any[]; f(1000); const more = g(500_000); GC.gc(); empty!(kept); GC.gc(); GC.gc()")
+    case = Case(tools, root, ["-e", program], options=["--mode=sample", "--interval=32K", "--seed=11"])
+    with recorded.Folder() as folder:
+        case.record(folder)
+        failures = case.failures
+        types = {row["type"]: row for row in case.view("types")["types"]}
+        arrays, boxes = types.get("Array{UInt8, 1} data", {}), types.get("Base.RefValue{Int64}", {})
+        failures.require(f"arrays: {arrays.get('allocated_bytes')}", abs(arrays.get("allocated_bytes", 0) - 102_400_000) < 8_000_000)
+        failures.require(f"of them freed: {arrays.get('in_use_bytes')}", arrays.get("in_use_bytes", 1e9) < 5_000_000)
+        failures.require(f"boxes: {boxes.get('allocated_bytes')}", abs(boxes.get("allocated_bytes", 0) - 8_000_000) < 2_600_000)
+        failures.expect("ghosts", case.summary["ghost_frees"], 0)
+        return failures
+
+
+def precompiled(tools, root):
+    """A package of one's own is precompiled, by a child of Julia's, and runs."""
+    shutil.rmtree(root + INSIDE + "/depot", ignore_errors=True)
+    folder = root + INSIDE + "/packages/Little/src"
+    os.makedirs(folder)
+    with open(folder + "/Little.jl", "w", encoding="utf-8") as file:
+        file.write("module Little\nexport twice\nstruct Two{T}; a::T; b::T; end\ntwice(x) = Two(x, x)\nprecompile(twice, (Int,))\nend\n")
+    with open(folder + "/../Project.toml", "w", encoding="utf-8") as file:
+        file.write('name = "Little"\nuuid = "f0c5a8a8-2b5b-4d4f-9d0d-0a7f3f5b9a11"\nversion = "0.1.0"\n')
+    program = f'push!(LOAD_PATH, "{INSIDE}/packages"); using Little; println(twice(21).a + twice(21).b)'
+    case = Case(tools, root, ["-e", program])
+    with recorded.Folder() as traces:
+        case.record(traces)
+        failures = case.failures
+        failures.expect("output", (case.outcome.status, case.outcome.stdout), (0, b"42\n"))
+        compiled = [name for _, _, names in os.walk(root + INSIDE + "/depot/compiled") for name in names if name.endswith(".ji")]
+        failures.expect("compiled packages", len(compiled), 1)
+        acted = [summary for summary in case.summaries for runtime in summary["runtimes"]
+                 if runtime["name"] == "julia" and runtime["hooked"] and (runtime["coverage"] or 0) >= 0.999]
+        failures.require(f"parent and child were recorded: {len(acted)}", len(acted) == 2)
+        return failures
+
+
+CASES = {
+    "counts, types, deaths, lines, collections": counted,
+    "Julia and C in one stack": mixed,
+    "an unharmed program": unharmed,
+    "--adapters=none": alone,
+    "a sample": sampled,
+    "a package is precompiled": precompiled,
+}
+
+
+def main():
+    roots, build = (os.path.abspath(path) for path in sys.argv[1:3])
+    root = os.path.join(roots, "bullseye")
+    if not os.path.exists(os.path.join(root, "usr/bin/julia")):
+        own_mounts.skip_all("no root of bullseye with Julia (tests/roots/make_roots.sh says why)")
+    own_mounts.enter()
+    tools = recorded.Tools(build)
+    shutil.rmtree(root + INSIDE, ignore_errors=True)
+    os.makedirs(root + INSIDE)
+    agent_folder = os.path.join(build, "adapters/libc")
+    for source, target in (("/dev/shm", "/dev/shm"), ("/proc", "/proc"), (agent_folder, agent_folder)):
+        own_mounts.bind(source, root + target)
+    libraries = root + "/usr/lib/x86_64-linux-gnu"
+    subprocess.run(["gcc", f"--sysroot={root}", f"-B{libraries}", f"-L{libraries}", "-g", "-O2", "-fno-builtin", "-shared", "-fPIC",
+                    "-o", root + INSIDE + "/mixed.so", os.path.join(PROGRAMS, "julia_mixed.c")], check=True)
+    for name in ("julia_counted.jl", "julia_mixed.jl", "julia_wild.jl"):
+        shutil.copy(os.path.join(PROGRAMS, name), root + INSIDE)
+    wanted = sys.argv[3:]
+    cases = {name: case for name, case in CASES.items() if not wanted or any(word in name for word in wanted)}
+    plan = tap.Plan(len(cases))
+    for name, case in cases.items():
+        plan.run("Julia 1.5.3: " + name, lambda case=case: case(tools, root))
+    sys.exit(plan.status())
+
+
+main()
