@@ -211,7 +211,7 @@ static void end(struct ag_runtime_definition *ret_runtime) {
     }
     struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
     for (; thread; thread = thread->next) {
-        ag_julia_settle(thread, /* with_data= */ true);
+        ag_julia_restored(thread);
     }
     if (ag_recorder_is_sampling()) {
         return; /* a sample has only the samples */

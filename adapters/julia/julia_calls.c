@@ -23,6 +23,8 @@ static void *(*managed_realloc)(void *data, size_t bytes, size_t old_bytes, int 
 static void *(*counted_malloc)(size_t bytes);
 static void *(*counted_calloc)(size_t count, size_t bytes);
 static void *(*counted_realloc)(void *block, size_t old_bytes, size_t bytes);
+static void *(*restore)(const char *path, void *modules);
+static void *(*restore_from)(const char *bytes, size_t n_bytes, void *modules);
 static void *(*malloc_stack)(size_t *bytes, void *owner);
 static void (*atexit_hook)(int code);
 
@@ -133,6 +135,35 @@ static void *told_counted_realloc(void *block, size_t old_bytes, size_t bytes) {
     return counted_realloc(block, old_bytes, bytes);
 }
 
+/* A package's file is read: types get their names at its end. */
+static struct ag_julia_thread *begin_restoring(void) {
+    struct ag_julia_thread *thread = ag_julia_thread();
+    if (!thread || thread->is_restoring) {
+        return NULL;
+    }
+    ag_julia_settle(thread, /* with_data= */ true);
+    thread->is_restoring = true;
+    return thread;
+}
+
+static void *told_restore(const char *path, void *modules) {
+    struct ag_julia_thread *thread = begin_restoring();
+    void *restored = restore(path, modules);
+    if (thread) {
+        ag_julia_restored(thread);
+    }
+    return restored;
+}
+
+static void *told_restore_from(const char *bytes, size_t n_bytes, void *modules) {
+    struct ag_julia_thread *thread = begin_restoring();
+    void *restored = restore_from(bytes, n_bytes, modules);
+    if (thread) {
+        ag_julia_restored(thread);
+    }
+    return restored;
+}
+
 static void *told_malloc_stack(size_t *bytes, void *owner) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (thread) {
@@ -178,6 +209,8 @@ static struct door {
     {.name = "jl_gc_counted_realloc_with_old_size",
      (void *)told_counted_realloc,
      (void **)&counted_realloc},
+    {.name = "jl_restore_incremental", (void *)told_restore, (void **)&restore},
+    {.name = "jl_restore_incremental_from_buf", (void *)told_restore_from, (void **)&restore_from},
     {.name = "jl_malloc_stack", (void *)told_malloc_stack, (void **)&malloc_stack},
     {.name = "jl_atexit_hook", (void *)told_atexit_hook, (void **)&atexit_hook},
     {.name = "jl_safe_printf", (void *)ag_julia_printf_entry, &ag_julia_printf_original},

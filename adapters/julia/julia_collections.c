@@ -56,7 +56,7 @@ static void begins(int collection) {
     now.is_begun = ag_julia_is_recorded();
     struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
     for (; thread; thread = thread->next) {
-        ag_julia_settle(thread, /* with_data= */ true);
+        ag_julia_restored(thread);
         thread->last_object = 0;
     }
     if (!now.is_begun) {

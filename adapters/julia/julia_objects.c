@@ -7,6 +7,9 @@
  * word, which points at it. The buffer of a small array comes right after it, and is known the same
  * way; what an array that grows gets later is a buffer of no known array.
  *
+ * While a package's file is read, types are allocated, and used, before they have their names: what
+ * is made meanwhile waits for its end. Julia does not collect until then.
+ *
  * 2. Deaths of pool objects. Each thread keeps the addresses that it told in a list. When marking
  * is over who has no mark is dead; who has is kept. Objects that are old and marked stay so until a
  * full sweep takes their marks back: they go to a list of their own, which is looked at again only
@@ -16,6 +19,8 @@
  *
  * The lists are changed by their thread, or while the world stands still. */
 #include "julia_objects.h"
+
+#include <sys/mman.h>
 
 #include "base/raw_syscall.h"
 #include "embed/host_events.h"
@@ -106,25 +111,59 @@ static bool is_array_of(uintptr_t object, uintptr_t memory, size_t bytes) {
     return object != 0 && *(const volatile uintptr_t *)object - memory < bytes;
 }
 
-static void settle_object(struct ag_julia_thread *thread) {
-    struct ag_julia_pending *object = &thread->object;
-    const uintptr_t tag = ag_julia_tag(object->object);
-    const bool is_buffer =
-        tag == AG_JULIA_BUFFER && is_array_of(object->before, object->object, object->bytes);
-    const uintptr_t known = is_buffer ? ag_julia_tag(object->before) : tag;
-    object->object = 0;
-    tell(thread, object, known, is_buffer);
+/* Tells a block whose type can be read. */
+static void finish(struct ag_julia_thread *thread, struct ag_julia_pending *pending) {
+    uintptr_t tag = pending->object != 0 ? ag_julia_tag(pending->object) : 0;
+    const uintptr_t memory = pending->object != 0 ? pending->object : pending->address;
+    const bool has_array = (tag == 0 || tag == AG_JULIA_BUFFER) &&
+                           is_array_of(pending->before, memory, pending->bytes);
+    tag = has_array ? ag_julia_tag(pending->before) : tag;
+    tell(thread, pending, tag, has_array || pending->object == 0);
+    pending->object = 0;
+}
+
+static void finish_or_defer(struct ag_julia_thread *thread, struct ag_julia_pending *pending) {
+    if (AG_LIKELY(!thread->is_restoring)) {
+        finish(thread, pending);
+        return;
+    }
+    struct ag_julia_deferred *last = thread->deferred;
+    if (!last || last->n == AG_ARRAY_SIZE(last->blocks)) {
+        last = ag_julia_map(sizeof(*last));
+        if (!last) {
+            ag_record_lost(AG_LOST_NO_MEMORY, 1);
+            pending->object = pending->address = 0;
+            return;
+        }
+        last->before = thread->deferred;
+        thread->deferred = last;
+    }
+    last->blocks[last->n++] = *pending;
+    pending->object = pending->address = 0;
+}
+
+void ag_julia_restored(struct ag_julia_thread *thread) {
+    ag_julia_settle(thread, /* with_data= */ true);
+    thread->is_restoring = false;
+    while (thread->deferred) {
+        struct ag_julia_deferred *last = thread->deferred;
+        thread->deferred = last->before;
+        for (size_t i = 0; i < last->n; i++) {
+            finish(thread, &last->blocks[i]);
+        }
+        (void)ag_syscall2(SYS_munmap, (long)last, sizeof(*last));
+    }
 }
 
 void ag_julia_settle(struct ag_julia_thread *thread, bool with_data) {
     struct ag_julia_pending *data = &thread->data;
     const uintptr_t last = thread->last_object;
     if (AG_UNLIKELY(data->address != 0 && (with_data || last != 0))) {
-        const bool is_its_array = is_array_of(last, data->address, data->bytes);
-        tell(thread, data, is_its_array ? ag_julia_tag(last) : 0, /* is_data= */ true);
+        data->before = last;
+        finish_or_defer(thread, data);
     }
     if (thread->object.object != 0) {
-        settle_object(thread);
+        finish_or_defer(thread, &thread->object);
     }
 }
 

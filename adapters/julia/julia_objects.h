@@ -24,6 +24,10 @@ AG_FAST bool ag_julia_waits(const struct ag_julia_thread *thread) {
     return (thread->object.object | thread->data.address) != 0;
 }
 
+/* A package has been read (or collections begin again, however that ended): tells what was made
+ * meanwhile. */
+void ag_julia_restored(struct ag_julia_thread *thread);
+
 /* Memory of a big object or of an array goes back to malloc (kind: FREE), or is elsewhere now
  * (REALLOC_FREE, then moved). tag: of whose it is. false: it was not told. */
 bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *sp, uintptr_t rbp);

@@ -58,6 +58,13 @@ struct ag_julia_node { /* the stack of blocks of one type */
     uint32_t stack, node;
 };
 
+enum { AG_JULIA_DEFERRED_BLOCKS = 1000 };
+struct ag_julia_deferred { /* blocks that wait for the names of their types */
+    struct ag_julia_deferred *before;
+    size_t n;
+    struct ag_julia_pending blocks[AG_JULIA_DEFERRED_BLOCKS];
+};
+
 /* Of one thread of Julia's; mapped, never freed: the thread does not end either. */
 struct ag_julia_thread {
     struct ag_julia_thread *next;
@@ -73,7 +80,9 @@ struct ag_julia_thread {
     size_t asked_bytes;
     uint64_t n_calls, n_own_calls; /* that Julia counts; own: made by the adapter */
     bool makes_stack;              /* of a task: what it maps now */
-    bool is_own;                   /* what happens now is the adapter's doing */
+    bool is_restoring;             /* a package from its file */
+    struct ag_julia_deferred *deferred;
+    bool is_own; /* what happens now is the adapter's doing */
     struct ag_julia_objects objects;
     uint32_t nodes_recording; /* that nodes are of */
     struct ag_julia_node nodes[1 << AG_JULIA_NODES_BITS];

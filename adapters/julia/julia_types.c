@@ -68,6 +68,8 @@ static allogram_type name(uintptr_t tag, bool is_data) {
         length = append(text, 0, "array buffer", 12);
     } else if (tag == 0) {
         length = append(text, 0, "array", 5);
+    } else if (*(const volatile uintptr_t *)tag == 0) { /* the name of a DataType comes first */
+        length = append(text, 0, "type without a name", 19);
     } else {
         uintptr_t stream[STREAM_BYTES / sizeof(uintptr_t)] = {0};
         size_t n_shown = 0;
