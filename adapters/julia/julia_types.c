@@ -16,6 +16,7 @@ enum {
     PROBES_MOST = 256,
     NAME_BYTES = 2048,
     GONE = 1,
+    FIRST_TYPE = 4096, /* smaller tags mark objects that src/dump.c replaced by others */
     STREAM_BYTES = 512 /* for an ios_t, which has some 150 */
 };
 
@@ -68,6 +69,8 @@ static allogram_type name(uintptr_t tag, bool is_data) {
         length = append(text, 0, "array buffer", 12);
     } else if (tag == 0) {
         length = append(text, 0, "array", 5);
+    } else if (tag < FIRST_TYPE) {
+        length = append(text, 0, "duplicate in a package's file", 29);
     } else if (*(const volatile uintptr_t *)tag == 0) { /* the name of a DataType comes first */
         length = append(text, 0, "type without a name", 19);
     } else {
@@ -108,7 +111,8 @@ allogram_type ag_julia_type(uintptr_t tag, bool is_data) {
 void ag_julia_types_sweep(void) {
     for (size_t i = 0; i < TYPES; i++) {
         const uintptr_t tag = atomic_load_explicit(&entries[i].tag, memory_order_relaxed);
-        if (tag > GONE && tag != AG_JULIA_BUFFER && !(ag_julia_word(tag) & AG_JULIA_MARKED)) {
+        if (tag >= FIRST_TYPE && tag != AG_JULIA_BUFFER &&
+            !(ag_julia_word(tag) & AG_JULIA_MARKED)) {
             atomic_store_explicit(&entries[i].type, 0, memory_order_relaxed);
             atomic_store_explicit(&entries[i].data_type, 0, memory_order_relaxed);
             atomic_store_explicit(&entries[i].tag, GONE, memory_order_release);
