@@ -28,6 +28,7 @@ PARTS = [
     "sampling",
     "attach",
     "ocaml",
+    "erlang",
 ]
 
 

@@ -4,7 +4,7 @@
 -module(hand_counted).
 -export([main/0, main/1, sequences/1, cons/1, tuples/1, set_one/1, set_two/1, floats/1, maps_of_two/1, binaries/1,
          closures/1, to_tuple/1, thrown/1, tail_first/1, tail_second/1, loop_a/1, loop_b/1, receiver/2, busy/2,
-         tiny/1, long/1, make/1, odd/1, even/1, begun/1, init/1]).
+         tiny/1, long/1, make/1, odd/1, even/1, begun/1, init/1, matched/1, bytes/2]).
 
 main() ->
     main(1000).
@@ -19,6 +19,7 @@ main(N) ->
     _ = maps_of_two(N),
     _ = binaries(N),
     _ = closures(N),
+    _ = matched(N),
     _ = to_tuple(N),
     _ = thrown(N),
     _ = tail_first(N),
@@ -60,6 +61,12 @@ maps_of_two(N) -> _ = make(#{one => N, two => N}), maps_of_two(N - 1).
 %% sixteen bytes, after a cons
 binaries(0) -> ok;
 binaries(N) -> _ = list_to_binary([N rem 256 | "123456789abcdef"]), binaries(N - 1).
+
+%% a match context goes from turn to turn
+matched(N) -> bytes(binary:copy(<<$x>>, N), 0).
+
+bytes(<<_, More/binary>>, Count) -> bytes(More, Count + 1);
+bytes(<<>>, Count) -> Count.
 
 closures(0) -> ok;
 closures(N) -> _ = make(fun() -> N end), closures(N - 1).
