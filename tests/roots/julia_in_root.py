@@ -70,20 +70,12 @@ def numbers(line):
 
 
 def told_between_marks(tools, trace):
-    """Blocks of each heap between the last marks "begin" and "end"."""
-    heaps, told, is_inside = {}, collections.Counter(), False
-    dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode(errors="replace")
-    for line in dump.splitlines():
-        kind = line.split(" ", 3)[2]
-        if kind == "heap":
-            heaps[int(re.search(r"heap=(\d+)", line)[1])] = re.search(r'name="([^"]*)"', line)[1]
-        elif kind == "mark":
-            is_inside = 'name="begin"' in line
-            if is_inside:
-                told.clear()
-        elif is_inside and kind == "alloc":
-            told[int(line.rsplit("via=")[1])] += 1
-    return {name: told[heap] for heap, name in heaps.items() if name in HEAPS}
+    """Blocks of each heap between the last marks "begin" and "end"; the dump is long, so nothing else of it is looked at."""
+    dump = recorded.run([tools.allogram, "dump", trace]).stdout
+    heaps = {int(number): name.decode() for number, name in re.findall(rb' heap heap=(\d+) [^\n]*? name="([^"]*)"', dump)}
+    begin, end = dump.rfind(b' mark name="begin"'), dump.rfind(b' mark name="end"')
+    told = collections.Counter(int(via) for via in re.findall(rb" alloc [^\n]* via=(\d+)", dump[begin:end])) if begin >= 0 else {}
+    return {name: told.get(heap, 0) for heap, name in heaps.items() if name in HEAPS}
 
 
 def counted(tools, root):
