@@ -13,10 +13,18 @@
 
 #include "allogram/allogram.h"
 
-static const char *const needed[] = {"GC_base",        "GC_is_marked",
-                                     "GC_size",        "GC_get_total_bytes",
-                                     "GC_get_version", "GC_get_prof_stats_unsafe"};
-enum { N_NEEDED = AG_ARRAY_SIZE(needed), PLACES_MOST = 128 };
+static const char *const needed[] = {"GC_base",
+                                     "GC_is_marked",
+                                     "GC_size",
+                                     "GC_get_total_bytes",
+                                     "GC_get_version",
+                                     "GC_get_prof_stats_unsafe",
+                                     "GC_exclude_static_roots"};
+enum {
+    N_NEEDED = AG_ARRAY_SIZE(needed),
+    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave out of a program what it does not call */
+    PLACES_MOST = 128,
+};
 
 /* Addresses in memory of the functions that are needed, then of those that are hooked. */
 struct places {
@@ -146,8 +154,40 @@ static void take_needed(const struct places *places) {
         (size_t(*)(struct ag_collector_statistics *, size_t))places->place[5].address;
 }
 
+/* The writable memory of the object that this code is in. */
+struct own_data {
+    uintptr_t start, end;
+};
+
+static int find_own_data(struct dl_phdr_info *info, size_t size, void *context) {
+    const uintptr_t here = (uintptr_t)&note;
+    struct own_data *found = context;
+    (void)size;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
+        if (header->p_type == PT_LOAD && here - start < header->p_memsz) {
+            *found = (struct own_data){.start = start, .end = start + header->p_memsz};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Every collection would look for pointers through all static memory of the agent: it takes its
+ * time (a small heap is collected thousands of times a second), and an address that lies there
+ * would keep a block alive. */
+static void hide_own_data(const struct places *places) {
+    void (*exclude)(void *, void *) =
+        (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
+    struct own_data own = {.start = 0};
+    if (exclude && dl_iterate_phdr(find_own_data, &own) != 0) {
+        exclude((void *)own.start, (void *)own.end);
+    }
+}
+
 static const char *missing(const struct places *places) {
-    for (size_t i = 0; i < N_NEEDED; i++) {
+    for (size_t i = 0; i < N_INDISPENSABLE; i++) {
         if (places->place[i].address == 0) {
             return needed[i];
         }
@@ -187,6 +227,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     }
     ag_collector_heap = allogram_register_heap(&heap);
     ag_collector_listen(ag_collector_cycle_event);
+    hide_own_data(&places);
     recorded_pid = ag_recorder.pid;
     return AG_ADAPTER_ACTS;
 }

@@ -58,8 +58,10 @@ struct row {
 static const struct row rows[] = {
 #define AG_COLLECTOR(name, shape) {#name, shape},
 #define AG_COLLECTOR_ALWAYS(name, shape) {#name, shape},
+#define AG_COLLECTOR_OFTEN(name, shape, does) {#name, shape},
 #include "collector_functions.def"
 #undef AG_COLLECTOR
+#undef AG_COLLECTOR_OFTEN
 #undef AG_COLLECTOR_ALWAYS
 };
 enum { N_ROWS = AG_ARRAY_SIZE(rows) };
@@ -73,8 +75,8 @@ static struct ag_detour detours[N_ROWS];
 struct ag_collector_functions ag_collector;
 uint32_t ag_collector_heap;
 _Atomic(ag_collection_listener *) ag_program_listener;
-__thread uintptr_t ag_collector_inside;
-__thread const struct ag_collector_call *ag_collector_outermost;
+__thread struct ag_collector_thread ag_collector_thread;
+_Static_assert(offsetof(struct ag_collector_thread, attention) == 8, "as the entries have it");
 
 /* ---- sums ---- */
 
@@ -143,6 +145,10 @@ static int start_sums(void) {
 
 /* ---- telling ---- */
 
+/* A sampled object's number is looked for at so many calls of its thread, a recorder of all looks
+ * at each: an object is begun long before. */
+enum { LOOKS_MOST = 64 };
+
 /* The collector's block that the program's pointer points into. */
 static uintptr_t block_of(uintptr_t address) {
     void *base = ag_collector.base((void *)address);
@@ -165,6 +171,7 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
     } else if (ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
         (void)ag_held_set(AG_HELD_ALIVE, address);
         ag_crystal_types_allocated(address);
+        ag_collector_thread.attention = ag_crystal_types_are_wanted ? LOOKS_MOST : 0;
     }
     if (AG_UNLIKELY(allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_))) {
         ag_tracker_alloc(ag_collector_heap, address, bytes, 0);
@@ -175,6 +182,9 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
 static bool tell_free(const struct ag_collector_call *call, enum ag_word_kind kind,
                       uintptr_t address) {
     if (address == 0) {
+        return false;
+    }
+    if (ag_recorder_is_sampling() && !ag_held_has(AG_HELD_ALIVE, address)) {
         return false;
     }
     ag_crystal_types_freeing(address);
@@ -224,20 +234,22 @@ static uintptr_t call_original(const struct ag_collector_call *call) {
 }
 
 static uintptr_t call_inside(const struct ag_collector_call *call) {
-    ag_collector_outermost = call;
-    ag_collector_inside = (uintptr_t)call->sp;
+    struct ag_collector_thread *thread = &ag_collector_thread;
+    thread->outermost = call;
+    thread->inside = (uintptr_t)call->sp;
     const uintptr_t result = call_original(call);
-    ag_collector_inside = 0;
+    thread->inside = 0;
     return result;
 }
 
 static uintptr_t call_leaving(const struct ag_collector_call *call) {
-    const uintptr_t inside = ag_collector_inside;
-    const struct ag_collector_call *outermost = ag_collector_outermost;
-    ag_collector_inside = 0;
+    struct ag_collector_thread *thread = &ag_collector_thread;
+    const uintptr_t inside = thread->inside;
+    const struct ag_collector_call *outermost = thread->outermost;
+    thread->inside = 0;
     const uintptr_t result = call_original(call);
-    ag_collector_inside = inside;
-    ag_collector_outermost = outermost;
+    thread->inside = inside;
+    thread->outermost = outermost;
     return result;
 }
 
@@ -251,7 +263,7 @@ static uintptr_t call_own(const struct ag_collector_call *call) {
 
 static uintptr_t call_refill(const struct ag_collector_call *call) {
     uintptr_t *list = (uintptr_t *)call->arguments[2];
-    if (ag_collector_inside != 0) {
+    if (ag_collector_thread.inside != 0) {
         const uintptr_t result = call_original(call);
         note_refill(*list);
         return result;
@@ -288,6 +300,7 @@ uintptr_t ag_collector_call(const struct ag_collector_call *call);
 uintptr_t ag_collector_call(const struct ag_collector_call *call) {
     const uintptr_t *a = call->arguments;
     uintptr_t result = 0;
+    ag_collector_thread.attention -= ag_collector_thread.attention > 0;
     ag_crystal_types_return();
     switch (rows[call->row].shape) {
     case SHAPE_BYTES:
@@ -342,7 +355,7 @@ uintptr_t ag_collector_call(const struct ag_collector_call *call) {
     __builtin_unreachable();
 }
 
-uint64_t ag_collector_needed_bytes(const struct ag_collector_call *call) {
+static uint64_t needed_bytes(const struct ag_collector_call *call) {
     const uintptr_t *a = call->arguments;
     switch (rows[call->row].shape) {
     case SHAPE_BYTES:
@@ -367,6 +380,22 @@ uint64_t ag_collector_needed_bytes(const struct ag_collector_call *call) {
         return 0;
     }
     __builtin_unreachable();
+}
+
+bool ag_collector_find_cause(struct ag_collector_cause *ret_cause) {
+    const struct ag_collector_thread *thread = &ag_collector_thread;
+    if (thread->inside == 0) {
+        return false;
+    }
+    if ((thread->inside & 1) == 0) {
+        *ret_cause = (struct ag_collector_cause){.sp = thread->outermost->sp,
+                                                 .rbp = thread->outermost->rbp,
+                                                 .needed_bytes = needed_bytes(thread->outermost)};
+        return true;
+    }
+    const uintptr_t *sp = (const uintptr_t *)(thread->inside - 1);
+    *ret_cause = (struct ag_collector_cause){.sp = sp, .rbp = sp[-2], .needed_bytes = sp[-1]};
+    return true;
 }
 
 /* ---- hooking ---- */

@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 
-enum { AG_COLLECTOR_ENTRY_BYTES = 16 };
+enum { AG_COLLECTOR_ENTRY_BYTES = 192 };
 
 struct ag_collector_call { /* laid out by collector_entry_x86_64.S */
     uintptr_t arguments[6];
@@ -38,11 +38,23 @@ extern struct ag_collector_functions ag_collector AG_HIDDEN;
 /* The heap as allogram.h knows it; 0: not recorded. */
 extern uint32_t ag_collector_heap AG_HIDDEN;
 
-/* The outermost call of this thread that is inside the collector: its frame's sp; 0: none. */
-extern __thread uintptr_t ag_collector_inside __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
-/* That call: for who wants to know why there is a collection. */
-extern __thread const struct ag_collector_call *ag_collector_outermost
+/* Of the calling thread; laid out by collector_entry_x86_64.S. */
+struct ag_collector_thread {
+    uintptr_t inside;   /* the outermost call that is inside the collector: its frame's sp; with the
+                           lowest bit set: it went the short way; 0: none */
+    uint64_t attention; /* so many calls may not go the short way */
+    const struct ag_collector_call *outermost; /* that call, where it did not */
+};
+extern __thread struct ag_collector_thread ag_collector_thread
     __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
+
+/* Who called the collector, for who wants to know why there is a collection. false: nobody. */
+struct ag_collector_cause {
+    const uintptr_t *sp;
+    uintptr_t rbp;
+    uint64_t needed_bytes; /* 0: it is no allocation */
+};
+bool ag_collector_find_cause(struct ag_collector_cause *ret_cause);
 
 /* Puts the detours in. 0, or a negative errno with ret_reason and nothing changed. place: where a
  * row's function is. */
@@ -63,9 +75,6 @@ void ag_collector_not_handed_out(uint64_t bytes);
 uint64_t ag_collector_left_bytes(void);
 /* Handed out in lists that the program asked for: from then on in a free list of its own. */
 uint64_t ag_collector_listed_blocks(void);
-
-/* How much the call asked for; 0: it is no allocation. */
-uint64_t ag_collector_needed_bytes(const struct ag_collector_call *call);
 
 typedef void ag_collection_listener(int event);
 /* Asks the collector to call it. */

@@ -78,16 +78,17 @@ static void sweep(void) {
 }
 
 static void tell(void) {
-    const struct ag_collector_call *cause = ag_collector_inside ? ag_collector_outermost : NULL;
+    struct ag_collector_cause cause = {.needed_bytes = 0};
+    const bool is_called = ag_collector_find_cause(&cause);
     const uintptr_t *frame = __builtin_frame_address(0);
     const struct ag_host_collection collection = {
         .start_raw = now.begun_raw,
         .end_raw = now.begun_raw + now.paused_raw,
         .heap_before_bytes = now.before_bytes,
         .heap_after_bytes = used_bytes(),
-        .needed_bytes = cause ? ag_collector_needed_bytes(cause) : 0,
-        .stack =
-            cause ? ag_record_stack(cause->sp, cause->rbp) : ag_record_stack(frame + 1, frame[0])};
+        .needed_bytes = cause.needed_bytes,
+        .stack = is_called ? ag_record_stack(cause.sp, cause.rbp)
+                           : ag_record_stack(frame + 1, frame[0])};
     ag_host_tell_collection(ag_collector_heap, &collection, "full");
 }
 

@@ -1,5 +1,7 @@
-/* held_blocks.c: see held_blocks.h. A hash of region numbers to regions; entries are never taken
- * out. */
+/* held_blocks.c: see held_blocks.h. A hash of region numbers to regions, and a list of the slots
+ * taken, so that a walk costs what the heap is large: small heaps are collected thousands of times
+ * a second. Entries are never taken out. A slot is listed before its region can be found; where two
+ * threads meet at one it may be listed twice, and walked twice, which finds nothing more. */
 #include "held_blocks.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@ enum {
     REGION_SHIFT = 20,
     REGION_WORDS = 1 << (REGION_SHIFT - GRANULE_SHIFT - 6),
     SLOTS = 1 << 17, /* regions known at most: 128 GiB of heap */
+    LISTED_MOST = 2 * SLOTS,
     PROBES_MOST = 64,
     WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
 };
@@ -27,6 +30,8 @@ struct slot {
     _Atomic(struct region *) region;
 };
 static struct slot *slots;
+static _Atomic uint32_t *listed; /* slot + 1; 0: not yet */
+static _Atomic uint32_t n_listed;
 
 static void *map_zeros(size_t bytes) {
     const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
@@ -36,7 +41,8 @@ static void *map_zeros(size_t bytes) {
 
 int ag_held_start(void) {
     slots = map_zeros(SLOTS * sizeof(*slots));
-    return slots ? 0 : -ENOMEM;
+    listed = map_zeros(LISTED_MOST * sizeof(*listed));
+    return slots && listed ? 0 : -ENOMEM;
 }
 
 static struct slot *find_slot(uint64_t key, bool makes_one) {
@@ -61,11 +67,14 @@ static struct slot *find_slot(uint64_t key, bool makes_one) {
 }
 
 AG_COLD static struct region *make_region(struct slot *slot) {
-    struct region *made = map_zeros(sizeof(*made));
     struct region *expected = NULL;
+    const uint32_t at = atomic_fetch_add_explicit(&n_listed, 1, memory_order_relaxed);
+    struct region *made = at < LISTED_MOST ? map_zeros(sizeof(*made)) : NULL;
     if (!made) {
         return NULL;
     }
+    /* before the region: who walks after somebody has found it finds it as well */
+    atomic_store_explicit(&listed[at], (uint32_t)(slot - slots) + 1, memory_order_release);
     (void)ag_syscall3(SYS_madvise, (long)made, sizeof(*made), WIPE_ON_FORK);
     /* release: pairs with find_region's acquire; the memory is there */
     if (atomic_compare_exchange_strong_explicit(&slot->region, &expected, made,
@@ -129,11 +138,14 @@ static void walk_region(struct region *region, uintptr_t base, enum ag_held_kind
 }
 
 void ag_held_walk(enum ag_held_kind kind, ag_held_fn *visit, void *context) {
-    for (size_t i = 0; i < SLOTS; i++) {
-        const uint64_t key = atomic_load_explicit(&slots[i].key, memory_order_relaxed);
+    const uint32_t n = atomic_load_explicit(&n_listed, memory_order_acquire);
+    for (uint32_t i = 0; i < n && i < LISTED_MOST; i++) {
+        const uint32_t at = atomic_load_explicit(&listed[i], memory_order_acquire);
+        struct slot *slot = at != 0 ? &slots[at - 1] : NULL;
         struct region *region =
-            key ? atomic_load_explicit(&slots[i].region, memory_order_acquire) : NULL;
+            slot ? atomic_load_explicit(&slot->region, memory_order_acquire) : NULL;
         if (region) {
+            const uint64_t key = atomic_load_explicit(&slot->key, memory_order_relaxed);
             walk_region(region, (uintptr_t)(key - 1) << REGION_SHIFT, kind, visit, context);
         }
     }
