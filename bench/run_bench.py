@@ -29,6 +29,7 @@ PARTS = [
     "attach",
     "ocaml",
     "erlang",
+    "boehm",
 ]
 
 

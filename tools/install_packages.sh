@@ -35,7 +35,7 @@ packages_of() {
     fuzz) echo clang? libclang-rt-14-dev? llvm-14? ;;
     demo) echo python3 dpkg-dev? jq? ca-certificates? debian-archive-keyring? ;;
     bench) echo heaptrack? google-perftools? libgoogle-perftools-dev? valgrind? jq python3 redis-server? \
-        redis-tools? z3? chromium? ;;
+        redis-tools? z3? chromium? libgc-dev? crystal? ;;
     roots) echo debootstrap? ;;
     *)
         echo "install_packages: no purpose is called $1" >&2

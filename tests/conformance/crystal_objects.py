@@ -168,6 +168,12 @@ def release(programs, where):
             outcome = recorded.run([where.tools.allogram, "report", trace, "--crystal-types=" + what])
             failures.require("%s: %s" % (what, outcome.stderr), outcome.status != 0 and text in outcome.stderr.decode() and
                              outcome.stderr.count(b"\n") == 1)
+    with recorded.Folder() as folder:
+        _, trace = where.record([program, str(N)], folder, options=["--mode=sample", "--interval=4K", "--seed=5"])
+        types = types_of(where, trace, "--crystal-types=" + numbers)
+        for name in ("Node(Int64)", "Point"):  # one lives, the other dies at once: neither is looked for too late
+            low, high = types[name]["allocated_blocks_ci95"]
+            failures.require("sampled %s: %d between %d and %d" % (name, EXACT[name], low, high), 0.85 * low <= EXACT[name] <= 1.15 * high)
     if where.root:
         return failures  # the agent would look for the file in there, `run` out here
     with recorded.Folder() as folder:
