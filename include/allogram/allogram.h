@@ -81,11 +81,15 @@ struct allogram_options {
                            in the current folder. Never overwrites: "-2" is put before the
                            extension. */
     uint32_t depth;     /* frames kept of a stack; 0: 256 */
-    uint32_t reserved;
-    const char *filter; /* which heaps are recorded, decided before any cost:
-                           domain=cpu|gpu|external, allocator=NAME, heap=NAME, joined by commas, all
-                           must hold, "!" before a term negates it. NULL: all */
+    uint32_t threads;   /* ALLOGRAM_THIS_THREAD: what the thread that starts it allocates; the end
+                           of such a block counts by whatever thread */
+    const char *filter; /* what is recorded, decided before any cost: domain=cpu|gpu|external,
+                           allocator=NAME, heap=NAME, size=LOW..HIGH (bytes, both inclusive, one of
+                           them may be missing), joined by commas, all must hold, "!" before a term
+                           negates it. NULL: all. With sizes, or one thread, each recorded block is
+                           remembered: at most 5.6 million live ones, the others are lost */
 };
+enum { ALLOGRAM_ALL_THREADS = 0, ALLOGRAM_THIS_THREAD = 1 };
 
 /* Starts a session: every event from here on goes to a trace. options NULL: all defaults.
  * ret_message: gets one line on failure (at least 512 bytes), or NULL. -EALREADY: one runs already
@@ -117,6 +121,29 @@ ALLOGRAM_WEAK_ void allogram_session_pause(void);
 ALLOGRAM_WEAK_ void allogram_session_resume(void);
 /* A moment that has a name, for who reads the trace. */
 ALLOGRAM_WEAK_ void allogram_session_mark(const char *name);
+/* What was counted so far is dropped: reports begin here, like those of `report --from` with
+ * --older. The live blocks stay known: they are in use, and their deaths are no ghosts. What was
+ * before stays in the trace, for who asks with --from. May be called again; the last one counts.
+ * 0; -ENOENT: nothing is recorded (no session, or paused). */
+ALLOGRAM_WEAK_ int allogram_session_reset(void);
+
+struct allogram_snapshot_options {
+    size_t size;
+    const char *output; /* a file's name, as that of a session */
+    /* Instead of a file: gets the trace's bytes in their order, some at a time; another result than
+     * 0 ends it. Called by the thread that asked, while a lock of the library's is held: it may
+     * tell events, and not start, stop or ask for a snapshot. */
+    int (*write)(void *context, const void *data, size_t bytes);
+    void *context;
+};
+/* A whole trace of what the session has recorded so far, sealed, while it goes on: everything that
+ * this thread told before, and what others told before it began. Takes some 20 ns an event, and
+ * memory for the books; other threads go on meanwhile. May allocate with malloc. 0; -ENOENT: there
+ * is no session; -ENOTSUP: it is that of `allogram run`, which has --dump-at; -EINVAL: neither or
+ * both of output and write, or options of another version; -ECANCELED: write wanted no more;
+ * -ENOSPC ...: it cannot be written. ret_message: as that of allogram_start. */
+ALLOGRAM_WEAK_ int allogram_session_snapshot(const struct allogram_snapshot_options *options,
+                                             char *ret_message);
 
 /* ---- heaps, types, labels ---------------------------------------------------------------- */
 
@@ -644,6 +671,16 @@ ALLOGRAM_INLINE_ void allogram_resume(void) {
     if (allogram_is_there_()) {
         allogram_session_resume();
     }
+}
+ALLOGRAM_INLINE_ int allogram_reset(void) {
+    enum { NO_SESSION = -2 }; /* -ENOENT */
+    return allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_ ? allogram_session_reset()
+                                                                    : NO_SESSION;
+}
+ALLOGRAM_INLINE_ int allogram_snapshot(const struct allogram_snapshot_options *options,
+                                       char *ret_message) {
+    enum { NO_SESSION = -2 }; /* -ENOENT */
+    return allogram_is_there_() ? allogram_session_snapshot(options, ret_message) : NO_SESSION;
 }
 ALLOGRAM_INLINE_ void allogram_mark(const char *name) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {

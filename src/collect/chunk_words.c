@@ -44,6 +44,7 @@ static const uint8_t record_kinds[16] = {
     [AG_WORD_FREE_FROM] = AG_RECORD_FREE,      [AG_WORD_REALLOC_FREE_FROM] = AG_RECORD_REALLOC_FREE,
     [AG_WORD_COLLECT] = AG_RECORD_COLLECT,     [AG_WORD_PROMOTE] = AG_RECORD_PROMOTE,
     [AG_WORD_MOVE] = AG_RECORD_MOVE,           [AG_WORD_TYPED] = AG_RECORD_BLOCK_TYPE,
+    [AG_WORD_RESET] = AG_RECORD_RESET,
 };
 
 /* Allocations and frees, up to anything else or the last two words: how many. Which of them comes
@@ -82,6 +83,7 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
         [AG_WORD_FREE_FROM] = 2,    [AG_WORD_REALLOC_FREE_FROM] = 2,
         [AG_WORD_COLLECT] = 1,      [AG_WORD_PROMOTE] = 1,
         [AG_WORD_MOVE] = 2,         [AG_WORD_TYPED] = 3,
+        [AG_WORD_RESET] = 1,
     };
     size_t count = 0;
     ret_wide->kind = 0;

@@ -117,5 +117,9 @@ int ag_collector_seal(const char *path, char ret_message[512]);
 /* The same inside a program that keeps its own handlers of signals: SIGBUS is left alone, so the
  * live file must be one that this program made a moment ago. */
 int ag_collector_seal_own(const char *path, char ret_message[512]);
+/* A sealed trace of what the program has recorded so far into the live file LIVE, which goes on and
+ * has no other collector: in a new file, named by PATTERN. 0 or negative errno with a message. */
+int ag_collector_snapshot_own(const char *live, const char *pattern, char ret_path[4096],
+                              char ret_message[512]);
 
 #endif

@@ -12,15 +12,54 @@ static const struct {
     enum ag_host_filter_key key;
 } keys[] = {{"domain=", AG_HOST_BY_DOMAIN},
             {"allocator=", AG_HOST_BY_ALLOCATOR},
-            {"heap=", AG_HOST_BY_HEAP}};
+            {"heap=", AG_HOST_BY_HEAP},
+            {"size=", AG_HOST_BY_SIZE}};
 
 static int refuse(const char *term, size_t length, char message[512]) {
     static const char why[] =
-        ": a filter has terms domain=cpu|gpu|external, allocator=NAME, heap=NAME, joined by commas";
+        ": a filter has terms domain=cpu|gpu|external, allocator=NAME, heap=NAME, size=LOW..HIGH, "
+        "joined by commas";
     const size_t kept = length < 100 ? length : 100;
     memcpy(message, term, kept);
     memcpy(message + kept, why, sizeof(why));
     return -EINVAL;
+}
+
+/* Digits, with K, M or G behind them. Returns where they end; NULL: there are none, or too many. */
+static const char *read_bytes(const char *at, uint64_t *ret_bytes) {
+    static const char units[] = "KMG";
+    uint64_t bytes = 0;
+    const char *start = at;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (bytes >> 56 != 0) {
+            return NULL;
+        }
+        bytes = bytes * 10 + (uint64_t)(*at - '0');
+    }
+    const char *unit = *at ? strchr(units, *at) : NULL;
+    const uint32_t shift = unit ? 10 * (uint32_t)(unit - units + 1) : 0;
+    if (at == start || bytes << shift >> shift != bytes) {
+        return NULL;
+    }
+    *ret_bytes = bytes << shift;
+    return at + (unit != NULL);
+}
+
+/* LOW..HIGH, of which one may be missing. */
+static bool read_sizes(const char *text, uint64_t *ret_low, uint64_t *ret_high) {
+    *ret_low = 0;
+    *ret_high = UINT64_MAX;
+    const char *at = text[0] == '.' ? text : read_bytes(text, ret_low);
+    if (!at || at[0] != '.' || at[1] != '.') {
+        return false;
+    }
+    at += 2;
+    if (at[0] != '\0') {
+        at = read_bytes(at, ret_high);
+    } else if (text[0] == '.') {
+        return false; /* of all sizes: then it is no term */
+    }
+    return at && at[0] == '\0' && *ret_low <= *ret_high;
 }
 
 static bool read_term(const char *term, size_t length, struct ag_host_filter *filter) {
@@ -37,6 +76,11 @@ static bool read_term(const char *term, size_t length, struct ag_host_filter *fi
         filter->terms[at].key = keys[i].key;
         memcpy(filter->terms[at].name, term + key_length, length - key_length);
         filter->terms[at].name[length - key_length] = '\0';
+        filter->has_sizes |= keys[i].key == AG_HOST_BY_SIZE;
+        if (keys[i].key == AG_HOST_BY_SIZE) {
+            return read_sizes(filter->terms[at].name, &filter->terms[at].low,
+                              &filter->terms[at].high);
+        }
         for (uint32_t d = 0; keys[i].key == AG_HOST_BY_DOMAIN; d++) {
             if (d == AG_ARRAY_SIZE(domains)) {
                 return false;
@@ -83,8 +127,20 @@ bool ag_host_filter_passes(const struct ag_host_filter *filter, uint32_t domain,
         case AG_HOST_BY_HEAP:
             holds = strcmp(name, heap) == 0;
             break;
+        case AG_HOST_BY_SIZE:
+            continue;
         }
         if (holds == filter->terms[i].is_negated) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ag_host_filter_takes(const struct ag_host_filter *filter, uint64_t bytes) {
+    for (uint32_t i = 0; i < filter->n_terms; i++) {
+        const bool holds = bytes >= filter->terms[i].low && bytes <= filter->terms[i].high;
+        if (filter->terms[i].key == AG_HOST_BY_SIZE && holds == filter->terms[i].is_negated) {
             return false;
         }
     }

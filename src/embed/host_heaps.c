@@ -9,11 +9,17 @@
 #include "host_filter.h"
 #include "host_lock.h"
 #include "record/recorder.h"
+#include "record/sampled_blocks.h"
+#include "record/sampler.h"
+#include "record/thread_state.h"
 
 struct ag_host ag_host = {.types = {.image = AG_IMAGE_TYPE}, .labels = {.image = AG_IMAGE_LABEL}};
 
 static struct ag_host_lock registering;
-static struct ag_host_filter filter; /* under the lock */
+static struct ag_host_filter filter; /* under the lock; sizes are read without */
+static __thread char own_mark;          /* its address tells threads apart */
+static char *_Atomic only_thread;       /* NULL: all */
+static _Atomic bool has_sizes;
 
 /* ---- telling ---- */
 
@@ -226,7 +232,14 @@ int ag_host_filter(const char *expression, char ret_message[512]) {
     if (r < 0 || !ag_host_lock_take(&registering)) {
         return r < 0 ? r : -EDEADLK;
     }
+    if (wanted.has_sizes && !ag_sampled_blocks_prepare()) {
+        ag_host_lock_give(&registering);
+        static const char why[] = "no memory for the blocks that the filter chooses";
+        memcpy(ret_message, why, sizeof(why));
+        return -ENOMEM;
+    }
     filter = wanted;
+    atomic_store_explicit(&has_sizes, wanted.has_sizes, memory_order_relaxed);
     const uint32_t count = atomic_load_explicit(&ag_host.n_heaps, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
         struct ag_host_heap *heap = &ag_host.heaps[i];
@@ -236,4 +249,42 @@ int ag_host_filter(const char *expression, char ret_message[512]) {
     }
     ag_host_lock_give(&registering);
     return 0;
+}
+
+/* ---- blocks chosen one by one ---- */
+
+void ag_host_follow_thread(bool is_this_alone) {
+    const bool can_remember = is_this_alone && ag_sampled_blocks_prepare();
+    atomic_store_explicit(&only_thread, can_remember ? &own_mark : NULL, memory_order_relaxed);
+}
+
+bool ag_host_chooses(void) {
+    return atomic_load_explicit(&has_sizes, memory_order_relaxed) ||
+           atomic_load_explicit(&only_thread, memory_order_relaxed) != NULL;
+}
+
+bool ag_host_takes(uint32_t heap, uint64_t address, uint64_t bytes) {
+    const char *only = atomic_load_explicit(&only_thread, memory_order_relaxed);
+    if ((only && only != &own_mark) || !ag_host_filter_takes(&filter, bytes)) {
+        return false;
+    }
+    if (!ag_sampled_blocks_insert(ag_sampled_key((uintptr_t)address, heap))) {
+        ag_record_lost(AG_LOST_NO_MEMORY, 1);
+        return false;
+    }
+    return true;
+}
+
+bool ag_host_took(uint32_t heap, uint64_t address) {
+    return ag_sampled_blocks_has(ag_sampled_key((uintptr_t)address, heap));
+}
+
+bool ag_host_took_until_now(uint32_t heap, uint64_t address) {
+    return ag_sampled_blocks_remove(ag_sampled_key((uintptr_t)address, heap));
+}
+
+void ag_host_moved(uint32_t heap, uint64_t new_address) {
+    if (!ag_sampled_blocks_insert(ag_sampled_key((uintptr_t)new_address, heap))) {
+        ag_record_lost(AG_LOST_NO_MEMORY, 1);
+    }
 }

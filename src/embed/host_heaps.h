@@ -52,5 +52,17 @@ void ag_host_announce(void);
 /* Which heaps are recorded from here on, those to come too. NULL: all. -EINVAL with one line in
  * ret_message (512 bytes): the expression is wrong; nothing is changed. */
 int ag_host_filter(const char *expression, char ret_message[512]);
+/* Only what this thread allocates, from here on; false: what any does. */
+void ag_host_follow_thread(bool is_this_alone);
+
+/* Blocks are chosen one by one, by size or by thread: so their ends are asked for, too. */
+bool ag_host_chooses(void);
+/* Whether a block that this thread allocates is recorded; then it is remembered. */
+bool ag_host_takes(uint32_t heap, uint64_t address, uint64_t bytes);
+/* Whether it was recorded; until now: it is forgotten. */
+bool ag_host_took(uint32_t heap, uint64_t address);
+bool ag_host_took_until_now(uint32_t heap, uint64_t address);
+/* One that was recorded is here from now on. */
+void ag_host_moved(uint32_t heap, uint64_t new_address);
 
 #endif

@@ -11,6 +11,7 @@
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
+#include "record/recorder.h"
 
 static struct ag_host_lock lock;
 
@@ -49,6 +50,21 @@ void allogram_session_tell(void) {
 
 int allogram_session_stop(void) {
     return -ENOENT;
+}
+
+int allogram_session_reset(void) {
+    ag_host_get_ready();
+    ag_record_reset();
+    return 0;
+}
+
+int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message) {
+    static const char message[] = "allogram run writes snapshots of this program: run --dump-at";
+    (void)options;
+    if (ret_message) {
+        memcpy(ret_message, message, sizeof(message));
+    }
+    return -ENOTSUP;
 }
 
 const char *allogram_session_trace(void) {

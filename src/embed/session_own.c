@@ -9,6 +9,7 @@
  * Or the session is another process' (allogram_session_join): that one has a collector, which
  * drains the live file while the program runs, and the trace. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ static struct {
     bool is_active, is_announced;
     bool is_joined; /* another process made it, and has its trace */
     uint32_t pid;   /* of the process that started it: a forked child has no session */
-    char trace[4096];
+    char trace[4096], live[4096];
 } session; /* under the lock; trace is read without */
 
 static int fail(char message[512], char *ret_message, int error) {
@@ -65,6 +66,7 @@ static int begin(const struct allogram_options *options, char message[512]) {
         ag_session_remove(made);
     } else {
         memcpy(session.trace, trace, sizeof(session.trace));
+        (void)snprintf(session.live, sizeof(session.live), "%s", ag_session_path(made));
         session.pid = pid;
     }
     (void)ag_session_close(made);
@@ -106,6 +108,7 @@ static int start_locked(const struct allogram_options *options, char message[512
     }
     announce_once();
     r = ag_host_filter(options->filter, message);
+    ag_host_follow_thread(options->threads == ALLOGRAM_THIS_THREAD);
     r = r < 0 ? r : begin(options, message);
     session.is_active = false; /* one of a parent before a fork */
     if (r == 0) {
@@ -214,6 +217,77 @@ void allogram_session_resume(void) {
         }
         ag_host_lock_give(&session.lock);
     }
+}
+
+int allogram_session_reset(void) {
+    ag_host_get_ready();
+    if (!is_ours()) {
+        return -ENOENT;
+    }
+    ag_record_reset();
+    return 0;
+}
+
+/* ---- snapshots ---- */
+
+static int pass_on(const char *path, const struct allogram_snapshot_options *options) {
+    char bytes[16 * 1024];
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : 1;
+    int r = 0;
+    while (n > 0 && r == 0) {
+        n = read(fd, bytes, sizeof(bytes));
+        r = n > 0 && options->write(options->context, bytes, (size_t)n) != 0 ? -ECANCELED : 0;
+    }
+    r = n < 0 ? -errno : r;
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    return r;
+}
+
+static int snapshot_locked(const struct allogram_snapshot_options *options, char message[512]) {
+    char path[4096];
+    if (!options || options->size < sizeof(*options) || !options->output == !options->write) {
+        (void)snprintf(message, 512, "a snapshot goes to an output or to a function");
+        return -EINVAL;
+    }
+    if (!is_ours()) {
+        (void)snprintf(message, 512, "there is no session");
+        return -ENOENT;
+    }
+    if (session.is_joined) {
+        (void)snprintf(message, 512, "the session is another process'");
+        return -ENOTSUP;
+    }
+    ag_counters_tell_all();
+    if (options->output) {
+        return ag_collector_snapshot_own(session.live, options->output, path, message);
+    }
+    char pattern[4096 + 16];
+    (void)snprintf(pattern, sizeof(pattern), "%.4000s.passing", session.trace);
+    int r = ag_collector_snapshot_own(session.live, pattern, path, message);
+    if (r == 0) {
+        r = pass_on(path, options);
+        (void)unlink(path); /* it was ours, and was passed on */
+        if (r < 0) {
+            (void)snprintf(message, 512, "pass a snapshot on: %s", strerror(-r));
+        }
+    }
+    return r;
+}
+
+int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message) {
+    const int host_errno = errno;
+    char message[512] = "";
+    if (!ag_host_lock_take(&session.lock)) {
+        (void)snprintf(message, sizeof(message), "a snapshot inside of start, stop or snapshot");
+        return fail(message, ret_message, -EDEADLK);
+    }
+    const int r = snapshot_locked(options, message);
+    ag_host_lock_give(&session.lock);
+    errno = host_errno;
+    return r < 0 ? fail(message, ret_message, r) : 0;
 }
 
 __attribute__((destructor)) static void stop_at_exit(void) {

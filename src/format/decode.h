@@ -64,7 +64,7 @@ struct ag_event {     /* 24 bytes; what a chunk of events is decoded to in bulk 
                          the session began */
     uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: who freed, 0 where it is not known */
     uint8_t kind;     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP, and of
-                         collected heaps MOVE PROMOTE COLLECT BLOCK_TYPE */
+                         collected heaps MOVE PROMOTE COLLECT BLOCK_TYPE; and RESET */
     uint8_t via;
     uint16_t reserved;
 };
@@ -153,6 +153,7 @@ struct ag_summary {
     uint64_t order_repairs; /* pairs of events that the alternation per address put right */
     uint64_t rss_peak_bytes;
     uint64_t events;
+    uint64_t reset_ns; /* when the program last dropped what was counted; 0: it did not */
 };
 
 struct ag_record { /* one record of the other kinds, decoded */
@@ -241,6 +242,9 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint64_t address, size;
             uint32_t stack;
         } block; /* PROMOTE, COLLECT; BLOCK_TYPE has all of it */
+        struct {
+            uint32_t reserved; /* 0 */
+        } reset;               /* handed out as an event, too */
         struct {
             uint32_t stack, type;
         } stack_type;

@@ -149,7 +149,7 @@ static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_
     return 0;
 }
 
-/* What happened to a block and is coded as a record, since most programs have none of it. */
+/* What happened to a block (or to all) and is coded as a record, since most programs have none of it. */
 static bool is_of_block(const struct ag_record *record, struct ag_event *ret_event) {
     const uint64_t address =
         record->kind == AG_RECORD_MOVE ? record->u.move.address : record->u.block.address;
@@ -165,11 +165,14 @@ static bool is_of_block(const struct ag_record *record, struct ag_event *ret_eve
     case AG_RECORD_COLLECT:
         *ret_event = (struct ag_event){.address = address};
         break;
+    case AG_RECORD_RESET:
+        *ret_event = (struct ag_event){.address = 0};
+        break;
     default:
         return false;
     }
     ret_event->kind = (uint8_t)record->kind;
-    ret_event->via = (uint8_t)AG_EVENT_SPACE(address);
+    ret_event->via = (uint8_t)AG_EVENT_SPACE(ret_event->address);
     return true;
 }
 

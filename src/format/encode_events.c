@@ -194,6 +194,8 @@ static int add_of_block(struct ag_event_encoder *encoder, const struct ag_event 
         record.u.block.size = event->size;
         record.u.block.stack = event->stack;
         break;
+    case AG_RECORD_RESET:
+        break;
     default:
         return -EINVAL;
     }

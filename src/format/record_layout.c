@@ -79,6 +79,7 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_COLLECT:
     case AG_RECORD_BLOCK_TYPE:
     case AG_RECORD_CODE:
+    case AG_RECORD_RESET:
     case AG_RECORD_LABEL:
     case AG_RECORD_MARK:
     case AG_RECORD_LOST:

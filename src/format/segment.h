@@ -215,6 +215,7 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *     PROMOTE  a collector put the block where it lives longer
  *     MOVE     word 1 = the new address, as in word 0: it is the same block
  *     TYPED    word 1 = stack with the type as its leaf : 32 | 0 : 32, word 2 = size of the block
+ *     RESET    reports begin here
  *     UNDO     the realloc that freed this address failed: the block lives on as it was
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8
  *     WIDE     word 0 = bytes of payload : 32 | wide kind : 16 | 0 : 12 | kind : 4,
@@ -243,6 +244,7 @@ enum ag_word_kind {
     AG_WORD_PROMOTE = 11,
     AG_WORD_MOVE = 12,
     AG_WORD_TYPED = 13,
+    AG_WORD_RESET = 14,
 };
 #define AG_WORD_KIND(word) ((uint32_t)(15 & (word)))
 #define AG_WORD_VIA(word) ((uint32_t)((word) >> 8 & 255))

@@ -187,6 +187,9 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
     case AG_RECORD_PROMOTE:
     case AG_RECORD_BLOCK_TYPE:
         return ag_ledger_collected(ledger, event);
+    case AG_RECORD_RESET:
+        ledger->reset_ns = ledger->tally.now_ns;
+        return 0;
     case AG_RECORD_COLLECT:
     case AG_RECORD_ALLOC:
     case AG_RECORD_FREE:

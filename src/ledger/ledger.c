@@ -669,6 +669,7 @@ static void settle_summary(struct ag_ledger *ledger) {
     all->order_repairs = since(ledger->repair.repairs, ledger->base.order_repairs);
     all->rss_peak_bytes = ledger->rss_peak_bytes;
     all->events = since(ledger->events, ledger->base.events);
+    all->reset_ns = ledger->reset_ns;
 }
 
 static void visit_open_blocks(const struct ag_ledger *ledger) {

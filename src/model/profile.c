@@ -126,6 +126,7 @@ static void tell_window(struct ag_profile *profile) {
                                          .recording_ns = recording_ns(&profile->definitions),
                                          .counts_older = profile->options.counts_older ||
                                                          profile->options.from_ns == 0,
+                                         .is_reset = profile->is_reset,
                                          .knows_before = index->has_summary};
     for (size_t i = 0; i < index->n_timeline && window->from_ns > 0; i++) {
         if (index->timeline[i].time_ns <= profile->pass.from_ns) {
@@ -333,6 +334,11 @@ static uint64_t tail_start(const struct ag_profile *profile) {
     return session_time(profile, (uint64_t)((double)duration_ns * kept));
 }
 
+static bool begins_at_reset(const struct ag_profile *profile) {
+    return profile->definitions.index.has_summary &&
+           profile->definitions.index.summary.reset_ns > 0 && profile->options.from_ns == 0;
+}
+
 static void plan_pass(struct ag_profile *profile) {
     const struct ag_profile_options *options = &profile->options;
     profile->pass = (struct ag_pass_options){
@@ -344,6 +350,16 @@ static void plan_pass(struct ag_profile *profile) {
         .n_threads = n_decoders(),
         .counts_older = options->counts_older,
     };
+    profile->is_reset = begins_at_reset(profile);
+    if (profile->is_reset) { /* the program's own wish, where the reader has none */
+        profile->pass.from_ns = profile->definitions.index.summary.reset_ns;
+        profile->pass.counts_older = true;
+        profile->options.from_ns =
+            profile->pass.from_ns > profile->definitions.start_ns
+                ? profile->pass.from_ns - profile->definitions.start_ns
+                : 1;
+        profile->options.counts_older = true;
+    }
     const bool has_rows_left_out = options->thread >= 0 || options->tail_percent > 0;
     profile->needs_pass = options->force_pass || options->from_ns > 0 || options->to_ns > 0 ||
                           options->temporary_within > 0 || has_rows_left_out ||

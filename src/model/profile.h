@@ -65,6 +65,7 @@ struct ag_profile_window { /* times since the start of the recording */
     uint64_t from_ns, to_ns;
     uint64_t recording_ns; /* how long the recording lasted, 0: the trace does not tell */
     bool counts_older;     /* or began with the recording: nothing is older */
+    bool is_reset;         /* the program's own wish: what it had counted until then was dropped */
     uint64_t older_frees;  /* deaths inside it of blocks from before it, which are not counted */
     /* of the process when the window began, as fine as the index' timeline; known with an index */
     bool knows_before;

@@ -48,6 +48,7 @@ struct ag_profile {
     struct ag_pass_options pass;
     regex_t focus, ignore;
     bool has_focus, has_ignore, needs_pass, is_filtered;
+    bool is_reset; /* pass begins where the program dropped what was counted */
     struct ag_profile_identity identity;
     char *path;
 

@@ -55,3 +55,9 @@ void ag_record_cut_windows(void) {
         atomic_fetch_add_explicit(&ag_recorder.header->tick, 1, memory_order_relaxed);
     }
 }
+
+void ag_record_reset(void) {
+    const uint64_t word = AG_WORD_RESET;
+    ag_record_cut_windows(); /* so there is a stamp before the word, and behind it in each stream */
+    ag_stream_tell(&word, 1, AG_INTERVAL_UNTOLD);
+}

@@ -186,6 +186,8 @@ void ag_record_promote(uintptr_t address, uint32_t via);
 /* told: as it was allocated; site: of its type. */
 void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_told_site *told,
                           size_t bytes, uint32_t site);
+/* What was counted so far is dropped: who reads the trace begins here. */
+void ag_record_reset(void);
 /* What any thread records from here on lies behind a stamp: a collection began or ended. */
 void ag_record_cut_windows(void);
 

@@ -24,6 +24,7 @@
 #include "sampled_blocks.h"
 
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "base/raw_syscall.h"
 #include "sampler.h"
@@ -71,6 +72,21 @@ void ag_sampled_blocks_unmap(void) {
         (void)ag_syscall2(SYS_munmap, (long)lines, (long)ag_sampled_blocks_bytes());
         lines = NULL;
     }
+}
+
+bool ag_sampled_blocks_prepare(void) {
+    if (!lines) {
+        const long address =
+            ag_syscall6(SYS_mmap, 0, (long)ag_sampled_blocks_bytes(), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        lines = ag_syscall_failed(address) ? NULL : (struct line *)address;
+    } else { /* what was here is of another recording */
+        (void)ag_syscall3(SYS_madvise, (long)lines, (long)ag_sampled_blocks_bytes(), MADV_DONTNEED);
+    }
+    for (uint32_t i = 0; i < AG_SAMPLED_FILTER_SLOTS; i++) {
+        atomic_store_explicit(&ag_sampled_filter[i], 0, memory_order_relaxed);
+    }
+    return lines != NULL;
 }
 
 static _Atomic uintptr_t *find(uintptr_t address) {

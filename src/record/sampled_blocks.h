@@ -13,6 +13,8 @@ size_t ag_sampled_blocks_bytes(void);
 void ag_sampled_blocks_start(void *memory);
 /* Gives it back; nobody asks any more. */
 void ag_sampled_blocks_unmap(void);
+/* The same by itself, or empties it; false: no memory. By one thread, while no other call runs. */
+bool ag_sampled_blocks_prepare(void);
 /* false: there is no room, and nothing was done. */
 bool ag_sampled_blocks_insert(uintptr_t address);
 bool ag_sampled_blocks_has(uintptr_t address);

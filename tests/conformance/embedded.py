@@ -130,12 +130,14 @@ def containers_are_told(tools):
 
 # ---- the rules ----
 
-def compare(tools, trace, wanted, failures, focus=()):
+def compare(tools, trace, wanted, failures, focus=(), by_events=True):
     outcome = recorded.run([tools.allogram, "check", trace]) # seals what a killed program left
     failures.expect("check", outcome.status, 0)
     summary = recorded.report(tools, trace, *focus)
     failures.expect(os.path.basename(trace), {key: summary[key] for key in COUNTED}, {key: wanted[key] for key in COUNTED})
     failures.expect("lost", summary["lost_events"]["total"], 0)
+    if not by_events:
+        return
     again = recorded.report(tools, trace, "--from=1ns", "--older") # by the events, not by the index
     failures.expect("by its events", again["allocated_blocks"], wanted["allocated_blocks"])
 
@@ -156,7 +158,7 @@ def rule_alone(tools, case):
         truths = told_lines(outcome, failures)
         failures.require("it says what it did", truths)
         for truth in truths:
-            compare(tools, truth["trace"], truth, failures)
+            compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=case != "dropped")
         traces = [name for name in os.listdir(folder) if name.endswith(".allogram")]
         failures.expect("traces", len(traces), len(truths))
         failures.require("no live file stays", not [name for name in os.listdir(folder) if "live" in name])
@@ -165,8 +167,8 @@ def rule_alone(tools, case):
     return failures
 
 
-def heap_sums(tools, trace):
-    heaps = recorded.report(tools, trace, "--view=heaps")["heaps"]
+def heap_sums(tools, trace, *options):
+    heaps = recorded.report(tools, trace, "--view=heaps", *options)["heaps"]
     return sum(row["allocated_bytes"] for row in heaps if row["allocator"] in ("arena", "fake-gpu"))
 
 
@@ -209,6 +211,38 @@ def collections_are_told(tools):
         failures.require("each has a stack", all(int(row[4]) >= 16 for row in told))
         heaps = {row["name"]: row["mapped_bytes"] for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
         failures.expect("mapped", heaps, {"blocks": 0, "video": 4096})
+    return failures
+
+
+def snapshots_are_whole(tools):
+    """Threads that free what they allocate: at any moment at most one block of each lives, and no death is nobody's."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome = recorded.run([tools.program("embedding"), "busy_snapshots"], cwd=folder)
+        failures.expect("status", (outcome.status, outcome.stdout), (0, b""))
+        blocks = 0
+        for number in range(1, 5):
+            trace = os.path.join(folder, "busy%d.allogram" % number)
+            failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
+            summary = recorded.report(tools, trace)
+            failures.expect("ghosts and lost", (summary["ghost_frees"], summary["lost_events"]["total"]), (0, 0))
+            failures.require("%d live" % summary["in_use_blocks_at_end"], summary["in_use_blocks_at_end"] <= 2)
+            failures.require("it grows", summary["allocated_blocks"] > blocks)
+            blocks = summary["allocated_blocks"]
+    return failures
+
+
+def dropped_under_run(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("embedding"), "dropped"], folder)
+        truth = [line for line in outcome.stdout.decode().splitlines() if line.startswith("{")]
+        failures.expect("truths", len(truth), 1)
+        wanted = recorded.json.loads(truth[0])["allocated_bytes"]
+        failures.expect("bytes", heap_sums(tools, traces[0]), wanted)
+        failures.require("all of it", heap_sums(tools, traces[0], "--from=1ns", "--older") > wanted)
+        text = recorded.run([tools.allogram, "report", traces[0]]).stdout.decode()
+        failures.require("the reader sees where it begins: " + text[:600], "when the program dropped what was counted" in text)
     return failures
 
 
@@ -258,7 +292,7 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(6 + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
+    results = tap.Plan(8 - len(OF_THEIR_OWN) + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     if os.path.exists(os.path.join(tools.build, "examples/containers")):
@@ -268,7 +302,11 @@ def main():
     results.run("neither library nor profiler", lambda: rule_with_nothing(tools))
     results.run("collections", lambda: collections_are_told(tools))
     results.run("types of merged processes", lambda: merged_types_are_told(tools))
+    results.run("a program that goes on has whole snapshots", lambda: snapshots_are_whole(tools))
+    results.run("what is dropped under run", lambda: dropped_under_run(tools))
     for case in rules:
+        if case in OF_THEIR_OWN:
+            continue
         results.run("alone: " + case, lambda case=case: rule_alone(tools, case))
         if case not in NOT_UNDER_RUN:
             results.run("under run: " + case, lambda case=case: rule_under_run(tools, case))
@@ -276,8 +314,10 @@ def main():
     return results.status()
 
 
+OF_THEIR_OWN = {"busy_snapshots"}
 # Cases about a session of one's own.
-NOT_UNDER_RUN = {"stop_without_start", "filtered", "no_such_folder", "forked_child", "sessions_in_turn", "handles"}
+NOT_UNDER_RUN = {"stop_without_start", "filtered", "no_such_folder", "forked_child", "sessions_in_turn", "handles", "snapshots",
+                 "busy_snapshots", "one_thread", "some_sizes", "dropped"}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -227,6 +227,185 @@ static void paused(void) {
     finish();
 }
 
+/* ---- what was counted is dropped, what lives is known ---- */
+
+static void dropped(void) {
+    start();
+    alloc(heap, 0x1000, 1);
+    alloc(heap, 0x2000, 2);
+    alloc(heap, 0x3000, 4);
+    release(heap, 0x1000, 1);
+    run_threads();
+    require(allogram_reset() == 0, "a first time");
+    alloc(heap, 0x4000, 8);
+    require(allogram_reset() == 0, "the last one counts");
+    memset(&truth, 0, sizeof(truth));
+    alloc(heap, 0x5000, 16);
+    release(heap, 0x2000, 2); /* of before */
+    run_threads();            /* at the addresses of before: half of those lived on */
+    ghost(heap, 0x1000);
+    truth.freed_blocks += THREADS * ROUNDS / 2; /* buried */
+    truth.freed_bytes += (uint64_t)THREADS * (ROUNDS / 2) * (ROUNDS / 2);
+    finish();
+    require(allogram_trace()[0] == '\0' || allogram_reset() == -ENOENT, "there is no session");
+}
+
+/* ---- snapshots ---- */
+
+static uint64_t passed_bytes;
+static FILE *passed;
+
+static int pass(void *context, const void *data, size_t bytes) {
+    require(context == &passed_bytes, "its context");
+    passed_bytes += bytes;
+    return fwrite(data, 1, bytes, passed) == bytes ? 0 : 1;
+}
+
+static int refuse(void *context, const void *data, size_t bytes) {
+    (void)context;
+    (void)data;
+    (void)bytes;
+    return 1;
+}
+
+static void say_snapshot(const char *path) {
+    printf("{\"trace\": \"%s\", \"allocated_blocks\": %llu, \"allocated_bytes\": %llu, "
+           "\"freed_blocks\": %llu, \"freed_bytes\": %llu, \"ghost_frees\": %llu}\n",
+           path, (unsigned long long)truth.allocated_blocks,
+           (unsigned long long)truth.allocated_bytes, (unsigned long long)truth.freed_blocks,
+           (unsigned long long)truth.freed_bytes, (unsigned long long)truth.ghost_frees);
+    fflush(stdout);
+}
+
+static void snapshots(void) {
+    const struct allogram_snapshot_options file = {.size = sizeof(file),
+                                                   .output = "first.allogram"};
+    const struct allogram_snapshot_options flow = {
+        .size = sizeof(flow), .write = pass, .context = &passed_bytes};
+    const struct allogram_snapshot_options refused = {.size = sizeof(refused), .write = refuse};
+    const struct allogram_snapshot_options nowhere = {.size = sizeof(nowhere),
+                                                      .output = "no/such/folder/s.allogram"};
+    const struct allogram_snapshot_options none = {.size = sizeof(none)};
+    require(allogram_snapshot(&file, message) == -ENOENT, "there is no session");
+    start();
+    alloc(heap, 0x1000, 1);
+    run_threads();
+    require(allogram_snapshot(&file, message) == 0, message);
+    say_snapshot("first.allogram");
+    release(heap, 0x1000, 1);
+    alloc(heap, 0x2000, 2);
+    passed = fopen("second.allogram", "wb");
+    require(passed != NULL, "a file to pass it on to");
+    require(allogram_snapshot(&flow, NULL) == 0, "to a function");
+    require(fclose(passed) == 0 && passed_bytes > 0, "got bytes");
+    say_snapshot("second.allogram");
+    require(allogram_snapshot(&refused, NULL) == -ECANCELED, "that wants no more");
+    require(allogram_snapshot(&nowhere, message) < 0, "a folder that is not there");
+    require(strstr(message, "no/such/folder") != NULL, "is named");
+    require(allogram_snapshot(&none, message) == -EINVAL, "to nowhere");
+    require(allogram_snapshot(NULL, message) == -EINVAL, "nothing asked for");
+    alloc(heap, 0x3000, 4);
+    finish();
+}
+
+static _Atomic int has_ended;
+
+static void *allocate_until_told(void *number) {
+    const uint64_t base = (uint64_t)(uintptr_t)number << 32;
+    for (uint64_t i = 1; !has_ended; i++) { /* never more than one lives */
+        allogram_alloc(heap, base + i % 512 * 16, 8, kind);
+        allogram_free(heap, base + i % 512 * 16);
+        if (i % 1000 == 0) {
+            usleep(500); /* or a slow machine would have ever more to write */
+        }
+    }
+    return NULL;
+}
+
+/* Snapshots of a program that goes on: whatever they hold is whole. */
+static void busy_snapshots(void) {
+    pthread_t threads[2];
+    start();
+    for (uintptr_t t = 0; t < 2; t++) {
+        require(pthread_create(&threads[t], NULL, allocate_until_told, (void *)(t + 1)) == 0,
+                "a thread");
+    }
+    for (int i = 1; i <= 4; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "busy%d.allogram", i);
+        const struct allogram_snapshot_options file = {.size = sizeof(file), .output = name};
+        usleep(20000);
+        require(allogram_snapshot(&file, message) == 0, message);
+    }
+    has_ended = 1;
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    (void)allogram_stop();
+}
+
+/* ---- one thread, some sizes ---- */
+
+static void *free_and_allocate(void *unused) {
+    allogram_alloc(heap, 0x9000, 1000, kind);
+    allogram_free(heap, 0x9000);
+    allogram_free(heap, 0x1000); /* of the thread that is followed */
+    return unused;
+}
+
+static void one_thread(void) {
+    const struct allogram_options options = {.size = sizeof(options),
+                                             .threads = ALLOGRAM_THIS_THREAD};
+    for (int i = 0; i < 2; i++) { /* and nothing of the first is left in the second */
+        pthread_t other;
+        require(allogram_start(&options, message) == 0, message);
+        alloc(heap, 0x1000, 1);
+        alloc(heap, 0x2000, 2);
+        require(pthread_create(&other, NULL, free_and_allocate, NULL) == 0, "a thread");
+        pthread_join(other, NULL);
+        truth.freed_blocks++;
+        truth.freed_bytes++;
+        allogram_free(heap, 0x9000); /* nobody's */
+        finish();
+        allogram_free(heap, 0x2000);
+    }
+    start(); /* all again */
+    run_threads();
+    finish();
+}
+
+static void some_sizes(void) {
+    const struct allogram_options sizes = {.size = sizeof(sizes),
+                                           .filter = "size=10..1K,!size=20..30,domain=cpu"};
+    static const char *const wrong[] = {"size=", "size=..", "size=5", "size=9..1", "size=x..2",
+                                        "size=1..2x", "size=99999999999999999999..", "size=1.2"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const struct allogram_options options = {.size = sizeof(options), .filter = wrong[i]};
+        require(allogram_start(&options, message) == -EINVAL, wrong[i]);
+        require(strstr(message, "size=LOW..HIGH") != NULL, "says what a filter has");
+    }
+    require(allogram_start(&sizes, message) == 0, message);
+    alloc(heap, 0x1000, 10);
+    alloc(heap, 0x2000, 1024);
+    alloc(heap, 0x3000, 19);
+    allogram_alloc(heap, 0x4000, 9, kind);
+    allogram_alloc(heap, 0x5000, 1025, kind);
+    allogram_alloc(heap, 0x6000, 25, kind);
+    allogram_alloc(gpu, 0x1000, 10, kind);
+    allogram_free(heap, 0x4000); /* of what is not recorded: no ghosts */
+    allogram_free(heap, 0x6000);
+    allogram_free(gpu, 0x1000);
+    release(heap, 0x3000, 19);
+    allogram_realloc(heap, 0x1000, 0x7000, 2000, kind); /* out of the range */
+    truth.freed_blocks++;
+    truth.freed_bytes += 10;
+    allogram_realloc(heap, 0x7000, 0x8000, 11, kind); /* and into it */
+    truth.allocated_blocks++;
+    truth.allocated_bytes += 11;
+    allogram_move(heap, 0x8000, 0x9000);
+    release(heap, 0x9000, 11);
+    finish();
+}
+
 static void sessions_in_turn(void) {
     for (int i = 1; i <= 3; i++) {
         start();
@@ -399,6 +578,11 @@ static const struct {
     {"labels", labels},
     {"collections", collections},
     {"no_such_folder", no_such_folder},
+    {"dropped", dropped},
+    {"snapshots", snapshots},
+    {"busy_snapshots", busy_snapshots},
+    {"one_thread", one_thread},
+    {"some_sizes", some_sizes},
 };
 
 int main(int argc, char **argv) {
