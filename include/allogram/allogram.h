@@ -179,7 +179,9 @@ struct allogram_heap_options {
  * there are too many (191), or without the library: then its events are nothing. Takes a lock of
  * the library's for a moment; may be called before and during a session. */
 ALLOGRAM_WEAK_ allogram_heap allogram_register_heap(const struct allogram_heap_options *options);
-/* The same for a type (at most 65,535), and for a label (at most 65,535; runtime is not used). */
+/* The same for a type (at most 65,535; an allocator that a compiler hands type tokens, as clang's
+ * -fsanitize=alloc-token does, tells each token as one: examples/alloc_tokens.c), and for a label
+ * (at most 65,535; runtime is not used). */
 ALLOGRAM_WEAK_ allogram_type allogram_register_type(const char *name, const char *runtime);
 ALLOGRAM_WEAK_ allogram_label allogram_register_label(const char *name);
 /* From here on what this thread allocates, in whatever heap, carries the label. Returns the one

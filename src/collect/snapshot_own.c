@@ -2,13 +2,13 @@
  * collector beside it does).
  *
  * 1. How. The live file is mapped once more, privately: what is marked as taken there is marked for
- * nobody else. Then this is the sealing of a process that has just left, into a file of its own. Its
- * trace names no session, so that nobody looks for a live file because of it.
+ * nobody else. Then this is the sealing of a process that has just left, into a file of its own.
+ * Its trace names no session, so that nobody looks for a live file because of it.
  *
  * 2. What must not move meanwhile is what says how far each stream has come. Nobody gives chunks
- * back here, so a stream's later chunk has the higher index: the controls are copied (a private page
- * is, when it is written to) from the last to the first. A chunk that is there then is there with
- * all chunks before it, whole. Nodes and words are written before what names them. */
+ * back here, so a stream's later chunk has the higher index: the controls are copied (a private
+ * page is, when it is written to) from the last to the first. A chunk that is there then is there
+ * with all chunks before it, whole. Nodes and words are written before what names them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

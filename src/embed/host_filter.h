@@ -1,5 +1,5 @@
-/* host_filter.h: what is recorded: "domain=gpu,!allocator=pool,size=4096..". Terms joined by commas,
- * all must hold, "!" negates one. */
+/* host_filter.h: what is recorded: "domain=gpu,!allocator=pool,size=4096..". Terms joined by
+ * commas, all must hold, "!" negates one. */
 #ifndef AG_HOST_FILTER_H
 #define AG_HOST_FILTER_H
 

@@ -17,8 +17,8 @@ struct ag_host ag_host = {.types = {.image = AG_IMAGE_TYPE}, .labels = {.image =
 
 static struct ag_host_lock registering;
 static struct ag_host_filter filter; /* under the lock; sizes are read without */
-static __thread char own_mark;          /* its address tells threads apart */
-static char *_Atomic only_thread;       /* NULL: all */
+static __thread char own_mark;       /* its address tells threads apart */
+static char *_Atomic only_thread;    /* NULL: all */
 static _Atomic bool has_sizes;
 
 /* ---- telling ---- */

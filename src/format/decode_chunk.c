@@ -149,7 +149,8 @@ static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_
     return 0;
 }
 
-/* What happened to a block (or to all) and is coded as a record, since most programs have none of it. */
+/* What happened to a block (or to all) and is coded as a record, since most programs have none of
+ * it. */
 static bool is_of_block(const struct ag_record *record, struct ag_event *ret_event) {
     const uint64_t address =
         record->kind == AG_RECORD_MOVE ? record->u.move.address : record->u.block.address;

@@ -354,10 +354,9 @@ static void plan_pass(struct ag_profile *profile) {
     if (profile->is_reset) { /* the program's own wish, where the reader has none */
         profile->pass.from_ns = profile->definitions.index.summary.reset_ns;
         profile->pass.counts_older = true;
-        profile->options.from_ns =
-            profile->pass.from_ns > profile->definitions.start_ns
-                ? profile->pass.from_ns - profile->definitions.start_ns
-                : 1;
+        profile->options.from_ns = profile->pass.from_ns > profile->definitions.start_ns
+                                       ? profile->pass.from_ns - profile->definitions.start_ns
+                                       : 1;
         profile->options.counts_older = true;
     }
     const bool has_rows_left_out = options->thread >= 0 || options->tail_percent > 0;

@@ -101,9 +101,10 @@ static void write_window(struct ag_page *page, const struct ag_profile *profile)
         return;
     }
     if (window->is_reset) {
-        ag_page_print(page, AG_STYLE_DIM,
-                      "since %s, when the program dropped what was counted; older blocks are known\n",
-                      ag_quantity_time(&bytes, window->from_ns));
+        ag_page_print(
+            page, AG_STYLE_DIM,
+            "since %s, when the program dropped what was counted; older blocks are known\n",
+            ag_quantity_time(&bytes, window->from_ns));
     }
     if (window->counts_older) {
         return;

@@ -128,6 +128,23 @@ def containers_are_told(tools):
     return failures
 
 
+def tokens_are_types(tools):
+    """alloc_tokens.c, alone and under `allogram run`: the counts of its first comment."""
+    wanted = {"struct node": [15, 640, 11], "token 9": [3, 300, 3], None: [2, 16, 2]}
+    failures = tap.Failures()
+    program = os.path.join(tools.build, "examples/alloc_tokens")
+    with recorded.Folder() as folder:
+        outcome = recorded.run([program], cwd=folder)
+        _, traces = recorded.record(tools, [program], folder)
+        for trace in (os.path.join(folder, outcome.stdout.decode().strip()), traces[0]):
+            rows = {row["type"]: [row[key] for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks")]
+                    for row in recorded.report(tools, trace, "--view=types")["types"]}
+            if trace == traces[0]: # where malloc's blocks have none either
+                rows[None] = wanted[None]
+            failures.expect("types of " + os.path.basename(trace), rows, wanted)
+    return failures
+
+
 # ---- the rules ----
 
 def compare(tools, trace, wanted, failures, focus=(), by_events=True):
@@ -292,13 +309,14 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(8 - len(OF_THEIR_OWN) + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
+    results = tap.Plan(9 - len(OF_THEIR_OWN) + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     if os.path.exists(os.path.join(tools.build, "examples/containers")):
         results.run("containers of C++", lambda: containers_are_told(tools))
     else:
         results.skip("containers of C++", "no C++ compiler was found")
+    results.run("types from a compiler's tokens", lambda: tokens_are_types(tools))
     results.run("neither library nor profiler", lambda: rule_with_nothing(tools))
     results.run("collections", lambda: collections_are_told(tools))
     results.run("types of merged processes", lambda: merged_types_are_told(tools))

@@ -376,8 +376,14 @@ static void one_thread(void) {
 static void some_sizes(void) {
     const struct allogram_options sizes = {.size = sizeof(sizes),
                                            .filter = "size=10..1K,!size=20..30,domain=cpu"};
-    static const char *const wrong[] = {"size=", "size=..", "size=5", "size=9..1", "size=x..2",
-                                        "size=1..2x", "size=99999999999999999999..", "size=1.2"};
+    static const char *const wrong[] = {"size=",
+                                        "size=..",
+                                        "size=5",
+                                        "size=9..1",
+                                        "size=x..2",
+                                        "size=1..2x",
+                                        "size=99999999999999999999..",
+                                        "size=1.2"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         const struct allogram_options options = {.size = sizeof(options), .filter = wrong[i]};
         require(allogram_start(&options, message) == -EINVAL, wrong[i]);
