@@ -126,6 +126,8 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
         } else if (kind == AG_WORD_STAMP) {
             *event = (struct ag_event){.size = ag_chunk_words_stamp_ns(reader, word),
                                        .kind = AG_RECORD_STAMP};
+        } else if (kind == AG_WORD_RESET) {
+            reader->reset_ns = reader->last_ns;
         }
         reader->at += n_words;
     }

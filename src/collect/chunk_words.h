@@ -19,6 +19,7 @@ struct ag_chunk_words {    /* a reader of one chunk */
     uint64_t ns_per_2_32;  /* of the clock */
     uint64_t now_ns;       /* no stamp is later than this: a stamp that claims so is cut to it */
     uint64_t last_ns;      /* of the stream's last stamp: times of a stream never go back */
+    uint64_t reset_ns;     /* the stamp before the last RESET, 0: none */
     bool is_damaged;       /* something impossible stood there; at == end */
 };
 struct ag_wide {          /* a rare record, copied out */

@@ -568,11 +568,11 @@ static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
     take_booked(recording, ready->stream, stream, words, booked);
     take_words(recording, ready->stream, stream, words, end, TO_TRACE | TO_BOOKS);
     stream->encoded_ns = words->last_ns;
-    if (words->last_ns > stream->booked_ns) {
-        stream->booked_ns = words->last_ns;
-    }
-    if (words->last_ns > recording->last_event_ns) {
-        recording->last_event_ns = words->last_ns;
+    stream->booked_ns = words->last_ns > stream->booked_ns ? words->last_ns : stream->booked_ns;
+    const uint64_t last_ns = recording->last_event_ns;
+    recording->last_event_ns = words->last_ns > last_ns ? words->last_ns : last_ns;
+    if (recording->ledger && words->reset_ns > 0) { /* the clock may have been refitted since */
+        ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }
     stream->booked_words = stream->seen_words = stream->n_ended = 0;
 }

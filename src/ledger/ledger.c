@@ -290,6 +290,10 @@ static void observe(struct ag_ledger *ledger) {
                                            });
 }
 
+void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
+    ledger->written_reset_ns = time_ns;
+}
+
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns) {
     ledger->now_ns = time_ns > ledger->now_ns ? time_ns : ledger->now_ns;
     observe(ledger);
@@ -669,7 +673,7 @@ static void settle_summary(struct ag_ledger *ledger) {
     all->order_repairs = since(ledger->repair.repairs, ledger->base.order_repairs);
     all->rss_peak_bytes = ledger->rss_peak_bytes;
     all->events = since(ledger->events, ledger->base.events);
-    all->reset_ns = ledger->reset_ns;
+    all->reset_ns = ledger->written_reset_ns > 0 ? ledger->written_reset_ns : ledger->reset_ns;
 }
 
 static void visit_open_blocks(const struct ag_ledger *ledger) {

@@ -48,6 +48,8 @@ void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
                    uint64_t *ret_allocated_bytes);
 /* The recording went on until TIME_NS, with or without events. */
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns);
+/* The last reset, told already or soon, stands in the trace with this time. */
+void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns);
 /* A reader's time window begins: results count from here on, the peak and the timeline are those
  * inside of it. What is in use stays in use, and its deaths count. At most once. 0 or -ENOMEM
  * (sticky). */

@@ -117,7 +117,8 @@ struct ag_ledger {
         peak_rss_bytes; /* taken when the total leaves its highest moment */
     uint64_t rss_bytes, rss_peak_bytes;
     uint64_t events, ghost_frees;
-    uint64_t reset_ns; /* of the program's last reset, 0: none */
+    uint64_t reset_ns;         /* of the program's last reset, 0: none */
+    uint64_t written_reset_ns; /* the same as the trace has it, where that is another; else 0 */
     struct ag_timeline timeline;
     uint64_t windows[64], window_longest_ns[64]; /* events in windows of [2^i, 2^(i+1)) ns, and the
                                                     longest of those */

@@ -198,7 +198,7 @@ def run_case(tools, sources, name):
         chained = ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
         outcome, traces = recorded.record(tools, chained, folder, env={"COUNTING_FOLDER": folder})
         failures.expect("chained: standard output", outcome.stdout, plain.stdout)
-        traces = recorded.wait_until_ended(tools, folder)[1:]  # without the shell
+        traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces + 1 if outlives else 0)[1:]  # without the shell
         for i, (_, summary, counts) in enumerate(recorded.pair_up(tools, traces, counted.read(folder))):
             compare_counts(failures, "chained: process %d" % i, summary, counts, ORDERED if processes[0].told else set())
     return failures
