@@ -4,6 +4,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/join_text.h"
 #include "collector_calls.h"
 #include "collector_cycle.h"
 #include "embed/adapter.h"
@@ -115,14 +116,8 @@ static void write_version(unsigned number) {
 }
 
 static void write_note(const char *first, const char *second, const char *third) {
-    const char *const parts[] = {first, second, third};
-    size_t at = 0;
-    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
-        for (const char *c = parts[i]; *c && at + 1 < sizeof(note); c++) {
-            note[at++] = *c;
-        }
-    }
-    note[at] = '\0';
+    const char *const parts[] = {first, second, third, NULL};
+    ag_join_text(note, sizeof(note), parts);
 }
 
 static void note_lists(void) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/join_text.h"
 #include "base/raw_syscall.h"
 #include "embed/adapter.h"
 #include "hook/import_slot.h"
@@ -92,14 +93,8 @@ static const struct release *find_release(const char *version) {
 static char version[32], note[320];
 
 static void write_note(const char *first, const char *second, const char *third) {
-    const char *const parts[] = {first, second, third};
-    size_t at = 0;
-    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
-        for (const char *c = parts[i]; *c && at + 1 < sizeof(note); c++) {
-            note[at++] = *c;
-        }
-    }
-    note[at] = '\0';
+    const char *const parts[] = {first, second, third, NULL};
+    ag_join_text(note, sizeof(note), parts);
 }
 
 static void *find(const char *name, enum ag_symbol_scope scope) {

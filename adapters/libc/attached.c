@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/join_text.h"
 #include "base/raw_syscall.h"
 #include "heaps.h"
 #include "hook/attachment.h"
@@ -151,15 +152,8 @@ _Static_assert((int)N_HOOKED <= (int)AG_ATTACHMENT_SITES &&
 _Static_assert((int)AG_ATTACHMENT_CODE_BYTES == (int)AG_DETOUR_BYTES, "a site is a detour");
 
 static void write_note(const char *first, const char *name, const char *second) {
-    const char *const parts[] = {first, name, second};
-    char *note = ag_agent_attachment.note;
-    size_t at = 0;
-    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
-        for (const char *c = parts[i]; *c && at + 1 < sizeof(ag_agent_attachment.note); c++) {
-            note[at++] = *c;
-        }
-    }
-    note[at] = '\0';
+    const char *const parts[] = {first, name, second, NULL};
+    ag_join_text(ag_agent_attachment.note, sizeof(ag_agent_attachment.note), parts);
 }
 
 static bool is_wished(const struct ag_detour_wish *wishes, size_t n_wishes, const void *target) {

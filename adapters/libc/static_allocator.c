@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/join_text.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
 #include "hook/next_symbol.h"
@@ -194,14 +195,8 @@ static bool is_hooked_already(const struct ag_elf_symbol found[N_FUNCTIONS], siz
 
 static void write_note(char *note, size_t bytes, const char *first, const char *name,
                        const char *second, const char *third) {
-    const char *const parts[] = {first, name, second, third};
-    size_t at = 0;
-    for (size_t i = 0; i < AG_ARRAY_SIZE(parts); i++) {
-        for (const char *c = parts[i]; *c && at + 1 < bytes; c++) {
-            note[at++] = *c;
-        }
-    }
-    note[at] = '\0';
+    const char *const parts[] = {first, name, second, third, NULL};
+    ag_join_text(note, bytes, parts);
 }
 
 static void unhook_all(void) {
