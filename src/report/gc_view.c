@@ -251,6 +251,41 @@ static int write_pauses(struct ag_view *view, const struct ag_collections *colle
     return r;
 }
 
+typedef void add_sum(struct ag_table *table, struct ag_view *view,
+                     const struct ag_collections *collections, const struct ag_collection_sum *sum);
+
+/* The largest sums as rows of a new table, which may be NULL: there was no memory. */
+static int write_ranked(struct ag_view *view, const struct ag_collections *collections,
+                        const struct ag_collection_sum *sums, size_t n_sums, struct ag_table *table,
+                        add_sum *add, const char *what) {
+    struct ag_ranking ranking;
+    if (rank_sums(sums, n_sums, &ranking) < 0 || table == NULL) {
+        ag_table_free(table);
+        ag_ranking_end(&ranking);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
+        add(table, view, collections, &sums[ranking.ranks[i].row]);
+    }
+    const int written =
+        ag_ranking_write_table(&ranking, view->limit, table, view->page, what, collections->n_rows);
+    ag_ranking_end(&ranking);
+    return written;
+}
+
+static void add_cause(struct ag_table *table, struct ag_view *view,
+                      const struct ag_collections *collections,
+                      const struct ag_collection_sum *sum) {
+    struct ag_quantity number;
+    struct ag_frame_text text;
+    ag_table_cell(table, ag_quantity_count(&number, sum->collections));
+    ag_table_cell(table, ag_quantity_share(&number, sum->collections, collections->n_rows));
+    ag_table_cell(table, ag_quantity_time(&number, sum->pause_total_ns));
+    add_bytes(table, sum->needed_bytes, sum->needed_bytes > 0);
+    add_bytes(table, sum->reclaimed_bytes, sum->reclaimed_bytes > 0);
+    ag_table_cell(table, cause_name(&text, view, sum->cause_frame));
+}
+
 static int write_blame(struct ag_view *view, const struct ag_collections *collections) {
     static const struct ag_column columns[] = {
         {.head = "collections", .style = AG_STYLE_BRIGHT},
@@ -263,29 +298,23 @@ static int write_blame(struct ag_view *view, const struct ag_collections *collec
          .style = AG_STYLE_BRIGHT,
          .least_columns = 16},
     };
-    struct ag_ranking ranking;
-    const int r = rank_sums(collections->causes, collections->n_causes, &ranking);
-    struct ag_table *table =
-        r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
-    if (table == NULL) {
-        ag_ranking_end(&ranking);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
-        const struct ag_collection_sum *sum = &collections->causes[ranking.ranks[i].row];
-        struct ag_quantity number;
-        struct ag_frame_text text;
-        ag_table_cell(table, ag_quantity_count(&number, sum->collections));
-        ag_table_cell(table, ag_quantity_share(&number, sum->collections, collections->n_rows));
-        ag_table_cell(table, ag_quantity_time(&number, sum->pause_total_ns));
-        add_bytes(table, sum->needed_bytes, sum->needed_bytes > 0);
-        add_bytes(table, sum->reclaimed_bytes, sum->reclaimed_bytes > 0);
-        ag_table_cell(table, cause_name(&text, view, sum->cause_frame));
-    }
-    const int written = ag_ranking_write_table(&ranking, view->limit, table, view->page,
-                                               "functions more", collections->n_rows);
-    ag_ranking_end(&ranking);
-    return written;
+    return write_ranked(view, collections, collections->causes, collections->n_causes,
+                        ag_table_new(columns, sizeof columns / sizeof columns[0]), add_cause,
+                        "functions more");
+}
+
+static void add_process(struct ag_table *table, struct ag_view *view,
+                        const struct ag_collections *collections,
+                        const struct ag_collection_sum *sum) {
+    struct ag_quantity number;
+    struct ag_frame_text text;
+    ag_table_cell(table, sum->process);
+    ag_table_cell(table, ag_quantity_count(&number, sum->collections));
+    ag_table_cell(table, ag_quantity_share(&number, sum->collections, collections->n_rows));
+    ag_table_cell(table, ag_quantity_time(&number, sum->pause_total_ns));
+    ag_table_cell(table, ag_quantity_time(&number, sum->pause_max_ns));
+    add_bytes(table, sum->reclaimed_bytes, sum->reclaimed_bytes > 0);
+    ag_table_cell(table, cause_name(&text, view, sum->cause_frame));
 }
 
 static int write_processes(struct ag_view *view, const struct ag_collections *collections) {
@@ -298,30 +327,9 @@ static int write_processes(struct ag_view *view, const struct ag_collections *co
         {.head = "reclaimed"},
         {.head = "the longest in", .align = AG_ALIGN_LEFT, .least_columns = 12},
     };
-    struct ag_ranking ranking;
-    const int r = rank_sums(collections->processes, collections->n_processes, &ranking);
-    struct ag_table *table =
-        r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
-    if (table == NULL) {
-        ag_ranking_end(&ranking);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
-        const struct ag_collection_sum *sum = &collections->processes[ranking.ranks[i].row];
-        struct ag_quantity number;
-        struct ag_frame_text text;
-        ag_table_cell(table, sum->process);
-        ag_table_cell(table, ag_quantity_count(&number, sum->collections));
-        ag_table_cell(table, ag_quantity_share(&number, sum->collections, collections->n_rows));
-        ag_table_cell(table, ag_quantity_time(&number, sum->pause_total_ns));
-        ag_table_cell(table, ag_quantity_time(&number, sum->pause_max_ns));
-        add_bytes(table, sum->reclaimed_bytes, sum->reclaimed_bytes > 0);
-        ag_table_cell(table, cause_name(&text, view, sum->cause_frame));
-    }
-    const int written = ag_ranking_write_table(&ranking, view->limit, table, view->page,
-                                               "processes more", collections->n_rows);
-    ag_ranking_end(&ranking);
-    return written;
+    return write_ranked(view, collections, collections->processes, collections->n_processes,
+                        ag_table_new(columns, sizeof columns / sizeof columns[0]), add_process,
+                        "processes more");
 }
 
 static void write_sums(struct ag_view *view, const struct ag_collections *collections) {
