@@ -38,6 +38,7 @@
 #include "cli/run_summary.h"
 #include "cli/shepherd.h"
 #include "collect/collector.h"
+#include "collect/session_clock.h"
 
 enum {
     OPTION_MODE = AG_OPTION_LONG_ONLY,
@@ -52,7 +53,6 @@ enum {
     OPTION_PROCESS,
     OPTION_TRACE,
     MAX_DEPTH = 65536,
-    MOST_RESTARTS = 100,
 };
 #define MIN_BUDGET_PERCENT 0.01
 
@@ -225,35 +225,15 @@ static int set_option(struct request *request, int id, const char *value) {
 
 /* ---- the recording ---- */
 
-static uint64_t now_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* A collector that was killed is followed by another, which finds everything in the segment. */
-static void look_at_collector(struct ag_shepherd *shepherd) {
-    int status = 0;
-    if (shepherd->collector != 0 &&
-        waitpid(shepherd->collector, &status, WNOHANG) == shepherd->collector) {
-        shepherd->collector = 0;
-        if (WIFSIGNALED(status) && shepherd->n_restarts++ < MOST_RESTARTS) {
-            (void)close(shepherd->report_fd); /* nothing was written */
-            shepherd->report_fd = -1;
-            (void)ag_shepherd_start_collector(shepherd); /* without one the segment keeps all */
-        }
-    }
-}
-
 /* Until Ctrl-C, the time is over, or the process has ended. */
 static void wait_for_end(struct request *request) {
     struct ag_shepherd *shepherd = &request->shepherd;
-    const uint64_t begin_ns = now_ns();
+    const uint64_t begin_ns = ag_monotonic_ns();
     const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
     bool is_over = false;
     while (!is_over) {
-        look_at_collector(shepherd);
-        const uint64_t passed_ns = now_ns() - begin_ns;
+        ag_shepherd_look_at_collector(shepherd);
+        const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
         }

@@ -24,7 +24,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -51,12 +50,6 @@ const struct ag_link_kind *ag_link_kind_of(const char *name) {
         }
     }
     return NULL;
-}
-
-static uint64_t now_ms(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* ---- the cookie ---- */
@@ -253,7 +246,7 @@ static bool is_asked_to_end(const struct attachment *at) {
 }
 
 static int patience_ms(const struct attachment *at) {
-    const uint64_t now = now_ms();
+    const uint64_t now = ag_shepherd_now_ms();
     if (at->until_ms == 0 || at->until_ms > now + LOOK_MS) {
         return LOOK_MS;
     }
@@ -262,7 +255,7 @@ static int patience_ms(const struct attachment *at) {
 
 static enum outcome accompany(struct attachment *at) {
     const struct ag_link_kind *kind = at->attach->kind;
-    while (at->until_ms == 0 || now_ms() < at->until_ms) {
+    while (at->until_ms == 0 || ag_shepherd_now_ms() < at->until_ms) {
         struct pollfd fds[] = {{.fd = at->shepherd.signal_fd, .events = POLLIN},
                                {.fd = at->shepherd.report_fd, .events = POLLIN},
                                {.fd = kind->fd(at->link), .events = POLLIN}};
@@ -288,8 +281,8 @@ static enum outcome accompany(struct attachment *at) {
 /* The machine has left, or died: its trace is sealed now. */
 static void finish(struct attachment *at, int patience_ms) {
     struct ag_shepherd *shepherd = &at->shepherd;
-    const uint64_t give_up_ms = now_ms() + (uint64_t)patience_ms;
-    while (shepherd->report_bytes < sizeof(shepherd->report) && now_ms() < give_up_ms) {
+    const uint64_t give_up_ms = ag_shepherd_now_ms() + (uint64_t)patience_ms;
+    while (shepherd->report_bytes < sizeof(shepherd->report) && ag_shepherd_now_ms() < give_up_ms) {
         struct pollfd report = {.fd = shepherd->report_fd, .events = POLLIN};
         if (poll(&report, 1, LOOK_MS) > 0 && !read_report(shepherd)) {
             break;
@@ -389,7 +382,8 @@ int ag_attach_link(const struct ag_link_attach *attach) {
         return status;
     }
     at.shepherd.signal_fd = take_signals();
-    at.until_ms = attach->duration_ns > 0 ? now_ms() + attach->duration_ns / 1000000 + 1 : 0;
+    at.until_ms =
+        attach->duration_ns > 0 ? ag_shepherd_now_ms() + attach->duration_ns / 1000000 + 1 : 0;
     enum outcome outcome = WAS_RESET;
     while (outcome == WAS_RESET) {
         outcome = record_once(&at);

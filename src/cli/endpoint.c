@@ -12,6 +12,7 @@
  * 3. One request at a time, each bounded in bytes and time. A process of its own, so that nothing
  * that a client does reaches `run` or the collector. */
 #include "cli/endpoint.h"
+#include "collect/session_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,6 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -54,12 +54,6 @@ static volatile sig_atomic_t is_over;
 static void end_it(int signal) {
     (void)signal;
     is_over = 1;
-}
-
-static uint64_t now_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- answers ---- */
@@ -199,9 +193,9 @@ static bool read_request(int client, char text[REQUEST_BYTES]) {
     const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
     (void)setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     (void)setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    const uint64_t end_ns = now_ns() + CLIENT_PATIENCE_S * UINT64_C(1000000000);
+    const uint64_t end_ns = ag_monotonic_ns() + CLIENT_PATIENCE_S * UINT64_C(1000000000);
     size_t length = 0;
-    while (length < REQUEST_BYTES - 1 && now_ns() < end_ns) {
+    while (length < REQUEST_BYTES - 1 && ag_monotonic_ns() < end_ns) {
         const ssize_t n = recv(client, text + length, REQUEST_BYTES - 1 - length, 0);
         if (n <= 0) {
             return false;

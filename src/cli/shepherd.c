@@ -213,15 +213,19 @@ static void look_at_child(struct ag_shepherd *shepherd) {
     }
 }
 
-static void reap(struct ag_shepherd *shepherd) {
+void ag_shepherd_look_at_collector(struct ag_shepherd *shepherd) {
     int status = 0;
-    if (!shepherd->child_ended) {
-        look_at_child(shepherd);
-    }
     if (shepherd->collector != 0 &&
         waitpid(shepherd->collector, &status, WNOHANG) == shepherd->collector) {
         collector_ended(shepherd, status);
     }
+}
+
+static void reap(struct ag_shepherd *shepherd) {
+    if (!shepherd->child_ended) {
+        look_at_child(shepherd);
+    }
+    ag_shepherd_look_at_collector(shepherd);
 }
 
 /* Is `pid` the child or a descendant of it? */

@@ -29,6 +29,9 @@ uint64_t ag_shepherd_now_ms(void);
 
 /* Forks a collector. 0 or negative errno. */
 int ag_shepherd_start_collector(struct ag_shepherd *shepherd);
+/* Has it ended? One that was killed is followed by another, which finds everything in the segment.
+ */
+void ag_shepherd_look_at_collector(struct ag_shepherd *shepherd);
 /* From here on signals reach us as data. Call after the child was forked. */
 int ag_shepherd_take_signals(struct ag_shepherd *shepherd);
 /* Lets go of everything that belongs to the program: its streams, descriptors that we inherited as
