@@ -73,6 +73,7 @@ extern const unsigned char ag_collector_entries[] AG_HIDDEN;
 static struct ag_detour detours[N_ROWS];
 
 struct ag_collector_functions ag_collector;
+struct ag_address_bits ag_held;
 uint32_t ag_collector_heap;
 _Atomic(ag_collection_listener *) ag_program_listener;
 __thread struct ag_collector_thread ag_collector_thread;
@@ -161,15 +162,15 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
     }
     if (!ag_recorder_is_sampling()) {
         const uintptr_t block = block_of(address);
-        (void)ag_held_clear(AG_HELD_WAITING, block);
+        (void)ag_address_bits_clear(&ag_held, AG_HELD_WAITING, block);
         add_told(ag_collector.size((const void *)block));
-        (void)ag_held_set(AG_HELD_ALIVE, address);
+        (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
     }
     ag_record_alloc_fast(call->sp, call->rbp, address, bytes, ag_collector_heap);
     if (!ag_recorder_is_sampling()) {
         ag_crystal_types_allocated(address);
     } else if (ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
-        (void)ag_held_set(AG_HELD_ALIVE, address);
+        (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
         ag_crystal_types_allocated(address);
         ag_collector_thread.attention = ag_crystal_types_are_wanted ? LOOKS_MOST : 0;
     }
@@ -184,11 +185,11 @@ static bool tell_free(const struct ag_collector_call *call, enum ag_word_kind ki
     if (address == 0) {
         return false;
     }
-    if (ag_recorder_is_sampling() && !ag_held_has(AG_HELD_ALIVE, address)) {
+    if (ag_recorder_is_sampling() && !ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address)) {
         return false;
     }
     ag_crystal_types_freeing(address);
-    if (!ag_held_clear(AG_HELD_ALIVE, address) && ag_recorder_is_sampling()) {
+    if (!ag_address_bits_clear(&ag_held, AG_HELD_ALIVE, address) && ag_recorder_is_sampling()) {
         return false;
     }
     ag_record_free_fast(kind, address, ag_collector_heap, call->sp, call->rbp);
@@ -218,10 +219,10 @@ static void note_refill(uintptr_t first) {
     }
     const size_t bytes = ag_collector.size((const void *)first);
     for (uintptr_t block = first; block != 0; block = next_in_list(block)) {
-        if (ag_held_has(AG_HELD_WAITING, block)) {
+        if (ag_address_bits_has(&ag_held, AG_HELD_WAITING, block)) {
             ag_collector_not_handed_out(bytes);
         } else {
-            (void)ag_held_set(AG_HELD_WAITING, block);
+            (void)ag_address_bits_set(&ag_held, AG_HELD_WAITING, block);
         }
     }
 }
@@ -279,7 +280,7 @@ static uintptr_t call_realloc(const struct ag_collector_call *call) {
     const bool is_told = tell_free(call, AG_WORD_REALLOC_FREE, block);
     const uintptr_t moved = call_inside(call);
     if (moved == 0 && is_told && bytes != 0) {
-        (void)ag_held_set(AG_HELD_ALIVE, block);
+        (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, block);
         ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_collector_heap, call->sp, call->rbp);
     } else if (moved == block && moved != 0 && !ag_recorder_is_sampling()) {
         const uint64_t again = ag_collector.size((const void *)block_of(moved));
@@ -420,7 +421,7 @@ static bool is_hooked_already(const struct ag_collector_place *places, size_t ro
 int ag_collector_hook(const struct ag_collector_place *places, const char **ret_reason,
                       const char **ret_name) {
     int r = start_sums();
-    r = r < 0 ? r : ag_held_start();
+    r = r < 0 ? r : ag_address_bits_start(&ag_held, AG_HELD_KINDS, /* forgets_on_fork= */ true);
     if (r < 0) {
         *ret_reason = "there is no memory";
         *ret_name = "";

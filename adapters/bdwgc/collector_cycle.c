@@ -50,7 +50,7 @@ static bool is_alive(uintptr_t address) {
 
 static void bury(void *context, uintptr_t address) {
     const uintptr_t *sp = context;
-    if (is_alive(address) || !ag_held_clear(AG_HELD_ALIVE, address)) {
+    if (is_alive(address) || !ag_address_bits_clear(&ag_held, AG_HELD_ALIVE, address)) {
         return;
     }
     ag_record_free_fast(AG_WORD_FREE, address, ag_collector_heap, sp, 0);
@@ -62,7 +62,7 @@ static void bury(void *context, uintptr_t address) {
 /* It was counted when a list was refilled with it; now it is swept and will be counted again. */
 static void forget_waiting(void *context, uintptr_t address) {
     uint64_t *bytes = context;
-    if (!is_alive(address) && ag_held_clear(AG_HELD_WAITING, address)) {
+    if (!is_alive(address) && ag_address_bits_clear(&ag_held, AG_HELD_WAITING, address)) {
         void *base = ag_collector.base((void *)address);
         *bytes += base ? ag_collector.size(base) : 0;
     }
@@ -71,8 +71,8 @@ static void forget_waiting(void *context, uintptr_t address) {
 static void sweep(void) {
     const uintptr_t *frame = __builtin_frame_address(0);
     uint64_t bytes = 0;
-    ag_held_walk(AG_HELD_ALIVE, bury, (void *)(uintptr_t)(frame + 1));
-    ag_held_walk(AG_HELD_WAITING, forget_waiting, &bytes);
+    ag_address_bits_walk(&ag_held, AG_HELD_ALIVE, bury, (void *)(uintptr_t)(frame + 1));
+    ag_address_bits_walk(&ag_held, AG_HELD_WAITING, forget_waiting, &bytes);
     ag_collector_not_handed_out(bytes);
     now.is_swept = true;
 }
@@ -141,13 +141,13 @@ static void count_waiting(void *context, uintptr_t address) {
     uint64_t *bytes = context;
     void *base = ag_collector.base((void *)address);
     const uintptr_t link = base ? *(const uintptr_t *)address : 0;
-    if (base && (link < NUMBERS_MOST || ag_held_has(AG_HELD_WAITING, link))) {
+    if (base && (link < NUMBERS_MOST || ag_address_bits_has(&ag_held, AG_HELD_WAITING, link))) {
         *bytes += ag_collector.size(base);
     }
 }
 
 void ag_collector_cycle_count_waiting(void) {
     uint64_t bytes = 0;
-    ag_held_walk(AG_HELD_WAITING, count_waiting, &bytes);
+    ag_address_bits_walk(&ag_held, AG_HELD_WAITING, count_waiting, &bytes);
     ag_collector_not_handed_out(bytes);
 }

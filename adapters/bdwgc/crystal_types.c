@@ -222,7 +222,7 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
 static bool look(const struct ring *ring, const struct pending *block) {
     const uintptr_t address = ~block->hidden;
     if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
-        !ag_held_has(AG_HELD_ALIVE, address)) {
+        !ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address)) {
         return true; /* it is gone, and so is its number */
     }
     const uint32_t number = *(const volatile uint32_t *)address;

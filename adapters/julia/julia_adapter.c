@@ -18,6 +18,7 @@
 #include "julia_types.h"
 
 struct ag_julia_functions ag_julia;
+struct ag_address_bits ag_julia_blocks;
 allogram_heap ag_julia_heaps[AG_JULIA_HEAPS];
 __thread struct ag_julia_thread *ag_julia_own;
 _Atomic(struct ag_julia_thread *) ag_julia_threads;
@@ -180,7 +181,9 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         write_note("Julia is left alone: it has no ", absent, "");
         return AG_ADAPTER_REFUSED;
     }
-    if (ag_julia_blocks_start() < 0 || ag_julia_types_start() < 0) {
+    if (ag_address_bits_start(&ag_julia_blocks, AG_JULIA_BLOCKS, /* forgets_on_fork= */ false) <
+            0 ||
+        ag_julia_types_start() < 0) {
         write_note("Julia is left alone: there is no memory", "", "");
         return AG_ADAPTER_REFUSED;
     }

@@ -54,7 +54,7 @@ static int told_posix_memalign(void **ret_block, size_t alignment, size_t bytes)
     const int r = next_posix_memalign(ret_block, alignment, bytes);
     ag_record_resume(suspended);
     if (r == 0 && *ret_block) {
-        (void)ag_julia_blocks_set(AG_JULIA_BLOCK_OWN, (uintptr_t)*ret_block);
+        (void)ag_address_bits_set(&ag_julia_blocks, AG_JULIA_BLOCK_OWN, (uintptr_t)*ret_block);
         if (thread) {
             thread->fresh = (uintptr_t)*ret_block;
             thread->fresh_bytes = bytes;
@@ -82,7 +82,7 @@ static void move(struct ag_julia_thread *thread, uintptr_t from, const uintptr_t
 
 static void told_free(void *block) {
     const uintptr_t address = (uintptr_t)block;
-    if (!block || !ag_julia_blocks_clear(AG_JULIA_BLOCK_OWN, address)) {
+    if (!block || !ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_OWN, address)) {
         next_free(block);
         return;
     }
@@ -120,7 +120,7 @@ static void *told_mmap64(void *address, size_t bytes, int protection, int flags,
     ag_record_resume(suspended);
     if (mapped != MAP_FAILED) {
         if (is_stack) {
-            (void)ag_julia_blocks_set(AG_JULIA_BLOCK_STACK, (uintptr_t)mapped);
+            (void)ag_address_bits_set(&ag_julia_blocks, AG_JULIA_BLOCK_STACK, (uintptr_t)mapped);
         }
         allogram_map(ag_julia_heaps[is_stack ? AG_JULIA_STACKS : AG_JULIA_POOL], (uintptr_t)mapped,
                      bytes);
@@ -129,7 +129,7 @@ static void *told_mmap64(void *address, size_t bytes, int protection, int flags,
 }
 
 static int told_munmap(void *address, size_t bytes) {
-    if (!ag_julia_blocks_clear(AG_JULIA_BLOCK_STACK, (uintptr_t)address)) {
+    if (!ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_STACK, (uintptr_t)address)) {
         return next_munmap(address, bytes);
     }
     allogram_unmap(ag_julia_heaps[AG_JULIA_STACKS], (uintptr_t)address, bytes);

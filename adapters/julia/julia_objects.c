@@ -99,7 +99,8 @@ static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pendin
     if (AG_LIKELY(pending->heap == AG_JULIA_POOL)) {
         list_object(&thread->objects, pending->address);
     } else {
-        (void)ag_julia_blocks_set(pending->heap == AG_JULIA_BIG ? AG_JULIA_BLOCK_BIG
+        (void)ag_address_bits_set(&ag_julia_blocks,
+                                  pending->heap == AG_JULIA_BIG ? AG_JULIA_BLOCK_BIG
                                                                 : AG_JULIA_BLOCK_STD,
                                   pending->address);
     }
@@ -230,11 +231,11 @@ bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *
     if (thread && (thread->object.address == address || thread->data.address == address)) {
         ag_julia_settle(thread, /* with_data= */ true);
     }
-    if (ag_julia_blocks_clear(AG_JULIA_BLOCK_BIG, address)) {
+    if (ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_BIG, address)) {
         tell_death(kind, address, AG_JULIA_BIG, sp, rbp);
         return true;
     }
-    if (ag_julia_blocks_clear(AG_JULIA_BLOCK_STD, address)) {
+    if (ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_STD, address)) {
         tell_death(kind, address, AG_JULIA_STD, sp, rbp);
         return true;
     }

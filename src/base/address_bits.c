@@ -1,0 +1,156 @@
+/* address_bits.c: a hash of region numbers to regions, and a list of the slots taken, so that a
+ * walk costs what the heap is large: small heaps are collected thousands of times a second. Entries
+ * are never taken out. A slot is listed before its region can be found; where two threads meet at
+ * one it may be listed twice, and walked twice, which finds nothing more. */
+#include "address_bits.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "compiler.h"
+#include "raw_syscall.h"
+
+enum {
+    GRANULE_SHIFT = 4,
+    REGION_SHIFT = 20,
+    REGION_WORDS = 1 << (REGION_SHIFT - GRANULE_SHIFT - 6),
+    SLOTS = 1 << 17, /* regions known at most: 128 GiB of heap */
+    LISTED_MOST = 2 * SLOTS,
+    PROBES_MOST = 64,
+    WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
+};
+
+struct ag_address_slot {
+    _Atomic uint64_t key;               /* number of the region plus 1; 0: free */
+    _Atomic(_Atomic uint64_t *) region; /* REGION_WORDS of the first set, of the next ... */
+};
+
+static void *map_zeros(size_t bytes) {
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return ag_syscall_failed(address) ? NULL : (void *)address;
+}
+
+static size_t region_bytes(const struct ag_address_bits *bits) {
+    return bits->n_sets * REGION_WORDS * sizeof(uint64_t);
+}
+
+int ag_address_bits_start(struct ag_address_bits *bits, uint32_t n_sets, bool forgets_on_fork) {
+    bits->n_sets = n_sets;
+    bits->forgets_on_fork = forgets_on_fork;
+    bits->slots = map_zeros(SLOTS * sizeof(*bits->slots));
+    bits->listed = map_zeros(LISTED_MOST * sizeof(*bits->listed));
+    return bits->slots && bits->listed ? 0 : -ENOMEM;
+}
+
+static struct ag_address_slot *find_slot(struct ag_address_bits *bits, uint64_t key,
+                                         bool makes_one) {
+    struct ag_address_slot *slots = bits->slots;
+    uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 47);
+    for (int i = 0; i < PROBES_MOST; i++, at = (at + 1) & (SLOTS - 1)) {
+        uint64_t found = atomic_load_explicit(&slots[at].key, memory_order_relaxed);
+        if (found == key) {
+            return &slots[at];
+        }
+        if (found == 0) {
+            if (!makes_one) {
+                return NULL;
+            }
+            if (atomic_compare_exchange_strong_explicit(
+                    &slots[at].key, &found, key, memory_order_relaxed, memory_order_relaxed) ||
+                found == key) {
+                return &slots[at];
+            }
+        }
+    }
+    return NULL;
+}
+
+AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
+                                             struct ag_address_slot *slot) {
+    _Atomic uint64_t *expected = NULL;
+    const uint32_t at = atomic_fetch_add_explicit(&bits->n_listed, 1, memory_order_relaxed);
+    _Atomic uint64_t *made = at < LISTED_MOST ? map_zeros(region_bytes(bits)) : NULL;
+    if (!made) {
+        return NULL;
+    }
+    /* before the region: who walks after somebody has found it finds it as well */
+    atomic_store_explicit(&bits->listed[at], (uint32_t)(slot - bits->slots) + 1,
+                          memory_order_release);
+    if (bits->forgets_on_fork) {
+        (void)ag_syscall3(SYS_madvise, (long)made, (long)region_bytes(bits), WIPE_ON_FORK);
+    }
+    /* release: pairs with find_region's acquire; the memory is there */
+    if (atomic_compare_exchange_strong_explicit(&slot->region, &expected, made,
+                                                memory_order_acq_rel, memory_order_acquire)) {
+        return made;
+    }
+    (void)ag_syscall2(SYS_munmap, (long)made, (long)region_bytes(bits));
+    return expected;
+}
+
+/* Of the address in the set; NULL: its region is not there. */
+static _Atomic uint64_t *find_word(struct ag_address_bits *bits, uint32_t set, uintptr_t address,
+                                   bool makes_one) {
+    struct ag_address_slot *slot = find_slot(bits, (address >> REGION_SHIFT) + 1, makes_one);
+    _Atomic uint64_t *region =
+        slot ? atomic_load_explicit(&slot->region, memory_order_acquire) : NULL;
+    region = region || !slot || !makes_one ? region : make_region(bits, slot);
+    return region
+               ? &region[set * REGION_WORDS + (address >> (GRANULE_SHIFT + 6) & (REGION_WORDS - 1))]
+               : NULL;
+}
+
+static uint64_t bit_of(uintptr_t address) {
+    return UINT64_C(1) << (address >> GRANULE_SHIFT & 63);
+}
+
+bool ag_address_bits_set(struct ag_address_bits *bits, uint32_t set, uintptr_t address) {
+    _Atomic uint64_t *word = find_word(bits, set, address, /* makes_one= */ true);
+    if (word) {
+        atomic_fetch_or_explicit(word, bit_of(address), memory_order_relaxed);
+    }
+    return word != NULL;
+}
+
+bool ag_address_bits_clear(struct ag_address_bits *bits, uint32_t set, uintptr_t address) {
+    _Atomic uint64_t *word = find_word(bits, set, address, /* makes_one= */ false);
+    const uint64_t bit = bit_of(address);
+    return word && (atomic_load_explicit(word, memory_order_relaxed) & bit) != 0 &&
+           (atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed) & bit) != 0;
+}
+
+bool ag_address_bits_has(struct ag_address_bits *bits, uint32_t set, uintptr_t address) {
+    const _Atomic uint64_t *word = find_word(bits, set, address, /* makes_one= */ false);
+    return word && (atomic_load_explicit(word, memory_order_relaxed) & bit_of(address)) != 0;
+}
+
+static void walk_region(const _Atomic uint64_t *words, uintptr_t base, ag_address_fn *visit,
+                        void *context) {
+    for (size_t i = 0; i < REGION_WORDS; i++) {
+        uint64_t left = atomic_load_explicit(&words[i], memory_order_relaxed);
+        while (left != 0) {
+            const uintptr_t granule = i * 64 + AG_TRAILING_ZEROS(left);
+            left &= left - 1;
+            visit(context, base + (granule << GRANULE_SHIFT));
+        }
+    }
+}
+
+void ag_address_bits_walk(struct ag_address_bits *bits, uint32_t set, ag_address_fn *visit,
+                          void *context) {
+    const uint32_t n = atomic_load_explicit(&bits->n_listed, memory_order_acquire);
+    for (uint32_t i = 0; i < n && i < LISTED_MOST; i++) {
+        const uint32_t at = atomic_load_explicit(&bits->listed[i], memory_order_acquire);
+        struct ag_address_slot *slot = at != 0 ? &bits->slots[at - 1] : NULL;
+        const _Atomic uint64_t *region =
+            slot ? atomic_load_explicit(&slot->region, memory_order_acquire) : NULL;
+        if (region) {
+            const uint64_t key = atomic_load_explicit(&slot->key, memory_order_relaxed);
+            walk_region(region + set * REGION_WORDS, (uintptr_t)(key - 1) << REGION_SHIFT, visit,
+                        context);
+        }
+    }
+}
