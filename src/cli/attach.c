@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/skip.h"
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
@@ -36,6 +35,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/run_summary.h"
+#include "cli/sampling_options.h"
 #include "cli/shepherd.h"
 #include "collect/collector.h"
 #include "collect/session_clock.h"
@@ -54,7 +54,6 @@ enum {
     OPTION_TRACE,
     MAX_DEPTH = 65536,
 };
-#define MIN_BUDGET_PERCENT 0.01
 
 static const struct ag_option table[] = {
     {'o', "output", "PATTERN",
@@ -106,15 +105,6 @@ static int refuse_value(int id, const char *value) {
     case OPTION_MODE:
         wanted = "neither exact nor sample";
         break;
-    case OPTION_INTERVAL:
-        wanted = "not a number of bytes from 1 to 8192G, such as 512K";
-        break;
-    case OPTION_BUDGET:
-        wanted = "not a share of CPU from 0.01 to 100 percent";
-        break;
-    case OPTION_SEED:
-        wanted = "not a number from 0 to 2^64 - 1";
-        break;
     case OPTION_DEPTH:
         wanted = "not a number from 1 to 65536";
         break;
@@ -132,23 +122,12 @@ static int refuse_value(int id, const char *value) {
     return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s: %s", name, value, wanted);
 }
 
-static bool set_sampling(struct request *request, int id, const char *value) {
-    struct ag_session_options *session = &request->session;
-    switch (id) {
-    case OPTION_INTERVAL:
-        request->sampling_option = "--interval";
-        return ag_parse_bytes(value, &session->interval_bytes) && session->interval_bytes > 0 &&
-               session->interval_bytes <= AG_INTERVAL_MAX_BYTES;
-    case OPTION_BUDGET:
-        request->sampling_option = "--budget";
-        return ag_parse_percent(value, &session->budget_percent) &&
-               session->budget_percent >= MIN_BUDGET_PERCENT;
-    case OPTION_SEED:
-        request->sampling_option = "--seed";
-        session->has_seed = true;
-        return ag_parse_count(value, &session->seed);
-    }
-    return false;
+static int set_sampling(struct request *request, enum ag_sampling_option option,
+                        const char *value) {
+    const char *name = request->sampling_option = ag_sampling_option_names[option];
+    const char *refusal = ag_sampling_option_set(&request->session, option, value);
+    return refusal ? ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s=%s: %s", name, value, refusal)
+                   : AG_EXIT_OK;
 }
 
 /* Adds the parts of a list, which stay for our life. false: too many. */
@@ -199,10 +178,11 @@ static int set_option(struct request *request, int id, const char *value) {
         session->is_sampling = strcmp(value, "sample") == 0;
         break;
     case OPTION_INTERVAL:
+        return set_sampling(request, AG_SAMPLING_INTERVAL, value);
     case OPTION_BUDGET:
+        return set_sampling(request, AG_SAMPLING_BUDGET, value);
     case OPTION_SEED:
-        is_good = set_sampling(request, id, value);
-        break;
+        return set_sampling(request, AG_SAMPLING_SEED, value);
     case OPTION_DEPTH:
         is_good = ag_parse_count(value, &number) && number >= 1 && number <= MAX_DEPTH;
         request->process_option = "--depth";

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/skip.h"
 #include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
@@ -29,6 +28,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/run_summary.h"
+#include "cli/sampling_options.h"
 #include "cli/shepherd.h"
 #include "cli/target.h"
 #include "cli/types_file.h"
@@ -56,7 +56,7 @@ enum {
     OPTION_DELAY,
     OPTION_DURATION,
     OPTION_SIGNAL,
-    OPTION_PROMISED, /* from here on: of the contract, not built in this version */
+    OPTION_FILTER, /* of the contract, not built in this version */
 };
 
 static const struct ag_option option_table[] = {
@@ -91,10 +91,8 @@ static const struct ag_option option_table[] = {
      "begins, pauses and resumes the recording when it is sent to\nallogram: HUP, QUIT, USR1 or USR2"},
     {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {'q', "quiet", NULL, "no closing summary"},
-    {OPTION_PROMISED + 3, "filter", "EXPR", "not built in this version"},
+    {OPTION_FILTER, "filter", "EXPR", "not built in this version"},
 };
-
-#define MIN_BUDGET_PERCENT 0.01
 
 struct wishes {
     struct ag_session_options session;
@@ -108,36 +106,11 @@ struct wishes {
     struct ag_recording_times times;
 };
 
-static int set_sampling_option(struct wishes *wishes, int id, const char *name, const char *value) {
-    uint64_t number = 0;
-    switch (id) {
-    case OPTION_INTERVAL:
-        if (!ag_parse_bytes(value, &number) || number == 0 || number > AG_INTERVAL_MAX_BYTES) {
-            return ag_fail(AG_EXIT_OWN_FAILURE,
-                           "%s=%s: not a number of bytes from 1 to 8192G, such as 512K", name,
-                           value);
-        }
-        wishes->session.interval_bytes = number;
-        wishes->sampling_option = "--interval";
-        return 0;
-    case OPTION_BUDGET:
-        if (!ag_parse_percent(value, &wishes->session.budget_percent) ||
-            wishes->session.budget_percent < MIN_BUDGET_PERCENT) {
-            return ag_fail(AG_EXIT_OWN_FAILURE,
-                           "%s=%s: not a share of CPU from 0.01 to 100 percent", name, value);
-        }
-        wishes->sampling_option = "--budget";
-        return 0;
-    case OPTION_SEED:
-        if (!ag_parse_count(value, &wishes->session.seed)) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 0 to 2^64 - 1", name,
-                           value);
-        }
-        wishes->session.has_seed = true;
-        wishes->sampling_option = "--seed";
-        return 0;
-    }
-    return 0;
+static int set_sampling_option(struct wishes *wishes, enum ag_sampling_option option,
+                               const char *name, const char *value) {
+    const char *refusal = ag_sampling_option_set(&wishes->session, option, value);
+    wishes->sampling_option = ag_sampling_option_names[option];
+    return refusal ? ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: %s", name, value, refusal) : 0;
 }
 
 static int add_dump(struct wishes *wishes, const char *name, const char *value) {
@@ -261,9 +234,11 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         wishes->session.is_sampling = !wishes->is_exact;
         return 0;
     case OPTION_INTERVAL:
+        return set_sampling_option(wishes, AG_SAMPLING_INTERVAL, name, value);
     case OPTION_BUDGET:
+        return set_sampling_option(wishes, AG_SAMPLING_BUDGET, name, value);
     case OPTION_SEED:
-        return set_sampling_option(wishes, id, name, value);
+        return set_sampling_option(wishes, AG_SAMPLING_SEED, name, value);
     case OPTION_DEPTH:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_DEPTH) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
