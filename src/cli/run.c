@@ -45,7 +45,7 @@ enum {
     OPTION_MAX_SIZE,
     OPTION_STAMP_EVERY,
     OPTION_FREE_STACKS,
-    OPTION_INTERVAL,
+    OPTION_INTERVAL, /* these three in the order of enum ag_sampling_option */
     OPTION_BUDGET,
     OPTION_SEED,
     OPTION_ADAPTERS,
@@ -234,11 +234,10 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         wishes->session.is_sampling = !wishes->is_exact;
         return 0;
     case OPTION_INTERVAL:
-        return set_sampling_option(wishes, AG_SAMPLING_INTERVAL, name, value);
     case OPTION_BUDGET:
-        return set_sampling_option(wishes, AG_SAMPLING_BUDGET, name, value);
     case OPTION_SEED:
-        return set_sampling_option(wishes, AG_SAMPLING_SEED, name, value);
+        return set_sampling_option(wishes, (enum ag_sampling_option)(id - OPTION_INTERVAL), name,
+                                   value);
     case OPTION_DEPTH:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_DEPTH) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
