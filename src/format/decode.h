@@ -323,6 +323,9 @@ size_t ag_trace_file_chunks(const struct ag_trace_file *file,
 struct ag_chunk_decoder; /* tables and a decompression buffer, reused from chunk to chunk */
 struct ag_chunk_decoder *ag_chunk_decoder_new(void); /* NULL: no memory */
 struct ag_chunk_decoder *ag_chunk_decoder_free(struct ag_chunk_decoder *decoder);
+/* From now on records of these kinds (bit k: kind k, which is below 64) are passed over like those
+ * of unknown kinds: their bytes are not looked at. At first none. */
+void ag_chunk_decoder_pass_over(struct ag_chunk_decoder *decoder, uint64_t kinds);
 /* Reads, checks, decompresses and starts a chunk. 0 or a negative errno with *ret_error. */
 int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);

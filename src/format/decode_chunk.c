@@ -38,6 +38,10 @@ struct ag_chunk_decoder *ag_chunk_decoder_free(struct ag_chunk_decoder *decoder)
     return NULL;
 }
 
+void ag_chunk_decoder_pass_over(struct ag_chunk_decoder *decoder, uint64_t kinds) {
+    decoder->passed_over = kinds;
+}
+
 static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t n_bytes) {
     if (*capacity >= n_bytes) {
         return true;

@@ -54,6 +54,7 @@ struct ag_chunk_decoder {
     size_t stored_capacity, body_capacity;
     const uint8_t *at, *end; /* in body: at <= end */
     struct ag_chunk_entry entry;
+    uint64_t passed_over; /* bit k: records of kind k are not decoded */
     void *rows; /* of the batch record that was decoded last: AG_BATCH_ROWS of the longest struct */
     struct ag_event_state events;
 };

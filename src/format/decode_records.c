@@ -100,8 +100,9 @@ int ag_record_decode(struct ag_chunk_decoder *decoder, struct ag_record *ret_rec
         return -EBADMSG;
     }
     const uint8_t *const end = at + body_bytes;
+    const bool is_passed_over = kind < 64 && (decoder->passed_over >> kind & 1) != 0;
     struct ag_record_layout layout;
-    if (!ag_record_layout((enum ag_record_kind)kind, &layout)) {
+    if (is_passed_over || !ag_record_layout((enum ag_record_kind)kind, &layout)) {
         decoder->at = end;
         return 0;
     }

@@ -1,4 +1,8 @@
-/* definitions.c: one pass over the chunks of records and of the index: a small part of the file. */
+/* definitions.c: reads the chunks of records and of the index: a small part of the file.
+ *
+ * Nearly all of that part are the nodes of the stacks and the index' sums per stack. Each of the
+ * two is loaded on its own, passing over everything else: the one beside other work
+ * (stacks_beside.h), the other where somebody wants it. */
 #include "model/definitions.h"
 
 #include <errno.h>
@@ -219,18 +223,21 @@ static int take_nodes(struct ag_definitions *definitions, const struct ag_record
     return 0;
 }
 
-static int take_sums(struct ag_model_sums *sums, const struct ag_record *record) {
+static int take_stack_sums(struct ag_definitions *definitions, const struct ag_record *record) {
+    struct ag_model_sums *sums = &definitions->index;
     struct ag_stack_sum stack;
+    for (size_t cursor = 0; ag_sums_next_stack(record, &cursor, &stack) > 0;) {
+        APPEND(sums->stacks, sums->n_stacks, stack);
+    }
+    return 0;
+}
+
+static int take_sums(struct ag_model_sums *sums, const struct ag_record *record) {
     struct ag_timeline_point point;
     struct ag_thread_sum thread;
     struct ag_thread_pair pair;
     struct ag_heap_sum heap;
     switch (record->kind) {
-    case AG_RECORD_STACK_SUMS:
-        for (size_t cursor = 0; ag_sums_next_stack(record, &cursor, &stack) > 0;) {
-            APPEND(sums->stacks, sums->n_stacks, stack);
-        }
-        break;
     case AG_RECORD_TIMELINE:
         for (size_t cursor = 0; ag_sums_next_timeline(record, &cursor, &point) > 0;) {
             APPEND(sums->timeline, sums->n_timeline, point);
@@ -318,8 +325,6 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
     case AG_RECORD_SAMPLING:
         take_sampling(definitions, record);
         return 0;
-    case AG_RECORD_NODES:
-        return take_nodes(definitions, record);
     case AG_RECORD_RESIDENT:
         return take_sample(definitions, record);
     case AG_RECORD_LOST:
@@ -353,12 +358,23 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
 void ag_definitions_note_damage(struct ag_definitions *definitions,
                                 const struct ag_decode_error *error) {
     const enum ag_decode_code known = definitions->damage.code;
-    if (known == AG_DECODE_OK || known == AG_DECODE_UNSEALED) { /* that is no place */
+    const bool has_place = known != AG_DECODE_OK && known != AG_DECODE_UNSEALED;
+    if (error->code != AG_DECODE_OK && !has_place) {
         definitions->damage = *error;
     }
 }
 
-static int take_chunk(struct ag_definitions *definitions, struct ag_chunk_decoder *decoder,
+#define KIND(NAME) (UINT64_C(1) << AG_RECORD_##NAME)
+
+struct loading {
+    struct ag_definitions *definitions;
+    int (*take)(struct ag_definitions *definitions, const struct ag_record *record);
+    uint64_t passed_over;          /* kinds, as ag_chunk_decoder_pass_over has them */
+    enum ag_chunk_kind only_kind;  /* of chunks; AG_CHUNK_KIND_EVENTS: all that hold none */
+    struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
+};
+
+static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
                       const struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
     struct ag_decode_error error = {0};
     struct ag_event none;
@@ -369,18 +385,40 @@ static int take_chunk(struct ag_definitions *definitions, struct ag_chunk_decode
         if (r == 0 && record.kind == 0) {
             return 0;
         }
-        if (r >= 0 && record.kind != 0 && take_record(definitions, &record) < 0) {
+        if (r >= 0 && record.kind != 0 && loading->take(loading->definitions, &record) < 0) {
             return -ENOMEM;
         }
     }
     if (error.code == AG_DECODE_NO_MEMORY) {
         return -ENOMEM;
     }
-    ag_definitions_note_damage(definitions, &error);
+    if (loading->damage.code == AG_DECODE_OK) {
+        loading->damage = error;
+    }
     if (entry->kind == AG_CHUNK_KIND_INDEX) {
-        definitions->index.has_summary = false; /* half an index is none */
+        loading->definitions->index.has_summary = false; /* half an index is none */
     }
     return 0;
+}
+
+static int load(struct loading *loading, const struct ag_trace_file *file) {
+    const struct ag_chunk_entry *entries;
+    const size_t n = ag_trace_file_chunks(file, &entries);
+    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
+    if (!decoder) {
+        return -ENOMEM;
+    }
+    ag_chunk_decoder_pass_over(decoder, loading->passed_over);
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const bool is_wanted = loading->only_kind == AG_CHUNK_KIND_EVENTS ||
+                               entries[i].kind == (uint32_t)loading->only_kind;
+        if (entries[i].kind != AG_CHUNK_KIND_EVENTS && is_wanted) {
+            r = take_chunk(loading, decoder, file, &entries[i]);
+        }
+    }
+    (void)ag_chunk_decoder_free(decoder);
+    return r;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -388,11 +426,9 @@ static int by_time(const void *a, const void *b) {
     return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
 }
 
-int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file) {
-    const struct ag_chunk_entry *entries;
-    const size_t n = ag_trace_file_chunks(file, &entries);
-    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
-    int r = decoder ? ag_text_store_init(&definitions->texts) : -ENOMEM;
+static int init(struct ag_definitions *definitions) {
+    definitions->exe = "";
+    int r = ag_text_store_init(&definitions->texts);
     r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
     r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
@@ -400,20 +436,45 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
     r = r < 0 ? r : ag_code_places_init(&definitions->code);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
-    definitions->exe = "";
+    return r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
+}
+
+int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file) {
     if (ag_trace_file_damage(file)) {
         ag_definitions_note_damage(definitions, ag_trace_file_damage(file));
     }
-    for (size_t i = 0; i < n && r == 0; i++) {
-        if (entries[i].kind != AG_CHUNK_KIND_EVENTS) {
-            r = take_chunk(definitions, decoder, file, &entries[i]);
-        }
-    }
-    (void)ag_chunk_decoder_free(decoder);
+    struct loading loading = {.definitions = definitions,
+                              .take = take_record,
+                              .passed_over = KIND(NODES) | KIND(STACK_SUMS),
+                              .only_kind = AG_CHUNK_KIND_EVENTS};
+    int r = init(definitions);
+    r = r < 0 ? r : load(&loading, file);
+    ag_definitions_note_damage(definitions, &loading.damage);
     if (definitions->n_samples > 0) {
         qsort(definitions->samples, definitions->n_samples, sizeof(*definitions->samples), by_time);
     }
+    return r;
+}
+
+int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
+                               struct ag_decode_error *ret_damage) {
+    struct loading loading = {.definitions = definitions,
+                              .take = take_nodes,
+                              .passed_over = ~KIND(NODES),
+                              .only_kind = AG_CHUNK_KIND_RECORDS};
+    const int r = load(&loading, file);
+    *ret_damage = loading.damage;
+    return r;
+}
+
+int ag_definitions_load_stack_sums(struct ag_definitions *definitions,
+                                   const struct ag_trace_file *file) {
+    struct loading loading = {.definitions = definitions,
+                              .take = take_stack_sums,
+                              .passed_over = ~KIND(STACK_SUMS),
+                              .only_kind = AG_CHUNK_KIND_INDEX};
+    const int r = load(&loading, file);
+    ag_definitions_note_damage(definitions, &loading.damage);
     return r;
 }
 

@@ -92,8 +92,7 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
                         const struct ag_symbol_options *options) {
     *table = (struct ag_frame_table){.definitions = definitions};
     table->symbolizer = ag_symbolizer_new(options);
-    table->answers = calloc(2 * definitions->nodes.n_sites + 1, sizeof(*table->answers));
-    if (!table->symbolizer || !table->answers || ag_index_map_init(&table->by_hash) < 0) {
+    if (!table->symbolizer || ag_index_map_init(&table->by_hash) < 0) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < definitions->n_images; i++) {
@@ -110,6 +109,11 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
                                   .runtime = table->native};
     table->no_stack = intern(table, &none);
     return table->no_stack != AG_INDEX_NONE ? 0 : -ENOMEM;
+}
+
+int ag_frame_table_expect_sites(struct ag_frame_table *table) {
+    table->answers = calloc(2 * table->definitions->nodes.n_sites + 1, sizeof(*table->answers));
+    return table->answers ? 0 : -ENOMEM;
 }
 
 void ag_frame_table_done(struct ag_frame_table *table) {

@@ -37,8 +37,12 @@ static inline struct ag_model_frame *ag_frame_table_get(const struct ag_frame_ta
                                                         uint32_t frame) {
     return &table->pages[frame / AG_FRAME_PAGE][frame % AG_FRAME_PAGE];
 }
+/* The table and its symbolizer, of DEFINITIONS that have their images, if not yet their nodes. 0 or
+ * -ENOMEM. */
 int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *definitions,
                         const struct ag_symbol_options *options);
+/* Once, when the nodes are there, before the first of their sites is asked for. 0 or -ENOMEM. */
+int ag_frame_table_expect_sites(struct ag_frame_table *table);
 /* Adds a frame to a site's answer, exact or not, instead of asking the symbolizer; its texts are
  * copied. All frames of a site in one go. 0 or -ENOMEM. */
 int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame);

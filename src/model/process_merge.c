@@ -136,6 +136,7 @@ static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
 static int tell_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_frame_table_init(&merged->frames, definitions, &merged->options.symbol);
+    r = r < 0 ? r : ag_frame_table_expect_sites(&merged->frames);
     for (size_t site = 0; site < definitions->nodes.n_sites && r == 0; site++) {
         const uint64_t pc = definitions->nodes.sites[site].pc;
         const struct ag_frame_table *own =

@@ -17,6 +17,7 @@
 #include "model/runtime_filter.h"
 #include "model/runtime_types.h"
 #include "model/sampled_pass.h"
+#include "model/stacks_beside.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
 
@@ -143,6 +144,12 @@ static void tell_window(struct ag_profile *profile) {
 static int make_sums(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     if (!profile->needs_pass && definitions->index.has_summary) {
+        const int r = ag_definitions_load_stack_sums(definitions, profile->file);
+        if (r < 0) {
+            return r;
+        }
+    }
+    if (!profile->needs_pass && definitions->index.has_summary) { /* still: they were whole */
         profile->sums = definitions->index;
         definitions->index = (struct ag_model_sums){0};
     } else {
@@ -391,6 +398,18 @@ static int fail_open(const char *path, const struct ag_decode_error *error, int 
     return r;
 }
 
+/* The sums by this thread, the stacks meanwhile by another; which also opens the files that names
+ * come from, where the sums take a pass over events, and so longer than that. */
+static int load_sums_and_stacks(struct ag_profile *profile) {
+    struct ag_stacks_beside stacks;
+    ag_stacks_beside_start(&stacks, &profile->definitions, profile->file,
+                           profile->needs_pass ? profile->frames.symbolizer : NULL);
+    int r = make_sums(profile);
+    const int r_stacks = ag_stacks_beside_end(&stacks);
+    r = r < 0 ? r : r_stacks;
+    return r < 0 ? r : ag_frame_table_expect_sites(&profile->frames);
+}
+
 /* The rows have them: with a million stacks, 90 MiB. */
 static void drop_stack_sums(struct ag_profile *profile) {
     free(profile->sums.stacks);
@@ -424,11 +443,9 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
                                         message);
     if (r == 0) {
         plan_pass(profile);
-        r = make_sums(profile);
+        r = ag_frame_table_init(&profile->frames, &profile->definitions, &profile->options.symbol);
     }
-    r = r < 0 ? r
-              : ag_frame_table_init(&profile->frames, &profile->definitions,
-                                    &profile->options.symbol);
+    r = r < 0 ? r : load_sums_and_stacks(profile);
     r = r < 0 ? r : ag_profile_make_rows(profile);
     drop_stack_sums(profile);
     r = r < 0 ? r : make_threads(profile);

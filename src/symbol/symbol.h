@@ -40,10 +40,13 @@ struct ag_symbolizer *ag_symbolizer_new(
     const struct ag_symbol_options *options); /* NULL: no memory */
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer);
 
-/* Tells about an image of the trace; opened at the first look-up. */
+/* Tells about an image of the trace; opened at the first look-up, or by ag_symbolizer_open. */
 int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const char *path,
                         const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
                         uint64_t high);
+/* Opens an image's file now: decompressing debug information takes tens of milliseconds, for which
+ * the caller may have a thread to spare. What cannot be opened shows at the first look-up. */
+void ag_symbolizer_open(struct ag_symbolizer *symbolizer, uint32_t image);
 /* Looks up a pc of an image. return_address: look at the call before pc (pc - 1). Answers are
  * cached per (image, pc). Returns the number of frames (>= 1), innermost first; *ret_frames stays
  * valid until the symbolizer is freed. */

@@ -210,6 +210,13 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
     ag_image_file_choose_decoder(file, symbolizer->decoders);
 }
 
+void ag_symbolizer_open(struct ag_symbolizer *symbolizer, uint32_t id) {
+    const struct image *image = ag_pointer_table_find(&symbolizer->images, id);
+    if (image != NULL && !image->file->is_open) {
+        open_file(symbolizer, image->file);
+    }
+}
+
 static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_file *file,
                               uint64_t address, bool return_address) {
     struct ag_symbol_frame frames[AG_FRAMES_PER_ADDRESS];

@@ -117,6 +117,31 @@ static void batches_come_back_the_same(void **state) {
     free(nodes);
 }
 
+/* Kinds that the reader does not want are not handed out, even where their bytes are none. */
+static void kinds_that_are_not_wanted_are_passed_over(void **state) {
+    (void)state;
+    const struct ag_stack_sum sum = {.stack = 7};
+    const struct ag_node node = {.id = 8};
+    struct ag_blob blob = {0};
+    assert_int_equal(ag_record_append_stack_sums(&blob, &sum, 1), 0);
+    blob.data[blob.length - 1] |= 0x80; /* its last number has no end */
+    assert_int_equal(ag_record_append_nodes(&blob, &node, 1), 0);
+    struct ag_chunk_decoder *decoder = decoder_at(blob.data, blob.length);
+    ag_chunk_decoder_pass_over(decoder, ~(UINT64_C(1) << AG_RECORD_NODES));
+    struct ag_decode_error error;
+    struct ag_record record;
+    assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), 0);
+    assert_int_equal(record.kind, AG_RECORD_NODES);
+    assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), 0);
+    assert_int_equal(record.kind, 0);
+    assert_null(ag_chunk_decoder_free(decoder));
+
+    decoder = decoder_at(blob.data, blob.length); /* wanted, it is damage */
+    assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), -EBADMSG);
+    assert_null(ag_chunk_decoder_free(decoder));
+    ag_blob_done(&blob);
+}
+
 /* ---- other versions ---- */
 
 static void assert_decodes(const void *bytes, size_t n_bytes, struct ag_record *ret_record,
@@ -324,6 +349,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_record_comes_back_the_same),
         cmocka_unit_test(batches_come_back_the_same),
+        cmocka_unit_test(kinds_that_are_not_wanted_are_passed_over),
         cmocka_unit_test(an_unknown_kind_is_passed_over),
         cmocka_unit_test(fields_of_a_newer_writer_are_passed_over),
         cmocka_unit_test(fields_that_an_older_writer_lacks_are_zero),
