@@ -31,8 +31,6 @@
 #include "recording.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,6 +39,7 @@
 #include "chunk_words.h"
 #include "process_watch.h"
 #include "session_clock.h"
+#include "wide_words.h"
 
 enum {
     SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events a trace chunk */
@@ -233,122 +232,6 @@ void ag_recording_define(struct ag_recording *recording, const struct ag_record 
 
 /* ---- events ---- */
 
-enum destination { TO_TRACE = 1, TO_BOOKS = 2 };
-
-/* Kernel's name of a thread that gave none. */
-static void name_thread(const struct ag_recording *recording, struct ag_record *record,
-                        char name[64]) {
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", recording->pid,
-                   record->u.thread.thread_id);
-    const int fd = recording->has_our_numbers ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        const ssize_t n = read(fd, name, 63);
-        (void)close(fd); /* nothing was written */
-        record->u.thread.name =
-            (struct ag_bytes){.data = name, .length = n > 1 ? (uint32_t)n - 1 : 0};
-    }
-}
-
-static void book_mapping(struct ag_recording *recording, const struct ag_record *record) {
-    if (!recording->ledger) {
-        return;
-    }
-    if (record->kind == AG_RECORD_MAP) {
-        const uint32_t heap = recording->heap_of_via[record->u.map.via & 255];
-        ag_ledger_map(recording->ledger, heap, record->u.map.address, record->u.map.bytes);
-    } else {
-        ag_ledger_unmap(recording->ledger, record->u.map.address, record->u.map.bytes);
-    }
-}
-
-static uint64_t raw_to_ns(const struct ag_recording *recording, uint64_t raw) {
-    const struct ag_segment_header *header = recording->session->header;
-    return ag_session_clock_ns(
-        atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed), raw);
-}
-
-/* The recording lasted until then at least, though no event says it. */
-static uint64_t told_at_ns(struct ag_recording *recording, uint64_t raw) {
-    const uint64_t time_ns = raw_to_ns(recording, raw), last_ns = recording->last_event_ns;
-    recording->last_event_ns = time_ns > last_ns ? time_ns : last_ns;
-    return time_ns;
-}
-
-static void date_collection(struct ag_recording *recording, struct ag_record *record) {
-    const uint64_t start_ns = raw_to_ns(recording, record->u.gc.start_ns);
-    const uint64_t end_ns = told_at_ns(recording, record->u.gc.pause_ns);
-    record->u.gc.start_ns = start_ns;
-    record->u.gc.pause_ns = end_ns - (start_ns < end_ns ? start_ns : end_ns);
-    ag_stack_harvest_learn(&recording->stacks, record->u.gc.stack);
-}
-
-static void take_calls(struct ag_recording *recording, const struct ag_wide *wide) {
-    static struct ag_call_path paths[AG_WIDE_CALLS_MOST]; /* 20 KiB that one process needs once */
-    bool time_is_raw = false;
-    const size_t count = ag_wide_calls(wide, paths, &time_is_raw);
-    for (size_t i = 0; i < count && time_is_raw; i++) {
-        paths[i].own_ns = raw_to_ns(recording, paths[i].own_ns);
-    }
-    if (count > 0) {
-        (void)ag_record_append_calls(&recording->records, paths, count); /* seen at the write */
-    } else {
-        recording->lost[AG_LOST_DAMAGED]++;
-    }
-}
-
-static void take_wide(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
-                      const struct ag_wide *wide, unsigned destinations) {
-    struct ag_record record;
-    char name[64];
-    if (wide->kind == AG_WIDE_CALLS) {
-        if (destinations & TO_TRACE) {
-            take_calls(recording, wide);
-        }
-        return;
-    }
-    if (!ag_wide_record(wide, number, &record)) {
-        recording->lost[AG_LOST_DAMAGED] += destinations & TO_TRACE ? 1 : 0;
-        return;
-    }
-    if (record.kind == AG_RECORD_VIA) {
-        recording->heap_of_via[record.u.via.via] = (uint8_t)record.u.via.heap;
-        if (recording->ledger) {
-            ag_ledger_via_heap(recording->ledger, record.u.via.via, record.u.via.heap);
-        }
-    }
-    if (record.kind == AG_RECORD_GC && destinations & TO_BOOKS) {
-        recording->n_collections++;
-    }
-    const bool is_mapping = record.kind == AG_RECORD_MAP || record.kind == AG_RECORD_UNMAP;
-    if (is_mapping && destinations & TO_BOOKS) {
-        book_mapping(recording, &record);
-    }
-    if (!(destinations & TO_TRACE)) {
-        return;
-    }
-    if (is_mapping) {
-        ag_stack_harvest_learn(&recording->stacks, record.u.map.stack);
-        (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
-        return;
-    }
-    if (record.kind == AG_RECORD_MARK ||     /* behind the stamp that tells when it was */
-        record.kind == AG_RECORD_SAMPLING) { /* before the events it is about */
-        (void)ag_event_encoder_add_record(stream->encoder, &record); /* seen at the write */
-        return;
-    }
-    if (record.kind == AG_RECORD_GC) {
-        date_collection(recording, &record);
-    }
-    if (record.kind == AG_RECORD_FUNCTIONS) {
-        record.u.functions.time_ns = told_at_ns(recording, record.u.functions.time_ns);
-    }
-    if (record.kind == AG_RECORD_THREAD && record.u.thread.name.length == 0) {
-        name_thread(recording, &record, name);
-    }
-    ag_recording_define(recording, &record);
-}
-
 /* No memory for books: the sums are made by reading back. */
 static void close_books(struct ag_recording *recording) {
     recording->merge = ag_merge_free(recording->merge);
@@ -370,7 +253,7 @@ static void book_events(struct ag_recording *recording, uint32_t number,
 
 static void take_batch(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        const struct ag_event *events, size_t count, unsigned destinations) {
-    if (destinations & TO_TRACE) {
+    if (destinations & AG_TO_TRACE) {
         for (size_t i = 0; i < count; i++) {
             if (events[i].kind == AG_RECORD_ALLOC) {
                 ag_stack_harvest_name(&recording->stacks, events[i].stack);
@@ -381,7 +264,7 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
         (void)ag_event_encoder_add(stream->encoder, events,
                                    count); /* sticky in the body's blob: seen at the write */
     }
-    if (destinations & TO_BOOKS) {
+    if (destinations & AG_TO_BOOKS) {
         book_events(recording, number, events, count);
     }
 }
@@ -390,8 +273,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
  */
 static bool take_one_pass(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                           struct ag_chunk_words *words, unsigned destinations) {
-    if (destinations != (TO_TRACE | TO_BOOKS) || !recording->ledger || recording->has_threads ||
-        recording->session->has_free_stacks) {
+    if (destinations != (AG_TO_TRACE | AG_TO_BOOKS) || !recording->ledger ||
+        recording->has_threads || recording->session->has_free_stacks) {
         return false;
     }
     if (ag_one_pass_take(&recording->one_pass, words, stream->encoder, recording->ledger,
@@ -414,12 +297,12 @@ static void take_words(struct ag_recording *recording, uint32_t number, struct a
         if (count > 0) {
             take_batch(recording, number, stream, events, count, destinations);
         } else if (wide.kind != 0) {
-            take_wide(recording, number, stream, &wide, destinations);
+            ag_recording_take_wide(recording, number, stream->encoder, &wide, destinations);
         } else {
             break;
         }
     }
-    if (words->is_damaged && destinations & TO_TRACE) {
+    if (words->is_damaged && destinations & AG_TO_TRACE) {
         recording->lost[AG_LOST_DAMAGED]++; /* at least one: behind an impossible word nobody can
                                                count */
     }
@@ -547,11 +430,11 @@ static void take_booked(struct ag_recording *recording, uint32_t number, struct 
                         struct ag_chunk_words *words, uint32_t booked) {
     for (uint32_t i = 0; i < stream->n_ended && stream->ended[i].words <= booked; i++) {
         const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = stream->ended[i].ns};
-        take_words(recording, number, stream, words, stream->ended[i].words, TO_TRACE);
-        take_batch(recording, number, stream, &stamp, 1, TO_TRACE);
+        take_words(recording, number, stream, words, stream->ended[i].words, AG_TO_TRACE);
+        take_batch(recording, number, stream, &stamp, 1, AG_TO_TRACE);
         words->last_ns = stamp.size > words->last_ns ? stamp.size : words->last_ns;
     }
-    take_words(recording, number, stream, words, booked, TO_TRACE);
+    take_words(recording, number, stream, words, booked, AG_TO_TRACE);
 }
 
 /* The chunk's events go to the encoder, and to the books as far as they are not there yet. */
@@ -566,7 +449,7 @@ static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
     }
     words->last_ns = stream->encoded_ns;
     take_booked(recording, ready->stream, stream, words, booked);
-    take_words(recording, ready->stream, stream, words, end, TO_TRACE | TO_BOOKS);
+    take_words(recording, ready->stream, stream, words, end, AG_TO_TRACE | AG_TO_BOOKS);
     stream->encoded_ns = words->last_ns;
     stream->booked_ns = words->last_ns > stream->booked_ns ? words->last_ns : stream->booked_ns;
     const uint64_t last_ns = recording->last_event_ns;
@@ -644,7 +527,7 @@ bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_rea
     if (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].ns > words.last_ns) {
         words.last_ns = stream->ended[stream->n_ended - 1].ns;
     }
-    take_words(recording, ready->stream, stream, &words, ready->used_words, TO_BOOKS);
+    take_words(recording, ready->stream, stream, &words, ready->used_words, AG_TO_BOOKS);
     stream->booked_words = ready->used_words;
     stream->booked_ns = words.last_ns;
     return true;
