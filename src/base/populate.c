@@ -1,5 +1,5 @@
-/* populate.c: MADV_POPULATE_WRITE (Linux 5.14), or on an older kernel one system call per page that
- * writes nothing new.
+/* populate.c: MADV_POPULATE_WRITE (Linux 5.14), or on an older kernel, and where a seccomp filter
+ * refuses madvise, one system call per page that writes nothing new.
  *
  * That call has to write (a read would map the shared zero page of a hole), must not change the
  * page, even if a relative changes it at the same moment, and must answer EFAULT where a plain
@@ -39,6 +39,11 @@ bool ag_populate_slow(void *address, size_t bytes) {
     return true;
 }
 
+/* Did the call itself fail, and say nothing about the memory? */
+static bool is_refused(long result) {
+    return result == -EINVAL || result == -EPERM || result == -EACCES || result == -ENOSYS;
+}
+
 bool ag_populate(void *address, size_t bytes) {
     const uintptr_t first = (uintptr_t)address & ~(uintptr_t)(PAGE_BYTES - 1);
     const uintptr_t end =
@@ -47,5 +52,5 @@ bool ag_populate(void *address, size_t bytes) {
     do {
         result = ag_syscall3(SYS_madvise, (long)first, (long)(end - first), POPULATE_WRITE);
     } while (result == -EINTR);
-    return result == -EINVAL ? ag_populate_slow(address, bytes) : result == 0;
+    return is_refused(result) ? ag_populate_slow(address, bytes) : result == 0;
 }

@@ -34,7 +34,7 @@ CASES["alarm_on_altstack"] = ("alarm_in_malloc", ["altstack"], {}, None)
 for _how, _status, _handler in (("return", 2, 1), ("exit", 3, 1), ("_exit", 4, 0), ("_Exit", 5, 0), ("quick_exit", 6, 1),
                                 ("abort", 134, 0), ("kill", 137, 0), ("segv", 139, 0), ("term", 143, 0)):
     CASES["ending_" + _how] = ("endings", [_how], {"handler": _handler}, _status)
-for _what in "descriptors standard folder root file-size space data user umask environment nofile".split():
+for _what in "descriptors standard folder root file-size space data user umask environment nofile filter".split():
     CASES["host_" + _what] = ("hostile_host", [_what], {}, None)
 NEEDS_ROOT = {"host_root", "host_user"}
 

@@ -1,5 +1,7 @@
 /* hostile_host.c: does to its own process what a recorder could stumble over, named by the
- * argument, between two batches of 500 blocks of 12 bytes (the first is freed at the end).
+ * argument, between two batches of 500 blocks of 12 bytes (the first is freed at the end). Right
+ * after it 20000 blocks of 10 bytes are made and freed: more than the recorder has room for at
+ * hand.
  *
  *   descriptors  closes every descriptor above 2
  *   standard     closes 0, 1, 2 too and opens others in their places
@@ -12,17 +14,23 @@
  *   umask        0777
  *   environment  cleared
  *   nofile       RLIMIT_NOFILE 3
+ *   filter       a seccomp filter that refuses (EPERM) all but what malloc and this program need
  *
- * @allocated_blocks 1000
- * @allocated_bytes  12000
- * @freed_blocks     500
+ * @allocated_blocks 21000
+ * @allocated_bytes  212000
+ * @freed_blocks     20500
  * @peak_bytes       12000
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "say.h"
 
@@ -47,6 +55,25 @@ static rlim_t pages_of(int column) /* of /proc/self/statm */
         value = strtoul(at, &at, 10);
     }
     return value * 4096;
+}
+
+static void refuse_system_calls(void) {
+    static const unsigned allowed[] = {SYS_read,   SYS_write, SYS_brk,  SYS_mmap,
+                                       SYS_munmap, SYS_futex, SYS_exit, SYS_exit_group};
+    enum { N_ALLOWED = sizeof allowed / sizeof *allowed };
+    struct sock_filter filter[N_ALLOWED * 2 + 2] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    struct sock_filter *at = filter + 1;
+    for (int i = 0; i < N_ALLOWED; i++) {
+        *at++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
+        *at++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    *at++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    const struct sock_fprog program = {(unsigned short)(at - filter), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        say("seccomp: %d\n", errno);
+    }
 }
 
 static void do_harm(const char *what) {
@@ -83,6 +110,8 @@ static void do_harm(const char *what) {
         umask(0777);
     } else if (strcmp(what, "environment") == 0) {
         clearenv();
+    } else if (strcmp(what, "filter") == 0) {
+        refuse_system_calls();
     }
 }
 
@@ -92,6 +121,11 @@ int main(int n_arguments, char **arguments) {
         blocks[i] = malloc(12);
     }
     do_harm(n_arguments > 1 ? arguments[1] : "nothing");
+    for (int i = 0; i < 20000; i++) {
+        void *block = malloc(10);
+        OPAQUE(block);
+        free(block);
+    }
     for (int i = 500; i < 1000; i++) {
         blocks[i] = malloc(12);
     }
