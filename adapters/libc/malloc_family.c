@@ -10,6 +10,8 @@
 #include "next.h"
 #include "record/event_fast.h"
 
+struct ag_program_functions ag_program;
+
 /* Called from entry_x86_64.S with the caller's sp and rbp behind their own arguments. */
 void *ag_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_calloc(size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
@@ -57,12 +59,17 @@ void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp) 
     return reallocate(block, bytes, VIA_REALLOC, sp, rbp);
 }
 
-/* The next reallocarray would call realloc, which is ours: the event would be told twice. */
+/* The next reallocarray would call realloc, which is ours: the event would be told twice. The
+ * program's own realloc tells itself (static_allocator.c). */
 void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     size_t total = 0;
     if (__builtin_mul_overflow(count, bytes, &total)) {
         errno = ENOMEM;
         return NULL;
+    }
+    ag_libc_start();
+    if (AG_UNLIKELY(ag_program.realloc != NULL)) {
+        return ag_program.realloc(block, total);
     }
     return reallocate(block, total, VIA_REALLOCARRAY, sp, rbp);
 }
@@ -131,6 +138,11 @@ void ag_free(void *block) {
 
 /* Gone from glibc 2.26 on, but old binaries still import it. */
 void cfree(void *block) {
+    ag_libc_start();
+    if (ag_program.free) {
+        ag_program.free(block);
+        return;
+    }
     tell_free(block, VIA_MALLOC);
     ag_next.free(block);
 }
@@ -138,6 +150,10 @@ void cfree(void *block) {
 /* C23. Where the libc does not have them yet, free does the same. */
 void free_sized(void *block, size_t bytes) {
     ag_libc_start();
+    if (ag_program.free) {
+        ag_program.free(block);
+        return;
+    }
     tell_free(block, VIA_MALLOC);
     if (ag_next.free_sized) {
         ag_next.free_sized(block, bytes);
@@ -148,6 +164,10 @@ void free_sized(void *block, size_t bytes) {
 
 void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
     ag_libc_start();
+    if (ag_program.free) {
+        ag_program.free(block);
+        return;
+    }
     tell_free(block, VIA_MALLOC);
     if (ag_next.free_aligned_sized) {
         ag_next.free_aligned_sized(block, alignment, bytes);

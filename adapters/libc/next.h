@@ -26,6 +26,16 @@ struct ag_next_functions {
 };
 extern struct ag_next_functions ag_next AG_HIDDEN;
 
+/* A program with a malloc of its own may call relatives of it that only libraries have:
+ * reallocarray, the operators of C++. Those call the program's malloc, realloc and free, by name;
+ * so do ours. NULL: the program defines none. */
+struct ag_program_functions {
+    void *(*malloc)(size_t bytes);
+    void *(*realloc)(void *block, size_t bytes);
+    void (*free)(void *block);
+};
+extern struct ag_program_functions ag_program AG_HIDDEN;
+
 /* Finds the next functions and starts recording, once; later calls return at once. Runs before
  * main, often inside the first malloc of a constructor that comes before ours. */
 void ag_libc_start(void);

@@ -7,7 +7,8 @@
  * When may we answer instead of the operator behind ours? When that one is known to be malloc and a
  * check: libstdc++'s and libc++'s, and operators that live in the object whose malloc is called
  * anyway (tcmalloc, jemalloc, mimalloc as libraries). Then the block comes from the host's malloc
- * directly: no operator calls our malloc, nothing is told twice. If malloc fails, the host's
+ * directly: no operator calls our malloc, nothing is told twice. Not where the program itself
+ * defines malloc: then that is the one they call, and its detour tells. If malloc fails, the host's
  * operator is called after all: the new handler, the retry and the throw are its business, and no
  * exception ever passes through a frame of ours (tail calls). Any other operator is a program's
  * own: it is called, and what it allocates inside is told as what it is.
@@ -82,10 +83,10 @@ AG_COLD static int look_up(struct operator_behind *behind) {
         atomic_store_explicit(&behind->kind, OPERATOR_IS_MALLOC, memory_order_release);
         return OPERATOR_IS_MALLOC;
     }
-    const bool is_malloc =
-        !place.in_executable && (is_standard_library(place.image_name) ||
-                                 (ag_symbol_find("malloc", AG_SYMBOL_NEXT, self, &malloc_place) &&
-                                  malloc_place.bias == place.bias));
+    const bool is_malloc = !place.in_executable && !ag_program.malloc &&
+                           (is_standard_library(place.image_name) ||
+                            (ag_symbol_find("malloc", AG_SYMBOL_NEXT, self, &malloc_place) &&
+                             malloc_place.bias == place.bias));
     const int kind = is_malloc ? OPERATOR_IS_MALLOC : OPERATOR_IS_OWN;
     atomic_store_explicit(&behind->address, place.address, memory_order_relaxed);
     /* release: pairs with the acquire in kind_of; the address is there */

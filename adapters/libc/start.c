@@ -51,6 +51,20 @@ static void find_next_functions(void) {
 #undef AG_NEXT
 }
 
+/* NULL: the program does not define it. */
+static void *program_function(const char *name) {
+    struct ag_symbol_place place;
+    return ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place) && place.in_executable
+               ? place.address
+               : NULL;
+}
+
+static void find_program_functions(void) {
+    ag_program.malloc = (void *(*)(size_t))(uintptr_t)program_function("malloc");
+    ag_program.realloc = (void *(*)(void *, size_t))(uintptr_t)program_function("realloc");
+    ag_program.free = (void (*)(void *))(uintptr_t)program_function("free");
+}
+
 /* A second unwinder, preloaded beside us, turns the self-check on. */
 static void start_self_check(void) {
     struct ag_symbol_place judge;
@@ -82,6 +96,7 @@ AG_COLD void ag_libc_start(void) {
     }
     const int host_errno = errno;
     find_next_functions();
+    find_program_functions();
     start_recording();
     errno = host_errno;
 }

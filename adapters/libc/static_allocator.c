@@ -94,6 +94,12 @@ static uintptr_t call_new(uint32_t row, uintptr_t bytes, uintptr_t second, uintp
     return block == last_told ? block : tell(block, bytes, functions[row].via, sp, rbp);
 }
 
+/* What did not fit is no number of bytes, and above all not 0: see reallocate. */
+static size_t product_or_most(size_t count, size_t bytes) {
+    size_t product = 0;
+    return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
+}
+
 static uintptr_t reallocate(uint32_t row, uintptr_t block, uintptr_t second, uintptr_t third,
                             size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     const enum ag_libc_via via = functions[row].via;
@@ -125,7 +131,7 @@ uintptr_t ag_static_hook(uintptr_t first, uintptr_t second, uintptr_t third, con
     case SHAPE_REALLOC:
         return reallocate(row, first, second, third, /* bytes= */ second, sp, rbp);
     case SHAPE_REALLOCARRAY:
-        return reallocate(row, first, second, third, /* bytes= */ second * third, sp, rbp);
+        return reallocate(row, first, second, third, product_or_most(second, third), sp, rbp);
     case SHAPE_MEMALIGN:
         return tell(call_original(row, first, second, third), second, via, sp, rbp);
     case SHAPE_POSIX_MEMALIGN: {

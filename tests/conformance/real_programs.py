@@ -252,36 +252,50 @@ def run_preloaded_allocator(tools, library):
     return failures
 
 
+def compare_own_allocator(failures, tools, program, counts):
+    """A program with a malloc of its own. Its truth is by hand: a preload does not stand before that malloc."""
+    name = os.path.basename(program)
+    with recorded.Folder() as folder:
+        plain = recorded.run([program])
+        failures.expect(name + ": status of the plain run", plain.status, 0)
+        outcome, traces = recorded.record(tools, [program], folder)
+        failures.expect(name + ": output", outcome.stdout, plain.stdout)
+        failures.expect(name + ": standard error", outcome.stderr, plain.stderr)
+        failures.expect(name + ": status", outcome.status, 0)
+        if not traces:
+            failures.append(name + ": no trace")
+            return
+        compare_traces(failures, tools, traces)
+        sites = recorded.report(tools, traces[0], "--view=sites")["sites"]
+        main = [site["total"] for site in sites if site["function"] == "main"]
+        failures.expect(name + ": sites of main", len(main), 1)
+        for key, value in counts.items():  # below main: what the allocator's own start takes is its affair
+            failures.expect("%s: %s" % (name, key), main and main[0][key], value)
+
+
 def run_own_allocator(tools, archive, flags):
-    """A program with another malloc linked in statically. Its truth is by hand: a preload does not stand before its malloc."""
+    """A program with another malloc linked in statically."""
     failures = tap.Failures()
     here = os.path.dirname(os.path.abspath(__file__))
     with recorded.Folder() as folder:
         for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
                                ("longjmp_deep.c", {"allocated_blocks": 60600, "allocated_bytes": 969600}),
-                               ("fork_child.c", {"allocated_blocks": 101, "allocated_bytes": 3201, "freed_blocks": 60})):
+                               ("fork_child.c", {"allocated_blocks": 101, "allocated_bytes": 3201, "freed_blocks": 60}),
+                               ("grown_arrays.c", {"allocated_blocks": 300, "allocated_bytes": 31000, "freed_blocks": 300})):
             program = os.path.join(folder, source[:-2])
             build = recorded.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", os.path.join(here, "../programs", source), "-o", program,
                                   archive, *flags, "-lpthread", "-ldl", "-lm"])
             if build.status != 0:
                 return ["cannot link with %s: %s" % (archive, build.stderr.decode()[:300])]
-            plain = recorded.run([program])
-            failures.expect(source + ": status of the plain run", plain.status, 0)
-            outcome, traces = recorded.record(tools, [program], folder)
-            failures.expect(source + ": output", outcome.stdout, plain.stdout)
-            failures.expect(source + ": standard error", outcome.stderr, plain.stderr)
-            failures.expect(source + ": status", outcome.status, 0)
-            if not traces:
-                failures.append(source + ": no trace")
-                continue
-            compare_traces(failures, tools, traces)
-            sites = recorded.report(tools, traces[0], "--view=sites")["sites"]
-            main = [site["total"] for site in sites if site["function"] == "main"]
-            failures.expect(source + ": sites of main", len(main), 1)
-            for key, value in counts.items():  # below main: what the allocator's own start takes is its affair
-                failures.expect("%s: %s" % (source, key), main and main[0][key], value)
-            for trace in traces:
-                os.unlink(trace)
+            compare_own_allocator(failures, tools, program, counts)
+    return failures
+
+
+def run_own_malloc(tools):
+    """The operators of libstdc++ and the libc's reallocarray call the program's malloc, and ours do."""
+    failures = tap.Failures()
+    compare_own_allocator(failures, tools, tools.program("cxx_own_malloc"),
+                          {"allocated_blocks": 400, "allocated_bytes": 15400, "freed_blocks": 400})
     return failures
 
 
@@ -312,6 +326,7 @@ def main():
     for name, (path, flags) in STATIC.items():
         path = path.format(build=tools.build)
         cases.append((name, path, lambda path=path, flags=flags: run_own_allocator(tools, path, flags)))
+    cases.append(("own_malloc", tools.program("cxx_own_malloc"), lambda: run_own_malloc(tools)))
     cases = [case for case in cases if not options.cases or case[0] in options.cases]
     if any(case[0] == "mimalloc_static" for case in cases):
         make_mimalloc(tools.build)
