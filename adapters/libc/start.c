@@ -12,8 +12,10 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "embed/adapter.h"
 #include "embed/session_joined.h"
@@ -73,6 +75,22 @@ static void start_self_check(void) {
     }
 }
 
+/* What the functions of a program's .preinit_array allocate comes before the libc has its
+ * environment. The loader knows where the kernel put it: argc, the arguments, NULL, the
+ * environment. Returns whether it was set here. */
+static bool set_early_environment(void) {
+    struct ag_symbol_place place;
+    if (__environ || !ag_symbol_find("__libc_stack_end", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
+        return false;
+    }
+    char **words = *(char ***)place.address;
+    if (!words || words[1 + (size_t)words[0]] != NULL) {
+        return false;
+    }
+    __environ = words + 1 + (size_t)words[0] + 1;
+    return true;
+}
+
 static void start_recording(void) {
     const char *path = getenv("ALLOGRAM_SESSION");
     start_self_check();
@@ -97,7 +115,11 @@ AG_COLD void ag_libc_start(void) {
     const int host_errno = errno;
     find_next_functions();
     find_program_functions();
+    const bool is_early = set_early_environment();
     start_recording();
+    if (is_early) {
+        __environ = NULL; /* the libc's to set */
+    }
     errno = host_errno;
 }
 

@@ -139,6 +139,20 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(traces)" -eq 0 ]
 }
 
+@test "what is allocated before the libc has its environment is recorded" {
+    cat >early.c <<'END'
+#include <stdlib.h>
+void *volatile block;
+static void early(void) { block = malloc(1234); }
+__attribute__((section(".preinit_array"), used)) static void (*first)(void) = early;
+int main(void) { return getenv("PATH") ? 3 : 4; }
+END
+    cc -o early early.c
+    run "$ALLOGRAM" run -q -o t -- ./early
+    [ "$status" -eq 3 ]
+    "$ALLOGRAM" report t --view=blocks --json | jq -e '.blocks | map(.size) == [1234]'
+}
+
 @test "setuid and setgid programs are refused" {
     cp "$(type -P true)" own
     for mode in u+s g+s; do
