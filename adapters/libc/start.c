@@ -25,7 +25,9 @@
 #include "record/self_check.h"
 #include "static_allocator.h"
 
-extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
+/* <gnu/libc-version.h>. Weak: another libc (musl) does not have it, and a name that is missing
+ * would end the program at its start. */
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
 /* The slots of entry_x86_64.S. */
 #define ASSERT_SLOT(function, slot)                                            \
@@ -98,7 +100,7 @@ static void start_recording(void) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
         return;
     }
-    runtime.version = gnu_get_libc_version();
+    runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     static char note[256];
     runtime.is_hooked = ag_static_allocator_hook(note, sizeof(note)) >= 0;
     runtime.note = note;

@@ -51,8 +51,7 @@ struct snapshot_entry {
     char path[PATH_BYTES];
 };
 struct snapshot {
-    uint64_t version; /* objects ever loaded and unloaded: the loader's own counters, 0 before the
-                         first object */
+    uint64_t version; /* see loader_version; 0 before the first object */
     size_t count;
     bool is_first_object;
     struct snapshot_entry entries[MAX_SNAPSHOT];
@@ -114,7 +113,7 @@ static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * no
 
 static void copy_path(const struct dl_phdr_info *info, bool is_executable, char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
-    if (is_executable && name[0] == '\0') {
+    if (is_executable && name[0] != '/') { /* "", or with musl as it was called */
         const long length =
             ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES - 1);
         path[length > 0 ? length : 0] = '\0';
@@ -125,8 +124,10 @@ static void copy_path(const struct dl_phdr_info *info, bool is_executable, char 
     path[length] = '\0';
 }
 
+/* Objects ever loaded and unloaded, by the loader's own counters, which only grow. One more, for
+ * musl's begin at 0. */
 static uint64_t loader_version(const struct dl_phdr_info *info) {
-    return info->dlpi_adds + info->dlpi_subs; /* both only grow */
+    return info->dlpi_adds + info->dlpi_subs + 1;
 }
 
 static int read_version(struct dl_phdr_info *info, size_t size, void *context) {

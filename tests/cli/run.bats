@@ -153,6 +153,17 @@ END
     "$ALLOGRAM" report t --view=blocks --json | jq -e '.blocks | map(.size) == [1234]'
 }
 
+@test "programs of musl are recorded, too" {
+    printf '#include <stdlib.h>\nint main(void) { for (int i = 0; i < 50; i++) free(realloc(malloc(i + 1), 100)); return 7; }\n' >c.c
+    musl-gcc -fno-builtin -o c c.c || skip "no musl here"
+    run "$ALLOGRAM" run -q -o t -- ./c
+    [ "$status" -eq 7 ]
+    [ -z "$output" ]
+    "$ALLOGRAM" check t
+    "$ALLOGRAM" report t --json | jq -e '.allocated_blocks == 100 and .freed_blocks == 100 and .allocated_bytes == 6275'
+    "$ALLOGRAM" report t --view=sites --json | jq -e '.sites[0].function == "main"'
+}
+
 @test "setuid and setgid programs are refused" {
     cp "$(type -P true)" own
     for mode in u+s g+s; do
