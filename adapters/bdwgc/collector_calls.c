@@ -157,6 +157,7 @@ static uintptr_t block_of(uintptr_t address) {
 }
 
 static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, size_t bytes) {
+    const bool is_told = ag_host_heap(ag_collector_heap) != NULL; /* the filter takes it */
     if (address == 0) {
         return;
     }
@@ -164,7 +165,12 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
         const uintptr_t block = block_of(address);
         (void)ag_address_bits_clear(&ag_held, AG_HELD_WAITING, block);
         add_told(ag_collector.size((const void *)block));
-        (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
+        if (is_told) {
+            (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
+        }
+    }
+    if (!is_told) {
+        return;
     }
     ag_record_alloc_fast(call->sp, call->rbp, address, bytes, ag_collector_heap);
     if (!ag_recorder_is_sampling()) {
@@ -191,6 +197,9 @@ static bool tell_free(const struct ag_collector_call *call, enum ag_word_kind ki
     ag_crystal_types_freeing(address);
     if (!ag_address_bits_clear(&ag_held, AG_HELD_ALIVE, address) && ag_recorder_is_sampling()) {
         return false;
+    }
+    if (!ag_host_heap(ag_collector_heap)) {
+        return true;
     }
     ag_record_free_fast(kind, address, ag_collector_heap, call->sp, call->rbp);
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_)) {

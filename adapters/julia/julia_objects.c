@@ -27,6 +27,7 @@
 #include "embed/host_heaps.h"
 #include "julia_blocks.h"
 #include "julia_types.h"
+#include "record/block_choice.h"
 #include "record/event_fast.h"
 
 /* ---- lists ---- */
@@ -87,6 +88,10 @@ static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uint
 
 static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pending, uintptr_t tag,
                  bool is_data) {
+    if (AG_UNLIKELY(ag_block_choice.asks && !ag_host_takes_type(ag_julia_type(tag, is_data)))) {
+        pending->address = 0;
+        return;
+    }
     const struct ag_told_block block = {
         .stack = typed_stack(thread, pending->stack, tag, is_data),
         .via = ag_julia_heaps[pending->heap],
@@ -174,7 +179,8 @@ AG_FAST bool is_wanted(enum ag_julia_heap heap, size_t bytes, uint64_t *ret_inte
     if (!ag_julia_is_recorded() || !ag_host_heap(ag_julia_heaps[heap])) {
         return false;
     }
-    return !ag_recorder_is_sampling() || ag_sampler_takes(bytes, ret_interval_bytes);
+    return (!ag_recorder_is_sampling() || ag_sampler_takes(bytes, ret_interval_bytes)) &&
+           ag_block_choice_takes(ag_julia_heaps[heap], bytes, AG_BLOCK_TYPE_TAKEN);
 }
 
 AG_FAST uint32_t stack_at(const uintptr_t *sp, uintptr_t rbp) {
@@ -219,7 +225,7 @@ static void tell_death(enum ag_word_kind kind, uintptr_t address, enum ag_julia_
     if (!ag_julia_is_recorded()) {
         return;
     }
-    if (ag_recorder_is_sampling()) {
+    if (ag_recorder_is_sampling() || ag_block_choice.asks) { /* of blocks that were told */
         ag_record_free_told(address, ag_julia_heaps[heap]);
     } else {
         ag_record_free_fast(kind, address, ag_julia_heaps[heap], sp, rbp);

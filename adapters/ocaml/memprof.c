@@ -27,6 +27,7 @@
 #include "fibers.h"
 #include "hush.h"
 #include "known_stacks.h"
+#include "record/block_choice.h"
 #include "runtime_counters.h"
 
 struct ag_ocaml_runtime ag_ocaml;
@@ -119,7 +120,8 @@ static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uint
     atomic_fetch_add_explicit(&ag_ocaml_told.words, words + 1, memory_order_relaxed);
     ag_ocaml_counters_see_domain();
     ag_host_get_ready();
-    if (!ag_host_heap(heaps[heap])) {
+    if (!ag_host_heap(heaps[heap]) ||
+        !ag_block_choice_takes(heaps[heap], words * WORD, AG_BLOCK_TYPE_UNKNOWN)) {
         return ag_ocaml_integer(0);
     }
     const uint64_t number = next_number();

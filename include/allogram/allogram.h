@@ -85,9 +85,11 @@ struct allogram_options {
                            of such a block counts by whatever thread */
     const char *filter; /* what is recorded, decided before any cost: domain=cpu|gpu|external,
                            allocator=NAME, heap=NAME, size=LOW..HIGH (bytes, both inclusive, one of
-                           them may be missing), joined by commas, all must hold, "!" before a term
-                           negates it. NULL: all. With sizes, or one thread, each recorded block is
-                           remembered: at most 5.6 million live ones, the others are lost */
+                           them may be missing), type=GLOB (* any text, ? any character; of a block
+                           whose type is not known yet only "!type=" holds), joined by commas, all
+                           must hold, "!" before a term negates it. NULL: all. With sizes, types or
+                           one thread each recorded block is remembered: at most 5.6 million live
+                           ones, the others are lost. Under `allogram run` its --filter counts */
 };
 enum { ALLOGRAM_ALL_THREADS = 0, ALLOGRAM_THIS_THREAD = 1 };
 

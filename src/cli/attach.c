@@ -31,6 +31,7 @@
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
+#include "cli/filter_option.h"
 #include "cli/launch.h"
 #include "cli/message.h"
 #include "cli/options.h"
@@ -48,6 +49,7 @@ enum {
     OPTION_DEPTH,
     OPTION_MAX_SIZE,
     OPTION_FREE_STACKS,
+    OPTION_FILTER,
     OPTION_DURATION,
     OPTION_COOKIE_FILE,
     OPTION_PROCESS,
@@ -71,6 +73,7 @@ static const struct ag_option table[] = {
     {OPTION_MAX_SIZE, "max-size", "BYTES", "the trace never grows past it; suffixes K, M, G"},
     {OPTION_FREE_STACKS, "free-stacks", NULL,
      "the stack of every free too, for report --view=blocks"},
+    {OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {'q', "quiet", NULL, "no line but failures"},
     {OPTION_COOKIE_FILE, "cookie-file", "FILE",
      "of a NODE: where its cookie is (default: ALLOGRAM_COOKIE in the\nenvironment, else the user's own file)"},
@@ -158,6 +161,15 @@ static bool set_choice(struct ag_link_attach *link, int id, const char *value) {
     return true;
 }
 
+static int set_filter(struct request *request, const char *value) {
+    char message[512];
+    request->process_option = "--filter";
+    request->session.filter = value;
+    return ag_filter_option_check(value, message)
+               ? AG_EXIT_OK
+               : ag_fail(AG_EXIT_OWN_FAILURE, "attach: --filter=%s", message);
+}
+
 static int set_option(struct request *request, int id, const char *value) {
     struct ag_session_options *session = &request->session;
     uint64_t number = 0;
@@ -183,6 +195,8 @@ static int set_option(struct request *request, int id, const char *value) {
         return set_sampling(request, AG_SAMPLING_BUDGET, value);
     case OPTION_SEED:
         return set_sampling(request, AG_SAMPLING_SEED, value);
+    case OPTION_FILTER:
+        return set_filter(request, value);
     case OPTION_DEPTH:
         is_good = ag_parse_count(value, &number) && number >= 1 && number <= MAX_DEPTH;
         request->process_option = "--depth";

@@ -24,6 +24,7 @@
 #include "cli/command.h"
 #include "cli/dump_wish.h"
 #include "cli/endpoint.h"
+#include "cli/filter_option.h"
 #include "cli/launch.h"
 #include "cli/message.h"
 #include "cli/options.h"
@@ -56,7 +57,7 @@ enum {
     OPTION_DELAY,
     OPTION_DURATION,
     OPTION_SIGNAL,
-    OPTION_FILTER, /* of the contract, not built in this version */
+    OPTION_FILTER,
 };
 
 static const struct ag_option option_table[] = {
@@ -79,6 +80,7 @@ static const struct ag_option option_table[] = {
      "the stack of every free too, for report --view=blocks (costs\nabout as much again)"},
     {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
      "which runtimes' adapters may act (default: auto, all)"},
+    {OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {OPTION_CALLS, "calls", NULL,
      "count calls and words of a runtime's functions, where its adapter\ncan, for report --view=functions (costs)"},
     {OPTION_DUMP_AT, "dump-at", "WHEN",
@@ -91,7 +93,6 @@ static const struct ag_option option_table[] = {
      "begins, pauses and resumes the recording when it is sent to\nallogram: HUP, QUIT, USR1 or USR2"},
     {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {'q', "quiet", NULL, "no closing summary"},
-    {OPTION_FILTER, "filter", "EXPR", "not built in this version"},
 };
 
 struct wishes {
@@ -163,6 +164,14 @@ static int set_adapters(struct wishes *wishes, const char *name, const char *val
     return 0;
 }
 
+static int set_filter(struct wishes *wishes, const char *name, const char *value) {
+    char message[512];
+    wishes->session.filter = value;
+    return ag_filter_option_check(value, message)
+               ? 0
+               : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s", name, message);
+}
+
 static bool *flag_of(struct wishes *wishes, int id) {
     return id == 'q'            ? &wishes->is_quiet
            : id == OPTION_CALLS ? &wishes->has_calls
@@ -213,6 +222,15 @@ static int refuse_one_signal_for_two(const struct wishes *wishes) {
     return 0;
 }
 
+static int set_mode(struct wishes *wishes, const char *name, const char *value) {
+    if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
+    }
+    wishes->is_exact = strcmp(value, "exact") == 0;
+    wishes->session.is_sampling = !wishes->is_exact;
+    return 0;
+}
+
 /* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
  * says where it stood. */
 static int set_option(struct wishes *wishes, int id, const char *name, const char *value) {
@@ -227,12 +245,7 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         *flag_of(wishes, id) = true;
         return 0;
     case OPTION_MODE:
-        if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
-        }
-        wishes->is_exact = strcmp(value, "exact") == 0;
-        wishes->session.is_sampling = !wishes->is_exact;
-        return 0;
+        return set_mode(wishes, name, value);
     case OPTION_INTERVAL:
     case OPTION_BUDGET:
     case OPTION_SEED:
@@ -268,6 +281,8 @@ static int set_option(struct wishes *wishes, int id, const char *name, const cha
         return set_types_file(value);
     case OPTION_ADAPTERS:
         return set_adapters(wishes, name, value);
+    case OPTION_FILTER:
+        return set_filter(wishes, name, value);
     case OPTION_DELAY:
     case OPTION_DURATION:
     case OPTION_SIGNAL:

@@ -103,6 +103,29 @@ static void print_sampled(const struct ag_collector_report *report) {
     (void)ag_profile_close(profile);
 }
 
+/* Whoever asked for it knows; but not where it could not be followed. */
+static void print_filter(const struct ag_collector_report *report) {
+    const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
+    struct ag_profile *profile = NULL;
+    char message[512], heaps[256] = "";
+    if (!report->is_filtered || ag_profile_open(report->path, &options, &profile, message) < 0) {
+        return;
+    }
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    size_t used = 0;
+    for (size_t i = 0; i < identity->n_undecided && used < sizeof(heaps); i++) {
+        const int n = snprintf(heaps + used, sizeof(heaps) - used, "%s%s", i > 0 ? ", " : "",
+                               identity->undecided[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    ag_say("recorded only --filter=%s", identity->filter ? identity->filter : "");
+    if (identity->n_undecided > 0) {
+        ag_say("types are not known when %s allocates: type= left all of it out, !type= none of it",
+               heaps);
+    }
+    (void)ag_profile_close(profile);
+}
+
 void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view) {
     char time[32], size[32], lost[32];
     const char *path = short_path(report->path);
@@ -142,6 +165,7 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
                report->lost_events ? count_text(report->lost_events, lost) : "nothing lost",
                report->lost_events ? " events lost" : "");
     }
+    print_filter(report);
     const char *path = short_path(report->path);
     if (report->n_other_traces > 0) {
         ag_say("trace %s, %s, and %llu of other processes   ->  allogram report %s", path,

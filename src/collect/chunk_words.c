@@ -269,6 +269,14 @@ static bool code_record(const struct ag_wide *wide, struct ag_record *record) {
     return true;
 }
 
+static bool undecided_record(const struct ag_wide *wide, struct ag_record *record) {
+    struct ag_wide_undecided fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_UNDECIDED;
+    record->u.undecided.via = fields.via;
+    return true;
+}
+
 static bool mark_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
     struct ag_wide_mark fields;
     memcpy(&fields, wide->u.data, sizeof(fields));
@@ -385,6 +393,7 @@ static const uint8_t fixed_bytes[] = {
     [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
     [AG_WIDE_STACK_TYPE] = sizeof(struct ag_wide_stack_type),
     [AG_WIDE_CODE] = sizeof(struct ag_wide_code),
+    [AG_WIDE_UNDECIDED] = sizeof(struct ag_wide_undecided),
     [AG_WIDE_SAMPLING] = sizeof(struct ag_wide_sampling),
     [AG_WIDE_FRAME] = sizeof(struct ag_wide_frame),
     [AG_WIDE_FUNCTIONS] = sizeof(struct ag_wide_functions),
@@ -423,6 +432,8 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
         return stack_type_record(wide, ret_record);
     case AG_WIDE_CODE:
         return code_record(wide, ret_record);
+    case AG_WIDE_UNDECIDED:
+        return undecided_record(wide, ret_record);
     case AG_WIDE_MARK:
         return mark_record(wide, &tail, ret_record);
     case AG_WIDE_GC:

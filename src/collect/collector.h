@@ -42,6 +42,7 @@ struct ag_session_options { /* what `run` sets up; size first, zero means defaul
     size_t size;
     const char *output_pattern; /* made absolute; NULL: allogram.%e.%p.allogram here */
     const char *live_directory; /* NULL: /dev/shm where there is room, else the output's folder */
+    const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
     uint32_t depth;             /* 0: 256 */
     uint32_t stamp_every;       /* 0: 64 */
     uint64_t max_bytes;         /* of each trace, 0: none */
@@ -104,8 +105,9 @@ struct ag_collector_report {
     uint32_t is_cut, error;  /* errno of the write that stopped it; 0: the size asked for */
     uint64_t interval_bytes; /* of a sampled trace, at its end */
     uint32_t is_sampled;
-    uint32_t registered; /* an agent was there */
-    uint32_t n_refused;  /* processes that came when all slots were taken */
+    uint32_t is_filtered; /* not all blocks were wanted */
+    uint32_t registered;  /* an agent was there */
+    uint32_t n_refused;   /* processes that came when all slots were taken */
     char path[4096];
 };
 /* Runs until every process of the session has ended and is sealed. For a process of its own. */

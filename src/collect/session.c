@@ -186,6 +186,7 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->pid_namespace = session->pid_namespace;
     header->max_trace_bytes = session->max_trace_bytes;
     memcpy(header->trace_pattern, session->trace_pattern, sizeof(header->trace_pattern));
+    memcpy(header->filter, session->filter, sizeof(header->filter));
     header->clock_kind = session->clock_kind;
     ag_session_clock_begin(session);
     header->clock_origin = session->clock_origin;
@@ -194,6 +195,7 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
 }
 
 static int check_options(const struct ag_session_options *options, char ret_message[512]) {
+    struct ag_block_filter filter;
     if (options->size != sizeof(*options)) {
         (void)snprintf(ret_message, 512, "session options of another version");
         return -EINVAL;
@@ -203,7 +205,7 @@ static int check_options(const struct ag_session_options *options, char ret_mess
                        MAX_DEPTH);
         return -EINVAL;
     }
-    return 0;
+    return ag_block_filter_parse(options->filter, &filter, ret_message);
 }
 
 static uint64_t realtime_ns(void) {
@@ -280,6 +282,9 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     session->has_free_stacks = options->has_free_stacks;
     session->is_attached = options->is_attached;
     session->max_trace_bytes = options->max_bytes;
+    if (options->filter) {
+        (void)snprintf(session->filter, sizeof(session->filter), "%s", options->filter); /* fits */
+    }
     session->pid_namespace = ag_process_own_namespace();
     session->clock_kind = ag_session_clock_choose();
     session->clock_origin_realtime_ns = realtime_ns();
@@ -401,6 +406,8 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
     session->pid_namespace = header.pid_namespace;
     memcpy(session->trace_pattern, header.trace_pattern, sizeof(session->trace_pattern));
     session->trace_pattern[sizeof(session->trace_pattern) - 1] = '\0';
+    memcpy(session->filter, header.filter, sizeof(session->filter));
+    session->filter[sizeof(session->filter) - 1] = '\0';
     *ret_session = session;
     return 0;
 }

@@ -32,6 +32,7 @@ struct ag_session {
     uint64_t max_trace_bytes;           /* 0: no bound */
     char trace_pattern[1024];           /* absolute, NUL-terminated */
     char path[4096];                    /* of the live file */
+    char filter[AG_BLOCK_FILTER_TEXT_BYTES]; /* "": all is recorded */
 
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;

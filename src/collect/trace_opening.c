@@ -66,6 +66,13 @@ static void define_process(struct ag_recording *recording, const struct ag_proce
                            .method = AG_SAMPLING_POISSON_BYTES}};
         ag_recording_define(recording, &sampling);
     }
+    const char *filter = recording->session->filter;
+    if (filter[0] != '\0') {
+        const struct ag_record record_of_filter = {
+            .kind = AG_RECORD_FILTER,
+            .u.filter.expression = {.data = filter, .length = (uint32_t)strlen(filter)}};
+        ag_recording_define(recording, &record_of_filter);
+    }
 }
 
 static struct ag_slot_trace *trace_note(const struct ag_recording *recording) {

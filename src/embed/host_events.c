@@ -73,17 +73,10 @@ static bool tracks(void) {
     return allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_);
 }
 
-/* Whether the trace is told of this block's birth, of its end, of what else happens to it. */
-static bool tells_birth(allogram_heap heap, uint64_t address, size_t bytes) {
-    return tells() && (!ag_host_chooses() || ag_host_takes(heap, address, bytes));
-}
-
-static bool tells_end(allogram_heap heap, uint64_t address) {
-    return tells() && (!ag_host_chooses() || ag_host_took_until_now(heap, address));
-}
-
-static bool tells_life(allogram_heap heap, uint64_t address) {
-    return tells() && (!ag_host_chooses() || ag_host_took(heap, address));
+/* Whether the trace is told of a block of this type. What else the filter says of it is asked by
+ * the recorder, which then remembers it until its end. */
+static bool tells_of(allogram_type type) {
+    return tells() && ag_host_takes_type(type);
 }
 
 static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
@@ -110,7 +103,7 @@ void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint
     const struct ag_host_heap *found = heap_to_tell(heap);
     const struct allogram_block block = {.address = address, .bytes = bytes, .type = type};
     if (found && !found->is_backing) {
-        if (tells_birth(heap, address, bytes)) {
+        if (tells_of(type)) {
             alloc_at(caller->sp, caller->rbp, heap, &block);
         }
         if (tracks()) {
@@ -130,7 +123,7 @@ void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *bloc
         return;
     }
     for (size_t i = 0; i < n_blocks && tells(); i++) {
-        if (tells_birth(heap, blocks[i].address, blocks[i].bytes)) {
+        if (tells_of(blocks[i].type)) {
             alloc_at(CALLER_SP(), CALLER_RBP(), heap, &blocks[i]);
         }
     }
@@ -144,7 +137,7 @@ static void end_block(enum ag_word_kind kind, const struct ag_host_caller *calle
                       allogram_heap heap, uint64_t address) {
     const struct ag_host_heap *found = heap_to_tell(heap);
     if (found && !found->is_backing) {
-        if (tells_end(heap, address)) {
+        if (tells()) {
             if (found->has_late_types) {
                 ag_late_types_died(heap, address);
             }
@@ -173,11 +166,7 @@ void allogram_tell_move_(allogram_heap heap, uint64_t address, uint64_t new_addr
     if (!found || found->is_backing) {
         return;
     }
-    if (tells_life(heap, address)) {
-        if (ag_host_chooses()) {
-            (void)ag_host_took_until_now(heap, address);
-            ag_host_moved(heap, new_address);
-        }
+    if (tells()) {
         ag_record_move((uintptr_t)address, (uintptr_t)new_address, heap);
         if (found->has_late_types) {
             ag_late_types_moved(heap, address, new_address);
@@ -193,7 +182,7 @@ void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
     if (!found || found->is_backing) {
         return;
     }
-    if (tells_life(heap, address)) {
+    if (tells()) {
         ag_record_promote((uintptr_t)address, heap);
     }
     if (allogram_mode_ & ALLOGRAM_FREES_) {
@@ -211,7 +200,7 @@ int allogram_tell_block_type_(allogram_heap heap, uint64_t address, allogram_typ
 void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
                            uint64_t address) {
     const struct ag_host_heap *found = heap_to_tell(heap);
-    if (found && !found->is_backing && tells_end(heap, address)) {
+    if (found && !found->is_backing && tells()) {
         if (found->has_late_types) {
             ag_late_types_died(heap, address);
         }
@@ -234,7 +223,7 @@ void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap
     if (!found || found->is_backing) {
         return;
     }
-    if (tells_birth(heap, block->address, block->bytes)) {
+    if (tells_of(block->type)) {
         alloc_at(caller->sp, caller->rbp, heap, block);
     }
     if (allogram_mode_ & ALLOGRAM_FREES_) {

@@ -6,20 +6,13 @@
 #include <string.h>
 
 #include "allogram/allogram.h"
-#include "host_filter.h"
 #include "host_lock.h"
+#include "record/block_choice.h"
 #include "record/recorder.h"
-#include "record/sampled_blocks.h"
-#include "record/sampler.h"
-#include "record/thread_state.h"
 
 struct ag_host ag_host = {.types = {.image = AG_IMAGE_TYPE}, .labels = {.image = AG_IMAGE_LABEL}};
 
 static struct ag_host_lock registering;
-static struct ag_host_filter filter; /* under the lock; sizes are read without */
-static __thread char own_mark;       /* its address tells threads apart */
-static char *_Atomic only_thread;    /* NULL: all */
-static _Atomic bool has_sizes;
 
 /* ---- telling ---- */
 
@@ -27,8 +20,11 @@ static struct ag_wide_part text_part(const char *text) {
     return (struct ag_wide_part){.data = text, .bytes = strnlen(text, AG_TOLD_NAME_BYTES - 1)};
 }
 
+/* Another recording may have another filter. */
 static void tell_heap(uint32_t index) {
-    const struct ag_host_heap *heap = &ag_host.heaps[index];
+    struct ag_host_heap *heap = &ag_host.heaps[index];
+    const bool is_shut = !ag_block_choice_takes_heap(heap->domain, heap->allocator, heap->name);
+    atomic_store_explicit(&heap->is_shut, is_shut, memory_order_relaxed);
     const struct ag_wide_part name = text_part(heap->name), allocator = text_part(heap->allocator),
                               runtime = text_part(heap->runtime), unit = text_part(heap->unit);
     const struct ag_wide_heap fields = {
@@ -52,7 +48,9 @@ static void tell_heap(uint32_t index) {
 }
 
 static void tell_name(struct ag_told_names *names, uint32_t number, enum ag_wide_kind kind) {
-    const struct ag_told_name *entry = ag_told_names_get(names, number);
+    struct ag_told_name *entry = ag_told_names_get(names, number);
+    const bool is_shut = kind == AG_WIDE_TYPE && !ag_block_choice_takes_type(entry->name);
+    atomic_store_explicit(&entry->is_shut, is_shut, memory_order_relaxed);
     const struct ag_wide_part name = text_part(entry->name), runtime = text_part(entry->runtime);
     const struct ag_wide_type fields = {.type = number,
                                         .name_bytes = (uint16_t)name.bytes,
@@ -127,8 +125,6 @@ static void copy_heap(struct ag_host_heap *to, const struct ag_host_heap *from) 
     to->is_backing = from->is_backing;
     to->kind = from->kind;
     to->has_late_types = from->has_late_types;
-    const bool is_shut = !ag_host_filter_passes(&filter, from->domain, from->allocator, from->name);
-    atomic_store_explicit(&to->is_shut, is_shut, memory_order_relaxed);
 }
 
 static allogram_heap register_locked(const struct ag_host_heap *wanted) {
@@ -142,8 +138,8 @@ static allogram_heap register_locked(const struct ag_host_heap *wanted) {
         return 0;
     }
     copy_heap(&ag_host.heaps[count], wanted);
-    atomic_store_explicit(&ag_host.n_heaps, count + 1, memory_order_release);
     tell_heap(count);
+    atomic_store_explicit(&ag_host.n_heaps, count + 1, memory_order_release);
     return AG_VIA_HOST + count;
 }
 
@@ -226,65 +222,7 @@ allogram_function allogram_register_function(const struct allogram_function_opti
 
 /* ---- the filter ---- */
 
-int ag_host_filter(const char *expression, char ret_message[512]) {
-    struct ag_host_filter wanted;
-    const int r = ag_host_filter_parse(expression, &wanted, ret_message);
-    if (r < 0 || !ag_host_lock_take(&registering)) {
-        return r < 0 ? r : -EDEADLK;
-    }
-    if (wanted.has_sizes && !ag_sampled_blocks_prepare()) {
-        ag_host_lock_give(&registering);
-        static const char why[] = "no memory for the blocks that the filter chooses";
-        memcpy(ret_message, why, sizeof(why));
-        return -ENOMEM;
-    }
-    filter = wanted;
-    atomic_store_explicit(&has_sizes, wanted.has_sizes, memory_order_relaxed);
-    const uint32_t count = atomic_load_explicit(&ag_host.n_heaps, memory_order_relaxed);
-    for (uint32_t i = 0; i < count; i++) {
-        struct ag_host_heap *heap = &ag_host.heaps[i];
-        const bool is_shut =
-            !ag_host_filter_passes(&filter, heap->domain, heap->allocator, heap->name);
-        atomic_store_explicit(&heap->is_shut, is_shut, memory_order_relaxed);
-    }
-    ag_host_lock_give(&registering);
-    return 0;
-}
-
-/* ---- blocks chosen one by one ---- */
-
-void ag_host_follow_thread(bool is_this_alone) {
-    const bool can_remember = is_this_alone && ag_sampled_blocks_prepare();
-    atomic_store_explicit(&only_thread, can_remember ? &own_mark : NULL, memory_order_relaxed);
-}
-
-bool ag_host_chooses(void) {
-    return atomic_load_explicit(&has_sizes, memory_order_relaxed) ||
-           atomic_load_explicit(&only_thread, memory_order_relaxed) != NULL;
-}
-
-bool ag_host_takes(uint32_t heap, uint64_t address, uint64_t bytes) {
-    const char *only = atomic_load_explicit(&only_thread, memory_order_relaxed);
-    if ((only && only != &own_mark) || !ag_host_filter_takes(&filter, bytes)) {
-        return false;
-    }
-    if (!ag_sampled_blocks_insert(ag_sampled_key((uintptr_t)address, heap))) {
-        ag_record_lost(AG_LOST_NO_MEMORY, 1);
-        return false;
-    }
-    return true;
-}
-
-bool ag_host_took(uint32_t heap, uint64_t address) {
-    return ag_sampled_blocks_has(ag_sampled_key((uintptr_t)address, heap));
-}
-
-bool ag_host_took_until_now(uint32_t heap, uint64_t address) {
-    return ag_sampled_blocks_remove(ag_sampled_key((uintptr_t)address, heap));
-}
-
-void ag_host_moved(uint32_t heap, uint64_t new_address) {
-    if (!ag_sampled_blocks_insert(ag_sampled_key((uintptr_t)new_address, heap))) {
-        ag_record_lost(AG_LOST_NO_MEMORY, 1);
-    }
+bool ag_host_takes_type(uint32_t type) {
+    const struct ag_told_name *entry = ag_told_names_get(&ag_host.types, type);
+    return !entry || !atomic_load_explicit(&entry->is_shut, memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
-/* host_heaps.h: what a program registered of itself: heaps, types, labels, functions; and the
- * filter that says which heaps are recorded. */
+/* host_heaps.h: what a program registered of itself: heaps, types, labels, functions; and which of
+ * them the recording's filter leaves out. */
 #ifndef AG_HOST_HEAPS_H
 #define AG_HOST_HEAPS_H
 
@@ -24,7 +24,7 @@ struct ag_host_heap {
     uint32_t is_backing;
     uint32_t kind; /* enum allogram_heap_kind */
     uint32_t has_late_types;
-    _Atomic uint32_t is_shut; /* the filter leaves it out */
+    _Atomic uint32_t is_shut; /* the recording's filter leaves it out */
 };
 /* All of the program's; one, as there is one recorder. */
 struct ag_host {
@@ -49,20 +49,8 @@ AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
 /* The recorder will ask for all that is registered whenever a recording begins. Once, before the
  * first recording. */
 void ag_host_announce(void);
-/* Which heaps are recorded from here on, those to come too. NULL: all. -EINVAL with one line in
- * ret_message (512 bytes): the expression is wrong; nothing is changed. */
-int ag_host_filter(const char *expression, char ret_message[512]);
-/* Only what this thread allocates, from here on; false: what any does. */
-void ag_host_follow_thread(bool is_this_alone);
-
-/* Blocks are chosen one by one, by size or by thread: so their ends are asked for, too. */
-bool ag_host_chooses(void);
-/* Whether a block that this thread allocates is recorded; then it is remembered. */
-bool ag_host_takes(uint32_t heap, uint64_t address, uint64_t bytes);
-/* Whether it was recorded; until now: it is forgotten. */
-bool ag_host_took(uint32_t heap, uint64_t address);
-bool ag_host_took_until_now(uint32_t heap, uint64_t address);
-/* One that was recorded is here from now on. */
-void ag_host_moved(uint32_t heap, uint64_t new_address);
+/* Whether the recording's filter takes blocks of this type; 0 and a number that nobody registered:
+ * it is asked elsewhere (record/block_choice.h). From any thread and handler. */
+bool ag_host_takes_type(uint32_t type);
 
 #endif

@@ -20,6 +20,7 @@
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
+#include "record/block_choice.h"
 #include "record/recorder.h"
 
 static struct {
@@ -46,6 +47,7 @@ static int begin(const struct allogram_options *options, char message[512]) {
     const struct ag_session_options wanted = {.size = sizeof(wanted),
                                               .output_pattern = options->output,
                                               .depth = options->depth,
+                                              .filter = options->filter,
                                               .no_children = true};
     int r = ag_session_create(&wanted, &made, message);
     if (r < 0) {
@@ -107,9 +109,8 @@ static int start_locked(const struct allogram_options *options, char message[512
         return -EINVAL;
     }
     announce_once();
-    r = ag_host_filter(options->filter, message);
-    ag_host_follow_thread(options->threads == ALLOGRAM_THIS_THREAD);
-    r = r < 0 ? r : begin(options, message);
+    ag_block_choice_follow_thread(options->threads == ALLOGRAM_THIS_THREAD);
+    r = begin(options, message);
     session.is_active = false; /* one of a parent before a fork */
     if (r == 0) {
         session.is_joined = false;
@@ -124,7 +125,7 @@ static int join_locked(const char *live_path, char message[512]) {
         return r;
     }
     announce_once();
-    (void)ag_host_filter(NULL, message); /* all; cannot fail */
+    ag_block_choice_follow_thread(/* is_this_alone= */ false);
     ag_recorder_forget_left();
     r = ag_recorder_start(live_path);
     if (r < 0) {

@@ -18,8 +18,8 @@ enum {
 struct ag_told_name {
     const char *name, *runtime; /* of mapped memory, never moved */
     uint32_t next;              /* number with the same hash, 0: none */
-    uint32_t reserved;
-    _Atomic uint64_t site; /* recording << 32 | site; 0: none */
+    _Atomic uint32_t is_shut;   /* a type that the recording's filter leaves out */
+    _Atomic uint64_t site;      /* recording << 32 | site; 0: none */
 };
 struct ag_told_names { /* zero-initialised */
     struct ag_told_name *_Atomic pages[AG_TOLD_PAGES];

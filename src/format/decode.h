@@ -253,6 +253,12 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint32_t place, n_places, frame, line;
         } code;
         struct {
+            struct ag_bytes expression; /* base/block_filter.h */
+        } filter;
+        struct {
+            uint32_t via;
+        } undecided;
+        struct {
             uint32_t label;
             struct ag_bytes name;
         } label;

@@ -32,6 +32,7 @@ _Static_assert(sizeof(struct ag_stack_sum) <= AG_ROW_MAX_BYTES &&
                    sizeof(struct ag_call_path) <= AG_ROW_MAX_BYTES,
                "the longest rows fit a decoder's buffer");
 
+/* Long because every kind says that it has rows, or none. */
 static uint32_t row_bytes_of(enum ag_record_kind kind) {
     switch (kind) {
     case AG_RECORD_NODES:
@@ -79,6 +80,8 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_COLLECT:
     case AG_RECORD_BLOCK_TYPE:
     case AG_RECORD_CODE:
+    case AG_RECORD_FILTER:
+    case AG_RECORD_UNDECIDED:
     case AG_RECORD_RESET:
     case AG_RECORD_LABEL:
     case AG_RECORD_MARK:

@@ -50,11 +50,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/block_filter.h"
 #include "base/compiler.h"
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 5,
+    AG_SEGMENT_VERSION = 6,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -98,8 +99,9 @@ struct ag_segment_header {
     uint64_t pid_namespace;   /* of `run`, see the slot's */
     uint32_t free_stacks;     /* 1: a free carries the stack of who freed */
     uint32_t reserved2;
-    uint64_t seed; /* of the samplers: mode SAMPLE */
-    char reserved1[992];
+    uint64_t seed;                           /* of the samplers: mode SAMPLE */
+    char filter[AG_BLOCK_FILTER_TEXT_BYTES]; /* which blocks are recorded; "": all */
+    char reserved1[352];
 
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
@@ -271,6 +273,7 @@ enum ag_wide_kind {
     AG_WIDE_MARK = 34,
     AG_WIDE_STACK_TYPE = 62,
     AG_WIDE_CODE = 50,
+    AG_WIDE_UNDECIDED = 52,
     AG_WIDE_GC = 27,
     AG_WIDE_FRAME = 24,
     AG_WIDE_FUNCTIONS = 25,
@@ -316,6 +319,9 @@ struct ag_wide_stack_type { /* as in the record */
 struct ag_wide_code { /* as in the record */
     uint64_t pc;
     uint32_t place, n_places, frame, line;
+};
+struct ag_wide_undecided { /* as in the record */
+    uint32_t via, reserved;
 };
 struct ag_wide_mark { /* then name_bytes */
     uint32_t name_bytes, reserved;

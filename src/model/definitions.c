@@ -286,12 +286,46 @@ static void take_sampling(struct ag_definitions *definitions, const struct ag_re
     definitions->seed = record->u.sampling.seed;
 }
 
-static void take_sampler(struct ag_definitions *definitions, const struct ag_record *record) {
-    definitions->sampler = (struct ag_profile_sampler){
-        .cpu_ns = record->u.sampler.cpu_ns,
-        .budget_percent = (double)record->u.sampler.budget_millionths / 10000,
-        .least_interval_bytes = record->u.sampler.least_interval_bytes,
-        .most_interval_bytes = record->u.sampler.most_interval_bytes};
+static void take_lost(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (record->u.lost.cause < AG_LOST_CAUSES) {
+        definitions->lost[record->u.lost.cause] += record->u.lost.events;
+    }
+}
+
+/* What allogram itself cost. */
+static void take_cost(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (record->kind == AG_RECORD_PROFILER) {
+        definitions->cost =
+            (struct ag_profile_cost){.rss_bytes = record->u.profiler.rss_bytes,
+                                     .cpu_ns = record->u.profiler.cpu_ns,
+                                     .target_cpu_ns = record->u.profiler.target_cpu_ns};
+    } else {
+        definitions->sampler = (struct ag_profile_sampler){
+            .cpu_ns = record->u.sampler.cpu_ns,
+            .budget_percent = (double)record->u.sampler.budget_millionths / 10000,
+            .least_interval_bytes = record->u.sampler.least_interval_bytes,
+            .most_interval_bytes = record->u.sampler.most_interval_bytes};
+    }
+}
+
+/* What could not be decided is of the via's heap, which stands before it. */
+static int take_filter(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (record->kind == AG_RECORD_FILTER) {
+        definitions->filter = keep(definitions, record->u.filter.expression);
+        return 0;
+    }
+    const uint32_t via = record->u.undecided.via;
+    const struct ag_model_heap *heap =
+        via < AG_MODEL_VIAS && definitions->vias[via].name
+            ? ag_definitions_heap(definitions, definitions->vias[via].heap)
+            : NULL;
+    for (size_t i = 0; heap && i < definitions->n_undecided; i++) {
+        heap = definitions->undecided[i] == heap->name ? NULL : heap; /* texts are kept once */
+    }
+    if (heap) {
+        APPEND(definitions->undecided, definitions->n_undecided, heap->name);
+    }
+    return 0;
 }
 
 static int take_record(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -322,27 +356,23 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_stack_type(definitions, record);
     case AG_RECORD_TYPE:
         return take_type(definitions, record);
+    case AG_RECORD_FILTER:
+    case AG_RECORD_UNDECIDED:
+        return take_filter(definitions, record);
     case AG_RECORD_SAMPLING:
         take_sampling(definitions, record);
         return 0;
     case AG_RECORD_RESIDENT:
         return take_sample(definitions, record);
     case AG_RECORD_LOST:
-        if (record->u.lost.cause < AG_LOST_CAUSES) {
-            definitions->lost[record->u.lost.cause] += record->u.lost.events;
-        }
+        take_lost(definitions, record);
         return 0;
     case AG_RECORD_END:
         take_end(definitions, record);
         return 0;
     case AG_RECORD_PROFILER:
-        definitions->cost =
-            (struct ag_profile_cost){.rss_bytes = record->u.profiler.rss_bytes,
-                                     .cpu_ns = record->u.profiler.cpu_ns,
-                                     .target_cpu_ns = record->u.profiler.target_cpu_ns};
-        return 0;
     case AG_RECORD_SAMPLER:
-        take_sampler(definitions, record);
+        take_cost(definitions, record);
         return 0;
     case AG_RECORD_SUMMARY:
         definitions->index.summary = record->u.summary;
@@ -512,6 +542,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->functions);
     free(definitions->collections);
     free(definitions->types);
+    free(definitions->undecided);
 }
 
 int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,

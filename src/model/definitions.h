@@ -74,6 +74,9 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
     const char *exe;
     uint64_t start_ns, start_realtime_ns;
     uint32_t end_how, wait_status, wait_status_known;
+    const char *filter;            /* NULL: all was recorded */
+    const char **undecided;        /* names of heaps of whose blocks the filter knew no type */
+    size_t n_undecided;
     uint64_t end_ns;
     uint64_t lost[AG_LOST_CAUSES];
     struct ag_profile_cost cost;

@@ -84,6 +84,10 @@ struct ag_profile_identity {
     bool is_sampled;
     uint64_t interval_bytes; /* sampled: mean bytes between samples, as asked for */
     uint64_t seed;
+    const char *filter; /* only these blocks were recorded; NULL: all */
+    /* heaps whose blocks' types were not known when the filter asked for them */
+    const char *const *undecided;
+    size_t n_undecided;
     const char *end; /* "exit" "signal" "detached" "running" "cut" */
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;

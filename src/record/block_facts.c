@@ -4,6 +4,7 @@
  * the last stamp and somewhat beyond, and behind; a reader has to know which. So who begins and
  * ends a collection bumps the tick that the collector's process bumps every millisecond: each
  * stream then stamps before its next event, whichever thread tells it. */
+#include "block_choice.h"
 #include "recorder.h"
 #include "sampled_blocks.h"
 #include "sampler.h"
@@ -13,8 +14,13 @@ static uint64_t head_of(uintptr_t address, uint32_t via, enum ag_word_kind kind)
     return (uint64_t)address << 16 | (uint64_t)via << 8 | (uint64_t)kind;
 }
 
+/* Only the recorded blocks of this heap are known, by their addresses. */
+static bool is_chosen(uint32_t via) {
+    return ag_recorder_is_sampling() || ag_block_choice_remembers(via);
+}
+
 static bool is_recorded(uintptr_t address, uint32_t via) {
-    return !ag_recorder_is_sampling() || ag_sampled_blocks_has(ag_sampled_key(address, via));
+    return !is_chosen(via) || ag_sampled_blocks_has(ag_sampled_key(address, via));
 }
 
 void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via) {
@@ -22,7 +28,7 @@ void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via) {
     if (!ag_recorder_is_active()) {
         return;
     }
-    if (ag_recorder_is_sampling()) {
+    if (is_chosen(via)) {
         if (!ag_sampled_blocks_remove(ag_sampled_key(address, via))) {
             return;
         }

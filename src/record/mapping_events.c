@@ -1,6 +1,7 @@
 /* mapping_events.c: mmap and its relatives as records: rare, so they take the general way (a wide
  * record with a stack). */
 #include "base/raw_syscall.h"
+#include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"
 #include "thread_state.h"
@@ -35,7 +36,7 @@ static uint32_t capture(struct ag_thread *thread, const uintptr_t *sp, uintptr_t
 
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,
                    size_t bytes, int protection, int flags) {
-    struct ag_thread *thread = own_state();
+    struct ag_thread *thread = ag_block_choice_takes_mapping(via) ? own_state() : NULL;
     if (!thread) {
         return;
     }

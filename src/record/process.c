@@ -35,6 +35,7 @@
 
 #include "base/populate.h"
 #include "base/raw_syscall.h"
+#include "block_choice.h"
 #include "images.h"
 #include "raw_clock.h"
 #include "recorder.h"
@@ -333,6 +334,7 @@ void ag_record_runtime(const struct ag_runtime_definition *runtime) {
 }
 
 static void tell(struct ag_thread *thread, const struct ag_announcement *announcement) {
+    ag_block_choice_announce(announcement);
     for (size_t i = 0; i < announcement->n_heaps; i++) {
         announce_heap(thread, &announcement->heaps[i]);
     }
@@ -515,6 +517,9 @@ int ag_recorder_start(const char *session_path) {
     if (r == 0) {
         r = start_sampling();
     }
+    if (r == 0) {
+        r = ag_block_choice_start(ag_recorder.header);
+    }
     if (r < 0) {
         if (ag_recorder.slot) {
             atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
@@ -586,6 +591,7 @@ void ag_recorder_child_start(void) {
     }
     fill_slot(ag_recorder.slot, parent);
     ag_sampler_forked();
+    ag_block_choice_forked();
     struct ag_thread *thread = ag_thread_begin();
     if (!thread) {
         ag_recorder_turn_off();

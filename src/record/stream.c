@@ -36,6 +36,7 @@
 #include <sys/prctl.h>
 
 #include "base/raw_syscall.h"
+#include "block_choice.h"
 #include "chunk_supply.h"
 #include "event_fast.h"
 #include "managed_frames.h"
@@ -166,7 +167,7 @@ static void begin_stream(struct ag_thread *state) {
 
 static uintptr_t open_gate(const struct ag_thread *state) {
     return ag_self_check_is_on() || ag_recorder.has_free_stacks || state->label_site != 0 ||
-                   ag_frame_sources_are_there() || ag_recorder_is_sampling()
+                   ag_frame_sources_are_there() || ag_recorder_is_sampling() || ag_block_choice.asks
                ? AG_GATE_THOROUGH
                : AG_GATE_OPEN;
 }
@@ -574,17 +575,38 @@ void ag_record_free_told(uintptr_t address, uint32_t via) {
     thread->gate = gate;
 }
 
+static enum ag_block_type type_of(const struct ag_typed_place *place) {
+    return place && place->site != 0 ? AG_BLOCK_TYPE_TAKEN : AG_BLOCK_TYPE_UNKNOWN;
+}
+
+/* Recorded one by one, as the session's filter has it. */
+AG_COLD static void record_chosen(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
+                                  size_t bytes, uint32_t via, const struct ag_typed_place *place) {
+    const uintptr_t key = ag_sampled_key(address, via);
+    const bool is_remembered = ag_block_choice_remembers(via);
+    if (!ag_block_choice_takes(via, bytes, type_of(place))) {
+        return;
+    }
+    if (is_remembered && !ag_sampled_blocks_insert(key)) {
+        ag_record_lost(AG_LOST_NO_MEMORY, 1);
+    } else if (!record_alloc(sp, rbp, address, bytes, via, place, AG_INTERVAL_UNTOLD) &&
+               is_remembered) {
+        (void)ag_sampled_blocks_remove(key); /* nobody else has it yet */
+    }
+}
+
 AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via, const struct ag_typed_place *place) {
     if (!ag_recorder_is_sampling()) {
         if (AG_UNLIKELY(pause_now() != AG_PAUSE_NONE)) {
             return;
         }
-        (void)record_alloc(sp, rbp, address, bytes, via, place, AG_INTERVAL_UNTOLD);
+        record_chosen(sp, rbp, address, bytes, via, place);
         return;
     }
     uint64_t interval_bytes = 0;
-    if (!ag_sampler_takes(bytes, &interval_bytes) || pause_now() != AG_PAUSE_NONE) {
+    if (!ag_sampler_takes(bytes, &interval_bytes) || pause_now() != AG_PAUSE_NONE ||
+        !ag_block_choice_takes(via, bytes, type_of(place))) {
         return;
     }
     const uint64_t start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
@@ -633,6 +655,13 @@ static void append_free_from(struct ag_thread *thread, enum ag_word_kind kind, u
     }
 }
 
+static bool takes_free(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
+    if (ag_recorder_is_sampling()) {
+        return ag_sampler_takes_free(kind, ag_sampled_key(address, via));
+    }
+    return !ag_block_choice.asks || ag_block_choice_takes_free(kind, via, address);
+}
+
 AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                                  const uintptr_t *sp, uintptr_t rbp) {
     bool can_walk = false;
@@ -640,8 +669,7 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
         return;
     }
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);
-    if (!thread ||
-        (ag_recorder_is_sampling() && !ag_sampler_takes_free(kind, ag_sampled_key(address, via)))) {
+    if (!thread || !takes_free(kind, address, via)) {
         return;
     }
     const uintptr_t gate = thread->gate;

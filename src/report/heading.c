@@ -74,6 +74,23 @@ static const char *end_words(struct ag_frame_text *buffer,
     return buffer->text;
 }
 
+/* What the recording left out on purpose; and where its words about types could not be followed. */
+static void write_recording_filter(struct ag_page *page,
+                                   const struct ag_profile_identity *identity) {
+    if (identity->filter == NULL) {
+        return;
+    }
+    ag_page_print(page, AG_STYLE_DIM, "recorded: only --filter=%s\n", identity->filter);
+    for (size_t i = 0; i < identity->n_undecided; i++) {
+        ag_page_print(page, AG_STYLE_WARNING, "%s%s", i == 0 ? "types are not known when " : ", ",
+                      identity->undecided[i]);
+    }
+    if (identity->n_undecided > 0) {
+        ag_page_text(page, AG_STYLE_WARNING,
+                     " allocates: type= left all of it out, !type= none of it\n");
+    }
+}
+
 static void write_command(char *to, size_t capacity, const struct ag_profile_identity *identity) {
     size_t used = 0;
     to[0] = '\0';
@@ -172,6 +189,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
                       "95 of 100 recordings\n",
                       ag_quantity_bytes(&interval, identity->interval_bytes));
     }
+    write_recording_filter(page, identity);
     if (filter != NULL) {
         ag_page_print(page, AG_STYLE_DIM, "only %s\n", filter);
     }
@@ -206,6 +224,10 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
         ag_json_integer(json, "seed", identity->seed);
     } else {
         ag_json_null(json, "interval_bytes"); /* exact: nothing lies between two samples */
+    }
+    if (identity->filter != NULL) {
+        ag_json_string(json, "filter", identity->filter);
+        ag_json_strings(json, "filter_undecided", identity->undecided, identity->n_undecided);
     }
     ag_json_integer(json, "time_resolution_ns", summary->time_resolution_ns);
     ag_json_integer(json, "duration_ns", summary->duration_ns);

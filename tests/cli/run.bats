@@ -79,7 +79,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
 
 @test "no command, unknown options, bad values and promised options: one line, 125" {
     for words in "" "--frobnicate true" "--depth=0 true" "--mode=guess true" "--interval=4K true" \
-        "--follow=some true" "--max-size=big true" "--filter=size=1..2 true" "--duration=0 true" "--signal=KILL true" "-o %q true" \
+        "--follow=some true" "--max-size=big true" "--filter=size=2..1 true" "--filter=type true" "--filter=size=1.., true" "--duration=0 true" "--signal=KILL true" "-o %q true" \
         "--mode=sample --interval=0 true" "--mode=sample --interval=16T true" "--mode=sample --seed=-1 true" \
         "--adapters=brainfuck true" "--adapters=none, true" "--budget=0 true" "--budget=101 true" "--budget=2 --mode=exact true"; do
         # shellcheck disable=SC2086 # the words are to be split

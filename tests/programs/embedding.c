@@ -483,6 +483,27 @@ static void filtered(void) {
     finish();
 }
 
+static void some_types(void) {
+    const struct allogram_options options = {.size = sizeof(options),
+                                             .filter = "type=*kin?,!type=no*"};
+    const allogram_type other = allogram_type_new("no kind", NULL);
+    require(allogram_start(&options, message) == 0, message);
+    alloc(heap, 0x1000, 10);
+    alloc(gpu, 0x1000, 4);
+    allogram_alloc(heap, 0x2000, 10, other);
+    allogram_alloc(heap, 0x3000, 10, 0); /* not known: like nothing */
+    allogram_alloc(heap, 0x4000, 10, allogram_type_new("kindly", NULL)); /* registered later */
+    allogram_free(heap, 0x2000);
+    allogram_free(heap, 0x3000);
+    release(heap, 0x1000, 10);
+    finish();
+    start(); /* all again */
+    allogram_alloc(heap, 0x1000, 10, other);
+    truth.allocated_blocks++;
+    truth.allocated_bytes += 10;
+    finish();
+}
+
 static void handles(void) {
     struct allogram_heap_options options = {.size = sizeof(options), .allocator = "many"};
     char name[32];
@@ -580,6 +601,7 @@ static const struct {
     {"exit_without_stop", exit_without_stop},
     {"killed", killed},
     {"filtered", filtered},
+    {"some_types", some_types},
     {"handles", handles},
     {"labels", labels},
     {"collections", collections},

@@ -1,0 +1,206 @@
+/* block_filter.c: see block_filter.h. No stdio: the agent has it in it, too. */
+#include "block_filter.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "compiler.h"
+
+static const char *const domains[] = {"cpu", "gpu", "external"};
+static const struct {
+    const char *text;
+    enum ag_block_filter_key key;
+} keys[] = {{"domain=", AG_FILTER_BY_DOMAIN},
+            {"allocator=", AG_FILTER_BY_ALLOCATOR},
+            {"heap=", AG_FILTER_BY_HEAP},
+            {"size=", AG_FILTER_BY_SIZE},
+            {"type=", AG_FILTER_BY_TYPE}};
+
+static int refuse(const char *term, size_t length, char message[512]) {
+    static const char why[] =
+        ": a filter has terms domain=cpu|gpu|external, allocator=NAME, heap=NAME, size=LOW..HIGH, "
+        "type=GLOB, joined by commas, \"!\" before a term negates it";
+    const size_t kept = length < 100 ? length : 100;
+    memcpy(message, term, kept);
+    memcpy(message + kept, why, sizeof(why));
+    return -EINVAL;
+}
+
+/* Digits, with K, M or G behind them. Returns where they end; NULL: there are none, or too many. */
+static const char *read_bytes(const char *at, uint64_t *ret_bytes) {
+    static const char units[] = "KMG";
+    uint64_t bytes = 0;
+    const char *start = at;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (bytes >> 56 != 0) {
+            return NULL;
+        }
+        bytes = bytes * 10 + (uint64_t)(*at - '0');
+    }
+    const char *unit = *at ? strchr(units, *at) : NULL;
+    const uint32_t shift = unit ? 10 * (uint32_t)(unit - units + 1) : 0;
+    if (at == start || bytes << shift >> shift != bytes) {
+        return NULL;
+    }
+    *ret_bytes = bytes << shift;
+    return at + (unit != NULL);
+}
+
+/* LOW..HIGH, of which one may be missing. */
+static bool read_sizes(const char *text, uint64_t *ret_low, uint64_t *ret_high) {
+    *ret_low = 0;
+    *ret_high = UINT64_MAX;
+    const char *at = text[0] == '.' ? text : read_bytes(text, ret_low);
+    if (!at || at[0] != '.' || at[1] != '.') {
+        return false;
+    }
+    at += 2;
+    if (at[0] != '\0') {
+        at = read_bytes(at, ret_high);
+    } else if (text[0] == '.') {
+        return false; /* of all sizes: then it is no term */
+    }
+    return at && at[0] == '\0' && *ret_low <= *ret_high;
+}
+
+static bool read_domain(const char *text, uint32_t *ret_domain) {
+    for (uint32_t i = 0; i < AG_ARRAY_SIZE(domains); i++) {
+        if (strcmp(text, domains[i]) == 0) {
+            *ret_domain = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_term(const char *term, size_t length, struct ag_block_filter *filter) {
+    const uint32_t at = filter->n_terms++;
+    char *name = filter->terms[at].name;
+    filter->terms[at].is_negated = length > 0 && term[0] == '!';
+    term += filter->terms[at].is_negated;
+    length -= filter->terms[at].is_negated;
+    size_t i = 0, key_length = 0;
+    for (; i < AG_ARRAY_SIZE(keys); i++) {
+        key_length = strlen(keys[i].text);
+        if (length > key_length && memcmp(term, keys[i].text, key_length) == 0) {
+            break;
+        }
+    }
+    if (i == AG_ARRAY_SIZE(keys) || length - key_length >= AG_BLOCK_FILTER_NAME_BYTES) {
+        return false;
+    }
+    filter->terms[at].key = keys[i].key;
+    memcpy(name, term + key_length, length - key_length);
+    name[length - key_length] = '\0';
+    switch (keys[i].key) {
+    case AG_FILTER_BY_DOMAIN:
+        return read_domain(name, &filter->terms[at].domain);
+    case AG_FILTER_BY_SIZE:
+        filter->has_sizes = true;
+        return read_sizes(name, &filter->terms[at].low, &filter->terms[at].high);
+    case AG_FILTER_BY_TYPE:
+        filter->has_types = true;
+        return true;
+    case AG_FILTER_BY_ALLOCATOR:
+    case AG_FILTER_BY_HEAP:
+        return true;
+    }
+    return false;
+}
+
+int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_filter,
+                          char ret_message[512]) {
+    struct ag_block_filter filter;
+    memset(&filter, 0, sizeof(filter));
+    const char *at = expression ? expression : "";
+    const size_t whole = strnlen(at, AG_BLOCK_FILTER_TEXT_BYTES);
+    if (whole == AG_BLOCK_FILTER_TEXT_BYTES) {
+        return refuse(at, whole, ret_message);
+    }
+    while (at[0] != '\0') {
+        const char *comma = strchr(at, ',');
+        const size_t length = comma ? (size_t)(comma - at) : strlen(at);
+        if (filter.n_terms == AG_BLOCK_FILTER_TERMS || !read_term(at, length, &filter)) {
+            return refuse(at, length, ret_message);
+        }
+        at += length + (comma != NULL);
+        if (comma && at[0] == '\0') {
+            return refuse(comma, 1, ret_message);
+        }
+    }
+    *ret_filter = filter;
+    return 0;
+}
+
+/* ---- deciding ---- */
+
+bool ag_block_filter_takes_heap(const struct ag_block_filter *filter, uint32_t domain,
+                                const char *allocator, const char *heap) {
+    for (uint32_t i = 0; i < filter->n_terms; i++) {
+        const char *name = filter->terms[i].name;
+        bool holds = false;
+        switch (filter->terms[i].key) {
+        case AG_FILTER_BY_DOMAIN:
+            holds = filter->terms[i].domain == domain;
+            break;
+        case AG_FILTER_BY_ALLOCATOR:
+            holds = strcmp(name, allocator) == 0;
+            break;
+        case AG_FILTER_BY_HEAP:
+            holds = strcmp(name, heap) == 0;
+            break;
+        case AG_FILTER_BY_SIZE:
+        case AG_FILTER_BY_TYPE:
+            continue;
+        }
+        if (holds == filter->terms[i].is_negated) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t bytes) {
+    for (uint32_t i = 0; i < filter->n_terms; i++) {
+        const bool holds = bytes >= filter->terms[i].low && bytes <= filter->terms[i].high;
+        if (filter->terms[i].key == AG_FILTER_BY_SIZE && holds == filter->terms[i].is_negated) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A star that did not fit takes one character more: so no more than text times glob steps. */
+static bool is_like(const char *text, const char *glob) {
+    const char *star = NULL, *behind_star = NULL;
+    while (*text) {
+        if (*glob == '*') {
+            star = ++glob;
+            behind_star = text;
+        } else if (*glob && (*glob == '?' || *glob == *text)) {
+            glob++;
+            text++;
+        } else if (star) {
+            glob = star;
+            text = ++behind_star;
+        } else {
+            return false;
+        }
+    }
+    while (*glob == '*') {
+        glob++;
+    }
+    return *glob == '\0';
+}
+
+bool ag_block_filter_takes_type(const struct ag_block_filter *filter, const char *type) {
+    for (uint32_t i = 0; i < filter->n_terms; i++) {
+        if (filter->terms[i].key != AG_FILTER_BY_TYPE) {
+            continue;
+        }
+        if ((type && is_like(type, filter->terms[i].name)) == filter->terms[i].is_negated) {
+            return false;
+        }
+    }
+    return true;
+}

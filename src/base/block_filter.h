@@ -1,0 +1,47 @@
+/* block_filter.h: which blocks a recording is of: "domain=gpu,!allocator=pool,size=4096..". Terms
+ * joined by commas, all must hold, "!" negates one. The expression stands in the live segment and
+ * in the trace. */
+#ifndef AG_BLOCK_FILTER_H
+#define AG_BLOCK_FILTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    AG_BLOCK_FILTER_TERMS = 8,
+    AG_BLOCK_FILTER_NAME_BYTES = 128,
+    AG_BLOCK_FILTER_TEXT_BYTES = 640, /* of an expression, with its NUL */
+};
+enum ag_block_filter_key {
+    AG_FILTER_BY_DOMAIN,
+    AG_FILTER_BY_ALLOCATOR,
+    AG_FILTER_BY_HEAP,
+    AG_FILTER_BY_SIZE,
+    AG_FILTER_BY_TYPE,
+};
+
+struct ag_block_filter { /* zero-initialised: all pass */
+    struct {
+        enum ag_block_filter_key key;
+        bool is_negated;
+        uint32_t domain;
+        uint64_t low, high; /* of sizes, both inclusive */
+        char name[AG_BLOCK_FILTER_NAME_BYTES];
+    } terms[AG_BLOCK_FILTER_TERMS];
+    uint32_t n_terms;
+    bool has_sizes, has_types;
+};
+
+/* expression NULL or "": all. -EINVAL with one line in ret_message (512 bytes). */
+int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_filter,
+                          char ret_message[512]);
+/* The terms about the heap. */
+bool ag_block_filter_takes_heap(const struct ag_block_filter *filter, uint32_t domain,
+                                const char *allocator, const char *heap);
+/* The terms about sizes. */
+bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t bytes);
+/* The terms about types: "*" is any text, "?" any character. type NULL: it is not known; then it is
+ * like nothing, and only negated terms hold. */
+bool ag_block_filter_takes_type(const struct ag_block_filter *filter, const char *type);
+
+#endif

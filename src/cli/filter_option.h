@@ -1,0 +1,11 @@
+/* filter_option.h: --filter, for `run` and `attach`: which blocks are recorded. */
+#ifndef AG_FILTER_OPTION_H
+#define AG_FILTER_OPTION_H
+
+#include <stdbool.h>
+
+extern const char ag_filter_option_help[];
+/* false: with the wrong term and what is wanted in message. */
+bool ag_filter_option_check(const char *value, char ret_message[512]);
+
+#endif

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""`run --filter`: what it records is what a recording of all has of it, block by block, and nothing else: no ghost, no loss."""
+
+import argparse
+import fnmatch
+import os
+import sys
+
+import recorded
+import tap
+
+LUA = "/usr/bin/lua5.4"
+LUA_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "lua_cases.lua")
+
+# An expression, and the same as Python has it: of a block's size, domain, allocator, and type (None: not known at its birth).
+FILTERS = {
+    "size=4K..": lambda size, domain, allocator, kind: size >= 4096,
+    "!size=0..100": lambda size, domain, allocator, kind: size > 100,
+    "size=..64,allocator=malloc": lambda size, domain, allocator, kind: size <= 64 and allocator == "malloc",
+    "allocator=new": lambda size, domain, allocator, kind: allocator == "new",
+    "!allocator=new": lambda size, domain, allocator, kind: allocator != "new",
+    "domain=gpu": lambda size, domain, allocator, kind: domain == "gpu",
+    "!domain=cpu,size=..10K": lambda size, domain, allocator, kind: domain != "cpu" and size <= 10240,
+    "heap=nodes": lambda size, domain, allocator, kind: allocator == "arena",
+    "type=*node": lambda size, domain, allocator, kind: fnmatch.fnmatchcase(kind or "", "*node"),
+    "!type=list?node": lambda size, domain, allocator, kind: kind != "list node",
+    "type=tree*,domain=cpu,size=100..300": lambda size, domain, allocator, kind:
+        domain == "cpu" and 100 <= size <= 300 and (kind or "").startswith("tree"),
+}
+LUA_FILTERS = {
+    "allocator=lua": lambda size, domain, allocator, kind: allocator == "lua",
+    "!allocator=lua": lambda size, domain, allocator, kind: allocator != "lua",
+    "type=table": lambda size, domain, allocator, kind: kind == "table",
+    "allocator=lua,size=40..60": lambda size, domain, allocator, kind: allocator == "lua" and 40 <= size <= 60,
+}
+NO_TYPES = {"malloc", "new"} # what the reader tells of these it tells by their stacks
+
+
+def blocks_of(tools, trace):
+    """(state, size, domain, allocator, type) of each block that is no ghost, sorted."""
+    found = []
+    for block in recorded.report(tools, trace, "--view=blocks", "--state=open,closed")["blocks"]:
+        tag = block["tag"]
+        kind = None if tag["allocator"] in NO_TYPES else block["type"]
+        found.append((block["state"], block["size"], tag["domain"], tag["allocator"], kind or ""))
+    return sorted(found)
+
+
+def compare(tools, all_traces, traces, takes, expression, failures):
+    failures.expect("traces", len(traces), len(all_traces))
+    for whole, trace in zip(all_traces, traces):
+        wanted = [block for block in blocks_of(tools, whole) if takes(block[1], block[2], block[3], block[4] or None)]
+        found = blocks_of(tools, trace)
+        if found != wanted:
+            failures.append("%d blocks, should be %d; missing %s, too many %s" % (
+                len(found), len(wanted), sorted(set(wanted) - set(found))[:5], sorted(set(found) - set(wanted))[:5]))
+        failures.expect("check", recorded.check(tools, trace)[0], 0)
+        summary = recorded.report(tools, trace)
+        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("the trace says it", summary["trace"].get("filter"), expression)
+
+
+def ghosts(tools, trace):
+    return recorded.report(tools, trace)["ghost_frees"]
+
+
+def filter_takes_what_it_says(tools, expression, takes):
+    failures = tap.Failures()
+    with recorded.Folder() as whole, recorded.Folder() as folder:
+        _, all_traces = recorded.record(tools, [tools.program("filtered")], whole)
+        outcome, traces = recorded.record(tools, [tools.program("filtered")], folder, ["--filter=" + expression])
+        failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
+        compare(tools, all_traces, traces, takes, expression, failures)
+        if len(traces) == 2: # the child's parent's block has 999 bytes and is calloc's
+            is_ghost = takes(999, "cpu", "malloc", None)
+            failures.expect("ghosts of the parent", ghosts(tools, traces[0]), 0)
+            failures.require("ghosts of the child: %d" % ghosts(tools, traces[1]), ghosts(tools, traces[1]) >= is_ghost)
+            failures.require("no ghost of what was left out", is_ghost or "allocator" in expression or ghosts(tools, traces[1]) == 0)
+        texts = [recorded.run([tools.allogram, "report", trace]).stdout.decode() for trace in traces]
+        failures.require("the reader sees it", all("only --filter=" + expression in text for text in texts))
+        undecided = recorded.report(tools, traces[0])["trace"]["filter_undecided"]
+        failures.expect("what could not be decided", undecided != [], "type" in expression)
+    return failures
+
+
+def filter_of_lua(tools, expression, takes):
+    failures = tap.Failures()
+    with recorded.Folder() as whole, recorded.Folder() as folder:
+        command = [LUA, LUA_SCRIPT, "hand_counted"]
+        _, all_traces = recorded.record(tools, command, whole)
+        _, traces = recorded.record(tools, command, folder, ["--filter=" + expression])
+        failures.expect("traces", len(traces), len(all_traces))
+        wanted = [block for block in blocks_of(tools, all_traces[0]) if takes(*block[1:4], block[4] or None)]
+        found = blocks_of(tools, traces[0])
+        # what Lua collects when is not the same in every run: its strings' seeds are addresses
+        count = lambda blocks: len(blocks)
+        failures.require("%d blocks of %d" % (count(found), count(wanted)), abs(count(found) - count(wanted)) <= count(wanted) / 50)
+        failures.require("some", wanted != [])
+        failures.require("only such", all(takes(*block[1:4], block[4] or None) for block in found))
+        failures.expect("ghosts", ghosts(tools, traces[0]), 0)
+    return failures
+
+
+def sampled_with_a_filter(tools):
+    """Interval 1: each block is a sample. What the filter leaves out is none."""
+    failures = tap.Failures()
+    expression, takes = "size=4K..,allocator=malloc", lambda size, domain, allocator, kind: size >= 4096 and allocator == "malloc"
+    with recorded.Folder() as whole, recorded.Folder() as folder:
+        _, all_traces = recorded.record(tools, [tools.program("filtered")], whole)
+        _, traces = recorded.record(tools, [tools.program("filtered")], folder,
+                                    ["--mode=sample", "--interval=1", "--filter=" + expression])
+        compare(tools, all_traces, traces, takes, expression, failures)
+    return failures
+
+
+def run_says_it(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome = recorded.run([tools.allogram, "run", "-o", "t", "--filter=type=*node", "--", tools.program("filtered")], cwd=folder)
+        text = outcome.stderr.decode()
+        failures.require("which: " + text, "recorded only --filter=type=*node" in text)
+        failures.require("what could not be decided: " + text, "types are not known when malloc" in text)
+        failures.require("one line each", text.count("\n") == 4)
+        outcome = recorded.run([tools.program("filtered")], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
+        failures.expect("alone it is nobody's", outcome.status, 0)
+        outcome = recorded.run([tools.allogram, "run", "true"], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
+        failures.expect("the twin in the environment", (outcome.status, outcome.stderr.startswith(b"allogram: ALLOGRAM_FILTER=size=1: ")),
+                        (125, True))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    results = tap.Plan(len(FILTERS) + len(LUA_FILTERS) + 2)
+    cases = {"filtered": (FILTERS, filter_takes_what_it_says), "lua": (LUA_FILTERS, filter_of_lua)}
+    for name, (filters, case) in cases.items():
+        is_there = os.path.exists(LUA if name == "lua" else tools.program("filtered"))
+        for expression, takes in filters.items():
+            if is_there:
+                results.run("%s: %s" % (name, expression), lambda e=expression, t=takes, c=case: c(tools, e, t))
+            else:
+                results.skip("%s: %s" % (name, expression), "%s is not here" % name)
+    results.run("a sampled recording with a filter", lambda: sampled_with_a_filter(tools))
+    results.run("run says it", lambda: run_says_it(tools))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
