@@ -188,7 +188,8 @@ ALLOGRAM_WEAK_ allogram_type allogram_register_type(const char *name, const char
 ALLOGRAM_WEAK_ allogram_label allogram_register_label(const char *name);
 /* From here on what this thread allocates, in whatever heap, carries the label. Returns the one
  * before, to be set again at the end of the scope, or to be handed to the thread that goes on with
- * the work. Only sites of a trace tell labels apart so far. */
+ * the work. `report --by=label` adds up by them, `--view=blocks` has that of each block, and pprof
+ * shows them as labels. */
 ALLOGRAM_WEAK_ allogram_label allogram_set_label(allogram_label label);
 
 /* ---- trackers ----------------------------------------------------------------------------- */

@@ -75,8 +75,8 @@ static const struct ag_option table[] = {
     {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: of none)"},
     {OPTION_BY, "by", "KEY",
      "sites: by function (default), line, stack, image, thread,\n"
-     "heap, type; lifetimes: by function, line, image, type;\nfunctions: process, initial_call; "
-     "gc: process"},
+     "heap, type, label; lifetimes: by function, line, image, type,\nlabel; functions: process, "
+     "initial_call; gc: process"},
     {OPTION_BOTTOM_UP, "bottom-up", NULL, "tree: from the allocating functions to their callers"},
     {OPTION_TREE, "tree", NULL, "functions: by call path, callers downward"},
     {OPTION_CALLERS, "callers", "FUNCTION", "functions: who called this one, and made it allocate"},
@@ -259,7 +259,7 @@ static int set_view(struct ag_report_request *request, int id, const char *value
         if (!ag_report_parse_by(value, &report->by)) {
             return wrong_value(
                 request, "by", value,
-                "one of function line stack image thread heap type process initial_call");
+                "one of function line stack image thread heap type label process initial_call");
         }
         request->profile.call_group = report->by == AG_BY_PROCESS        ? AG_CALLS_BY_PROCESS
                                       : report->by == AG_BY_INITIAL_CALL ? AG_CALLS_BY_INITIAL_CALL

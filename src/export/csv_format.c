@@ -12,6 +12,7 @@
 
 #include "export/writer.h"
 #include "model/interval.h"
+#include "model/labels.h"
 #include "model/types.h"
 
 static bool is_formula(const char *text) {
@@ -98,6 +99,8 @@ static void put_row(struct ag_export *export, uint32_t row) {
         put_field(export->out, more[i]);
     }
     put_stack(export, frames, n);
+    putc_unlocked(',', export->out);
+    put_field(export->out, ag_profile_stack_label(export->profile, stack->stack));
     fputs_unlocked("\r\n", export->out);
 }
 
@@ -109,7 +112,7 @@ int ag_csv_format(struct ag_export *export) {
             fprintf(export->out, "%s_ci95_low,%s_ci95_high,", name, name);
         }
     }
-    fputs("function,file,image,line,type,via,heap,state,stack\r\n", export->out);
+    fputs("function,file,image,line,type,via,heap,state,stack,label\r\n", export->out);
     for (uint32_t row = 0; row < export->n_rows; row++) {
         put_row(export, row);
     }

@@ -6,6 +6,7 @@
 
 #include "export/numbering.h"
 #include "export/writer.h"
+#include "model/labels.h"
 #include "model/types.h"
 #include "text/json_writer.h"
 
@@ -38,6 +39,7 @@ static void write_stack(struct ag_export *export, struct ag_json *json, uint32_t
         ag_export_json_metric(export, json, &stack->metrics, metric);
     }
     ag_json_string(json, "type", ag_profile_stack_type(export->profile, stack->stack));
+    ag_json_string(json, "label", ag_profile_stack_label(export->profile, stack->stack));
     ag_json_string(json, "via", stack->via_name);
     ag_json_string(json, "heap", stack->heap_name);
     ag_json_string(json, "state", states[stack->state]);

@@ -13,8 +13,8 @@
  *    what opens, unless --metric asks for another. The values are exact, so the period is 1.
  *
  * 3. A sample is a stack and its allocation function: labels `via` and `heap` name them (-tagfocus,
- *    -tagroot), `type` is what it makes, where that is known, `bytes` is the mean size of its
- * blocks, as Go's runtime has it.
+ *    -tagroot), `type` is what it makes, where that is known, `label` the work at hand, where the
+ * program told it, `bytes` is the mean size of its blocks, as Go's runtime has it.
  *
  * 4. Of a sampled trace the values are estimates, corrected already; a comment says how sure the
  * sums are, and labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and
@@ -33,6 +33,7 @@
 #include "export/protobuf.h"
 #include "export/writer.h"
 #include "model/interval.h"
+#include "model/labels.h"
 #include "model/types.h"
 #include "text/utf8.h"
 
@@ -206,6 +207,7 @@ static void put_sample(struct pprof *all, uint32_t row) {
     put_label(all, "via", stack->via_name);
     put_label(all, "heap", stack->heap_name);
     put_label(all, "type", ag_profile_stack_type(all->export->profile, stack->stack));
+    put_label(all, "label", ag_profile_stack_label(all->export->profile, stack->stack));
     if (stack->metrics.allocated_blocks > 0) {
         ag_message_reset(&all->part);
         ag_message_integer(&all->part, LABEL_KEY, text(all, "bytes"));

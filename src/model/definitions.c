@@ -356,6 +356,9 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_stack_type(definitions, record);
     case AG_RECORD_TYPE:
         return take_type(definitions, record);
+    case AG_RECORD_LABEL:
+        return ag_definitions_add_label(definitions, record->u.label.label,
+                                        keep(definitions, record->u.label.name));
     case AG_RECORD_FILTER:
     case AG_RECORD_UNDECIDED:
         return take_filter(definitions, record);
@@ -466,6 +469,7 @@ static int init(struct ag_definitions *definitions) {
     r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
     r = r < 0 ? r : ag_code_places_init(&definitions->code);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->label_index);
     return r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
 }
 
@@ -531,9 +535,11 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     ag_call_trees_done(&definitions->call_trees);
     ag_code_places_done(&definitions->code);
     ag_index_map_done(&definitions->type_index);
+    ag_index_map_done(&definitions->label_index);
     ag_index_map_done(&definitions->stack_type_index);
     ag_model_sums_done(&definitions->index);
     free(definitions->arguments);
+    free(definitions->undecided);
     free(definitions->images);
     free(definitions->heaps);
     free(definitions->threads);
@@ -542,7 +548,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->functions);
     free(definitions->collections);
     free(definitions->types);
-    free(definitions->undecided);
+    free(definitions->labels);
 }
 
 int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,
@@ -559,6 +565,21 @@ const struct ag_model_type *ag_definitions_type(const struct ag_definitions *def
                                                 uint32_t type) {
     const uint32_t at = ag_index_map_find(&definitions->type_index, type);
     return at != AG_INDEX_NONE ? &definitions->types[at] : NULL;
+}
+
+int ag_definitions_add_label(struct ag_definitions *definitions, uint32_t label, const char *name) {
+    if (ag_definitions_label(definitions, label)) {
+        return 0;
+    }
+    const uint32_t at = (uint32_t)definitions->n_labels;
+    const struct ag_model_label told = {.label = label, .name = name};
+    APPEND(definitions->labels, definitions->n_labels, told);
+    return ag_index_map_insert(&definitions->label_index, label, at);
+}
+
+const char *ag_definitions_label(const struct ag_definitions *definitions, uint32_t label) {
+    const uint32_t at = ag_index_map_find(&definitions->label_index, label);
+    return at != AG_INDEX_NONE ? definitions->labels[at].name : NULL;
 }
 
 const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,

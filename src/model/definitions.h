@@ -44,6 +44,10 @@ struct ag_model_type { /* that a program or a runtime told of its blocks */
     uint32_t name;     /* a text */
     const char *runtime;
 };
+struct ag_model_label { /* of the work at hand, that a program told */
+    uint32_t label;
+    const char *name;
+};
 struct ag_model_sample { /* resident size */
     uint64_t time_ns, bytes;
 };
@@ -70,13 +74,13 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
     uint32_t pid, mode, n_arguments;
     bool is_sampled;
     uint64_t interval_bytes, seed; /* sampled: as asked for */
+    const char *filter;            /* NULL: all was recorded */
+    const char **undecided;        /* names of heaps of whose blocks the filter knew no type */
+    size_t n_undecided;
     const char **arguments;
     const char *exe;
     uint64_t start_ns, start_realtime_ns;
     uint32_t end_how, wait_status, wait_status_known;
-    const char *filter;            /* NULL: all was recorded */
-    const char **undecided;        /* names of heaps of whose blocks the filter knew no type */
-    size_t n_undecided;
     uint64_t end_ns;
     uint64_t lost[AG_LOST_CAUSES];
     struct ag_profile_cost cost;
@@ -89,10 +93,12 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
     struct ag_model_sample *samples; /* rising times */
     struct ag_model_function *functions;
     struct ag_model_type *types;
+    struct ag_model_label *labels;
     struct ag_model_collection *collections; /* as the trace has them */
-    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions, n_types, n_collections;
-    /* id -> the newest of images, of threads; the first of functions, of types */
-    struct ag_index_map image_index, stream_index, function_index, type_index;
+    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions, n_types, n_labels,
+        n_collections;
+    /* id -> the newest of images, of threads; the first of functions, of types, of labels */
+    struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
     struct ag_index_map stack_type_index; /* stack -> type; the first one that was told counts */
     struct {
         const char *name; /* NULL: not defined */
@@ -129,6 +135,10 @@ const struct ag_model_type *ag_definitions_type(const struct ag_definitions *def
 /* Defines one; a number that is known keeps its first meaning. 0 or -ENOMEM. */
 int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,
                             const struct ag_model_type *definition);
+/* The label's name, or NULL when the trace does not define it. */
+const char *ag_definitions_label(const struct ag_definitions *definitions, uint32_t label);
+/* As ag_definitions_add_type; name: kept by the definitions' texts. */
+int ag_definitions_add_label(struct ag_definitions *definitions, uint32_t label, const char *name);
 const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream);
 
 #endif

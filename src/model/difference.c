@@ -35,7 +35,7 @@ static const char *keep(struct difference *difference, const char *text) {
 /* The row that stands for a site; what it is called is taken from whoever names it last. */
 static struct ag_difference_row *row_of(struct difference *difference, struct ag_profile *profile,
                                         enum ag_site_key by, const struct ag_site_row *site) {
-    const bool is_labelled = by == AG_BY_HEAP || by == AG_BY_TYPE;
+    const bool is_labelled = ag_site_key_is_named(by);
     const struct ag_frame none = {.line = 0};
     const struct ag_frame *frame = is_labelled ? &none : ag_profile_frame(profile, site->frame);
     const char *exe = base_name(ag_profile_identity(profile)->exe);

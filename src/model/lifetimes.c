@@ -13,6 +13,7 @@
 
 #include "model/blocks.h"
 #include "model/interval.h"
+#include "model/labels.h"
 #include "model/profile_state.h"
 
 enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
@@ -24,6 +25,7 @@ struct sketch {             /* of one key */
     long double sum_ns; /* of 2^32 hours an integer would run over */
     struct ag_lifetime lifetime;
     uint32_t frame, type; /* type: a text; see has_types */
+    uint32_t stack;       /* one that counts in it */
     bool has_type, has_types;
 };
 struct lifetime_pass {
@@ -135,6 +137,9 @@ static uint64_t key_of_row(struct ag_profile *profile, enum ag_site_key by,
         size_t n;
         *ret_frame = ag_profile_node_frames(profile, profile->row_nodes[row], &n)[0];
     }
+    if (by == AG_BY_LABEL) {
+        return ag_stack_nodes_leaf(&profile->definitions.nodes, profile->rows[row].stack).label;
+    }
     return by == AG_BY_TYPE ? ag_profile_row_type(profile, row) : key_of_frame[*ret_frame];
 }
 
@@ -149,6 +154,7 @@ static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_
         uint32_t at = ag_index_map_find(&keys, key);
         if (at == AG_INDEX_NONE) {
             at = (uint32_t)pass->n_sketches;
+            pass->sketches[at].stack = profile->rows[i].stack;
             pass->sketches[pass->n_sketches++].frame = frame;
             r = ag_index_map_insert(&keys, key, at);
         }
@@ -166,7 +172,7 @@ static int assign_stacks(struct lifetime_pass *pass, enum ag_site_key by) {
     uint32_t *key_of_frame = NULL, *frame_of_key = NULL;
     size_t n_keys;
     int r = ag_profile_prepare_types(profile);
-    if (r == 0 && by != AG_BY_TYPE) {
+    if (r == 0 && !ag_site_key_is_named(by)) {
         r = ag_profile_function_keys(profile, by, &key_of_frame, &frame_of_key, &n_keys);
     }
     r = r < 0 ? r : ag_index_map_init(&pass->of_stack);
@@ -239,6 +245,13 @@ static struct ag_lifetime result_of(const struct lifetime_pass *pass, const stru
     return lifetime;
 }
 
+static const char *label_of(const struct lifetime_pass *pass, enum ag_site_key by,
+                            const struct sketch *sketch, const char *type) {
+    return by == AG_BY_LABEL  ? ag_profile_stack_label(pass->profile, sketch->stack)
+           : by == AG_BY_TYPE ? type
+                              : NULL;
+}
+
 static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifetimes *result) {
     struct ag_lifetime_row *rows = calloc(pass->n_sketches + 1, sizeof(*rows));
     struct ag_lifetime_step *steps = calloc(DECADES, sizeof(*steps));
@@ -255,7 +268,7 @@ static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifet
         if (sketch->blocks > 0) {
             rows[result->n_rows++] =
                 (struct ag_lifetime_row){.frame = sketch->frame,
-                                         .label = by == AG_BY_TYPE ? type : NULL,
+                                         .label = label_of(pass, by, sketch, type),
                                          .type = type,
                                          .lifetime = result_of(pass, sketch)};
         }
@@ -319,7 +332,8 @@ static int run(struct ag_profile *profile, enum ag_site_key by, struct ag_lifeti
 
 int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
                          const struct ag_lifetimes **ret_lifetimes) {
-    if (by != AG_BY_FUNCTION && by != AG_BY_LINE && by != AG_BY_IMAGE && by != AG_BY_TYPE) {
+    if (by != AG_BY_FUNCTION && by != AG_BY_LINE && by != AG_BY_IMAGE && by != AG_BY_TYPE &&
+        by != AG_BY_LABEL) {
         return -EINVAL;
     }
     struct ag_lifetimes *result = &profile->lifetimes[by];

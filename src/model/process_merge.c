@@ -62,7 +62,30 @@ static uint32_t merged_type(struct ag_profile *merged, const struct ag_profile *
     return ag_definitions_add_type(to, copy.name + 1, &copy) == 0 ? copy.name + 1 : 0;
 }
 
-/* Leaves of the merged profile: one for each part, stack and type. */
+/* The same for a label. */
+static uint32_t merged_label(struct ag_profile *merged, const struct ag_profile *own,
+                             uint32_t number) {
+    const char *name = ag_definitions_label(&own->definitions, number);
+    struct ag_definitions *to = &merged->definitions;
+    if (!name) {
+        return 0;
+    }
+    const uint32_t text = ag_text_id(&to->texts, name, strlen(name));
+    const char *kept = ag_text(&to->texts, text);
+    return ag_definitions_add_label(to, text + 1, kept) == 0 ? text + 1 : 0;
+}
+
+static int add_leaf(struct ag_stack_nodes *nodes, uint32_t number, uint32_t image,
+                    uint32_t *parent) {
+    const struct ag_node node = {.id = LEAF_IDS + (uint32_t)nodes->n_leaves,
+                                 .parent = *parent,
+                                 .pc = number,
+                                 .image = image};
+    *parent = node.id;
+    return ag_stack_nodes_add(nodes, &node);
+}
+
+/* Leaves of the merged profile: for each part, stack, label and type. */
 static int add_leaves(struct ag_profile *merged, struct ag_merged_part *part) {
     const struct ag_profile *own = part->profile;
     const struct ag_stack_nodes *from = &own->definitions.nodes;
@@ -75,13 +98,12 @@ static int add_leaves(struct ag_profile *merged, struct ag_merged_part *part) {
             continue;
         }
         struct ag_stack_nodes *nodes = &merged->definitions.nodes;
-        const struct ag_node node = {.id = LEAF_IDS + (uint32_t)nodes->n_leaves,
-                                     .parent = AG_IS_ROOT(leaf->node) ? UINT32_MAX - leaf->node
-                                                                      : part->ids[leaf->node],
-                                     .pc = merged_type(merged, own, leaf->type),
-                                     .image = AG_IMAGE_TYPE};
-        part->leaf_ids[i] = node.id;
-        r = ag_stack_nodes_add(nodes, &node);
+        uint32_t id = AG_IS_ROOT(leaf->node) ? UINT32_MAX - leaf->node : part->ids[leaf->node];
+        if (leaf->label != 0) {
+            r = add_leaf(nodes, merged_label(merged, own, leaf->label), AG_IMAGE_LABEL, &id);
+        }
+        r = r < 0 ? r : add_leaf(nodes, merged_type(merged, own, leaf->type), AG_IMAGE_TYPE, &id);
+        part->leaf_ids[i] = id;
     }
     return r;
 }
@@ -480,6 +502,7 @@ static int merge(struct ag_profile *merged) {
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->label_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
     r = r < 0 ? r : ag_code_places_init(&definitions->code);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);

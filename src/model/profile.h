@@ -153,13 +153,18 @@ enum ag_site_key {
     AG_BY_THREAD,
     AG_BY_HEAP,
     AG_BY_TYPE,
+    AG_BY_LABEL,
     AG_BY_PROCESS, /* this and the next: of function counters and collections, not of sites */
     AG_BY_INITIAL_CALL,
 };
-enum { AG_SITE_KEYS = AG_BY_TYPE + 1 };
+enum { AG_SITE_KEYS = AG_BY_LABEL + 1 };
+/* The key is no frame's: it has a name of its own. */
+static inline bool ag_site_key_is_named(enum ag_site_key by) {
+    return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE || by == AG_BY_LABEL;
+}
 struct ag_site_row {
-    /* one that stands for the key (BY_THREAD, BY_HEAP, BY_TYPE: index, name in `label`; the label
-     * of the blocks whose type nothing told is NULL) */
+    /* one that stands for the key (where ag_site_key_is_named: index, and the name in `label`; NULL
+     * for the blocks whose type nothing told, and for those without a label) */
     uint32_t frame;
     const char *label;
     /* own: innermost frame; total: each stack once however often the key recurs */

@@ -33,6 +33,7 @@ static uint64_t key_of(const struct ag_profile *profile, enum ag_site_key by, ui
     case AG_BY_THREAD:
     case AG_BY_HEAP:
     case AG_BY_TYPE:
+    case AG_BY_LABEL:
     case AG_BY_PROCESS:
     case AG_BY_INITIAL_CALL:
         break;
@@ -237,7 +238,7 @@ static int sites_by_frame(struct ag_profile *profile, enum ag_site_key by) {
     return r;
 }
 
-/* ---- by stack, heap, type, thread: own and total are the same ---- */
+/* ---- by stack, heap, type, label, thread: own and total are the same ---- */
 
 static int sites_by_stack(struct ag_profile *profile) {
     struct ag_site_row *rows = calloc(profile->n_rows + 1, sizeof(*rows));
@@ -310,6 +311,33 @@ static int sites_by_type(struct ag_profile *profile) {
     }
     profile->sites[AG_BY_TYPE] = rows;
     profile->n_sites[AG_BY_TYPE] = n;
+    return 0;
+}
+
+/* The last row is that of the blocks without a label. */
+static int sites_by_label(struct ag_profile *profile) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    const size_t n = definitions->n_labels;
+    struct ag_site_row *rows = calloc(n + 1, sizeof(*rows));
+    if (!rows) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        rows[i].frame = (uint32_t)i;
+        rows[i].label = definitions->labels[i].name;
+    }
+    rows[n].frame = (uint32_t)n;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const uint32_t label =
+            ag_stack_nodes_leaf(&definitions->nodes, profile->rows[i].stack).label;
+        const uint32_t at =
+            label != 0 ? ag_index_map_find(&definitions->label_index, label) : AG_INDEX_NONE;
+        struct ag_site_row *row = &rows[at != AG_INDEX_NONE ? at : n];
+        ag_metrics_add(&row->own, &profile->rows[i].metrics);
+        row->total = row->own;
+    }
+    profile->sites[AG_BY_LABEL] = rows;
+    profile->n_sites[AG_BY_LABEL] = compact(rows, n + 1);
     return 0;
 }
 
@@ -413,6 +441,9 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
             break;
         case AG_BY_TYPE:
             r = sites_by_type(profile);
+            break;
+        case AG_BY_LABEL:
+            r = sites_by_label(profile);
             break;
         case AG_BY_PROCESS:
         case AG_BY_INITIAL_CALL:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model/blocks.h"
+#include "model/labels.h"
 #include "model/types.h"
 #include "report/quantity.h"
 #include "report/view.h"
@@ -112,6 +113,8 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
         ag_json_percent(json, "stands_for_blocks", row->stands_for);
     }
     ag_json_string(json, "type", is_seen ? ag_profile_stack_type(view->profile, row->stack) : NULL);
+    ag_json_string(json, "label",
+                   is_seen ? ag_profile_stack_label(view->profile, row->stack) : NULL);
     ag_json_open(json, "tag", '{');
     const bool has_tag = is_seen || row->domain[0] != '\0';
     ag_json_string(json, "domain", has_tag ? row->domain : NULL);
@@ -243,6 +246,10 @@ static void write_block_text(struct ag_view *view, const struct ag_block_row *ro
     ag_page_print(page, AG_STYLE_DIM, "  %s/%s", row->domain, row->allocator);
     if (type != NULL) {
         ag_page_print(page, AG_STYLE_PLAIN, "  %s", type);
+    }
+    const char *label = ag_profile_stack_label(view->profile, row->stack);
+    if (label != NULL) {
+        ag_page_print(page, AG_STYLE_PLAIN, "  in %s", label);
     }
     ag_page_end_line(page);
     write_stack(view, view->profile, row->stack);

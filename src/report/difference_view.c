@@ -115,8 +115,8 @@ static void write_json(struct ag_view *view, const struct ag_difference *differe
                                        .line = row->line};
         ag_json_open(json, NULL, '{');
         ag_json_frame(json, &frame);
-        if (view->options->by == AG_BY_HEAP || view->options->by == AG_BY_TYPE) {
-            ag_json_string(json, view->options->by == AG_BY_HEAP ? "heap" : "type", row->label);
+        if (ag_site_key_is_named(view->options->by)) {
+            ag_json_string(json, ag_report_key_name(view->options->by), row->label);
         }
         write_changes_json(json, difference, &row->before, &row->after);
         ag_json_close(json, '}');
@@ -204,8 +204,9 @@ static void add_row(struct ag_view *view, struct ag_table *table,
     ag_table_cell(table, ag_quantity_in(&number, change.before, unit));
     ag_table_cell(table, ag_quantity_in(&number, change.after, unit));
     signed_cell(table, blocks, blocks_unit);
-    if (view->options->by == AG_BY_HEAP || view->options->by == AG_BY_TYPE) {
-        ag_table_cell(table, row->label != NULL ? row->label : "untyped");
+    if (ag_site_key_is_named(view->options->by)) {
+        ag_table_cell(table,
+                      row->label != NULL ? row->label : ag_report_no_name(view->options->by));
         ag_table_cell(table, "");
     } else if (view->options->by == AG_BY_IMAGE) {
         ag_table_cell(table, row->image != NULL ? row->image : "?");
@@ -233,10 +234,9 @@ static int write_table(struct ag_view *view, const struct ag_difference *differe
     snprintf(heads[1], sizeof heads[1], "%s %s", is_bytes ? "blocks" : "allocated blocks",
              blocks_unit.name);
     snprintf(heads[2], sizeof heads[2], "%s",
-             view->options->by == AG_BY_HEAP    ? "heap"
-             : view->options->by == AG_BY_TYPE  ? "type"
-             : view->options->by == AG_BY_IMAGE ? "image"
-                                                : "function");
+             ag_site_key_is_named(view->options->by) ? ag_report_key_name(view->options->by)
+             : view->options->by == AG_BY_IMAGE      ? "image"
+                                                     : "function");
     const struct ag_column columns[] = {
         {.head = heads[0], .style = AG_STYLE_BRIGHT},
         {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT},

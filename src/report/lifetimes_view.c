@@ -54,7 +54,7 @@ static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *
     struct ag_json *json = view->json;
     const struct ag_frame none = {.runtime = "c"};
     struct ag_frame key = none;
-    if (view->options->by != AG_BY_TYPE) {
+    if (!ag_site_key_is_named(view->options->by)) {
         key = *ag_profile_frame(view->profile, row->frame);
     }
     if (view->options->by == AG_BY_IMAGE) {
@@ -63,6 +63,9 @@ static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *
     ag_json_open(json, NULL, '{');
     ag_json_frame(json, &key);
     ag_json_string(json, "type", row->type);
+    if (view->options->by == AG_BY_LABEL) {
+        ag_json_string(json, "label", row->label);
+    }
     ag_json_integer(json, "blocks", row->lifetime.blocks);
     ag_json_integer(json, "bytes", row->lifetime.bytes);
     ag_json_integer(json, "ended", row->lifetime.ended);
@@ -186,8 +189,9 @@ static void add_row(struct ag_view *view, struct ag_table *table,
     ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->p99_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->max_ns, is_known));
-    if (view->options->by == AG_BY_TYPE) {
-        ag_table_cell(table, row->label != NULL ? row->label : "untyped");
+    if (ag_site_key_is_named(view->options->by)) {
+        ag_table_cell(table,
+                      row->label != NULL ? row->label : ag_report_no_name(view->options->by));
         ag_table_cell(table, "");
         return;
     }
@@ -209,9 +213,9 @@ static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetime
         {.head = "p90"},
         {.head = "p99"},
         {.head = "max"},
-        {.head = by == AG_BY_TYPE    ? "type"
-                 : by == AG_BY_IMAGE ? "image"
-                                     : "function",
+        {.head = ag_site_key_is_named(by) ? ag_report_key_name(by)
+                 : by == AG_BY_IMAGE      ? "image"
+                                          : "function",
          .align = AG_ALIGN_LEFT,
          .style = AG_STYLE_BRIGHT,
          .least_columns = 16},

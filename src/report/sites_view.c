@@ -70,15 +70,11 @@ static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct si
     return 0;
 }
 
-static bool is_labelled(enum ag_site_key by) {
-    return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE;
-}
-
 static void write_key_json(struct ag_view *view, const struct ag_site_row *row) {
     enum ag_site_key by = view->options->by;
     const struct ag_frame none = {.runtime = NULL};
     const struct ag_frame *frame =
-        is_labelled(by) ? &none : ag_profile_frame(view->profile, row->frame);
+        ag_site_key_is_named(by) ? &none : ag_profile_frame(view->profile, row->frame);
     struct ag_frame key = *frame;
     if (by == AG_BY_IMAGE) { /* the frame only stands for the image */
         key.function = NULL;
@@ -86,12 +82,8 @@ static void write_key_json(struct ag_view *view, const struct ag_site_row *row) 
         key.line = 0;
     }
     ag_json_frame(view->json, &key);
-    if (is_labelled(by)) {
-        ag_json_string(view->json,
-                       by == AG_BY_THREAD ? "thread"
-                       : by == AG_BY_HEAP ? "heap"
-                                          : "type",
-                       row->label);
+    if (ag_site_key_is_named(by)) {
+        ag_json_string(view->json, ag_report_key_name(by), row->label);
     }
 }
 
@@ -172,8 +164,9 @@ static void add_row(struct ag_table *table, struct ag_view *view, const struct a
                                         columns->blocks_unit));
     ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->own, columns->beside),
                                         columns->beside_unit));
-    if (is_labelled(view->options->by)) {
-        ag_table_cell(table, row->label != NULL ? row->label : "untyped");
+    if (ag_site_key_is_named(view->options->by)) {
+        ag_table_cell(table,
+                      row->label != NULL ? row->label : ag_report_no_name(view->options->by));
         ag_table_cell(table, "");
         return;
     }
@@ -195,7 +188,7 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     static const char *const heads[] = {
         [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",     [AG_BY_STACK] = "stack from",
         [AG_BY_IMAGE] = "image",       [AG_BY_THREAD] = "thread", [AG_BY_HEAP] = "heap",
-        [AG_BY_TYPE] = "type",
+        [AG_BY_TYPE] = "type",         [AG_BY_LABEL] = "label",
     };
     struct sites sites;
     int r = rank_sites(view, shown, &sites);
@@ -205,7 +198,8 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     struct ag_metrics total = ag_view_total(view);
     struct site_columns columns;
     choose_columns(view, &total, shown, &columns);
-    const bool has_where = !is_labelled(view->options->by) && view->options->by != AG_BY_IMAGE;
+    const bool has_where =
+        !ag_site_key_is_named(view->options->by) && view->options->by != AG_BY_IMAGE;
     const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
     struct ag_column table_columns[8];
     size_t n_columns = 0;

@@ -59,6 +59,10 @@ struct ag_functions;
 int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions);
 int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions);
 
+/* What rows are by: "thread", "heap", "type" or "label"; and what stands for a row without one. */
+const char *ag_report_key_name(enum ag_site_key by);
+const char *ag_report_no_name(enum ag_site_key by);
+
 /* The heading of a section: what is missing first, then which process this was. */
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter);
 void ag_heading_trace_json(struct ag_json *json, const char *key, const struct ag_profile *profile);

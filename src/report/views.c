@@ -49,17 +49,24 @@ int ag_report_check_view(const char *name, char ret_message[512]) {
     return -EINVAL;
 }
 
+const char *ag_report_no_name(enum ag_site_key by) {
+    return by == AG_BY_LABEL ? "no label" : "untyped";
+}
+
+const char *ag_report_key_name(enum ag_site_key by) {
+    return by == AG_BY_THREAD  ? "thread"
+           : by == AG_BY_HEAP  ? "heap"
+           : by == AG_BY_LABEL ? "label"
+                               : "type";
+}
+
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by) {
     static const char *const names[] = {
-        [AG_BY_FUNCTION] = "function",
-        [AG_BY_LINE] = "line",
-        [AG_BY_STACK] = "stack",
-        [AG_BY_IMAGE] = "image",
-        [AG_BY_THREAD] = "thread",
-        [AG_BY_HEAP] = "heap",
-        [AG_BY_TYPE] = "type",
-        [AG_BY_PROCESS] = "process",
-        [AG_BY_INITIAL_CALL] = "initial_call",
+        [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",
+        [AG_BY_STACK] = "stack",       [AG_BY_IMAGE] = "image",
+        [AG_BY_THREAD] = "thread",     [AG_BY_HEAP] = "heap",
+        [AG_BY_TYPE] = "type",         [AG_BY_LABEL] = "label",
+        [AG_BY_PROCESS] = "process",   [AG_BY_INITIAL_CALL] = "initial_call",
     };
     for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
         if (strcmp(names[i], name) == 0) {
@@ -100,7 +107,7 @@ static int check_options(const struct ag_report_options *options, const char *vi
     } else if (strcmp(view, "lifetimes") == 0 &&
                (options->by == AG_BY_STACK || options->by == AG_BY_THREAD ||
                 options->by == AG_BY_HEAP)) {
-        wrong = "--by: lifetimes are by function, line, image or type";
+        wrong = "--by: lifetimes are by function, line, image, type or label";
     } else if (options->type != NULL && strcmp(view, "types") != 0 && !is_of_blocks) {
         wrong = "--type: it is for the views types and blocks";
     } else if (options->states != 0 && !is_of_blocks) {

@@ -13,7 +13,7 @@ PROGRAMS = ("family", "cross_free", "recursion", "temporary", "plugins", "short_
             "cxx_types", "rust_types")
 METRICS = ("allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes", "peak_blocks",
            "temporary_blocks", "freed_bytes", "freed_blocks")
-KEYS = ("function", "thread", "type", "line", "stack", "image", "heap")
+KEYS = ("function", "thread", "type", "label", "line", "stack", "image", "heap")
 OF_HEAPS = ("allocated_bytes", "allocated_blocks", "in_use_bytes", "in_use_blocks", "peak_bytes")
 
 

@@ -12,6 +12,7 @@
 #include "collect/collector.h"
 #include "model/blocks.h"
 #include "model/findings.h"
+#include "model/labels.h"
 #include "model/lifetimes.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
@@ -609,6 +610,11 @@ const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
         return "evil\x1b[31m\ntype<\xff>";
     }
     return NULL;
+}
+
+/* And by a label, of one stack. */
+const char *ag_profile_stack_label(const struct ag_profile *profile, uint32_t stack) {
+    return profile->stacks[stack].frames[0] == 7 ? "request 17" : NULL;
 }
 
 int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_rows,

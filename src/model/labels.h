@@ -1,0 +1,11 @@
+/* labels.h: the work at hand (a request, a phase) when blocks were allocated, as the program told
+ * it by allogram_label_set. */
+#ifndef AG_LABELS_H
+#define AG_LABELS_H
+
+#include "model/profile.h"
+
+/* The label of the blocks that a stack allocated, NULL: none. Valid as long as the profile. */
+const char *ag_profile_stack_label(const struct ag_profile *profile, uint32_t stack);
+
+#endif
