@@ -142,6 +142,19 @@ def counted(tools, root):
         return failures
 
 
+def filtered(tools, root):
+    """--filter by a type, which is known late here: all leaves with their deaths, and nothing else."""
+    case = Case(tools, root, [INSIDE + "/julia_counted.jl", str(SCALE)], ["--filter=type=Main.Lea?,!size=1K..,allocator=pool"],
+                ["JULIA_NUM_THREADS=2"])
+    with recorded.Folder() as folder:
+        case.record(folder)
+        failures, end = case.failures, numbers(case.outcome.stdout.decode().splitlines()[2])
+        types = {row["type"]: (row["freed_blocks"], row["in_use_blocks"]) for row in case.view("types")["types"]}
+        failures.expect("types", types, {"Main.Leaf": (end["dead"] + 10, end["alive"])})
+        failures.expect("ghosts", case.summary["ghost_frees"], 0)
+        return failures
+
+
 def mixed(tools, root):
     case = Case(tools, root, [INSIDE + "/julia_mixed.jl", INSIDE + "/mixed.so"])
     with recorded.Folder() as folder:
@@ -232,6 +245,7 @@ def precompiled(tools, root):
 
 CASES = {
     "counts, types, deaths, lines, collections": counted,
+    "a filter": filtered,
     "Julia and C in one stack": mixed,
     "an unharmed program": unharmed,
     "--adapters=none": alone,
