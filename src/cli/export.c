@@ -195,12 +195,6 @@ static int open_merged(const struct request *request, char **paths, int n_paths,
     while (status == AG_EXIT_OK && n_parts < n_paths) {
         status = open_trace(request, paths[n_parts], &parts[n_parts]);
         n_parts += status == AG_EXIT_OK;
-        if (status == AG_EXIT_OK && ag_profile_identity(parts[n_parts - 1])->is_sampled) {
-            status = ag_fail(AG_EXIT_FAILURE,
-                             "export: %s: sampled traces cannot be merged in this version; export "
-                             "them one by one",
-                             paths[n_parts - 1]);
-        }
     }
     if (status == AG_EXIT_OK) { /* the parts are the merged one's from here on */
         const int r = ag_profile_merge(parts, (size_t)n_parts, ret_profile);

@@ -57,15 +57,6 @@ static int report_merged(const struct ag_report_request *request, struct ag_repo
     int status = AG_EXIT_OK;
     for (int i = 0; parts != NULL && i < n_paths; i++) {
         int trace_status = ag_report_request_open(request, paths[i], &parts[n_parts]);
-        const bool is_sampled =
-            trace_status == AG_EXIT_OK && ag_profile_identity(parts[n_parts])->is_sampled;
-        if (is_sampled) {
-            trace_status = ag_fail(AG_EXIT_FAILURE,
-                                   "report: --merge: %s: sampled traces cannot be merged in this "
-                                   "version; report them side by side",
-                                   paths[i]);
-            ag_profile_close(parts[n_parts]);
-        }
         if (trace_status == AG_EXIT_OK) {
             n_parts++;
         } else {

@@ -6,6 +6,9 @@
  * From there on sites, trees, types and groups work as ever. What needs events (single blocks,
  * lifetimes, sites by thread) asks the parts, which stay open, and translates.
  *
+ * Samples of different processes were drawn apart, so variances of sums are sums of variances; what
+ * an exact part counted has none.
+ *
  * Peaks: processes reach theirs at different moments. The sum of a site's shares is of each
  * process's own highest moment; the merged timeline says what all had at once. */
 #include "model/process_merge.h"
@@ -251,17 +254,26 @@ static void add_threads(struct ag_profile *merged, struct ag_merged_part *part, 
         row->sum.stream += base;
     }
     for (size_t i = 0; i < own->sums.n_pairs; i++) {
-        struct ag_thread_pair *pair = &merged->sums.pairs[merged->sums.n_pairs++];
+        const struct ag_metrics *estimates = own->sums.pair_estimates;
+        const size_t at = merged->sums.n_pairs++;
+        struct ag_thread_pair *pair = &merged->sums.pairs[at];
         *pair = own->sums.pairs[i];
         pair->allocated_by += base;
         pair->freed_by += base;
+        if (merged->sums.pair_estimates) {
+            merged->sums.pair_estimates[at] =
+                estimates
+                    ? estimates[i]
+                    : (struct ag_metrics){.freed_blocks = pair->blocks, .freed_bytes = pair->bytes};
+        }
     }
 }
 
 /* ---- time ---- */
 
 struct moment {
-    struct ag_timeline_point point; /* of its part; time in the merged profile's */
+    struct ag_timeline_point point;    /* of its part; time in the merged profile's */
+    const struct ag_metrics *estimate; /* with its variances; NULL: exact */
     size_t part;
 };
 
@@ -279,20 +291,48 @@ static size_t list_moments(const struct ag_profile *merged, struct moment *momen
     for (size_t p = 0; p < merged->n_parts; p++) {
         const struct ag_merged_part *part = &merged->parts[p];
         const struct ag_model_sums *sums = &part->profile->sums;
+        const struct ag_metrics *last = NULL;
         uint64_t allocated_bytes = 0;
         for (size_t i = 0; i < sums->n_timeline; i++) {
-            moments[count] = (struct moment){.point = sums->timeline[i], .part = p};
+            moments[count] = (struct moment){
+                .point = sums->timeline[i],
+                .estimate = sums->timeline_estimates ? &sums->timeline_estimates[i] : NULL,
+                .part = p};
             moments[count++].point.time_ns += part->offset_ns;
             allocated_bytes = sums->timeline[i].allocated_bytes;
+            last = sums->timeline_estimates ? &sums->timeline_estimates[i] : NULL;
         }
         if (sums->n_timeline > 0 && part->profile->definitions.has_end) {
             const uint64_t end_ns = sums->timeline[sums->n_timeline - 1].time_ns + part->offset_ns;
             moments[count++] = (struct moment){
-                .point = {.time_ns = end_ns + 1, .allocated_bytes = allocated_bytes}, .part = p};
+                .point = {.time_ns = end_ns + 1, .allocated_bytes = allocated_bytes},
+                .estimate = last,
+                .part = p};
         }
     }
     qsort(moments, count, sizeof(*moments), by_time);
     return count;
+}
+
+/* What all parts have at this moment: the sums of POINT, and of their variances. of_parts: by part,
+ * what holds of it now. */
+static struct ag_metrics estimate_of_all(const struct ag_profile *merged,
+                                         const struct moment *of_parts,
+                                         const struct ag_timeline_point *point) {
+    struct ag_metrics all = {0};
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        struct ag_metrics own = {0};
+        own = of_parts[p].estimate ? *of_parts[p].estimate : own;
+        if (of_parts[p].point.in_use_blocks == 0) { /* it has ended, or holds nothing */
+            own.variance[AG_METRIC_IN_USE_BYTES - AG_METRIC_FIRST] = 0;
+            own.variance[AG_METRIC_IN_USE_BLOCKS - AG_METRIC_FIRST] = 0;
+        }
+        ag_metrics_add(&all, &own);
+    }
+    all.in_use_bytes = point->in_use_bytes;
+    all.in_use_blocks = point->in_use_blocks;
+    all.allocated_bytes = point->allocated_bytes;
+    return all;
 }
 
 /* Adds the parts up over time; where there are too many points the highest of each step stays. */
@@ -302,26 +342,33 @@ static int merge_timelines(struct ag_profile *merged) {
         most += merged->parts[p].profile->sums.n_timeline + 1;
     }
     struct moment *moments = calloc(most, sizeof(*moments));
-    struct ag_timeline_point *now = calloc(merged->n_parts, sizeof(*now));
+    struct moment *now = calloc(merged->n_parts, sizeof(*now));
     struct ag_model_sums *sums = &merged->sums;
+    const bool is_sampled = merged->definitions.is_sampled;
     sums->timeline = calloc(POINTS_MOST + 1, sizeof(*sums->timeline));
-    int r = moments && now && sums->timeline ? 0 : -ENOMEM;
+    sums->timeline_estimates =
+        is_sampled ? calloc(POINTS_MOST + 1, sizeof(*sums->timeline_estimates)) : NULL;
+    const bool has_estimates = !is_sampled || sums->timeline_estimates;
+    int r = moments && now && sums->timeline && has_estimates ? 0 : -ENOMEM;
     const size_t count = r == 0 ? list_moments(merged, moments) : 0;
     const size_t step = count / POINTS_MOST + 1;
     struct ag_timeline_point all = {0};
     for (size_t i = 0; i < count; i++) {
-        struct ag_timeline_point *was = &now[moments[i].part];
+        const struct ag_timeline_point *was = &now[moments[i].part].point;
         const struct ag_timeline_point *is = &moments[i].point;
         all.time_ns = is->time_ns;
         all.in_use_bytes += is->in_use_bytes - was->in_use_bytes;
         all.in_use_blocks += is->in_use_blocks - was->in_use_blocks;
         all.allocated_bytes += is->allocated_bytes - was->allocated_bytes;
         all.rss_bytes += is->rss_bytes - was->rss_bytes;
-        *was = *is;
+        now[moments[i].part] = moments[i];
         struct ag_timeline_point *point = &sums->timeline[i / step];
-        const bool is_first = i % step == 0;
+        const bool is_shown = i % step == 0 || all.in_use_bytes > point->in_use_bytes;
         sums->n_timeline = i / step + 1;
-        *point = is_first || all.in_use_bytes > point->in_use_bytes ? all : *point;
+        *point = is_shown ? all : *point;
+        if (is_shown && is_sampled) {
+            sums->timeline_estimates[i / step] = estimate_of_all(merged, now, &all);
+        }
         struct ag_summary *summary = &merged->summary;
         if (all.rss_bytes > summary->rss_peak_bytes) {
             summary->rss_peak_bytes = all.rss_bytes;
@@ -387,6 +434,7 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     to->cost.rss_bytes += from->cost.rss_bytes;
     to->cost.cpu_ns += from->cost.cpu_ns;
     to->cost.target_cpu_ns += from->cost.target_cpu_ns;
+    to->sampler.cpu_ns += from->sampler.cpu_ns;
     struct ag_profile_runtime *runtimes =
         realloc(to->runtimes, (to->n_runtimes + from->n_runtimes + 1) * sizeof(*runtimes));
     if (!runtimes) {
@@ -413,9 +461,14 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
 static void make_identity(struct ag_profile *merged) {
     merged->identity = merged->parts[0].profile->identity;
     merged->identity.n_processes = (uint32_t)merged->n_parts;
+    merged->identity.is_sampled = merged->definitions.is_sampled;
+    merged->identity.mode = merged->definitions.is_sampled ? "sample" : "exact";
     for (size_t p = 1; p < merged->n_parts; p++) {
         const struct ag_profile *own = merged->parts[p].profile;
         merged->identity.file_bytes += own->identity.file_bytes;
+        if (own->identity.interval_bytes != merged->identity.interval_bytes) {
+            merged->identity.interval_bytes = 0; /* each has its own */
+        }
         if (own->identity.is_damaged && !merged->identity.is_damaged) {
             merged->identity.is_damaged = true;
             merged->identity.damage = own->identity.damage;
@@ -443,6 +496,7 @@ static int make_room(struct ag_profile *merged) {
     size_t n_rows = 0, n_threads = 0, n_pairs = 0, n_heaps = 1;
     for (size_t p = 0; p < merged->n_parts; p++) {
         const struct ag_profile *own = merged->parts[p].profile;
+        merged->definitions.is_sampled |= own->definitions.is_sampled;
         n_rows += own->n_rows;
         n_threads += own->n_threads;
         n_pairs += own->sums.n_pairs;
@@ -454,6 +508,12 @@ static int make_room(struct ag_profile *merged) {
     merged->sums.pairs = calloc(n_pairs + 1, sizeof(*merged->sums.pairs));
     merged->heaps = calloc(n_heaps, sizeof(*merged->heaps));
     merged->definitions.heaps = calloc(n_heaps, sizeof(*merged->definitions.heaps));
+    merged->sums.pair_estimates = merged->definitions.is_sampled
+                                      ? calloc(n_pairs + 1, sizeof(*merged->sums.pair_estimates))
+                                      : NULL;
+    if (merged->definitions.is_sampled && !merged->sums.pair_estimates) {
+        return -ENOMEM;
+    }
     const bool has_all = merged->rows && merged->row_nodes && merged->threads &&
                          merged->sums.pairs && merged->heaps && merged->definitions.heaps;
     return has_all ? 0 : -ENOMEM;
@@ -511,6 +571,9 @@ static int merge(struct ag_profile *merged) {
     uint32_t stream_base = 0;
     for (size_t p = 0; p < merged->n_parts && r == 0; p++) {
         r = add_part(merged, p, &stream_base);
+    }
+    for (size_t i = 0; i < merged->n_rows; i++) {
+        ag_metrics_add(&merged->total, &merged->rows[i].metrics);
     }
     r = r < 0 ? r : tell_frames(merged);
     r = r < 0 ? r : merge_timelines(merged);

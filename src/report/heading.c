@@ -184,10 +184,14 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     }
     if (identity->is_sampled) {
         struct ag_quantity interval;
-        ag_page_print(page, AG_STYLE_DIM,
-                      "sampled, one in %s on average: numbers are estimates, ± holds the truth in "
-                      "95 of 100 recordings\n",
-                      ag_quantity_bytes(&interval, identity->interval_bytes));
+        if (identity->interval_bytes > 0) {
+            ag_page_print(page, AG_STYLE_DIM, "sampled, one in %s on average",
+                          ag_quantity_bytes(&interval, identity->interval_bytes));
+        } else {
+            ag_page_text(page, AG_STYLE_DIM, "sampled, each process in its own way");
+        }
+        ag_page_text(page, AG_STYLE_DIM,
+                     ": numbers are estimates, ± holds the truth in 95 of 100 recordings\n");
     }
     write_recording_filter(page, identity);
     if (filter != NULL) {
@@ -219,7 +223,9 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
     ag_json_string(json, "mode", identity->mode);
-    if (identity->is_sampled) {
+    if (identity->is_sampled && identity->interval_bytes == 0) { /* of several, each its own */
+        ag_json_null(json, "interval_bytes");
+    } else if (identity->is_sampled) {
         ag_json_integer(json, "interval_bytes", identity->interval_bytes);
         ag_json_integer(json, "seed", identity->seed);
     } else {

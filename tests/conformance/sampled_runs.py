@@ -375,6 +375,47 @@ def diffs_say_what_is_chance(tools):
     return failures
 
 
+def merged_processes_add_up(tools):
+    """Two processes as one, each with an interval of its own: no bias, intervals that hold the truth, and variances that add up."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        traces, truth = [], {}
+        for seed in range(100, 120):
+            os.mkdir(os.path.join(folder, str(seed)))
+            outcome, found = sampled(tools, os.path.join(folder, str(seed)), "periodic", seed, "8K" if seed % 2 else "16K")
+            truth = truths(outcome.stdout)
+            traces += found
+        os.mkdir(os.path.join(folder, "exact"))
+        _, exact = recorded.record(tools, [tools.program("sampled"), "periodic"], os.path.join(folder, "exact"))
+        views = {trace: recorded.report(tools, trace, "--view=sites") for trace in traces}
+        pairs = list(zip(traces[::2], traces[1::2]))
+        both = [recorded.report(tools, *pair, "--merge", "--view=sites") for pair in pairs]
+        failures.expect("interval of both", both[0]["trace"]["interval_bytes"], None)
+        for function, values in truth.items():
+            rows = [own_of(view, function) for view in both]
+            for metric in (name for name in values if values[name] > 0):
+                judge(failures, "%s %s" % (function, metric), [row[metric] for row in rows], [row[metric + "_ci95"] for row in rows],
+                      2 * values[metric])
+            own = [own_of(views[trace], function) for trace in pairs[0]]
+            failures.expect("sum", rows[0]["allocated_bytes"], sum(row["allocated_bytes"] for row in own))
+            widths = [high - low for low, high in [row["allocated_bytes_ci95"] for row in (*own, rows[0])]]
+            failures.require("widths %s" % widths, abs(math.hypot(widths[0], widths[1]) / widths[2] - 1) < 0.1)
+            mixed = own_of(recorded.report(tools, traces[0], exact[0], "--merge", "--view=sites"), function)
+            low, high = mixed["allocated_bytes_ci95"]
+            failures.require("an exact one adds no doubt", abs((high - low) / widths[0] - 1) < 0.1)
+        summary = recorded.report(tools, *pairs[0], "--merge")
+        failures.require("the summary has intervals", summary["allocated_bytes_ci95"][0] < summary["allocated_bytes_ci95"][1])
+        points = recorded.report(tools, *pairs[0], "--merge", "--view=timeline")["points"]
+        failures.require("points have intervals", any(low < high for low, high in (point["in_use_bytes_ci95"] for point in points)))
+        off = abs(points[-1]["allocated_bytes"] - summary["allocated_bytes"])
+        failures.require("the last point is %d off" % off, off <= 4) # each is rounded on its own
+        for view in ("threads", "types", "heaps", "lifetimes", "tree", "peak", "leaks", "blocks"):
+            recorded.report(tools, *pairs[0], "--merge", "--view=" + view, "--limit=5")
+        text = recorded.run([tools.allogram, "report", *pairs[0], "--merge"]).stdout.decode()
+        failures.require("as text: " + text[:300], "each process in its own way" in text and "±" in text)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -392,6 +433,7 @@ def main():
              ("an unknown answer is refused", lambda: an_unknown_answer_is_refused(tools)),
              ("exports carry estimates", lambda: exports_carry_estimates(tools)),
              ("gates know what is chance", lambda: gates_know_what_is_chance(tools)),
+             ("merged processes add up", lambda: merged_processes_add_up(tools)),
              ("diffs say what is chance", lambda: diffs_say_what_is_chance(tools))]
     plan = tap.Plan(len(cases))
     for name, case in cases:
