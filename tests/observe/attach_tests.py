@@ -212,6 +212,21 @@ def blocks_from_before_are_ghosts():
 
 
 @test
+def what_a_filter_leaves_out_is_no_ghost():
+    with hammer() as target, tempfile.TemporaryDirectory() as folder:
+        assert target.ask("fill 100") == "fill"
+        attached = Attached(target.pid, folder, "--mode=exact", "--filter=size=200..300000")
+        assert target.ask("drop") == "drop"  # too large, and from before
+        target.ask("burst 10")  # of four threads: each round has blocks of 200, 256 and 300,000 bytes
+        text = attached.detach()
+        assert "recorded only --filter=size=200..300000" in text, text
+        assert counted(attached) == f"burst {3 * 40} {40 * (200 + 256 + 300000)}", counted(attached)
+        summary = attached.report()
+        assert (summary["ghost_frees"], summary["lost_events"]["total"]) == (0, 0), summary
+        assert summary["trace"]["filter"] == "size=200..300000"
+
+
+@test
 def threads_that_end_free_nothing_twice():
     with Target(os.path.join(PROGRAMS, "hammer"), "quiet") as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
