@@ -36,14 +36,6 @@
 #include "hush.h"
 #include "known_stacks.h"
 
-AG_FAST bool is_stub(uintptr_t pc) {
-    return pc - 1 - ag_ocaml.stubs_low < ag_ocaml.stubs_high - ag_ocaml.stubs_low;
-}
-
-AG_FAST bool is_ocaml(uintptr_t pc) {
-    return pc - 1 - ag_ocaml.code_low < ag_ocaml.code_high - ag_ocaml.code_low;
-}
-
 AG_FAST bool is_place(ag_ocaml_value slot) {
     return slot & 2;
 }
@@ -72,18 +64,19 @@ static uint32_t behind_the_stubs(uint32_t walked) {
     enum { FRAMES_MOST = 32 };
     uintptr_t pc = 0;
     uint32_t node = walked, caller = 0;
-    if (!ag_stack_top(node, &pc, &caller) || !is_stub(pc)) {
+    if (!ag_stack_top(node, &pc, &caller) || !ag_ocaml_is_stub(pc)) {
         return 0; /* not called as we thought */
     }
-    while (ag_stack_top(node, &pc, &caller) && is_stub(pc)) { /* those that called the callback */
+    while (ag_stack_top(node, &pc, &caller) &&
+           ag_ocaml_is_stub(pc)) { /* those that called the callback */
         node = caller;
     }
     bool was_stub = false;
     for (int i = 0; i < FRAMES_MOST && ag_stack_top(node, &pc, &caller); i++) {
-        if (was_stub && !is_stub(pc)) {
+        if (was_stub && !ag_ocaml_is_stub(pc)) {
             return node;
         }
-        was_stub = is_stub(pc);
+        was_stub = ag_ocaml_is_stub(pc);
         node = caller;
     }
     return 0;
@@ -137,7 +130,7 @@ static uint32_t common_part(uint32_t walked, ag_ocaml_value callstack, size_t *n
         if (is_of(pc, slot)) {
             common = nodes[i - 1];
             --*n_slots;
-        } else if (is_ocaml(pc)) {
+        } else if (ag_ocaml_is_code(pc)) {
             return caller; /* the same activation elsewhere: C frames that called it stay */
         }
     }

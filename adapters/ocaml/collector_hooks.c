@@ -10,6 +10,7 @@
 static allogram_heap minor_heap, major_heap;
 /* A collection that Memprof caused allocates for itself. */
 static __thread uintptr_t spoke_in_minor __attribute__((tls_model("initial-exec")));
+static __thread uint64_t promoted_before_words __attribute__((tls_model("initial-exec")));
 static __thread uintptr_t spoke_in_slice __attribute__((tls_model("initial-exec")));
 
 static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
@@ -23,13 +24,18 @@ static void minor_begins(void) {
     struct ag_ocaml_counters counters = {0};
     spoke_in_minor = ag_ocaml_speak();
     (void)ag_ocaml_counters_read(&counters); /* 0: not known */
+    promoted_before_words = counters.promoted_words;
     allogram_gc_begin(minor_heap, 0, counters.minor_used_words * 8);
 }
 
 static void minor_ends(void) {
     struct ag_ocaml_counters counters = {0};
-    (void)ag_ocaml_counters_read(&counters);
-    allogram_gc_end(minor_heap, "minor", counters.minor_used_words * 8);
+    const bool is_known = ag_ocaml_counters_read(&counters);
+    const uint64_t promoted_bytes = (counters.promoted_words - promoted_before_words) * 8;
+    if (allogram_mode_ & ALLOGRAM_TELLS_) {
+        ag_host_gc_end(minor_heap, "minor", counters.minor_used_words * 8,
+                       is_known ? &promoted_bytes : NULL);
+    }
     ag_ocaml_hush(spoke_in_minor);
 }
 

@@ -33,7 +33,9 @@
 struct ag_ocaml_runtime ag_ocaml;
 struct ag_ocaml_told ag_ocaml_told;
 
-enum heap { HEAP_MINOR, HEAP_MAJOR, HEAP_MARSHAL, HEAPS };
+/* What was unmarshalled into the minor heap is apart from what went into the major one at once:
+ * only of the former the survival of a collection is told. */
+enum heap { HEAP_MINOR, HEAP_MAJOR, HEAP_MARSHAL_MINOR, HEAP_MARSHAL, HEAPS };
 enum { HEAP_BITS = 2, ADDRESS_STEP = 16, WORD = 8 };
 enum source { SOURCE_NORMAL, SOURCE_MARSHAL, SOURCE_CUSTOM };
 static allogram_heap heaps[HEAPS];
@@ -116,7 +118,9 @@ static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uint
     if (source == SOURCE_CUSTOM || !(allogram_mode_ & ALLOGRAM_TELLS_)) {
         return ag_ocaml_integer(0); /* None: nothing more is heard of it */
     }
-    const enum heap heap = source == SOURCE_MARSHAL ? HEAP_MARSHAL : born;
+    const enum heap heap = source != SOURCE_MARSHAL ? born
+                           : born == HEAP_MINOR     ? HEAP_MARSHAL_MINOR
+                                                    : HEAP_MARSHAL;
     atomic_fetch_add_explicit(&ag_ocaml_told.words, words + 1, memory_order_relaxed);
     ag_ocaml_counters_see_domain();
     ag_host_get_ready();
@@ -144,13 +148,14 @@ static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintp
     return result;
 }
 
-static void died(ag_ocaml_value tracked) {
+/* TELL: of its address and heap. */
+static void tell_fate(ag_ocaml_value tracked, void (*tell)(uintptr_t address, uint32_t heap)) {
     const uint64_t content = (uint64_t)ag_ocaml_number(tracked);
     const allogram_heap heap = heaps[content & ((1 << HEAP_BITS) - 1)];
     const uintptr_t spoke = ag_ocaml_speak();
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
-        ag_record_free_told((content >> HEAP_BITS) * ADDRESS_STEP, heap);
+        tell((content >> HEAP_BITS) * ADDRESS_STEP, heap);
     }
     ag_ocaml_hush(spoke);
 }
@@ -167,16 +172,17 @@ ag_ocaml_value ag_ocaml_alloc_major(ag_ocaml_value info) {
 }
 
 ag_ocaml_value ag_ocaml_promote(ag_ocaml_value tracked) {
+    tell_fate(tracked, ag_record_promote_told);
     return make_some(tracked);
 }
 
 ag_ocaml_value ag_ocaml_dealloc_minor(ag_ocaml_value tracked) {
-    died(tracked);
+    tell_fate(tracked, ag_record_free_told);
     return ag_ocaml_integer(0);
 }
 
 ag_ocaml_value ag_ocaml_dealloc_major(ag_ocaml_value tracked) {
-    died(tracked);
+    tell_fate(tracked, ag_record_free_told);
     return ag_ocaml_integer(0);
 }
 
@@ -235,10 +241,21 @@ static bool make_tracker(void) {
 }
 
 void ag_ocaml_memprof_prepare(void) {
-    static const char *const names[HEAPS] = {"minor heap", "major heap", "unmarshalled"};
+    static const struct {
+        const char *name;
+        enum allogram_heap_kind kind; /* a number is an address here, so what is old never moves */
+    } rows[HEAPS] = {
+        [HEAP_MINOR] = {"minor heap", ALLOGRAM_MOVING_COLLECTOR},
+        [HEAP_MAJOR] = {"major heap", ALLOGRAM_NON_MOVING_COLLECTOR},
+        [HEAP_MARSHAL_MINOR] = {"unmarshalled, minor heap", ALLOGRAM_MOVING_COLLECTOR},
+        [HEAP_MARSHAL] = {"unmarshalled", ALLOGRAM_NON_MOVING_COLLECTOR},
+    };
     for (size_t i = 0; i < HEAPS; i++) {
-        const struct allogram_heap_options options = {
-            .size = sizeof(options), .name = names[i], .allocator = "ocaml", .runtime = "ocaml"};
+        const struct allogram_heap_options options = {.size = sizeof(options),
+                                                      .name = rows[i].name,
+                                                      .allocator = "ocaml",
+                                                      .runtime = "ocaml",
+                                                      .kind = rows[i].kind};
         heaps[i] = allogram_register_heap(&options);
     }
     ag_ocaml_hush_follow();

@@ -42,4 +42,12 @@ struct ag_ocaml_runtime {
 };
 extern struct ag_ocaml_runtime ag_ocaml AG_HIDDEN;
 
+/* A return address in the runtime's stubs, or in OCaml code. */
+AG_FAST bool ag_ocaml_is_stub(uintptr_t pc) {
+    return pc - 1 - ag_ocaml.stubs_low < ag_ocaml.stubs_high - ag_ocaml.stubs_low;
+}
+AG_FAST bool ag_ocaml_is_code(uintptr_t pc) {
+    return pc - 1 - ag_ocaml.code_low < ag_ocaml.code_high - ag_ocaml.code_low;
+}
+
 #endif

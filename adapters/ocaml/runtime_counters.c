@@ -190,7 +190,9 @@ bool ag_ocaml_counters_read(struct ag_ocaml_counters *ret_counters) {
     if (!chosen || !state || !fits(chosen, state)) {
         return false;
     }
-    struct ag_ocaml_counters counters = {.minor_used_words = minor_used_words(chosen, state)};
+    struct ag_ocaml_counters counters = {.minor_used_words = minor_used_words(chosen, state),
+                                         .promoted_words =
+                                             count_at(chosen, state, chosen->promoted_words)};
     if (chosen->generation == AG_OCAML_4) {
         counters.allocated_words = allocated_words(state);
         counters.heap_words = word_at(state, chosen->heap_words);

@@ -298,6 +298,7 @@ static bool gc_record(const struct ag_wide *wide, struct tail *tail, struct ag_r
     record->u.gc.heap_before_bytes = fields.heap_before_bytes;
     record->u.gc.heap_after_bytes = fields.heap_after_bytes;
     record->u.gc.needed_bytes = fields.needed_bytes;
+    record->u.gc.promoted_bytes = fields.promoted_bytes;
     record->u.gc.runtime = next_string(tail, fields.runtime_bytes);
     record->u.gc.kind = next_string(tail, fields.kind_bytes);
     record->u.gc.process = next_string(tail, fields.process_bytes);

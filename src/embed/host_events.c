@@ -296,7 +296,7 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
 
 void ag_host_tell_collection(allogram_heap heap, const struct ag_host_collection *collection,
                              const char *kind) {
-    enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4 }; /* of the gc record */
+    enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4, PROMOTED_KNOWN = 8 }; /* of the gc record */
     const struct ag_host_heap *found = heap_to_tell(heap);
     if (!found || !ag_recorder_is_active()) {
         return;
@@ -307,8 +307,10 @@ void ag_host_tell_collection(allogram_heap heap, const struct ag_host_collection
         .needed_bytes = collection->needed_bytes,
         .heap_before_bytes = collection->heap_before_bytes,
         .heap_after_bytes = collection->heap_after_bytes,
+        .promoted_bytes = collection->promoted_bytes,
         .known = ENDED | (collection->heap_before_bytes != 0 ? HEAP_KNOWN : 0) |
-                 (collection->needed_bytes != 0 ? NEED_KNOWN : 0),
+                 (collection->needed_bytes != 0 ? NEED_KNOWN : 0) |
+                 (collection->has_promoted ? PROMOTED_KNOWN : 0),
         .stack = collection->stack,
         .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
         .runtime_bytes = (uint16_t)strnlen(found->runtime, sizeof(found->runtime)),
@@ -319,7 +321,8 @@ void ag_host_tell_collection(allogram_heap heap, const struct ag_host_collection
     ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
 }
 
-void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_bytes) {
+void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
+                    const uint64_t *promoted_bytes) {
     const struct ag_host_heap *found = heap_to_tell(heap);
     uint32_t at = collecting.n;
     while (at > 0 && collecting.begun[at - 1].heap != heap) {
@@ -338,9 +341,15 @@ void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_b
             .needed_bytes = collecting.begun[at - 1].needed_bytes,
             .heap_before_bytes = collecting.begun[at - 1].heap_bytes,
             .heap_after_bytes = heap_bytes,
+            .promoted_bytes = promoted_bytes ? *promoted_bytes : 0,
+            .has_promoted = promoted_bytes != NULL,
             .stack = collecting.begun[at - 1].stack};
         ag_host_tell_collection(heap, &collection, kind);
     }
+}
+
+void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_bytes) {
+    ag_host_gc_end(heap, kind, heap_bytes, /* promoted_bytes= */ NULL);
 }
 
 void allogram_session_mark(const char *name) {

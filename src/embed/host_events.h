@@ -3,6 +3,7 @@
 #ifndef AG_HOST_EVENTS_H
 #define AG_HOST_EVENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,10 +18,15 @@ void ag_host_get_ready(void);
  * the session's origin; bytes: 0: not known; stack: who caused it (ag_record_stack). */
 struct ag_host_collection {
     uint64_t start_raw, end_raw, needed_bytes, heap_before_bytes, heap_after_bytes;
+    uint64_t promoted_bytes;
     uint32_t stack;
+    bool has_promoted; /* promoted_bytes is known, and may be 0 */
 };
 void ag_host_tell_collection(uint32_t heap, const struct ag_host_collection *collection,
                              const char *kind);
+/* As allogram_gc_end. promoted_bytes: put where blocks live longer; NULL: not known. */
+void ag_host_gc_end(uint32_t heap, const char *kind, uint64_t heap_bytes,
+                    const uint64_t *promoted_bytes);
 /* The clock now; a recording runs. */
 uint64_t ag_host_elapsed_raw(void);
 

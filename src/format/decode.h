@@ -114,8 +114,9 @@ struct ag_cpu_sample { /* a thread that used the CPU at a moment, seen from outs
 enum ag_gc_known {                       /* which numbers of a collection count */
                    AG_GC_KNOWN_END = 1,  /* it ended, after pause_ns */
                    AG_GC_KNOWN_HEAP = 2, /* the sizes before and after */
-                   AG_GC_KNOWN_NEED = 4
-}; /* what was asked for when it began */
+                   AG_GC_KNOWN_NEED = 4, /* what was asked for when it began */
+                   AG_GC_KNOWN_PROMOTED = 8
+}; /* what it put where blocks live longer */
 
 struct ag_stack_sum { /* what the index keeps per stack (and via): enough for every unfiltered view
                        */
@@ -229,6 +230,7 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint32_t known; /* flags of enum ag_gc_known */
             uint32_t stack, thread_id, frame;
             uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
+            uint64_t promoted_bytes;
             struct ag_bytes runtime, kind, process;
         } gc;
         struct {

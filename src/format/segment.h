@@ -329,7 +329,7 @@ struct ag_wide_mark { /* then name_bytes */
 /* A collection that has ended; then runtime_bytes, kind_bytes, process_bytes. */
 struct ag_wide_gc {
     uint64_t start_raw, end_raw; /* clock since clock_origin */
-    uint64_t needed_bytes, heap_before_bytes, heap_after_bytes;
+    uint64_t needed_bytes, heap_before_bytes, heap_after_bytes, promoted_bytes;
     uint32_t known; /* as in the gc record */
     uint32_t stack; /* who caused it */
     uint32_t thread_id;

@@ -21,8 +21,7 @@ int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block,
         return r;
     }
     ag_ledger_count_birth_fast(&ledger->sums[block->sum], &ledger->tally, block->size);
-    return ag_ledger_put_fast(&ledger->live, ag_live_table_seek(&ledger->live, block->address),
-                              block, time_ns);
+    return ag_ledger_put_back(ledger, block, (struct ag_live_past){.born_ns = time_ns});
 }
 
 void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
@@ -38,16 +37,16 @@ void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
     tally->in_use_blocks--;
     tally->in_use_bytes -= block.size;
     tally->allocated_bytes -= block.size;
-    const uint64_t born_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    const uint64_t born_ns = ag_live_table_past(&ledger->live, at).born_ns;
     ag_live_table_remove(&ledger->live, at);
     /* a visit that fails here fails at the next step again */
     (void)ag_ledger_tell_fast(ledger, AG_STEP_BIRTH_UNDONE, &block, born_ns, born_ns);
 }
 
 int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
-                       uint64_t time_ns) {
+                       struct ag_live_past past) {
     return ag_ledger_put_fast(&ledger->live, ag_live_table_seek(&ledger->live, block->address),
-                              block, time_ns);
+                              block, past);
 }
 
 int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freeing *freeing,
@@ -57,18 +56,17 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freei
     const uint64_t time_ns = freeing->time_ns;
     const bool is_temporary =
         block.stream == stream && freeing->serial - block.serial <= ledger->within;
-    *ret_death =
-        (struct ag_death){.block = block,
-                          .allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0,
-                          .freed_ns = time_ns,
-                          .number = ledger->n_deaths,
-                          .free_stack = freeing->free_stack,
-                          .is_temporary = is_temporary};
+    *ret_death = (struct ag_death){.block = block,
+                                   .past = ag_live_table_past(&ledger->live, at),
+                                   .freed_ns = time_ns,
+                                   .number = ledger->n_deaths,
+                                   .free_stack = freeing->free_stack,
+                                   .is_temporary = is_temporary};
     ag_live_table_remove(&ledger->live, at);
     ag_ledger_count_death_fast(ledger, &ledger->sums[block.sum], &ledger->tally, block.size,
                                is_temporary);
     int r = ledger->step_visit ? ag_ledger_tell_step(ledger, AG_STEP_DEATH, &block, time_ns,
-                                                     ret_death->allocated_ns, is_temporary)
+                                                     ret_death->past.born_ns, is_temporary)
                                : 0;
     if (r < 0) {
         return r;
@@ -114,11 +112,8 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
         }
     }
     const int r = ag_ledger_tell_fast(ledger, AG_STEP_DEATH_UNDONE, block, death->freed_ns,
-                                      death->allocated_ns);
-    return r < 0 ? r
-                 : ag_ledger_put_fast(&ledger->live,
-                                      ag_live_table_seek(&ledger->live, block->address), block,
-                                      death->allocated_ns);
+                                      death->past.born_ns);
+    return r < 0 ? r : ag_ledger_put_back(ledger, block, death->past);
 }
 
 /* ---- the events that do not take the fast path ---- */

@@ -93,10 +93,10 @@ AG_FAST void ag_ledger_count_death_fast(struct ag_ledger *ledger, struct ag_sum 
 }
 
 AG_FAST int ag_ledger_put_fast(struct ag_live_table *live, uint64_t at,
-                               const struct ag_live_block *block, uint64_t time_ns) {
+                               const struct ag_live_block *block, struct ag_live_past past) {
     live->blocks[at] = *block;
-    if (live->times_ns) {
-        live->times_ns[at] = time_ns;
+    if (live->pasts) {
+        live->pasts[at] = past;
     }
     return AG_LIKELY(++live->count <= live->limit) ? 0 : ag_live_table_grow(live);
 }
@@ -136,7 +136,8 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
             return r;
         }
     }
-    return ag_ledger_put_fast(&ledger->live, at, &block, tally->now_ns);
+    return ag_ledger_put_fast(&ledger->live, at, &block,
+                              (struct ag_live_past){.born_ns = tally->now_ns});
 }
 
 /* What an undo or a repair may ask for. Several streams come here at each free: the fields are
@@ -155,7 +156,7 @@ AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_
         death = &stream->deaths[stream->n_deaths++];
     }
     death->block = ledger->live.blocks[at];
-    death->allocated_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    death->past = ag_live_table_past(&ledger->live, at);
     death->freed_ns = hot->tally.now_ns;
     death->number = ledger->n_deaths++;
     death->free_stack = event->stack;
@@ -188,7 +189,7 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
     }
     if (is_told && r == 0) {
         r = ag_ledger_tell_step(ledger, AG_STEP_DEATH, &block, tally->now_ns,
-                                ledger->live.times_ns[at], is_temporary);
+                                ledger->live.pasts[at].born_ns, is_temporary);
     }
     ag_live_table_remove(&ledger->live, at);
     if (AG_UNLIKELY(block.stream != index) && r == 0) {

@@ -43,13 +43,26 @@ static int move(struct ag_ledger *ledger, uint64_t from, uint64_t to) {
     }
     at = ag_live_table_seek(&ledger->live, from);
     struct ag_live_block block = ledger->live.blocks[at];
-    const uint64_t born_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    struct ag_live_past past = ag_live_table_past(&ledger->live, at);
+    past.n_moves += past.n_moves < UINT32_MAX;
     ag_live_table_remove(&ledger->live, at);
     block.address = to;
     heap_of(ledger, from)->moved++;
-    r = ag_ledger_put_back(ledger, &block, born_ns);
+    r = ag_ledger_put_back(ledger, &block, past);
     r = r < 0 ? r : look_again(ledger, from);
     return r < 0 ? r : look_again(ledger, to);
+}
+
+static void promote(struct ag_ledger *ledger, uint64_t address) {
+    const uint64_t at = ag_live_table_seek(&ledger->live, address);
+    if (ledger->live.blocks[at].address == 0) {
+        return;
+    }
+    heap_of(ledger, address)->promoted++;
+    if (ledger->live.pasts) {
+        uint32_t *n_promotions = &ledger->live.pasts[at].n_promotions;
+        *n_promotions += *n_promotions < UINT32_MAX;
+    }
 }
 
 /* ---- late types ---- */
@@ -111,7 +124,7 @@ static int give_type(struct ag_ledger *ledger, const struct ag_event *event) {
         return r;
     }
     shift_sums(ledger, before.sum, sum, before.size);
-    const uint64_t born_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    const uint64_t born_ns = ag_live_table_past(&ledger->live, at).born_ns;
     ledger->live.blocks[at].sum = sum;
     const struct ag_live_block now = ledger->live.blocks[at];
     r = ag_ledger_tell_fast(ledger, AG_STEP_BIRTH_UNDONE, &before, born_ns, born_ns);
@@ -126,8 +139,7 @@ int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event) 
         return move(ledger, event->address, event->size);
     }
     if (event->kind == AG_RECORD_PROMOTE) {
-        const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
-        heap_of(ledger, event->address)->promoted += ledger->live.blocks[at].address != 0;
+        promote(ledger, event->address);
         return 0;
     }
     return give_type(ledger, event);

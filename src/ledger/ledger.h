@@ -90,7 +90,8 @@ size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_
 struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: open */
     uint32_t stack, allocated_by, freed_by;
-    uint32_t free_stack; /* 0: open, or not known */
+    uint32_t free_stack;            /* 0: open, or not known */
+    uint32_t n_moves, n_promotions; /* how often a collector did that to it */
     uint8_t via;
     const struct ag_weight *weight; /* the ledger has none: who passes a visit on may fill it in */
 };

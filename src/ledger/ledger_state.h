@@ -34,7 +34,8 @@ struct ag_sum_base { /* what a sum held when the reader's time window began */
 
 struct ag_death { /* enough to take a free back */
     struct ag_live_block block;
-    uint64_t allocated_ns, freed_ns;
+    struct ag_live_past past;
+    uint64_t freed_ns;
     uint64_t number;     /* deaths are numbered in the order in which they were applied */
     uint32_t free_stack; /* 0: not known */
     bool is_temporary;
@@ -218,7 +219,7 @@ void ag_ledger_unbirth(struct ag_ledger *ledger,
                        uint64_t at); /* takes the birth of the block in slot AT back */
 /* Puts a block into the table alone, where it was set aside from. */
 int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
-                       uint64_t time_ns);
+                       struct ag_live_past past);
 
 /* ---- order_repair.c ---- */
 void ag_repair_done(struct ag_repair *repair);

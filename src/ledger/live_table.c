@@ -37,15 +37,15 @@ int ag_live_table_init(struct ag_live_table *table) {
 void ag_live_table_done(struct ag_live_table *table) {
     ag_table_memory_free(table->blocks,
                          table->blocks ? (table->mask + 1) * sizeof(*table->blocks) : 0);
-    free(table->times_ns);
+    free(table->pasts);
     *table = (struct ag_live_table){0};
 }
 
-int ag_live_table_keep_times(struct ag_live_table *table) {
-    if (!table->times_ns) {
-        table->times_ns = malloc((table->mask + 1) * sizeof(*table->times_ns));
+int ag_live_table_keep_pasts(struct ag_live_table *table) {
+    if (!table->pasts) {
+        table->pasts = malloc((table->mask + 1) * sizeof(*table->pasts));
     }
-    return table->times_ns ? 0 : -ENOMEM;
+    return table->pasts ? 0 : -ENOMEM;
 }
 
 /* ---- growing ---- */
@@ -53,7 +53,7 @@ int ag_live_table_keep_times(struct ag_live_table *table) {
 struct set_aside { /* what cannot go to its new place before all others have left theirs */
     struct moved_block {
         struct ag_live_block block;
-        uint64_t time_ns;
+        struct ag_live_past past;
     } * blocks;
     size_t count, capacity;
 };
@@ -74,14 +74,14 @@ static int set_aside(struct set_aside *aside, const struct moved_block *moved) {
 
 static void put_at(struct ag_live_table *table, uint64_t at, const struct moved_block *moved) {
     table->blocks[at] = moved->block;
-    if (table->times_ns) {
-        table->times_ns[at] = moved->time_ns;
+    if (table->pasts) {
+        table->pasts[at] = moved->past;
     }
 }
 
 static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
     const struct moved_block moved = {.block = table->blocks[at],
-                                      .time_ns = table->times_ns ? table->times_ns[at] : 0};
+                                      .past = ag_live_table_past(table, at)};
     table->blocks[at].address = 0;
     return moved;
 }
@@ -106,12 +106,12 @@ static int move(struct ag_live_table *table, uint64_t from, struct set_aside *as
 
 static int widen(struct ag_live_table *table) {
     const size_t slots = table->mask + 1;
-    if (table->times_ns) {
-        uint64_t *times_ns = realloc(table->times_ns, slots * 2 * sizeof(*times_ns));
-        if (!times_ns) {
+    if (table->pasts) {
+        struct ag_live_past *pasts = realloc(table->pasts, slots * 2 * sizeof(*pasts));
+        if (!pasts) {
             return -ENOMEM;
         }
-        table->times_ns = times_ns;
+        table->pasts = pasts;
     }
     const size_t block_bytes = sizeof(*table->blocks);
     struct ag_live_block *blocks =

@@ -23,11 +23,14 @@ struct ag_live_block {
     uint32_t stream;  /* index of the stream that allocated it */
 };
 _Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");
+struct ag_live_past {               /* what no sum needs of a block */
+    uint64_t born_ns;               /* when it was allocated */
+    uint32_t n_moves, n_promotions; /* how often a collector did that to it */
+};
 
 struct ag_live_table {
     struct ag_live_block *blocks;
-    uint64_t *times_ns; /* when each block was allocated, kept beside it only where somebody asks;
-                           or NULL */
+    struct ag_live_past *pasts; /* of each block, beside it, only where somebody asks; or NULL */
     uint64_t mask;
     uint32_t shift;
     size_t count, limit; /* grown as soon as count > limit */
@@ -35,7 +38,7 @@ struct ag_live_table {
 
 int ag_live_table_init(struct ag_live_table *table);
 void ag_live_table_done(struct ag_live_table *table);
-int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
+int ag_live_table_keep_pasts(struct ag_live_table *table); /* before the first block */
 /* Doubles. 0, or -ENOMEM: then it may only be ended. */
 int ag_live_table_grow(struct ag_live_table *table);
 
@@ -52,6 +55,11 @@ AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t 
     return at;
 }
 
+/* Of the block in slot AT; zeros where nobody asks. */
+AG_FAST struct ag_live_past ag_live_table_past(const struct ag_live_table *table, uint64_t at) {
+    return table->pasts ? table->pasts[at] : (struct ag_live_past){0};
+}
+
 /* Empties slot AT and moves back what was displaced over it. */
 AG_FAST void ag_live_table_remove(struct ag_live_table *table, uint64_t at) {
     uint64_t hole = at;
@@ -60,8 +68,8 @@ AG_FAST void ag_live_table_remove(struct ag_live_table *table, uint64_t at) {
         const uint64_t home = ag_live_table_home(table, table->blocks[next].address);
         if (((next - home) & table->mask) >= ((next - hole) & table->mask)) {
             table->blocks[hole] = table->blocks[next];
-            if (table->times_ns) {
-                table->times_ns[hole] = table->times_ns[next];
+            if (table->pasts) {
+                table->pasts[hole] = table->pasts[next];
             }
             hole = next;
         }

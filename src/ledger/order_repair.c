@@ -367,11 +367,11 @@ static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t seco
     if (!ag_ledger_can_give_way(ledger, at, ledger->repair.pool[first].stream)) {
         return 0; /* it was there before: the free that ends it is still to come */
     }
-    const uint64_t time_ns = ledger->live.times_ns ? ledger->live.times_ns[at] : 0;
+    const struct ag_live_past past = ag_live_table_past(&ledger->live, at);
     ag_live_table_remove(&ledger->live, at); /* set aside: the books do not notice */
     int r = apply_waiting(ledger, first);
     r = r < 0 ? r : apply_waiting(ledger, second);
-    return r < 0 ? r : ag_ledger_put_back(ledger, &block, time_ns);
+    return r < 0 ? r : ag_ledger_put_back(ledger, &block, past);
 }
 
 /* LAST has just been put behind an event of its stream: do the two come too late? */
@@ -570,8 +570,7 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot) {
     const struct ag_live_block block = ledger->live.blocks[slot];
     const struct ag_waiting later = {.address = block.address,
                                      .size = block.size,
-                                     .time_ns =
-                                         ledger->live.times_ns ? ledger->live.times_ns[slot] : 0,
+                                     .time_ns = ag_live_table_past(&ledger->live, slot).born_ns,
                                      .serial = block.serial,
                                      .stream = block.stream,
                                      .sum = block.sum,

@@ -34,13 +34,6 @@ static uint64_t since_start(const struct block_pass *pass, uint64_t time_ns) {
     return time_ns > start_ns ? time_ns - start_ns : 0;
 }
 
-static const struct ag_model_heap *heap_of(const struct ag_definitions *definitions, uint32_t via) {
-    const uint32_t known = via % AG_MODEL_VIAS;
-    return definitions->vias[known].name
-               ? ag_definitions_heap(definitions, definitions->vias[known].heap)
-               : NULL;
-}
-
 static void visit_block(void *context, const struct ag_block *block) {
     struct block_pass *pass = context;
     const struct ag_definitions *definitions = &pass->profile->definitions;
@@ -50,7 +43,7 @@ static void visit_block(void *context, const struct ag_block *block) {
     if (block->stack == AG_STACK_OTHER || !(pass->states & state) || is_before) {
         return;
     }
-    const struct ag_model_heap *heap = heap_of(definitions, block->via);
+    const struct ag_model_heap *heap = ag_definitions_heap_of_via(definitions, block->via);
     const struct ag_block_row row = {
         .state = state,
         .address = AG_EVENT_PLACE(block->address),
@@ -66,6 +59,9 @@ static void visit_block(void *context, const struct ag_block *block) {
         .stands_for = block->weight ? block->weight->blocks : 1,
         .domain = heap ? heap->domain : "",
         .allocator = heap ? heap->allocator : "",
+        .is_of_moving = heap && heap->is_moving,
+        .n_moves = block->n_moves,
+        .n_promotions = block->n_promotions,
     };
     pass->visit(pass->context, &row);
 }
@@ -144,7 +140,7 @@ static void tell_ghosts(struct block_pass *pass) {
              * free does not say whose block it was. */
             const uint32_t space = AG_EVENT_SPACE(ghost->address);
             const struct ag_model_heap *heap =
-                space != 0 ? heap_of(&pass->profile->definitions, space) : NULL;
+                space != 0 ? ag_definitions_heap_of_via(&pass->profile->definitions, space) : NULL;
             const struct ag_block_row row = {.state = AG_BLOCK_GHOST,
                                              .address = AG_EVENT_PLACE(ghost->address),
                                              .allocated_ns = UINT64_MAX,

@@ -24,6 +24,8 @@ struct ag_block_row { /* times since the start of the recording */
     struct ag_profile *free_profile; /* whose stack that is: of a merged one the part's own */
     double stands_for;               /* blocks: 1, and of a sampled trace what this sample weighs */
     const char *domain, *allocator;  /* of its heap, "" where the trace does not tell */
+    bool is_of_moving;               /* its heap's collector tells what it keeps */
+    uint32_t n_moves, n_promotions;  /* how often that did so */
 };
 typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);
 

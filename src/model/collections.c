@@ -146,6 +146,10 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
     }
     sum->needed_bytes += row->known & AG_GC_KNOWN_NEED ? row->needed_bytes : 0;
     sum->reclaimed_bytes += ag_collection_reclaimed(row);
+    if (row->known & AG_GC_KNOWN_PROMOTED) {
+        sum->promoted_bytes += row->promoted_bytes;
+        sum->has_promoted = true;
+    }
 }
 
 /* The sum of a key, new or known. NULL: no memory; LIST has room for all. */

@@ -21,6 +21,7 @@ struct ag_collection_row {
     uint32_t known;       /* flags of enum ag_gc_known: which of these numbers count */
     uint32_t cause_frame; /* the innermost managed function of the stack that caused it, or the
                              innermost native one where there is none; UINT32_MAX: nobody known */
+    uint64_t promoted_bytes;
 };
 struct ag_collection_sum { /* of a runtime, of who caused them, or of a process of a runtime */
     const char *runtime;   /* of a cause: that of its function, NULL where nobody is known */
@@ -29,6 +30,8 @@ struct ag_collection_sum { /* of a runtime, of who caused them, or of a process 
     uint64_t pause_total_ns, pause_max_ns;
     uint64_t needed_bytes, reclaimed_bytes; /* of those that tell */
     const char *process;                    /* NULL: it is no sum of a process */
+    uint64_t promoted_bytes;                /* of those that tell */
+    bool has_promoted;                      /* any of them does */
 };
 struct ag_collections {
     struct ag_collection_row *rows;              /* in order of time */

@@ -138,6 +138,7 @@ static int take_heap(struct ag_definitions *definitions, const struct ag_record 
         .allocator = keep(definitions, record->u.heap.allocator),
         .runtime = keep(definitions, record->u.heap.runtime),
         .kind = heap_kind_name(record->u.heap.kind),
+        .is_moving = record->u.heap.kind == AG_HEAP_MOVING,
         .unit = record->u.heap.unit.length > 0 ? keep(definitions, record->u.heap.unit) : "bytes",
         .is_backing = record->u.heap.is_backing != 0};
     APPEND(definitions->heaps, definitions->n_heaps, heap);
@@ -197,6 +198,7 @@ static int take_collection(struct ag_definitions *definitions, const struct ag_r
                 .heap_before_bytes = record->u.gc.heap_before_bytes,
                 .heap_after_bytes = record->u.gc.heap_after_bytes,
                 .needed_bytes = record->u.gc.needed_bytes,
+                .promoted_bytes = record->u.gc.promoted_bytes,
                 .known = record->u.gc.known,
                 .cause_frame = UINT32_MAX},
         .stack = record->u.gc.stack,
@@ -590,6 +592,14 @@ const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *def
         }
     }
     return NULL;
+}
+
+const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitions *definitions,
+                                                       uint32_t via) {
+    const uint32_t known = via % AG_MODEL_VIAS;
+    return definitions->vias[known].name
+               ? ag_definitions_heap(definitions, definitions->vias[known].heap)
+               : NULL;
 }
 
 const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream) {

@@ -35,6 +35,7 @@ struct ag_model_heap {
     uint32_t heap;
     const char *name, *domain, *allocator, *runtime, *kind, *unit;
     bool is_backing;
+    bool is_moving; /* its collector moves or promotes what it keeps, and tells of it */
 };
 struct ag_model_thread {
     uint32_t stream, thread_id;
@@ -129,6 +130,9 @@ void ag_model_sums_done(struct ag_model_sums *sums);
 /* The heap that a via belongs to, or NULL when the trace does not define it. */
 const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,
                                                 uint32_t heap);
+/* The heap of what this via allocates, or NULL. */
+const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitions *definitions,
+                                                       uint32_t via);
 /* The type of this number, or NULL when the trace does not define it. */
 const struct ag_model_type *ag_definitions_type(const struct ag_definitions *definitions,
                                                 uint32_t type);

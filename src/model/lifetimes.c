@@ -4,7 +4,10 @@
  * A lifetime falls into one of 16 steps of its power of two, so a percentile is known to 1/32 of
  * its value; counters of a power of two come into being when the first block needs them. The sites
  * of all stacks are looked up before the pass, and the ledger of the pass keeps sums of these
- * instead of stacks: a million stacks are a third of a GiB less. */
+ * instead of stacks: a million stacks are a third of a GiB less.
+ *
+ * What a collector keeps it moves, or promotes, or both at once; so a block survived as many
+ * collections as it was moved or promoted, whichever is more often. */
 #include "model/lifetimes.h"
 
 #include <errno.h>
@@ -24,9 +27,19 @@ struct sketch {             /* of one key */
     double blocks, bytes, ended, ended_bytes;
     long double sum_ns; /* of 2^32 hours an integer would run over */
     struct ag_lifetime lifetime;
+    struct {
+        double blocks, survived, died_young, promoted, promoted_bytes, collections;
+        uint32_t max_collections;
+    } young;              /* as in ag_survival; collections: the sum of all */
     uint32_t frame, type; /* type: a text; see has_types */
     uint32_t stack;       /* one that counts in it */
     bool has_type, has_types;
+};
+struct life {                              /* of a block */
+    uint64_t size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: it has not ended */
+    double stands_for;
+    bool is_of_moving;
+    uint32_t n_moves, n_promotions;
 };
 struct lifetime_pass {
     struct ag_profile *profile;
@@ -36,7 +49,8 @@ struct lifetime_pass {
     struct sketch all;
     struct ag_lifetime_step decades[DECADES];
     double decade_blocks[DECADES], decade_bytes[DECADES];
-    uint64_t end_ns; /* of the recording, in the time that blocks have */
+    uint64_t end_ns;               /* of the recording, in the time that blocks have */
+    bool is_moving[AG_MODEL_VIAS]; /* by via: the heap's collector tells what it keeps */
     int error;
 };
 
@@ -86,18 +100,39 @@ static void count_decade(struct lifetime_pass *pass, uint64_t size, double n,
     pass->decade_bytes[decade] += n * (double)size;
 }
 
-static void count_life(struct lifetime_pass *pass, uint32_t at, uint64_t size, double stands_for,
-                       uint64_t allocated_ns, uint64_t freed_ns) {
+static void count_survival(struct sketch *sketch, const struct life *life) {
+    const uint32_t collections =
+        life->n_moves > life->n_promotions ? life->n_moves : life->n_promotions;
+    const double n = life->stands_for;
+    sketch->young.blocks += n;
+    sketch->young.survived += collections > 0 ? n : 0;
+    sketch->young.died_young += collections == 0 && life->freed_ns != UINT64_MAX ? n : 0;
+    if (life->n_promotions > 0) {
+        sketch->young.promoted += n;
+        sketch->young.promoted_bytes += n * (double)life->size;
+    }
+    sketch->young.collections += n * collections;
+    if (collections > sketch->young.max_collections) {
+        sketch->young.max_collections = collections;
+    }
+}
+
+static void count_life(struct lifetime_pass *pass, uint32_t at, const struct life *life) {
     if (at >= pass->n_sketches || pass->error < 0) {
         return;
     }
-    const bool has_ended = freed_ns != UINT64_MAX;
-    const uint64_t end_ns = has_ended ? freed_ns : pass->end_ns;
-    const uint64_t lifetime_ns = end_ns > allocated_ns ? end_ns - allocated_ns : 0;
-    const int r = count(&pass->sketches[at], size, stands_for, lifetime_ns, has_ended);
-    pass->error = r < 0 ? r : count(&pass->all, size, stands_for, lifetime_ns, has_ended);
+    const bool has_ended = life->freed_ns != UINT64_MAX;
+    const uint64_t end_ns = has_ended ? life->freed_ns : pass->end_ns;
+    const uint64_t lifetime_ns = end_ns > life->allocated_ns ? end_ns - life->allocated_ns : 0;
+    const int r = count(&pass->sketches[at], life->size, life->stands_for, lifetime_ns, has_ended);
+    pass->error =
+        r < 0 ? r : count(&pass->all, life->size, life->stands_for, lifetime_ns, has_ended);
     if (has_ended) {
-        count_decade(pass, size, stands_for, lifetime_ns);
+        count_decade(pass, life->size, life->stands_for, lifetime_ns);
+    }
+    if (life->is_of_moving) {
+        count_survival(&pass->sketches[at], life);
+        count_survival(&pass->all, life);
     }
 }
 
@@ -108,16 +143,28 @@ static uint64_t key_of(uint32_t stack, uint32_t via) {
 /* A block of several processes merged. */
 static void visit(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
-    count_life(pass, ag_index_map_find(&pass->of_stack, key_of(row->stack, row->via)), row->size,
-               row->stands_for, row->allocated_ns, row->freed_ns);
+    const struct life life = {.size = row->size,
+                              .allocated_ns = row->allocated_ns,
+                              .freed_ns = row->freed_ns,
+                              .stands_for = row->stands_for,
+                              .is_of_moving = row->is_of_moving,
+                              .n_moves = row->n_moves,
+                              .n_promotions = row->n_promotions};
+    count_life(pass, ag_index_map_find(&pass->of_stack, key_of(row->stack, row->via)), &life);
 }
 
 /* A block of one process, whose stack is its sketch; times of the session. */
 static void visit_grouped(void *context, const struct ag_block *block) {
     struct lifetime_pass *pass = context;
     if (block->freed_ns >= pass->profile->pass.from_ns) {
-        count_life(pass, block->stack, block->size, block->weight ? block->weight->blocks : 1,
-                   block->allocated_ns, block->freed_ns);
+        const struct life life = {.size = block->size,
+                                  .allocated_ns = block->allocated_ns,
+                                  .freed_ns = block->freed_ns,
+                                  .stands_for = block->weight ? block->weight->blocks : 1,
+                                  .is_of_moving = pass->is_moving[block->via],
+                                  .n_moves = block->n_moves,
+                                  .n_promotions = block->n_promotions};
+        count_life(pass, block->stack, &life);
     }
 }
 
@@ -252,6 +299,18 @@ static const char *label_of(const struct lifetime_pass *pass, enum ag_site_key b
                               : NULL;
 }
 
+static struct ag_survival survival_of(const struct sketch *sketch) {
+    return (struct ag_survival){
+        .blocks = ag_estimate_whole(sketch->young.blocks),
+        .survived_blocks = ag_estimate_whole(sketch->young.survived),
+        .died_young_blocks = ag_estimate_whole(sketch->young.died_young),
+        .promoted_blocks = ag_estimate_whole(sketch->young.promoted),
+        .promoted_bytes = ag_estimate_whole(sketch->young.promoted_bytes),
+        .mean_collections =
+            sketch->young.blocks > 0 ? sketch->young.collections / sketch->young.blocks : 0,
+        .max_collections = sketch->young.max_collections};
+}
+
 static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifetimes *result) {
     struct ag_lifetime_row *rows = calloc(pass->n_sketches + 1, sizeof(*rows));
     struct ag_lifetime_step *steps = calloc(DECADES, sizeof(*steps));
@@ -270,7 +329,8 @@ static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifet
                 (struct ag_lifetime_row){.frame = sketch->frame,
                                          .label = label_of(pass, by, sketch, type),
                                          .type = type,
-                                         .lifetime = result_of(pass, sketch)};
+                                         .lifetime = result_of(pass, sketch),
+                                         .survival = survival_of(sketch)};
         }
     }
     for (size_t i = 0; i < DECADES; i++) {
@@ -287,6 +347,7 @@ static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifet
     result->n_steps = end - first;
     memcpy(steps, pass->decades + first, result->n_steps * sizeof(*steps));
     result->all = result_of(pass, &pass->all);
+    result->all_survival = survival_of(&pass->all);
     return 0;
 }
 
@@ -316,6 +377,10 @@ static int run(struct ag_profile *profile, enum ag_site_key by, struct ag_lifeti
         pass.decades[i].from_ns = i > 0 ? pass.decades[i - 1].to_ns : 0;
         pass.decades[i].to_ns = i + 1 < DECADES - 1 ? to_ns : UINT64_MAX;
         to_ns = i + 1 < DECADES - 1 ? to_ns * 10 : to_ns;
+    }
+    for (uint32_t via = 0; via < AG_MODEL_VIAS; via++) {
+        const struct ag_model_heap *heap = ag_definitions_heap_of_via(&profile->definitions, via);
+        pass.is_moving[via] = heap && heap->is_moving;
     }
     int r = assign_stacks(&pass, by);
     r = r < 0 ? r : see_blocks(&pass);

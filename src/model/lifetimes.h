@@ -13,11 +13,23 @@ struct ag_lifetime {
     uint64_t p50_ns, p90_ns, p99_ns; /* of a sampled trace: of all blocks, those in use at the end
                                         included; AG_LIFETIME_UNKNOWN where too few have died */
 };
+/* Of the blocks in heaps whose collector moves or promotes what it keeps, and tells of it: others
+ * are old from the beginning, or nobody knows what they survive. */
+struct ag_survival {
+    uint64_t blocks;            /* 0: none is of such a heap, and the rest means nothing */
+    uint64_t survived_blocks;   /* were kept by a collection, once or more */
+    uint64_t died_young_blocks; /* died, and no collection had kept them */
+    uint64_t promoted_blocks, promoted_bytes; /* of those that survived */
+    double mean_collections; /* that kept a block: how often it was moved, or promoted where
+                                that is more */
+    uint32_t max_collections;
+};
 struct ag_lifetime_row {
     uint32_t frame;    /* stands for the key; by type, heap or stack as in struct ag_site_row */
     const char *label; /* by heap and type; a type's is NULL where nothing told it */
     const char *type;  /* of all its blocks; NULL where they have several or nothing told it */
     struct ag_lifetime lifetime;
+    struct ag_survival survival;
 };
 struct ag_lifetime_step { /* of the histogram: blocks that lived from_ns <= t < to_ns */
     uint64_t from_ns, to_ns, blocks, bytes;
@@ -28,6 +40,7 @@ struct ag_lifetimes {
     const struct ag_lifetime_step *steps; /* a decade each, from the shortest to the longest */
     size_t n_steps;
     struct ag_lifetime all;
+    struct ag_survival all_survival;
 };
 /* BY: AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE (of the innermost frame) or AG_BY_TYPE; of another
  * key -EINVAL. The answer lives as long as the profile. 0 or negative errno. */

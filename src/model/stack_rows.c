@@ -172,9 +172,7 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
     const struct ag_live_sum *live = profile->live ? &profile->live[index] : NULL;
     const struct ag_definitions *definitions = &profile->definitions;
     const uint32_t via = sum->via % AG_MODEL_VIAS;
-    const struct ag_model_heap *heap =
-        definitions->vias[via].name ? ag_definitions_heap(definitions, definitions->vias[via].heap)
-                                    : NULL;
+    const struct ag_model_heap *heap = ag_definitions_heap_of_via(definitions, via);
     struct ag_metrics metrics = profile->sums.stack_estimates ? profile->sums.stack_estimates[index]
                                                               : metrics_of(sum, live);
     check(&metrics);

@@ -46,6 +46,11 @@ void ag_record_promote(uintptr_t address, uint32_t via) {
     }
 }
 
+void ag_record_promote_told(uintptr_t address, uint32_t via) {
+    const uint64_t word = head_of(address, via, AG_WORD_PROMOTE);
+    ag_stream_tell(&word, 1, AG_INTERVAL_UNTOLD);
+}
+
 void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_told_site *told,
                           size_t bytes, uint32_t site) {
     const uint64_t words[] = {head_of(address, via, AG_WORD_TYPED),

@@ -178,6 +178,8 @@ struct ag_told_block {
 };
 void ag_record_alloc_told(const struct ag_told_block *block);
 void ag_record_free_told(uintptr_t address, uint32_t via);
+/* Of such a block: its collector put it where it lives longer. */
+void ag_record_promote_told(uintptr_t address, uint32_t via);
 
 /* What a collector did to a block, and a type that became known (block_facts.c). In a sampled
  * recording only of samples. */

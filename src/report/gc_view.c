@@ -20,6 +20,14 @@ static double time_share(const struct ag_view *view, const struct ag_collection_
     return all_ns > 0 ? (double)sum->pause_total_ns / (double)all_ns : 0;
 }
 
+static void write_known(struct ag_json *json, const char *key, uint64_t value, bool is_known) {
+    if (is_known) {
+        ag_json_integer(json, key, value);
+    } else {
+        ag_json_null(json, key);
+    }
+}
+
 /* ---- in the summary ---- */
 
 int ag_gc_summary_json(struct ag_view *view) {
@@ -35,6 +43,7 @@ int ag_gc_summary_json(struct ag_view *view) {
         ag_json_integer(json, "pause_total_ns", sum->pause_total_ns);
         ag_json_integer(json, "pause_max_ns", sum->pause_max_ns);
         ag_json_decimal(json, "time_share", time_share(view, sum), /* decimals= */ 6);
+        write_known(json, "promoted_bytes", sum->promoted_bytes, sum->has_promoted);
         ag_json_close(json, '}');
     }
     ag_json_close(json, ']');
@@ -85,14 +94,6 @@ static int rank_sums(const struct ag_collection_sum *sums, size_t count,
 
 /* ---- JSON ---- */
 
-static void write_known(struct ag_json *json, const char *key, uint64_t value, bool is_known) {
-    if (is_known) {
-        ag_json_integer(json, key, value);
-    } else {
-        ag_json_null(json, key);
-    }
-}
-
 static void write_row_json(struct ag_json *json, const struct ag_collection_row *row) {
     const bool has_heap = row->known & AG_GC_KNOWN_HEAP;
     ag_json_open(json, NULL, '{');
@@ -103,6 +104,7 @@ static void write_row_json(struct ag_json *json, const struct ag_collection_row 
     write_known(json, "heap_before_bytes", row->heap_before_bytes, has_heap);
     write_known(json, "heap_after_bytes", row->heap_after_bytes, has_heap);
     write_known(json, "needed_bytes", row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
+    write_known(json, "promoted_bytes", row->promoted_bytes, row->known & AG_GC_KNOWN_PROMOTED);
     ag_json_string(json, "process", row->process);
     ag_json_close(json, '}');
 }
@@ -199,6 +201,15 @@ static void add_bytes(struct ag_table *table, uint64_t bytes, bool is_known) {
     ag_table_cell(table, is_known ? ag_quantity_bytes(&number, bytes) : "");
 }
 
+/* By any of the collections: the table has a column more. */
+static bool has_promoted(const struct ag_collections *collections) {
+    bool has = false;
+    for (size_t i = 0; i < collections->n_runtimes; i++) {
+        has |= collections->runtimes[i].has_promoted;
+    }
+    return has;
+}
+
 static void add_collection(struct ag_table *table, struct ag_view *view,
                            const struct ag_collections *collections,
                            const struct ag_collection_row *row) {
@@ -211,25 +222,41 @@ static void add_collection(struct ag_table *table, struct ag_view *view,
     add_bytes(table, row->heap_before_bytes, has_heap);
     add_bytes(table, row->heap_after_bytes, has_heap);
     add_bytes(table, row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
+    if (has_promoted(collections)) {
+        add_bytes(table, row->promoted_bytes, row->known & AG_GC_KNOWN_PROMOTED);
+    }
     ag_table_cell(table, row->process != NULL ? row->process : "");
     ag_table_cell(table, cause_name(&text, view, row->cause_frame));
 }
 
-static int write_pauses(struct ag_view *view, const struct ag_collections *collections) {
-    static const struct ag_column columns[] = {
+enum { PAUSE_COLUMNS = 9, PROMOTED_COLUMN = 6 };
+
+static struct ag_table *new_pauses(const struct ag_collections *collections) {
+    static const struct ag_column all[PAUSE_COLUMNS] = {
         {.head = "at"},
         {.head = "pause", .style = AG_STYLE_BRIGHT},
         {.head = "kind", .align = AG_ALIGN_LEFT, .least_columns = 8},
         {.head = "before"},
         {.head = "after"},
         {.head = "needed"},
+        {.head = "promoted"},
         {.head = "process", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 8},
         {.head = "because of", .align = AG_ALIGN_LEFT, .least_columns = 12},
     };
+    struct ag_column columns[PAUSE_COLUMNS];
+    size_t n = 0;
+    for (size_t i = 0; i < PAUSE_COLUMNS; i++) {
+        if (i != PROMOTED_COLUMN || has_promoted(collections)) {
+            columns[n++] = all[i];
+        }
+    }
+    return ag_table_new(columns, n);
+}
+
+static int write_pauses(struct ag_view *view, const struct ag_collections *collections) {
     struct ag_ranking ranking;
     int r = rank_pauses(collections, &ranking);
-    struct ag_table *table =
-        r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
+    struct ag_table *table = r == 0 ? new_pauses(collections) : NULL;
     uint64_t hidden_ns = 0, all_ns = 0;
     for (size_t i = 0; table != NULL && i < ranking.count; i++) {
         const struct ag_collection_row *row = &collections->rows[ranking.ranks[i].row];
@@ -343,6 +370,10 @@ static void write_sums(struct ag_view *view, const struct ag_collections *collec
                       ag_quantity_time(&total, sum->pause_total_ns), 100 * time_share(view, sum),
                       ag_quantity_time(&longest, sum->pause_max_ns),
                       ag_quantity_bytes(&reclaimed, sum->reclaimed_bytes));
+        if (sum->has_promoted) {
+            ag_page_print(view->page, AG_STYLE_PLAIN, ", %s promoted",
+                          ag_quantity_bytes(&reclaimed, sum->promoted_bytes));
+        }
         if (sum->unended > 0) {
             ag_page_print(view->page, AG_STYLE_WARNING, "; %s did not end",
                           ag_quantity_count(&count, sum->unended));

@@ -50,6 +50,32 @@ static int rank_lifetimes(struct ag_view *view, const struct ag_lifetimes **ret_
 
 /* ---- JSON ---- */
 
+/* Nothing collects native blocks; of a collector that moves nothing nobody knows. */
+static void write_survival_json(struct ag_json *json, const struct ag_survival *survival) {
+    static const char *const counts[] = {"young_blocks", "survived_blocks", "died_young_blocks",
+                                         "promoted_blocks", "promoted_bytes"};
+    const uint64_t values[] = {survival->blocks, survival->survived_blocks,
+                               survival->died_young_blocks, survival->promoted_blocks,
+                               survival->promoted_bytes};
+    const bool is_known = survival->blocks > 0;
+    ag_json_open(json, "survived_collections", '{');
+    if (is_known) {
+        ag_json_decimal(json, "mean", survival->mean_collections, /* decimals= */ 6);
+        ag_json_integer(json, "max", survival->max_collections);
+    } else {
+        ag_json_null(json, "mean");
+        ag_json_null(json, "max");
+    }
+    ag_json_close(json, '}');
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (is_known) {
+            ag_json_integer(json, counts[i], values[i]);
+        } else {
+            ag_json_null(json, counts[i]);
+        }
+    }
+}
+
 static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *row) {
     struct ag_json *json = view->json;
     const struct ag_frame none = {.runtime = "c"};
@@ -70,10 +96,7 @@ static void write_site_json(struct ag_view *view, const struct ag_lifetime_row *
     ag_json_integer(json, "bytes", row->lifetime.bytes);
     ag_json_integer(json, "ended", row->lifetime.ended);
     ag_json_lifetime(json, &row->lifetime, /* has_p90= */ true);
-    ag_json_open(json, "survived_collections", '{'); /* nothing collects native blocks */
-    ag_json_null(json, "mean");
-    ag_json_null(json, "max");
-    ag_json_close(json, '}');
+    write_survival_json(json, &row->survival);
     ag_json_close(json, '}');
 }
 
@@ -176,8 +199,18 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     return r;
 }
 
-static void add_row(struct ag_view *view, struct ag_table *table,
-                    const struct ag_lifetime_row *row) {
+/* How much of what a collection has decided on it kept, and how much was promoted. */
+static void add_survival(struct ag_table *table, const struct ag_survival *survival) {
+    struct ag_quantity number;
+    const uint64_t decided = survival->survived_blocks + survival->died_young_blocks;
+    ag_table_cell(
+        table, decided > 0 ? ag_quantity_share(&number, survival->survived_blocks, decided) : "");
+    ag_table_cell(table,
+                  survival->blocks > 0 ? ag_quantity_bytes(&number, survival->promoted_bytes) : "");
+}
+
+static void add_row(struct ag_view *view, struct ag_table *table, const struct ag_lifetime_row *row,
+                    bool has_survival) {
     const struct ag_lifetime *lifetime = &row->lifetime;
     const bool is_known = lifetime->ended > 0;
     struct ag_quantity number;
@@ -189,6 +222,9 @@ static void add_row(struct ag_view *view, struct ag_table *table,
     ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->p99_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->max_ns, is_known));
+    if (has_survival) {
+        add_survival(table, &row->survival);
+    }
     if (ag_site_key_is_named(view->options->by)) {
         ag_table_cell(table,
                       row->label != NULL ? row->label : ag_report_no_name(view->options->by));
@@ -202,10 +238,10 @@ static void add_row(struct ag_view *view, struct ag_table *table,
     ag_table_cell(table, is_image ? "" : ag_frame_where(&text, frame));
 }
 
-static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetimes,
-                       const struct ag_ranking *ranking) {
-    const enum ag_site_key by = view->options->by;
-    const struct ag_column columns[] = {
+enum { COLUMNS = 11, SURVIVAL_FIRST = 7, SURVIVAL_COLUMNS = 2 };
+
+static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
+    const struct ag_column all[COLUMNS] = {
         {.head = "allocated", .style = AG_STYLE_BRIGHT},
         {.head = "blocks"},
         {.head = "ended"},
@@ -213,6 +249,8 @@ static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetime
         {.head = "p90"},
         {.head = "p99"},
         {.head = "max"},
+        {.head = "survived"},
+        {.head = "promoted"},
         {.head = ag_site_key_is_named(by) ? ag_report_key_name(by)
                  : by == AG_BY_IMAGE      ? "image"
                                           : "function",
@@ -224,15 +262,40 @@ static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetime
          .style = AG_STYLE_DIM,
          .least_columns = 10},
     };
-    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
+    struct ag_column columns[COLUMNS];
+    size_t n = 0;
+    for (size_t i = 0; i < COLUMNS; i++) {
+        if (has_survival || i < SURVIVAL_FIRST || i >= SURVIVAL_FIRST + SURVIVAL_COLUMNS) {
+            columns[n++] = all[i];
+        }
+    }
+    return ag_table_new(columns, n);
+}
+
+static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetimes,
+                       const struct ag_ranking *ranking) {
+    const bool has_survival = lifetimes->all_survival.blocks > 0;
+    struct ag_table *table = new_table(view->options->by, has_survival);
     if (table == NULL) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
-        add_row(view, table, &lifetimes->rows[ranking->ranks[i].row]);
+        add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], has_survival);
     }
     const uint64_t whole = value_of(&lifetimes->all, view->sort);
     return ag_ranking_write_table(ranking, view->limit, table, view->page, "more", whole);
+}
+
+static void write_survival(struct ag_view *view, const struct ag_survival *survival) {
+    struct ag_quantity kept, dead, blocks, bytes;
+    if (survival->blocks > 0) {
+        ag_page_print(view->page, AG_STYLE_PLAIN,
+                      "%s survived a collection, %s died before one; %s promoted, %s\n",
+                      ag_quantity_count(&kept, survival->survived_blocks),
+                      ag_quantity_count(&dead, survival->died_young_blocks),
+                      ag_quantity_count(&blocks, survival->promoted_blocks),
+                      ag_quantity_bytes(&bytes, survival->promoted_bytes));
+    }
 }
 
 int ag_lifetimes_view_text(struct ag_view *view) {
@@ -244,6 +307,7 @@ int ag_lifetimes_view_text(struct ag_view *view) {
         ag_page_print(view->page, AG_STYLE_PLAIN, "%s of %s blocks ended\n",
                       ag_quantity_count(&ended, lifetimes->all.ended),
                       ag_quantity_count(&blocks, lifetimes->all.blocks));
+        write_survival(view, &lifetimes->all_survival);
         ag_page_end_line(view->page);
         r = write_histogram(view, lifetimes);
     }

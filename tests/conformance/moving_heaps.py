@@ -105,6 +105,26 @@ def threads_that_stop_are_in_order(tools):
     return failures
 
 
+SURVIVAL = ("young_blocks", "survived_blocks", "died_young_blocks", "promoted_blocks", "promoted_bytes")
+
+
+def what_survives(tools):
+    """Each block that was moved or promoted has survived that collection, and once where both were told of it."""
+    failures = tap.Failures()
+    for case, options, wanted in (("generations", (), (30, 10, 10, 10, 145)), ("stopped_threads", (), (16000, 1600, 14400, 0, 0)),
+                                  ("stopped_threads", ("--from=1ns", "--older"), (16000, 1600, 14400, 0, 0))):
+        with recorded.Folder() as folder:
+            _, traces = recorded.record(tools, [tools.program("moving_heap"), case], folder)
+            sites = recorded.report(tools, traces[0], "--view=lifetimes", *options)["sites"]
+            rows = [row for row in sites if row["young_blocks"]]
+            failures.expect(case, tuple(sum(row[key] for row in rows) for key in SURVIVAL), wanted)
+            failures.expect(case + ": collections", max(row["survived_collections"]["max"] for row in rows), 1)
+            mean = sum(row["survived_collections"]["mean"] * row["young_blocks"] for row in rows)
+            failures.require("mean %s" % mean, abs(mean - wanted[1]) < 0.1)
+            failures.expect("of malloc nobody knows", {row["survived_blocks"] for row in sites if row not in rows} - {None}, set())
+    return failures
+
+
 def samples_move(tools):
     """With an interval of a byte nearly every block is a sample; a sample that moves is one at its new address."""
     failures = tap.Failures()
@@ -132,9 +152,10 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(3 + 2 * len(rules))
+    results = tap.Plan(4 + 2 * len(rules))
     results.run("a moved block stays itself", lambda: a_moved_block_stays_itself(tools))
     results.run("threads that stop are in order", lambda: threads_that_stop_are_in_order(tools))
+    results.run("what survives a collection", lambda: what_survives(tools))
     results.run("samples move", lambda: samples_move(tools))
     for case in rules:
         results.run("alone: " + case, lambda case=case: rule(tools, case, False))

@@ -80,6 +80,41 @@ def deaths_and_sources(tools, folder, chain):
     return failures
 
 
+def survivors(tools, folder, chain):
+    """Each place: what a minor collection kept, what died in it; and the words promoted are the runtime's own."""
+    failures = tap.Failures()
+    program = chain.program(folder, "survivors", ["survivors.ml"])
+    outcome, traces = recorded.record(tools, [program], folder)
+    by_hand, since_first = map(int, outcome.stdout.split()) # the first collection has what was there before the program, too
+    failures.expect("words of a thousand pairs and cells", by_hand, 1000 * 2 * 3)
+    view = recorded.report(tools, traces[0], "--view=lifetimes", "--runtime=ocaml")["sites"]
+    rows = {row["function"]: row for row in view}
+    keys = ("young_blocks", "survived_blocks", "died_young_blocks", "promoted_blocks", "promoted_bytes", "ended")
+    closure = 1 if chain.is_bytecode else 0 # it lives on; those of a whole file are promoted or not with the first collections
+    for name, wanted in (("stays", (1010, 1000, 10, 1000, 16000, 1010)), ("cell", (1010, 1000, 10, 1000, 16000, 1010)),
+                         ("goes", (1010, 0, 1010, 0, 0, 1010))):
+        row = rows["Survivors." + name]
+        survived = (closure, closure, 0, closure, closure * (24 if name == "cell" else 16), 0)
+        failures.expect(name, tuple(row[key] for key in keys), tuple(a + b for a, b in zip(wanted, survived)))
+        failures.expect(name + ": collections", row["survived_collections"]["max"], 1 if name != "goes" else closure)
+    failures.expect("what is born old survives nothing that is told", rows["Survivors.in_major"]["young_blocks"], closure or None)
+    gc = recorded.report(tools, traces[0], "--view=gc")["collections"]
+    minor = [row for row in gc if row["kind"] == "minor"]
+    failures.expect("each minor one tells", [row for row in minor if row["promoted_bytes"] is None], [])
+    told = sum(row["promoted_bytes"] for row in minor)
+    before = [i for i in range(len(minor)) if sum(row["promoted_bytes"] for row in minor[:i + 1]) == told - 8 * since_first]
+    failures.require("promoted since the first: %s of %s" % (since_first, [row["promoted_bytes"] for row in minor]), before)
+    first = minor[before[0] if before else 0]
+    summary = next(row for row in recorded.report(tools, traces[0])["gc"] if row["runtime"] == "ocaml")
+    failures.expect("in the summary", summary["promoted_bytes"], told)
+    later = recorded.report(tools, traces[0], "--view=lifetimes", "--from=%dns" % (first["start_ns"] + first["pause_ns"]))["sites"]
+    failures.expect("of blocks and headers", sum(row["promoted_bytes"] // 8 + row["promoted_blocks"] for row in later if row["young_blocks"]),
+                    since_first)
+    text = recorded.run([tools.allogram, "report", traces[0], "--view=lifetimes"]).stdout.decode()
+    failures.require("the text says so", " survived a collection, " in text and re.search("survived +promoted", text) is not None)
+    return failures
+
+
 def between(tools, folder, chain):
     """C called from OCaml called from C: what each of the three allocates has one whole stack."""
     failures = tap.Failures()
@@ -332,7 +367,7 @@ def at_a_thousandth(tools, folder, chain):
     return failures
 
 
-SHARED = [counted, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
+SHARED = [counted, survivors, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
 CASES = {
     "4": (Toolchain(), [*SHARED, deaths_and_sources, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled, at_a_thousandth]),
     "4 bytecode": (Toolchain(is_bytecode=True), [*SHARED, interpreted, script]),
@@ -342,7 +377,7 @@ CASES = {
 def cases_of_root(root):
     return {
         "5.3": (Toolchain(root), [*SHARED, between, stripped, at_each_cycle, sampled, at_a_thousandth, domains, later_release]),
-        "5.3 bytecode": (Toolchain(root, is_bytecode=True), [counted, threads_and_fork, interpreted, domains]),
+        "5.3 bytecode": (Toolchain(root, is_bytecode=True), [counted, survivors, threads_and_fork, interpreted, domains]),
     }
 
 
