@@ -141,11 +141,15 @@ static uint64_t answer_for(uintptr_t code) {
 
 /* ---- stacks ---- */
 
+bool ag_ocaml_is_interpreter(uintptr_t pc) {
+    return pc - 1 - interpreter_low < interpreter_bytes;
+}
+
 /* The native frames up to the outermost one of the interpreter, itself included. */
 static uint32_t outer_natives(uint32_t walked) {
     uint32_t outer = walked, node = walked, caller = 0;
     for (uintptr_t pc = 0; ag_stack_top(node, &pc, &caller); node = caller) {
-        if (pc - 1 - interpreter_low < interpreter_bytes) {
+        if (ag_ocaml_is_interpreter(pc)) {
             outer = node;
         }
     }

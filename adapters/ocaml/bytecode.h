@@ -12,6 +12,8 @@ bool ag_ocaml_bytecode_find(void);
 void *ag_ocaml_bytecode_code(size_t index, ag_ocaml_value (*function)(ag_ocaml_value));
 /* Before Memprof starts: the program's debug section is read by the runtime itself. */
 void ag_ocaml_bytecode_load_debug_info(void);
+/* A native frame's return address: in the interpreter. */
+bool ag_ocaml_is_interpreter(uintptr_t pc);
 /* As ag_ocaml_stack, of a callback that the interpreter called. */
 uint32_t ag_ocaml_bytecode_stack(uint32_t walked, ag_ocaml_value callstack);
 

@@ -12,7 +12,8 @@
  * words, which the runtime reads at once: one for each thread.
  *
  * 3. Memory outside. What a block of custom operations holds elsewhere comes with the source
- * Custom. It was taken from malloc, where it is recorded, so it is passed over here. */
+ * Custom. It was taken from malloc, where it is recorded, so it is passed over here, and named
+ * there (custom_memory.h). */
 #include "memprof.h"
 
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "bytecode.h"
 #include "callstack.h"
 #include "collector_hooks.h"
+#include "custom_memory.h"
 #include "embed/host_events.h"
 #include "embed/host_heaps.h"
 #include "fibers.h"
@@ -262,6 +264,7 @@ void ag_ocaml_memprof_prepare(void) {
     if (!ag_ocaml.is_bytecode) {
         ag_ocaml_callstacks_follow();
     }
+    ag_ocaml_custom_memory_follow();
     ag_ocaml_collections_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     if (ag_ocaml.generation == AG_OCAML_4) {
         ag_ocaml_backing_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);

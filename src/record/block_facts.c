@@ -51,6 +51,28 @@ void ag_record_promote_told(uintptr_t address, uint32_t via) {
     ag_stream_tell(&word, 1, AG_INTERVAL_UNTOLD);
 }
 
+bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest) {
+    const struct ag_thread *thread = ag_thread_current;
+    const bool is_big = bytes > UINT32_MAX;
+    const ptrdiff_t n_words = is_big ? 3 : 2;
+    if (!ag_recorder_is_active() || !thread->cursor || thread->cursor - thread->words < n_words) {
+        return false;
+    }
+    const uint64_t *words = thread->cursor - n_words;
+    const uint32_t kind = is_big ? AG_WORD_ALLOC_BIG : AG_WORD_ALLOC;
+    const uint32_t stack = (uint32_t)(words[1] >> 32);
+    const uint64_t told_bytes = is_big ? words[2] : (uint32_t)words[1];
+    if (AG_WORD_KIND(words[0]) != kind || told_bytes != bytes || stack < AG_NODE_FIRST) {
+        return false;
+    }
+    *ret_newest = (struct ag_newest_alloc){.address = (uintptr_t)(words[0] >> 16),
+                                           .via = AG_WORD_VIA(words[0]),
+                                           .told = {stack, ag_recorder_is_sampling()
+                                                               ? thread->told_interval_bytes
+                                                               : AG_INTERVAL_UNTOLD}};
+    return true;
+}
+
 void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_told_site *told,
                           size_t bytes, uint32_t site) {
     const uint64_t words[] = {head_of(address, via, AG_WORD_TYPED),

@@ -180,6 +180,14 @@ void ag_record_alloc_told(const struct ag_told_block *block);
 void ag_record_free_told(uintptr_t address, uint32_t via);
 /* Of such a block: its collector put it where it lives longer. */
 void ag_record_promote_told(uintptr_t address, uint32_t via);
+/* What this thread recorded last, where that is an allocation of so many bytes: for who knows only
+ * behind it what the block is (ag_record_block_type). false: it is something else. */
+struct ag_newest_alloc {
+    uintptr_t address;
+    uint32_t via;
+    struct ag_told_site told;
+};
+bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest);
 
 /* What a collector did to a block, and a type that became known (block_facts.c). In a sampled
  * recording only of samples. */

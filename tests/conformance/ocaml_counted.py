@@ -115,6 +115,30 @@ def survivors(tools, folder, chain):
     return failures
 
 
+def owners(tools, folder, chain):
+    """Memory outside of the heap counts once, as malloc's, and has the identifier of its owner's operations as its type."""
+    failures = tap.Failures()
+    program = chain.program(folder, "owners", ["owners_stubs.c", "owners.ml"])
+    _, traces = recorded.record(tools, [program], folder)
+    rows = {row["type"]: row for row in recorded.report(tools, traces[0], "--view=types")["types"]}
+    keys = ("allocated_blocks", "allocated_bytes", "in_use_blocks", "in_use_bytes")
+    in_two_calls = "owners.resource" if chain.is_bytecode else None # all calls of primitives come from one place
+    more = 4 if chain.is_bytecode else 0
+    wanted = {"_bigarr02": (20, 160000, 5, 40000), "owners.resource": (30 + more, 21000 + 900 * more, 7, 4900)}
+    for name, counts in wanted.items():
+        failures.expect(name, tuple(rows.get(name, {}).get(key) for key in keys), counts)
+    if not chain.root: # OCaml 5 says of no channel what it owns
+        failures.require("channels: %s" % sorted(map(str, rows)), rows.get("_chan", {}).get("freed_blocks", 0) >= 1)
+    blocks = recorded.report(tools, traces[0], "--view=blocks", "--state=open,closed")["blocks"]
+    for bytes, name, count in ((8000, "_bigarr02", 20), (700, "owners.resource", 30), (900, in_two_calls, 4)):
+        mine = [row for row in blocks if row["size"] == bytes and row["tag"]["allocator"] != "ocaml"]
+        failures.expect("of %d bytes" % bytes, (len(mine), {row["type"] for row in mine}), (count, {name}))
+    stacks = recorded.report(tools, traces[0], "--view=types", "--type=_bigarr02")["stacks"]
+    functions = [[frame["function"] for frame in row["frames"]] for row in stacks]
+    failures.require("with its stack: %s" % functions, functions and all("caml_ba_alloc" in row and "main" in row for row in functions))
+    return failures
+
+
 def between(tools, folder, chain):
     """C called from OCaml called from C: what each of the three allocates has one whole stack."""
     failures = tap.Failures()
@@ -367,7 +391,7 @@ def at_a_thousandth(tools, folder, chain):
     return failures
 
 
-SHARED = [counted, survivors, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
+SHARED = [counted, survivors, owners, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
 CASES = {
     "4": (Toolchain(), [*SHARED, deaths_and_sources, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled, at_a_thousandth]),
     "4 bytecode": (Toolchain(is_bytecode=True), [*SHARED, interpreted, script]),

@@ -1,0 +1,82 @@
+/* custom_memory.c: see custom_memory.h.
+ *
+ * A Bigarray, or a channel of OCaml 4, is a small block in OCaml's heap that owns memory outside.
+ * That memory was taken from malloc and is recorded there, with its stack and its death; Memprof
+ * tells of it too, as source Custom, which is passed over, so that nothing counts twice. What
+ * malloc does not know is whose it is. The runtime says so a moment later, when it makes the block:
+ * by the identifier of its operations ("_bigarr02", "_chan") and by how many bytes it owns. So the
+ * type of malloc's block is the identifier.
+ *
+ * Which block of malloc's it is, is not guessed from a size. It is the last thing that this thread
+ * recorded; it has just so many bytes; and it was taken inside of the same call out of OCaml code:
+ * both stacks have that call's node in common (in bytecode: the interpreter's, which is the same
+ * for all primitives with as many arguments). Where one of these is not so (memory of mmap, or
+ * taken long before) the block of malloc's stays without a type. */
+#include "custom_memory.h"
+
+#include "allogram/allogram.h"
+#include "bytecode.h"
+#include "collector_hooks.h"
+#include "embed/host_events.h"
+#include "embed/host_heaps.h"
+
+struct operations { /* struct custom_operations: its first field, in all releases */
+    const char *identifier;
+};
+static ag_ocaml_value (*alloc_custom_mem)(const struct operations *operations, uintptr_t bytes,
+                                          uintptr_t memory_bytes);
+
+enum { FRAMES_MOST = 64 }; /* of C, between OCaml code and an allocation */
+
+/* The node of the call out of OCaml code that STACK is inside of; 0: there is none. */
+static uint32_t call_from_ocaml(uint32_t stack) {
+    uintptr_t pc = 0;
+    uint32_t node = stack, caller = 0;
+    for (int i = 0; i < FRAMES_MOST && ag_stack_top(node, &pc, &caller); i++) {
+        if (ag_ocaml.is_bytecode ? ag_ocaml_is_interpreter(pc)
+                                 : ag_ocaml_is_stub(pc) || ag_ocaml_is_code(pc)) {
+            return node;
+        }
+        node = caller;
+    }
+    return 0;
+}
+
+static bool is_inside(uint32_t stack, uint32_t call) {
+    uintptr_t pc = 0;
+    uint32_t node = stack, caller = 0;
+    for (int i = 0; i < FRAMES_MOST && node != call && ag_stack_top(node, &pc, &caller); i++) {
+        node = caller;
+    }
+    return call != 0 && node == call;
+}
+
+static void name_memory(const char *identifier, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
+    struct ag_newest_alloc newest;
+    ag_host_get_ready();
+    if (!ag_record_newest_alloc(bytes, &newest) || newest.via >= AG_VIA_HOST ||
+        !is_inside(newest.told.stack, call_from_ocaml(ag_record_stack(sp, rbp)))) {
+        return;
+    }
+    const allogram_type type = allogram_register_type(identifier, "ocaml");
+    const uint32_t site = ag_told_names_site(&ag_host.types, type);
+    if (site != 0) {
+        ag_record_block_type(newest.address, newest.via, &newest.told, bytes, site);
+    }
+}
+
+#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
+#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
+
+static ag_ocaml_value told_alloc_custom_mem(const struct operations *operations, uintptr_t bytes,
+                                            uintptr_t memory_bytes) {
+    if (allogram_mode_ & ALLOGRAM_TELLS_ && memory_bytes > 0 && operations->identifier) {
+        name_memory(operations->identifier, memory_bytes, CALLER_SP(), CALLER_RBP());
+    }
+    return alloc_custom_mem(operations, bytes, memory_bytes);
+}
+
+void ag_ocaml_custom_memory_follow(void) {
+    (void)ag_ocaml_detour("caml_alloc_custom_mem", (void *)told_alloc_custom_mem,
+                          (void **)&alloc_custom_mem);
+}
