@@ -149,7 +149,8 @@ static void adopt_slot(struct ag_collector *collector, uint32_t index) {
     watched->pid_namespace = ag_session_slot(collector->session, index)->pid_namespace;
     collector->n_open++;
     struct ag_process_slot *slot = ag_session_slot(collector->session, index);
-    atomic_store_explicit(&slot->trace_created, 1, memory_order_relaxed);
+    /* release: pairs with the acquire in ag_recorder_trace; the note is whole */
+    atomic_store_explicit(&slot->trace_created, 1, memory_order_release);
     if (collector->is_offline) {
         watched->has_ended = true;
         return;

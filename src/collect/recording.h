@@ -14,17 +14,6 @@
 
 struct ag_stream; /* see recording.c */
 
-/* Where the trace of a slot's process is, so that a collector that takes over finds it: behind the
- * slot, in the part of its 8 KiB that the recorder never touches. Untrusted like the rest: a file
- * is believed for the identity in its header. */
-enum { AG_SLOT_TRACE_OFFSET = 7168 };
-_Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_TRACE_OFFSET,
-               "the note stands behind the slot");
-struct ag_slot_trace {
-    uint32_t generation;
-    char path[1020];
-};
-
 struct ag_recording {
     struct ag_session *session;
     uint32_t slot, generation;

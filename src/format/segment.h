@@ -181,7 +181,20 @@ struct ag_process_slot {
     char note[256]; /* why an adapter refused, one line, or empty */
     char text[AG_SLOT_TEXT_BYTES];
 };
-_Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_BYTES, "a slot fits its place");
+
+/* Where the trace of a slot's process is, so that a collector that takes over finds it, and the
+ * process can say it: behind the slot, in the part of its 8 KiB that the recorder never writes.
+ * Whole when trace_created says so. Untrusted like the rest: a file is believed for the identity in
+ * its header. */
+enum { AG_SLOT_TRACE_OFFSET = 7168 };
+_Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_TRACE_OFFSET,
+               "the note stands behind the slot");
+struct ag_slot_trace {
+    uint32_t generation;
+    char path[1020];
+};
+_Static_assert(AG_SLOT_TRACE_OFFSET + sizeof(struct ag_slot_trace) <= AG_SLOT_BYTES,
+               "a slot fits its place");
 
 /* ---- chunks ---- */
 /* A second stream of a thread, for handlers that interrupted the writing of an event. Kernel tids

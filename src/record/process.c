@@ -613,6 +613,24 @@ void ag_recorder_forked(uint64_t parent) {
     ag_recorder_child_start();
 }
 
+bool ag_recorder_trace(char *ret_path, size_t capacity) {
+    const struct ag_process_slot *slot = ag_recorder.slot;
+    /* acquire: pairs with the collector's release; the note is whole */
+    if (!slot || !atomic_load_explicit(&slot->trace_created, memory_order_acquire)) {
+        return false;
+    }
+    const struct ag_slot_trace *note =
+        (const struct ag_slot_trace *)(const void *)((const unsigned char *)slot +
+                                                     AG_SLOT_TRACE_OFFSET);
+    const size_t length = strnlen(note->path, sizeof(note->path));
+    if (note->generation != ag_recorder.slot_generation || length == 0 || length >= capacity) {
+        return false;
+    }
+    memcpy(ret_path, note->path, length);
+    ret_path[length] = '\0';
+    return true;
+}
+
 void ag_recorder_images_changed(void) {
     if (ag_recorder_is_active()) {
         ag_images_refresh();

@@ -83,6 +83,7 @@ struct ag_recorder {
     struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
     _Atomic uint32_t n_announcements;
     uint32_t recording;             /* how often it was started */
+    _Atomic uint32_t paused;        /* enum ag_pause, of this process alone, beside the session's */
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
 };
 extern struct ag_recorder ag_recorder AG_HIDDEN;
@@ -120,6 +121,12 @@ void ag_recorder_announce(const struct ag_announcement *announcement);
 
 /* Says anew what is known of a runtime; the last word of its name counts. */
 void ag_record_runtime(const struct ag_runtime_definition *runtime);
+
+/* Events of all adapters, in this process alone: AG_PAUSE_ALL, or AG_PAUSE_NONE again. Seen by the
+ * calling thread at once and by others within a tick of the collector's. */
+void ag_recorder_pause(enum ag_pause pause);
+/* Where the collector writes this process' trace. false: it does not say so, or not yet. */
+bool ag_recorder_trace(char *ret_path, size_t capacity);
 
 /* exit, _exit or quick_exit was called: a death from here on is no signal's. */
 void ag_recorder_exiting(void);

@@ -283,7 +283,18 @@ static uint64_t *write_stamp(struct ag_thread *thread) {
 }
 
 static uint32_t pause_now(void) {
-    return atomic_load_explicit(&ag_recorder.header->paused, memory_order_relaxed);
+    const uint32_t own = atomic_load_explicit(&ag_recorder.paused, memory_order_relaxed);
+    return own != AG_PAUSE_NONE
+               ? own
+               : atomic_load_explicit(&ag_recorder.header->paused, memory_order_relaxed);
+}
+
+void ag_recorder_pause(enum ag_pause pause) {
+    struct ag_thread *thread = ag_thread_current;
+    atomic_store_explicit(&ag_recorder.paused, pause, memory_order_relaxed);
+    if (thread->gate != AG_GATE_ABSENT) {
+        thread->tick = 0; /* no tick is 0: the next event asks */
+    }
 }
 
 /* While it pauses the tick is never taken over, so that each event comes here. A free says so in
