@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/message.h"
@@ -62,6 +63,18 @@ static void check_agent(struct finding *finding) {
     int r = ag_agent_place_find(path, message);
     find(finding, r == 0, "%s", r == 0 ? path : message);
     finding->fix = "install allogram as a whole, or set ALLOGRAM_AGENT to the agent's path";
+}
+
+/* Which acted on a program, on which version, and what it could not see: its summary says it. */
+static void check_adapters(struct finding *finding) {
+    char names[512];
+    size_t used = 0;
+    names[0] = '\0';
+    for (size_t i = 0; ag_adapter_names[i] && used < sizeof names; i++) {
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                 ag_adapter_names[i]);
+    }
+    find(finding, true, "%s; a report's summary says which of them acted", names);
 }
 
 static void check_room(struct finding *finding, const char *folder, uint64_t wanted_bytes) {
@@ -173,6 +186,7 @@ static const struct check {
     {"processor", true, check_processor},
     {"libc", true, check_libc},
     {"agent", true, check_agent},
+    {"adapters", false, check_adapters},
     {"live memory", false, check_live_memory},
     {"output folder", true, check_output},
     {"debug files", false, check_debug_files},

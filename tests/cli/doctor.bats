@@ -6,6 +6,15 @@
     [[ $output =~ ok\ +agent\ +/.*liballogram-agent.so ]]
 }
 
+@test "doctor names the runtimes that have an adapter" {
+    run "$ALLOGRAM" doctor
+    adapters=$(sed -n 's/^AG_ADAPTER(\([a-z]*\)).*/\1/p' "$BATS_TEST_DIRNAME/../../adapters/adapters.def")
+    [[ $adapters == *julia* ]]
+    for adapter in $adapters; do
+        [[ $output =~ ok\ +adapters\ [^$'\n']*"$adapter" ]]
+    done
+}
+
 @test "each check has a name, a verdict, a reason, and what to do where it is not ok" {
     run bash -c "'$ALLOGRAM' doctor --json"
     python3 - "$output" <<'PYTHON'
