@@ -415,17 +415,23 @@ static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
     return r < 0 ? r : 0;
 }
 
-int ag_trace_header_read(int fd, struct ag_trace_header *ret_header) {
+/* The header of the file, checked. 0 or a negative errno. */
+static int read_header(int fd, struct ag_file_header *ret_header) {
     uint8_t bytes[AG_TRACE_HEADER_BYTES];
     const int64_t n_read = ag_read_at(fd, bytes, sizeof(bytes), 0);
     if (n_read < 0) {
         return (int)n_read;
     }
-    struct ag_file_header header;
     struct ag_decode_error error;
-    const enum ag_decode_code code = ag_file_header_get(bytes, (size_t)n_read, &header);
-    if (code != AG_DECODE_OK) {
-        return ag_decode_fail(&error, code, 0);
+    const enum ag_decode_code code = ag_file_header_get(bytes, (size_t)n_read, ret_header);
+    return code == AG_DECODE_OK ? 0 : ag_decode_fail(&error, code, 0);
+}
+
+int ag_trace_header_read(int fd, struct ag_trace_header *ret_header) {
+    struct ag_file_header header;
+    const int r = read_header(fd, &header);
+    if (r < 0) {
+        return r;
     }
     *ret_header = (struct ag_trace_header){.session = header.session,
                                            .pid = header.pid,
@@ -442,19 +448,10 @@ int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer) {
     if (!S_ISREG(status.st_mode)) {
         return -EINVAL;
     }
-    uint8_t bytes[AG_TRACE_HEADER_BYTES];
-    const int64_t n_read = ag_read_at(fd, bytes, sizeof(bytes), 0);
-    if (n_read < 0) {
-        return (int)n_read;
-    }
     struct ag_file_header header;
-    struct ag_decode_error error;
-    const enum ag_decode_code code = ag_file_header_get(bytes, (size_t)n_read, &header);
-    if (code != AG_DECODE_OK) {
-        return ag_decode_fail(&error, code, 0);
-    }
     struct ag_trace_writer *writer;
-    int r = writer_make(fd, &writer);
+    int r = read_header(fd, &header);
+    r = r < 0 ? r : writer_make(fd, &writer);
     if (r < 0) {
         return r;
     }
