@@ -225,12 +225,17 @@ int ag_stacks_view_text(struct ag_view *view) {
     return ag_stacks_write_text(view, /* is_wanted= */ NULL, NULL);
 }
 
+/* Ranks what no pattern suppresses. 0, then end_stacks; or a negative errno. */
+static int rank_leaks(struct ag_view *view, struct stacks *ret_stacks) {
+    struct suppressing suppressing = {.profile = view->profile, .suppressions = view->suppressions};
+    return rank_stacks(view, view->suppressions != NULL ? is_not_suppressed : NULL, &suppressing,
+                       ret_stacks);
+}
+
 int ag_leaks_view_json(struct ag_view *view) {
     struct ag_suppressions *suppressions = view->suppressions;
-    struct suppressing suppressing = {.profile = view->profile, .suppressions = suppressions};
     struct stacks stacks;
-    int r =
-        rank_stacks(view, suppressions != NULL ? is_not_suppressed : NULL, &suppressing, &stacks);
+    int r = rank_leaks(view, &stacks);
     if (r < 0) {
         return r;
     }
@@ -255,10 +260,8 @@ int ag_leaks_view_json(struct ag_view *view) {
 
 int ag_leaks_view_text(struct ag_view *view) {
     struct ag_suppressions *suppressions = view->suppressions;
-    struct suppressing suppressing = {.profile = view->profile, .suppressions = suppressions};
     struct stacks stacks;
-    int r =
-        rank_stacks(view, suppressions != NULL ? is_not_suppressed : NULL, &suppressing, &stacks);
+    int r = rank_leaks(view, &stacks);
     if (r < 0) {
         return r;
     }
