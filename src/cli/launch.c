@@ -24,15 +24,27 @@ void ag_launch_guard_standard(void) {
     }
 }
 
+static const int lifted[AG_LIFTED_LIMITS] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA};
+
 void ag_launch_lift_limits(struct ag_launch *launch) {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGXFSZ, &ignore, &launch->file_size_signal); /* cannot fail for SIGXFSZ */
-    (void)getrlimit(RLIMIT_FSIZE, &launch->file_size); /* cannot fail for a known limit */
-    struct rlimit lifted = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
-    if (setrlimit(RLIMIT_FSIZE, &lifted) < 0) {
-        lifted.rlim_cur = lifted.rlim_max = launch->file_size.rlim_max;
-        (void)setrlimit(RLIMIT_FSIZE, &lifted); /* the segment then is as large as it may be */
+    for (size_t i = 0; i < AG_LIFTED_LIMITS; i++) {
+        struct rlimit *before = &launch->limits[i];
+        (void)getrlimit(lifted[i], before); /* cannot fail for a known limit */
+        struct rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+        if (setrlimit(lifted[i], &limit) < 0) {
+            limit.rlim_cur = limit.rlim_max = before->rlim_max;
+            (void)setrlimit(lifted[i], &limit); /* the segment then is as large as it may be */
+        }
     }
+}
+
+static void restore_limits(const struct ag_launch *launch) {
+    for (size_t i = 0; i < AG_LIFTED_LIMITS; i++) {
+        (void)setrlimit(lifted[i], &launch->limits[i]); /* lowering is always allowed */
+    }
+    (void)sigaction(SIGXFSZ, &launch->file_size_signal, NULL); /* cannot fail for SIGXFSZ */
 }
 
 /* LD_PRELOAD=agent[:what was there]; the agent once, also inside a recorded program. */
@@ -89,8 +101,7 @@ static _Noreturn void be_the_child(const struct ag_launch *launch, int go_fd, in
     }
     int error = -set_environment(launch);
     if (error == 0) {
-        (void)setrlimit(RLIMIT_FSIZE, &launch->file_size);         /* lowering is always allowed */
-        (void)sigaction(SIGXFSZ, &launch->file_size_signal, NULL); /* cannot fail for SIGXFSZ */
+        restore_limits(launch);
         error = execute(launch);
     }
     (void)!write(status_fd, &error, sizeof(error)); /* nobody else to tell */

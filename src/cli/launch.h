@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+enum { AG_LIFTED_LIMITS = 3 };
+
 struct ag_launch {
     /* set by the caller */
     const char *path; /* of the program */
@@ -19,15 +21,16 @@ struct ag_launch {
     pid_t pid;
     int go_fd;     /* a byte into it: the program may run; closed without one: it must not */
     int status_fd; /* readable: the errno of a failed exec; end of file: it runs */
-    struct rlimit file_size;
+    struct rlimit limits[AG_LIFTED_LIMITS]; /* as they were, and are for the program */
     struct sigaction file_size_signal;
 };
 
 /* Keeps 0, 1 and 2 from becoming descriptors of ours where they are closed; in the program they are
  * closed still. */
 void ag_launch_guard_standard(void);
-/* Raises the limit on file sizes for ourselves, so that the live segment may be as large as it
- * likes. The program gets the limit and the signal's disposition back as they were. */
+/* Raises the limits on file sizes, address space and data for ourselves, as far as we may, so that
+ * the live segment may be as large as it likes, and mapped. The program gets the limits and the
+ * signal's disposition back as they were. */
 void ag_launch_lift_limits(struct ag_launch *launch);
 /* Forks a child that waits. 0 or negative errno. */
 int ag_launch_prepare(struct ag_launch *launch);

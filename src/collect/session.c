@@ -323,6 +323,12 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
                        "raise it: ulimit -f unlimited");
         goto failed;
     }
+    if (r == -ENOMEM) {
+        (void)snprintf(ret_message, 512,
+                       "map a live file: there is no address space for it; "
+                       "raise its limit: ulimit -v unlimited");
+        goto failed;
+    }
     if (r < 0) {
         (void)fail(ret_message, r, "create a live file in", folder ? folder : output_folder);
         goto failed;

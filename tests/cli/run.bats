@@ -56,6 +56,13 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(stat -c %a allogram.ls.*.allogram)" = 600 ]
 }
 
+@test "limits of address space and data are the program's, not ours" {
+    run bash -c 'ulimit -S -v 400000 -d 100000; "$1" run -q -o t -- bash -c "ulimit -S -v -d"' - "$ALLOGRAM"
+    [ "$status" -eq 0 ]
+    [[ $output == *100000*400000* || $output == *400000*100000* ]]
+    "$ALLOGRAM" report t --json | jq -e '.allocated_blocks > 100 and .lost_events.total == 0'
+}
+
 @test "an existing trace is never overwritten" {
     echo mine >t.x
     "$ALLOGRAM" run -q -o t.x -- true
