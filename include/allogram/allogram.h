@@ -139,11 +139,12 @@ struct allogram_snapshot_options {
     void *context;
 };
 /* A whole trace of what the session has recorded so far, sealed, while it goes on: everything that
- * this thread told before, and what others told before it began. Takes some 20 ns an event, and
- * memory for the books; other threads go on meanwhile. May allocate with malloc. 0; -ENOENT: there
- * is no session; -ENOTSUP: it is that of `allogram run`, which has --dump-at; -EINVAL: neither or
- * both of output and write, or options of another version; -ECANCELED: write wanted no more;
- * -ENOSPC ...: it cannot be written. ret_message: as that of allogram_start. */
+ * this thread told before, and what others told before it began. For other tools: `allogram export
+ * SNAPSHOT --to=pprof -o FILE` (or folded, dhat ...). Takes some 20 ns an event, and memory for the
+ * books; other threads go on meanwhile. May allocate with malloc. 0; -ENOENT: there is no session;
+ * -ENOTSUP: it is that of `allogram run`, which has --dump-at; -EINVAL: neither or both of output
+ * and write, or options of another version; -ECANCELED: write wanted no more; -ENOSPC ...: it
+ * cannot be written. ret_message: as that of allogram_start. */
 ALLOGRAM_WEAK_ int allogram_session_snapshot(const struct allogram_snapshot_options *options,
                                              char *ret_message);
 

@@ -157,9 +157,11 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
     }
     write_pair(page, amount_line(&left, "  ", LEFT_NAME, "freed", &all, AG_METRIC_FREED_BYTES),
                right.text);
-    snprintf(right.text, sizeof right.text, "at %s, resident %s",
-             ag_quantity_time(&number, summary->peak_time_ns),
-             ag_quantity_bytes(&other, summary->rss_peak_bytes));
+    const bool is_known =
+        summary->rss_peak_bytes > 0; /* a session of the program's own asks nobody */
+    snprintf(right.text, sizeof right.text, "at %s%s%s",
+             ag_quantity_time(&number, summary->peak_time_ns), is_known ? ", resident " : "",
+             is_known ? ag_quantity_bytes(&other, summary->rss_peak_bytes) : "");
     write_pair(page, amount_line(&left, "  ", LEFT_NAME, "peak", &all, AG_METRIC_PEAK_BYTES),
                right.text);
     if (summary->peak_low_bytes != summary->peak_high_bytes) {

@@ -187,6 +187,20 @@ def an_unknown_release_is_refused(tools):
     return failures
 
 
+def a_plugin(tools):
+    """Lua that comes by dlopen is found where it was there from the start, as the man page says."""
+    failures = tap.Failures()
+    for environment, wanted in (({}, (None, None)), ({"LD_PRELOAD": "liblua5.4.so.0"}, (True, 101))):
+        with recorded.Folder() as folder:
+            outcome, traces = recorded.record(tools, [tools.program("lua_plugin")], folder, env=environment)
+            failures.expect("status", (outcome.status, outcome.stdout), (0, b""))
+            lua = [row for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == "lua"]
+            rows = recorded.report(tools, traces[0], "--view=types", "--focus=tables")["types"]
+            tables = [row["allocated_blocks"] for row in rows if row["type"] == "table"]
+            failures.expect("%s: hooked, tables" % environment, (lua[0]["hooked"] if lua else None, tables[0] if tables else None), wanted)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -200,6 +214,7 @@ def main():
         "coverage": coverage_is_told,
         "calls and words": calls_are_counted,
         "an unknown release": an_unknown_release_is_refused,
+        "a plugin": a_plugin,
     }
     results = tap.Plan(len(cases))
     for name, case in cases.items():

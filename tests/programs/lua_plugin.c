@@ -1,0 +1,35 @@
+/* lua_plugin.c: opens Lua while it runs, as a program with plugins does, and runs a script of a
+ * hundred tables in it. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *find(void *library, const char *name) {
+    void *found = dlsym(library, name);
+    if (!found) {
+        printf("no %s\n", name);
+    }
+    return found;
+}
+
+int main(void) {
+    static const char script[] =
+        "local function tables() local t = {} for i = 1, 100 do t[i] = {} end end tables()";
+    void *library = dlopen("liblua5.4.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        return 1;
+    }
+    void *(*const new_state)(void) = (void *(*)(void))find(library, "luaL_newstate");
+    int (*const load)(void *, const char *, size_t, const char *, const char *) =
+        (int (*)(void *, const char *, size_t, const char *, const char *))find(library,
+                                                                                "luaL_loadbufferx");
+    int (*const call)(void *, int, int, int, ptrdiff_t, void *) =
+        (int (*)(void *, int, int, int, ptrdiff_t, void *))find(library, "lua_pcallk");
+    void (*const end)(void *) = (void (*)(void *))find(library, "lua_close");
+    void *state = new_state();
+    const int status =
+        load(state, script, strlen(script), "=plugin", NULL) || call(state, 0, 0, 0, 0, NULL);
+    end(state);
+    return status;
+}
