@@ -13,6 +13,7 @@
 #include "hook/next_symbol.h"
 #include "julia_blocks.h"
 #include "julia_calls.h"
+#include "julia_code.h"
 #include "julia_imports.h"
 #include "julia_objects.h"
 #include "julia_types.h"
@@ -30,9 +31,21 @@ void *ag_julia_map(size_t bytes) {
     return ag_syscall_failed(address) ? NULL : (void *)address;
 }
 
+/* A forked child, whose trace begins with nothing: what its parent told is not told dead there, and
+ * the places of its stacks have to be named again. */
+AG_COLD static bool go_on_in_child(void) {
+    if (recorded_pid == 0) {
+        return false; /* the adapter does not act yet */
+    }
+    ag_julia_record_from_now();
+    ag_julia_objects_forget();
+    ag_julia_code_name_again();
+    return true;
+}
+
 bool ag_julia_is_recorded(void) {
     return (allogram_mode_ & ALLOGRAM_TELLS_) != 0 && ag_recorder_is_active() &&
-           ag_recorder.pid == recorded_pid;
+           (AG_LIKELY(ag_recorder.pid == recorded_pid) || go_on_in_child());
 }
 
 AG_COLD struct ag_julia_thread *ag_julia_thread_begin(void) {
@@ -166,8 +179,7 @@ static bool is_known_release(void) {
     return false;
 }
 
-static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
-    const char *reason = "", *name = "";
+enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runtime) {
     if (!find("jl_gc_counted_malloc", AG_SYMBOL_FIRST)) {
         return AG_ADAPTER_ABSENT;
     }
@@ -188,22 +200,68 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         return AG_ADAPTER_REFUSED;
     }
     register_heaps();
+    return AG_ADAPTER_ACTS;
+}
+
+bool ag_julia_follow(void) {
+    const char *reason = "", *name = "";
     if (ag_julia_calls_follow(&reason, &name) < 0) {
         write_note("Julia is left alone: ", name, reason);
-        return AG_ADAPTER_REFUSED;
+        return false;
     }
     if (ag_julia_imports_follow((const void *)ag_julia.jl_gc_num, &name) < 0) {
         ag_julia_calls_leave();
         write_note("Julia is left alone: it does not call ", name, " as 1.5.3 does");
+        return false;
+    }
+    return true;
+}
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    const enum ag_adapter_answer answer = ag_julia_recognise(ret_runtime);
+    if (answer != AG_ADAPTER_ACTS) {
+        return answer;
+    }
+    if (!ag_julia_follow()) {
         return AG_ADAPTER_REFUSED;
     }
     recorded_pid = ag_recorder.pid;
     return AG_ADAPTER_ACTS;
 }
 
+/* ---- how much of what Julia counts ---- */
+
+static struct counts {
+    uint64_t counted, calls, own_calls; /* by Julia; by the adapter; for the adapter */
+} left_out, at_pause;                   /* of no recording; when the one that pauses began to */
+static bool is_paused;
+
+static struct counts counts_now(void) {
+    const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
+    struct counts counts = {.counted = num.poolalloc + num.bigalloc + num.malloc + num.realloc};
+    ag_julia_calls_sum(&counts.calls, &counts.own_calls);
+    return counts;
+}
+
+void ag_julia_record_from_now(void) {
+    left_out = counts_now();
+    recorded_pid = ag_recorder.pid;
+}
+
+void ag_julia_record_pauses(bool pauses) {
+    const struct counts counts = counts_now();
+    if (pauses) {
+        at_pause = counts;
+    } else {
+        left_out.counted += counts.counted - at_pause.counted;
+        left_out.calls += counts.calls - at_pause.calls;
+        left_out.own_calls += counts.own_calls - at_pause.own_calls;
+    }
+    is_paused = pauses;
+}
+
 /* Coverage, in blocks: of all that jl_gc_num counts. */
-static void end(struct ag_runtime_definition *ret_runtime) {
-    uint64_t calls = 0, own_calls = 0;
+void ag_julia_end(struct ag_runtime_definition *ret_runtime) {
     if (ag_recorder.pid != recorded_pid) {
         return; /* a child knows only what it did itself */
     }
@@ -214,11 +272,11 @@ static void end(struct ag_runtime_definition *ret_runtime) {
     if (ag_recorder_is_sampling()) {
         return; /* a sample has only the samples */
     }
-    const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
-    const uint64_t counted = num.poolalloc + num.bigalloc + num.malloc + num.realloc;
-    ag_julia_calls_sum(&calls, &own_calls);
-    ret_runtime->told = calls;
+    const struct counts counts = is_paused ? at_pause : counts_now();
+    const uint64_t counted = counts.counted - left_out.counted;
+    const uint64_t own_calls = counts.own_calls - left_out.own_calls;
+    ret_runtime->told = counts.calls - left_out.calls;
     ret_runtime->counted = counted > own_calls ? counted - own_calls : 0;
 }
 
-const struct ag_adapter ag_adapter_julia AG_HIDDEN = {.attach = attach, .end = end};
+const struct ag_adapter ag_adapter_julia AG_HIDDEN = {.attach = attach, .end = ag_julia_end};

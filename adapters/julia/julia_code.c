@@ -69,8 +69,13 @@ static void name(uintptr_t pc) {
     ag_record_code(pc, answer.places, answer.n_places);
 }
 
+static _Atomic uint32_t n_named;
+
+void ag_julia_code_name_again(void) {
+    atomic_store_explicit(&n_named, 0, memory_order_relaxed);
+}
+
 void ag_julia_code_name_new(void) {
-    static _Atomic uint32_t n_named;
     static _Atomic bool is_busy;
     if (!ag_julia_is_recorded() || atomic_exchange_explicit(&is_busy, true, memory_order_acquire)) {
         return; /* another thread is at it */

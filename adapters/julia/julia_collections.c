@@ -36,6 +36,7 @@ static struct {
     bool is_begun;
 } now;
 static int n_full_at_last_pass = -1;
+static bool forgets; /* at the next collection */
 static uint64_t live_at_end, total_at_end;
 
 static uint64_t monotonic_ns(void) {
@@ -56,8 +57,16 @@ static void begins(int collection) {
     now.is_begun = ag_julia_is_recorded();
     struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
     for (; thread; thread = thread->next) {
-        ag_julia_restored(thread);
+        if (thread->is_restoring) {
+            ag_julia_restored(thread);
+        } else { /* data may wait for its array, whose allocation is what collects */
+            ag_julia_settle(thread, /* with_data= */ false);
+        }
         thread->last_object = 0;
+    }
+    if (forgets) {
+        ag_julia_objects_forget();
+        forgets = false;
     }
     if (!now.is_begun) {
         return;
@@ -129,6 +138,14 @@ static void ends(int collection) {
     now.is_begun = false;
 }
 
+void ag_julia_collections_forget_next(void) {
+    forgets = true;
+}
+
+bool ag_julia_collections_have_forgotten(void) {
+    return !forgets;
+}
+
 /* ---- start ---- */
 
 void ag_julia_collections_follow(struct ag_julia_thread *thread) {
@@ -145,6 +162,9 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread) {
     sentinel_type = ag_julia.jl_new_foreign_type(
         ag_julia.jl_symbol("AllogramSentinel"), *ag_julia.jl_main_module, *ag_julia.jl_any_type,
         (void *)mark_sentinel, (void *)sweep_sentinel, 0, 0);
+    const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
+    live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
+    total_at_end = num.pause > 0 ? total_bytes(&num) : 0; /* from the start on: all is new */
     ag_julia.jl_gc_set_cb_pre_gc(begins, 1);
     ag_julia.jl_gc_set_cb_post_gc(ends, 1);
     ag_julia.jl_gc_set_cb_root_scanner(scan_roots, 1);

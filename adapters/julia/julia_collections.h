@@ -13,4 +13,8 @@ extern bool ag_julia_collections_are_followed AG_HIDDEN;
 /* Puts them there as soon as Julia stands; from an allocation of this thread. */
 void ag_julia_collections_follow(struct ag_julia_thread *thread);
 
+/* Before a recording that follows another one: the next collection forgets what that one told. */
+void ag_julia_collections_forget_next(void);
+bool ag_julia_collections_have_forgotten(void);
+
 #endif

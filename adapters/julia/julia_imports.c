@@ -82,14 +82,16 @@ static void move(struct ag_julia_thread *thread, uintptr_t from, const uintptr_t
 
 static void told_free(void *block) {
     const uintptr_t address = (uintptr_t)block;
+    struct ag_julia_thread *thread = block ? ag_julia_thread() : NULL;
+    const bool has_moved = thread && thread->fresh != 0;
+    if (has_moved) { /* also where it lay since before the adapter was here */
+        move(thread, address, CALLER_SP(), CALLER_RBP());
+    }
     if (!block || !ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_OWN, address)) {
         next_free(block);
         return;
     }
-    struct ag_julia_thread *thread = ag_julia_thread();
-    if (thread && thread->fresh != 0) {
-        move(thread, address, CALLER_SP(), CALLER_RBP());
-    } else {
+    if (!has_moved) {
         (void)ag_julia_freed(AG_WORD_FREE, address, CALLER_SP(), CALLER_RBP());
     }
     const uintptr_t suspended = ag_record_suspend();
@@ -143,7 +145,7 @@ static int told_munmap(void *address, size_t bytes) {
 
 /* unw_dyn_info_t with UNW_INFO_FORMAT_IP_OFFSET (libunwind-dynamic.h). */
 struct dyn_info {
-    void *next, *prev;
+    const struct dyn_info *next, *prev;
     uintptr_t start_ip, end_ip, gp;
     int32_t format, pad;
     uintptr_t name_ptr, segbase, table_len, table_data;
@@ -164,8 +166,7 @@ static uintptr_t end_of_entries(const struct dyn_info *info, const struct ag_cfi
     return end;
 }
 
-static int told_dyn_register(void *description) {
-    const struct dyn_info *info = description;
+static void follow_code(const struct dyn_info *info) {
     if (info->format == IP_OFFSET && info->end_ip > info->start_ip) {
         const struct ag_cfi_place *places =
             (const struct ag_cfi_place *)info->table_data; // NOLINT(performance-no-int-to-ptr)
@@ -181,7 +182,28 @@ static int told_dyn_register(void *description) {
             (void)ag_made_code_add(&code); /* no room: stacks end there, and are counted */
         }
     }
+}
+
+static int told_dyn_register(void *description) {
+    follow_code(description);
     return next_dyn_register(description);
+}
+
+void ag_julia_imports_follow_earlier_code(void) {
+    struct dyn_info_list { /* unw_dyn_info_list_t */
+        uint32_t version, generation;
+        const struct dyn_info *first;
+    };
+    struct ag_symbol_place place;
+    if (!ag_symbol_find("_U_dyn_info_list_addr", AG_SYMBOL_FIRST, NULL, &place)) {
+        return; /* stacks end there, and are counted */
+    }
+    const struct dyn_info_list *(*list_of)(void) =
+        (const struct dyn_info_list *(*)(void))(uintptr_t)place.address;
+    const struct dyn_info *info = list_of()->first;
+    for (uint32_t i = 0; info && i < AG_MADE_MOST; i++, info = info->next) {
+        follow_code(info);
+    }
 }
 
 /* ---- libraries of the program ---- */

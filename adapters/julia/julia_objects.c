@@ -291,6 +291,33 @@ void ag_julia_objects_sweep(bool is_full) {
     }
 }
 
+static void forget_list(struct ag_julia_objects *list) {
+    list->last = list->first;
+    if (list->first) {
+        list->first->n = 0;
+    }
+}
+
+static void forget_block(void *context, uintptr_t address) {
+    const enum ag_julia_block *set = context;
+    (void)ag_address_bits_clear(&ag_julia_blocks, *set, address);
+}
+
+void ag_julia_objects_forget(void) {
+    static const enum ag_julia_block sets[] = {AG_JULIA_BLOCK_BIG, AG_JULIA_BLOCK_STD};
+    forget_list(&old);
+    struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
+    for (; thread; thread = thread->next) {
+        forget_list(&thread->objects);
+        thread->object.object = thread->data.address = 0;
+        thread->last_object = thread->fresh = 0;
+    }
+    for (size_t i = 0; i < AG_ARRAY_SIZE(sets); i++) {
+        enum ag_julia_block set = sets[i];
+        ag_address_bits_walk(&ag_julia_blocks, set, forget_block, &set);
+    }
+}
+
 /* ---- moves ---- */
 
 void ag_julia_moved(struct ag_julia_thread *thread, enum ag_julia_heap heap, uintptr_t tag,

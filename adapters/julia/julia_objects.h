@@ -18,7 +18,7 @@ void ag_julia_made(struct ag_julia_thread *thread, enum ag_julia_heap heap,
 
 /* Tells what waits: the thread's last object, with the data of the array that it may be. Called
  * before the thread's next allocation, and when the world stands still. with_data: also data that
- * no object has followed. */
+ * no object has followed: no array will come. */
 void ag_julia_settle(struct ag_julia_thread *thread, bool with_data);
 AG_FAST bool ag_julia_waits(const struct ag_julia_thread *thread) {
     return (thread->object.object | thread->data.address) != 0;
@@ -37,5 +37,7 @@ void ag_julia_moved(struct ag_julia_thread *thread, enum ag_julia_heap heap, uin
 /* Marking is over and nothing is swept yet: tells the deaths. is_full: old objects were looked at
  * again. The world stands still. */
 void ag_julia_objects_sweep(bool is_full);
+/* What an earlier recording told is no block of the one to come. The world stands still. */
+void ag_julia_objects_forget(void);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "allogram/allogram.h"
 #include "base/compiler.h"
+#include "embed/adapter.h"
 
 /* jl_gc_num_t of 1.5, as Base.GC_Num has it (base/timing.jl); room behind it, since the caller
  * gives the memory. */
@@ -101,7 +102,19 @@ AG_FAST struct ag_julia_thread *ag_julia_thread(void) {
 
 /* Zeros from the kernel; NULL: there is no memory. */
 void *ag_julia_map(size_t bytes) AG_HIDDEN;
-/* This is the process whose start the adapter saw, and it is recorded. */
+/* The adapter acts in this process, or did in the one that forked it, and it is recorded. */
 bool ag_julia_is_recorded(void) AG_HIDDEN;
+
+/* Which Julia is here, and what the adapter needs of it; nothing of Julia is changed. Where it
+ * ACTS, ag_julia_follow changes it: before the first line of the program, or while the world stands
+ * still. false: it is as before, and the runtime's note says why. */
+enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;
+bool ag_julia_follow(void) AG_HIDDEN;
+/* For recordings that begin in a program that runs: what was counted before is no part of it. */
+void ag_julia_record_from_now(void) AG_HIDDEN;
+/* The recording pauses, or goes on: nor is what is counted in between. */
+void ag_julia_record_pauses(bool pauses) AG_HIDDEN;
+/* As an adapter's end (embed/adapter.h). */
+void ag_julia_end(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;
 
 #endif

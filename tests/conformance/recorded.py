@@ -19,6 +19,7 @@ class Tools:
         self.allogram = os.environ.get("ALLOGRAM", os.path.join(self.build, "src/cli/allogram"))
         self.programs = os.path.join(self.build, "tests/programs")
         self.judge = os.path.join(self.programs, "libcounting_preload.so")
+        self.report_options = []  # of every report
 
     def program(self, name):
         return os.path.join(self.programs, name)
@@ -59,7 +60,7 @@ def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
 
 def report(tools, trace, *options):
     """One view as JSON; `report` has to succeed and to be silent."""
-    outcome = run([tools.allogram, "report", trace, "--json", *options])
+    outcome = run([tools.allogram, "report", trace, "--json", *tools.report_options, *options])
     if outcome.status != 0 or outcome.stderr:
         raise RuntimeError("report %s %s: status %d: %s" % (trace, " ".join(options), outcome.status,
                                                             outcome.stderr.decode(errors="replace")))

@@ -87,3 +87,12 @@ options_of_page() {
     [ "$(complete_after allogram run --max)" = --max-size= ]
     [ "$(complete_after allogram check o)" = one.allogram ]
 }
+
+@test "Allogram.jl lies where it finds its library" {
+    folder=$(dirname "$(find "$ROOT" -name Allogram.jl)")
+    found=
+    for place in $(sed -n 's/^const PLACES = //p' "$folder/Allogram.jl" | tr -d '(),"'); do
+        [ ! -f "$folder/$place/liballogram-julia.so" ] || found=$place
+    done
+    [ -n "$found" ]
+}

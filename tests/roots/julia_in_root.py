@@ -9,30 +9,27 @@ import csv
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../conformance"))
-import own_mounts  # noqa: E402
+import julia_root  # noqa: E402
 import recorded  # noqa: E402
 import tap  # noqa: E402
 
-PROGRAMS = os.path.join(HERE, "../programs")
 SCALE = 1 if os.environ.get("AG_TEST_SCALE") == "full" else 10
 INSIDE = "/allogram-test-julia"  # folder in the root
+EXPRESSIONS = INSIDE + "/Allogram.jl"
+LIBRARY = "ALLOGRAM_JULIA_LIBRARY="
 HEAPS = ("julia pool", "julia big", "julia std")
-OWN_OPTIONS = ["--startup-file=no", "--history-file=no"]
 
 
 class Case:
     """One recording of a program, and what the views say of it."""
 
     def __init__(self, tools, root, command, options=(), variables=()):
-        self.tools, self.root, self.failures = tools, root, tap.Failures()
-        self.command = ["chroot", root, "/usr/bin/env", "HOME=" + INSIDE, "JULIA_DEPOT_PATH=" + INSIDE + "/depot",
-                        "ALLOGRAM_JULIA=" + INSIDE, *variables, "julia", *OWN_OPTIONS, *command]
-        self.options = options
+        self.tools, self.root, self.failures = tools, root.path, tap.Failures()
+        self.command, self.options = root.command(command, variables), options
 
     def record(self, folder):
         self.outcome, traces = recorded.record(self.tools, self.command, folder, self.options)
@@ -222,8 +219,8 @@ def sampled(tools, root):
 
 def precompiled(tools, root):
     """A package of one's own is precompiled, by a child of Julia's, and runs."""
-    shutil.rmtree(root + INSIDE + "/depot", ignore_errors=True)
-    folder = root + INSIDE + "/packages/Little/src"
+    shutil.rmtree(root.folder + "/depot", ignore_errors=True)
+    folder = root.folder + "/packages/Little/src"
     os.makedirs(folder)
     with open(folder + "/Little.jl", "w", encoding="utf-8") as file:
         file.write("module Little\nexport twice\nstruct Two{T}; a::T; b::T; end\ntwice(x) = Two(x, x)\nprecompile(twice, (Int,))\nend\n")
@@ -235,11 +232,85 @@ def precompiled(tools, root):
         case.record(traces)
         failures = case.failures
         failures.expect("output", (case.outcome.status, case.outcome.stdout), (0, b"42\n"))
-        compiled = [name for _, _, names in os.walk(root + INSIDE + "/depot/compiled") for name in names if name.endswith(".ji")]
+        compiled = [name for _, _, names in os.walk(root.folder + "/depot/compiled") for name in names if name.endswith(".ji")]
         failures.expect("compiled packages", len(compiled), 1)
         acted = [summary for summary in case.summaries for runtime in summary["runtimes"]
                  if runtime["name"] == "julia" and runtime["hooked"] and (runtime["coverage"] or 0) >= 0.999]
         failures.require(f"parent and child were recorded: {len(acted)}", len(acted) == 2)
+        return failures
+
+
+def expressions_of(outcome):
+    """{name: (trace, {what: number})} of what julia_expressions.jl said."""
+    found = re.findall(r"^(\w+) trace=(\S*) (.*)$", outcome.stdout.decode(), re.M)
+    return {name: (trace, numbers(rest)) for name, trace, rest in found}
+
+
+def in_use_of(tools, trace, type_name, *options):
+    rows = {row["type"]: row for row in recorded.report(tools, trace, "--view=types", *options)["types"]}
+    return [rows.get(type_name, {}).get(key, 0) for key in ("allocated_blocks", "in_use_blocks")]
+
+
+def expressions_alone(tools, root):
+    """Allogram.jl in a Julia that nobody records: a trace of each expression, with its blocks and no other."""
+    failures = tap.Failures()
+    outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
+    failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
+    found = expressions_of(outcome)
+    failures.expect("expressions", list(found), ["function", "top", "value", "error", "named"])
+    if failures:
+        return failures
+    lines = outcome.stdout.decode()
+    for words in ("without collector: Allogram: Julia did not collect", "an error: ArgumentError: its own\n",
+                  "twice: Allogram: an expression is recorded already\n"):
+        failures.require(words, words in lines)
+    traces = {name: root.path + trace for name, (trace, _) in found.items()}
+    for name, trace in traces.items():
+        failures.expect(f"{name}: check's status", recorded.check(tools, trace)[0], 0)
+    summary = recorded.report(tools, traces["function"])
+    failures.expect("blocks", summary["allocated_blocks"], found["function"][1]["counted"])
+    julia = [(runtime["name"], runtime["version"], runtime["hooked"], runtime["coverage"]) for runtime in summary["runtimes"]]
+    failures.expect("runtimes", julia, [("julia", "1.5.3", True, 1)])
+    failures.expect("lost and ghosts", (summary["lost_events"]["total"], summary["ghost_frees"]), (0, 0))
+    failures.expect("incomplete stacks", summary["incomplete_stacks"], 0)
+    failures.expect("leaves", in_use_of(tools, traces["function"], "Main.Leaf"), [1000, 100])
+    failures.expect("memory that moved", in_use_of(tools, traces["function"], "Array{Float64, 1} data"), [2, 2])
+    stacks = recorded.report(tools, traces["function"], "--view=types", "--type=Main.Leaf", "--sysroot=" + root.path)["stacks"]
+    named = [(frame["function"], frame["line"]) for frame in stacks[0]["frames"] if frame["runtime"] == "julia"]
+    failures.require(f"its stack: {named}", ("make", 15) in named and named[-1][0] == "_start")
+    failures.expect("at the top level", in_use_of(tools, traces["top"], "Main.Other"), [500, 50])
+    failures.expect("its variable", found["top"][1], {"made": 500})
+    failures.expect("a value that lives", in_use_of(tools, traces["value"], "Main.Leaf"), [50, 50])
+    failures.expect("an earlier trace's blocks", in_use_of(tools, traces["value"], "Main.Other"), [0, 0])
+    failures.expect("a trace with a name", in_use_of(tools, traces["named"], "Main.Other"), [30, 3])
+    return failures
+
+
+def example(tools, root):
+    """examples/julia_expression.jl, as its first comment counts it."""
+    failures = tap.Failures()
+    outcome = recorded.run(root.command([INSIDE + "/julia_expression.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
+    failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
+    trace = root.path + outcome.stdout.decode().strip()
+    failures.expect("entries", in_use_of(tools, trace, "Main.Entry"), [10_000, 1_000])
+    return failures
+
+
+def expressions_joined(tools, root):
+    """Allogram.jl under `allogram run`: one trace, of the expressions and nothing else."""
+    case = Case(tools, root, [INSIDE + "/julia_expressions.jl", EXPRESSIONS])
+    with recorded.Folder() as folder:
+        case.record(folder)
+        failures, found = case.failures, expressions_of(case.outcome)
+        failures.expect("status", case.outcome.status, 0)
+        failures.expect("traces", {trace for trace, _ in found.values()}, {case.trace})
+        failures.expect("coverage", case.runtime("julia")["coverage"], 1)
+        # the first one is recorded although collections are off
+        failures.expect("leaves", in_use_of(tools, case.trace, "Main.Leaf")[0], 7 + 1000 + 50)
+        failures.expect("others", in_use_of(tools, case.trace, "Main.Other")[0], 500 + 30)
+        dump = recorded.run([tools.allogram, "dump", case.trace]).stdout
+        marks = re.findall(rb'mark name="expression (\w+)"', dump)
+        failures.expect("marks", marks, [b"begins", b"ends"] * 7)
         return failures
 
 
@@ -251,31 +322,26 @@ CASES = {
     "--adapters=none": alone,
     "a sample": sampled,
     "a package is precompiled": precompiled,
+    "expressions, alone": expressions_alone,
+    "expressions, the example": example,
+    "expressions, under run": expressions_joined,
 }
 
 
 def main():
     roots, build = (os.path.abspath(path) for path in sys.argv[1:3])
-    root = os.path.join(roots, "bullseye")
-    if not os.path.exists(os.path.join(root, "usr/bin/julia")):
-        own_mounts.skip_all("no root of bullseye with Julia (tests/roots/make_roots.sh says why)")
-    own_mounts.enter()
+    root = julia_root.Root(roots, INSIDE)
+    root.enter(build)
+    root.add("julia_counted.jl", "julia_expressions.jl", "julia_mixed.jl", "julia_wild.jl", "../../adapters/julia/Allogram.jl",
+             "../../examples/julia_expression.jl")
     tools = recorded.Tools(build)
-    shutil.rmtree(root + INSIDE, ignore_errors=True)
-    os.makedirs(root + INSIDE)
-    agent_folder = os.path.join(build, "adapters/libc")
-    for source, target in (("/dev/shm", "/dev/shm"), ("/proc", "/proc"), (agent_folder, agent_folder)):
-        own_mounts.bind(source, root + target)
-    libraries = root + "/usr/lib/x86_64-linux-gnu"
-    subprocess.run(["gcc", f"--sysroot={root}", f"-B{libraries}", f"-L{libraries}", "-g", "-O2", "-fno-builtin", "-shared", "-fPIC",
-                    "-o", root + INSIDE + "/mixed.so", os.path.join(PROGRAMS, "julia_mixed.c")], check=True)
-    for name in ("julia_counted.jl", "julia_mixed.jl", "julia_wild.jl"):
-        shutil.copy(os.path.join(PROGRAMS, name), root + INSIDE)
+    tools.julia_library = os.path.join(build, "adapters/julia/liballogram-julia.so")
     wanted = sys.argv[3:]
     cases = {name: case for name, case in CASES.items() if not wanted or any(word in name for word in wanted)}
     plan = tap.Plan(len(cases))
     for name, case in cases.items():
         plan.run("Julia 1.5.3: " + name, lambda case=case: case(tools, root))
+    root.leave()
     sys.exit(plan.status())
 
 

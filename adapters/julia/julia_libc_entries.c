@@ -1,0 +1,33 @@
+/* julia_libc_entries.c: functions of the C library that it has under these names since 2.33 only.
+ * Julia 1.5.3 is Debian 11's, whose C library is older; liballogram-julia has to load there, also
+ * where it was built elsewhere. The kernel's struct and the C library's are one here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/compiler.h"
+#include "base/raw_syscall.h"
+
+int stat64(const char *path, struct stat64 *ret_status) AG_HIDDEN;
+int lstat64(const char *path, struct stat64 *ret_status) AG_HIDDEN;
+int fstat64(int fd, struct stat64 *ret_status) AG_HIDDEN;
+
+static int answer(long r) {
+    if (ag_syscall_failed(r)) {
+        errno = (int)-r;
+        return -1;
+    }
+    return 0;
+}
+
+int stat64(const char *path, struct stat64 *ret_status) {
+    return answer(ag_syscall2(SYS_stat, (long)path, (long)ret_status));
+}
+
+int lstat64(const char *path, struct stat64 *ret_status) {
+    return answer(ag_syscall2(SYS_lstat, (long)path, (long)ret_status));
+}
+
+int fstat64(int fd, struct stat64 *ret_status) {
+    return answer(ag_syscall2(SYS_fstat, fd, (long)ret_status));
+}

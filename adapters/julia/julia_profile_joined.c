@@ -1,0 +1,83 @@
+/* julia_profile_joined.c: see julia_profile.h; under `allogram run`. The recording is that of
+ * `run`: what was counted before the first expression is dropped, and between two nothing is
+ * recorded. */
+#include <errno.h>
+#include <time.h>
+
+#include "allogram/allogram.h"
+#include "base/join_text.h"
+#include "base/raw_syscall.h"
+#include "julia_code.h"
+#include "julia_objects.h"
+#include "julia_profile.h"
+#include "julia_runtime.h"
+#include "record/recorder.h"
+
+static bool is_paused, is_begun, was_asked;
+
+static int fail(char *ret_message, int error, const char *why) {
+    const char *const parts[] = {why, NULL};
+    ag_join_text(ret_message, AG_JULIA_MESSAGE_BYTES, parts);
+    return error;
+}
+
+int allogram_julia_prepare(char *ret_message) {
+    if (is_begun) {
+        return fail(ret_message, -EALREADY, "an expression is recorded already");
+    }
+    if (!ag_recorder_is_active()) {
+        return fail(ret_message, -ENOENT, "allogram run does not record this process");
+    }
+    if (!ag_julia_own) { /* nothing that was allocated came by */
+        return fail(
+            ret_message, -ENOTSUP,
+            "allogram run records this process without its Julia heaps: see --adapters, and "
+            "what the summary says of julia");
+    }
+    was_asked = !was_asked;
+    return was_asked;
+}
+
+int allogram_julia_begin(const char *output, char *ret_message) {
+    (void)output;
+    (void)ret_message;
+    is_begun = true;
+    if (is_paused) {
+        ag_julia_record_pauses(false);
+        ag_recorder_pause(AG_PAUSE_NONE);
+        allogram_session_resume();
+    } else {
+        ag_julia_record_from_now();
+        (void)allogram_session_reset(); /* it records */
+    }
+    is_paused = false;
+    allogram_session_mark("expression begins");
+    return 0;
+}
+
+int allogram_julia_end(char *ret_message) {
+    if (!is_begun) {
+        return fail(ret_message, -ENOENT, "no expression is recorded");
+    }
+    ag_julia_settle(ag_julia_own, /* with_data= */ true);
+    ag_julia_code_name_new();
+    allogram_session_mark("expression ends");
+    allogram_session_pause();
+    ag_recorder_pause(AG_PAUSE_ALL);
+    ag_julia_record_pauses(true);
+    is_begun = false;
+    is_paused = true;
+    return 0;
+}
+
+/* The collector makes the file within some milliseconds of the process' start. */
+const char *allogram_julia_trace(void) {
+    enum { TRIES_MOST = 1000 };
+    static char path[1024];
+    const struct timespec while_it_does = {.tv_nsec = 1000000};
+    for (int i = 0; i < TRIES_MOST && !ag_recorder_trace(path, sizeof(path)); i++) {
+        path[0] = '\0';
+        (void)ag_syscall2(SYS_nanosleep, (long)&while_it_does, 0);
+    }
+    return path;
+}

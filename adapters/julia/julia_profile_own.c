@@ -1,0 +1,144 @@
+/* julia_profile_own.c: see julia_profile.h; in a Julia that runs alone: Allogram.jl loads this with
+ * liballogram-julia.
+ *
+ * The adapter comes into a program that runs. What it changes are the first bytes of functions and
+ * the words of a table, so it waits for a collection that has stopped the world: then no thread of
+ * Julia's stands in those bytes, since threads stop at safepoints and none lies there. A first
+ * collection puts the adapter in place, a second one is the first that it sees whole. It stays from
+ * then on, and tells nothing where nothing is recorded.
+ *
+ * Each expression is a session of its own (embed/session_own.c), with Julia's heaps alone: malloc's
+ * callers do not come by here. */
+#include <errno.h>
+
+#include "allogram/allogram.h"
+#include "base/join_text.h"
+#include "julia_code.h"
+#include "julia_collections.h"
+#include "julia_imports.h"
+#include "julia_objects.h"
+#include "julia_profile.h"
+#include "julia_runtime.h"
+#include "record/recorder.h"
+
+static enum { UNKNOWN, RECOGNISED, IN_PLACE, READY, REFUSED } state;
+static bool is_begun, was_asked;
+static struct ag_runtime_definition runtime = {.name = "julia", .version = "", .note = ""};
+static const struct ag_announcement announcement = {.runtime = &runtime};
+
+static int fail(char *ret_message, int error, const char *first, const char *second) {
+    const char *const parts[] = {first, second, NULL};
+    ag_join_text(ret_message, AG_JULIA_MESSAGE_BYTES, parts);
+    return error;
+}
+
+/* Before a collection, when the world stands still. */
+static void put_in_place(int collection) {
+    (void)collection;
+    if (state != RECOGNISED) {
+        return;
+    }
+    if (!ag_julia_follow()) {
+        state = REFUSED;
+        return;
+    }
+    ag_julia_imports_follow_earlier_code();
+    state = IN_PLACE;
+}
+
+/* 0, or why not. */
+static int recognise(char *ret_message) {
+    switch (ag_julia_recognise(&runtime)) {
+    case AG_ADAPTER_ABSENT:
+        return fail(ret_message, -ENOTSUP, "there is no Julia that allogram knows", "");
+    case AG_ADAPTER_REFUSED:
+        state = REFUSED;
+        return fail(ret_message, -ENOTSUP, "julia: ", runtime.note);
+    case AG_ADAPTER_ACTS:
+        break;
+    }
+    if (!ag_julia.jl_is_initialized()) {
+        return fail(ret_message, -EAGAIN, "Julia has not begun yet", "");
+    }
+    state = RECOGNISED;
+    ag_julia.jl_gc_set_cb_pre_gc(put_in_place, 1);
+    return 1;
+}
+
+/* The first time it is asked: 1; the second time it should have come about. */
+static int wait_for_collection(bool has_come, char *ret_message) {
+    was_asked = !was_asked;
+    if (was_asked) {
+        return 1;
+    }
+    return has_come ? 0
+                    : fail(ret_message, -EAGAIN,
+                           "Julia did not collect: GC.enable(false) was called", "");
+}
+
+int allogram_julia_prepare(char *ret_message) {
+    if (is_begun) {
+        return fail(ret_message, -EALREADY, "an expression is recorded already", "");
+    }
+    struct ag_julia_thread *thread = ag_julia_thread();
+    if (!thread) {
+        return fail(ret_message, -ENOMEM, "there is no memory", "");
+    }
+    switch (state) {
+    case UNKNOWN:
+        was_asked = true;
+        return recognise(ret_message);
+    case RECOGNISED:
+        return wait_for_collection(/* has_come= */ false, ret_message);
+    case IN_PLACE:
+        state = READY;
+        ag_julia.jl_gc_set_cb_pre_gc(put_in_place, 0);
+        runtime.is_hooked = true;
+        runtime.note = "joined while it ran: its heaps alone, without malloc";
+        ag_recorder_announce(&announcement);
+        ag_julia_collections_follow(thread);
+        was_asked = true;
+        return 1;
+    case READY:
+        if (!was_asked) {
+            ag_julia_collections_forget_next();
+        }
+        return wait_for_collection(ag_julia_collections_have_forgotten(), ret_message);
+    case REFUSED:
+        break;
+    }
+    return fail(ret_message, -ENOTSUP, "julia: ", runtime.note);
+}
+
+int allogram_julia_begin(const char *output, char *ret_message) {
+    const struct allogram_options options = {.size = sizeof(options), .output = output};
+    if (state != READY || is_begun) {
+        return fail(ret_message, -EINVAL, "it was not prepared", "");
+    }
+    const int r = allogram_session_start(&options, ret_message);
+    if (r == 0) {
+        ag_julia_record_from_now();
+        is_begun = true;
+    }
+    return r;
+}
+
+int allogram_julia_end(char *ret_message) {
+    if (!is_begun) {
+        return fail(ret_message, -ENOENT, "no expression is recorded", "");
+    }
+    struct ag_runtime_definition told = runtime;
+    ag_julia_settle(ag_julia_own, /* with_data= */ true);
+    ag_julia_code_name_new();
+    ag_julia_end(&told);
+    ag_record_runtime(&told);
+    is_begun = false;
+    const int r = allogram_session_stop();
+    return r < 0 ? fail(ret_message, r, "the trace was not sealed: allogram check ",
+                        allogram_session_trace())
+                 : 0;
+}
+
+const char *allogram_julia_trace(void) {
+    return allogram_session_trace();
+}

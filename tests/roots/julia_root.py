@@ -1,0 +1,43 @@
+"""Julia 1.5.3 in the root of Debian 11: what tests of it need of the root."""
+
+import os
+import shutil
+import subprocess
+
+import own_mounts
+
+PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../programs")
+OWN_OPTIONS = ["--startup-file=no", "--history-file=no"]
+
+
+class Root:
+    """path: of the root; inside: a folder in it, for this test alone, as the root sees it; library: julia_mixed.c, made there."""
+
+    def __init__(self, roots, inside):
+        self.path, self.inside = os.path.join(os.path.abspath(roots), "bullseye"), inside
+        self.folder, self.library = self.path + inside, inside + "/mixed.so"
+
+    def enter(self, build):
+        """Skips the test where there is no such root; else mounts, of this process alone, what it shows of this machine."""
+        if not os.path.exists(os.path.join(self.path, "usr/bin/julia")):
+            own_mounts.skip_all("no root of bullseye with Julia (tests/roots/make_roots.sh says why)")
+        own_mounts.enter()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        for source in ("/dev/shm", "/proc", os.path.join(build, "adapters/libc"), os.path.join(build, "adapters/julia")):
+            own_mounts.bind(source, self.path + source)
+        libraries = self.path + "/usr/lib/x86_64-linux-gnu"
+        subprocess.run(["gcc", f"--sysroot={self.path}", f"-B{libraries}", f"-L{libraries}", "-g", "-O2", "-fno-builtin", "-shared",
+                        "-fPIC", "-o", self.path + self.library, os.path.join(PROGRAMS, "julia_mixed.c")], check=True)
+
+    def add(self, *names):
+        """Copies programs there."""
+        for name in names:
+            shutil.copy(os.path.join(PROGRAMS, name), self.folder)
+
+    def command(self, arguments, variables=(), options=()):
+        return ["chroot", self.path, "/usr/bin/env", "-C", self.inside, "HOME=" + self.inside,
+                "JULIA_DEPOT_PATH=" + self.inside + "/depot", *variables, "julia", *OWN_OPTIONS, *options, *arguments]
+
+    def leave(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
