@@ -173,14 +173,15 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
         return;
     }
     ag_record_alloc_fast(call->sp, call->rbp, address, bytes, ag_collector_heap);
+    const bool is_tracked = allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_);
     if (!ag_recorder_is_sampling()) {
         ag_crystal_types_allocated(address);
-    } else if (ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
+    } else if (is_tracked || ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
         (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
         ag_crystal_types_allocated(address);
         ag_collector_thread.attention = ag_crystal_types_are_wanted ? LOOKS_MOST : 0;
     }
-    if (AG_UNLIKELY(allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_))) {
+    if (AG_UNLIKELY(is_tracked)) {
         ag_tracker_alloc(ag_collector_heap, address, bytes, 0);
     }
 }
@@ -305,9 +306,7 @@ static uintptr_t set_listener(const struct ag_collector_call *call) {
     return 0;
 }
 
-/* Called from collector_entry_x86_64.S. */
-uintptr_t ag_collector_call(const struct ag_collector_call *call);
-uintptr_t ag_collector_call(const struct ag_collector_call *call) {
+static uintptr_t make_call(const struct ag_collector_call *call) {
     const uintptr_t *a = call->arguments;
     uintptr_t result = 0;
     ag_collector_thread.attention -= ag_collector_thread.attention > 0;
@@ -363,6 +362,16 @@ uintptr_t ag_collector_call(const struct ag_collector_call *call) {
         return (uintptr_t)atomic_load_explicit(&ag_program_listener, memory_order_acquire);
     }
     __builtin_unreachable();
+}
+
+/* Called from collector_entry_x86_64.S. */
+uintptr_t ag_collector_call(const struct ag_collector_call *call);
+uintptr_t ag_collector_call(const struct ag_collector_call *call) {
+    if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ag_collector_thread.inside == 0) {
+        ag_crystal_types_return();
+        ag_tracker_deliver(); /* the arguments are on this stack, so what they point to lives */
+    }
+    return make_call(call);
 }
 
 static uint64_t needed_bytes(const struct ag_collector_call *call) {

@@ -9,7 +9,10 @@
  * 2. Where the world is stopped nothing is done but reading the clock: a thread may stand still
  * inside the recorder.
  *
- * 3. The pause is the time between the stop and the start of the world, summed where a collection
+ * 3. A tracker of the program's hears of a death when the collector's lock is given back: its
+ * callback may allocate (collector_calls.c delivers).
+ *
+ * 4. The pause is the time between the stop and the start of the world, summed where a collection
  * stops it more than once. The collection was caused by whoever is inside the outermost call. */
 #include "collector_cycle.h"
 
@@ -55,7 +58,7 @@ static void bury(void *context, uintptr_t address) {
     }
     ag_record_free_fast(AG_WORD_FREE, address, ag_collector_heap, sp, 0);
     if (allogram_mode_ & ALLOGRAM_FREES_) {
-        ag_tracker_free(ag_collector_heap, address);
+        ag_tracker_free_later(ag_collector_heap, address);
     }
 }
 

@@ -11,7 +11,7 @@
  * says so and is asked for first. */
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
 #define LEFT_BYTES 16       /* in struct ag_skip */
-#define TRACKERS 10         /* ALLOGRAM_SAMPLES_ and ALLOGRAM_EACH_ */
+#define TRACKERS 14         /* ALLOGRAM_SAMPLES_, ALLOGRAM_FREES_ and ALLOGRAM_EACH_ */
 #define ATTENTION 8         /* in struct ag_collector_thread */
 
     .text

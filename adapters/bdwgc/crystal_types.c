@@ -30,6 +30,7 @@
 #include "collector_calls.h"
 #include "embed/adapter.h"
 #include "embed/host_heaps.h"
+#include "embed/tracker.h"
 #include "held_blocks.h"
 #include "hook/elf_symbols.h"
 #include "hook/next_symbol.h"
@@ -218,45 +219,64 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
     give_leaf(ring, block, type);
 }
 
-/* Whether a number stood there. */
-static bool look(const struct ring *ring, const struct pending *block) {
+/* What stands there; 0: no number yet. A block that is gone has none, and its place is given up. */
+static uint32_t read_number(struct pending *block) {
     const uintptr_t address = ~block->hidden;
     if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
         !ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address)) {
-        return true; /* it is gone, and so is its number */
+        block->hidden = 0;
+        return 0;
     }
     const uint32_t number = *(const volatile uint32_t *)address;
-    if (number == 0 || number >= NUMBERS_MOST) {
-        return false;
+    return number < NUMBERS_MOST ? number : 0;
+}
+
+/* The trace is told, then the program: its callback may allocate, and use the ring. */
+static void tell(const struct ring *ring, const struct pending *block, uint32_t number) {
+    const uintptr_t address = ~block->hidden;
+    if (block->stack != 0) {
+        learn(ring, block, number);
     }
-    learn(ring, block, number);
-    return true;
+    if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_)) {
+        ag_tracker_complete(ag_collector_heap, address);
+    }
+}
+
+/* Tells the block's number where it is written; it waits no more then. */
+static void settle(const struct ring *ring, struct pending *place) {
+    const struct pending block = *place;
+    const uint32_t number = read_number(place);
+    if (number != 0) {
+        place->hidden = 0;
+        tell(ring, &block, number);
+    }
 }
 
 void ag_crystal_types_look(void) {
     struct ring *ring = own_ring;
     struct pending *last = ring ? &ring->blocks[(ring->n - 1) % RING_BLOCKS] : NULL;
-    if (last && last->hidden != 0 && look(ring, last)) {
-        last->hidden = 0;
+    if (last && last->hidden != 0) {
+        settle(ring, last);
     }
 }
 
 void ag_crystal_types_look_at(uintptr_t address) {
     struct ring *ring = own_ring;
     for (size_t i = 0; ring && i < RING_BLOCKS; i++) {
-        struct pending *block = &ring->blocks[i];
-        if (block->hidden == ~address) {
-            (void)look(ring, block);
-            block->hidden = 0;
+        if (ring->blocks[i].hidden == ~address) {
+            struct pending block = ring->blocks[i];
+            ring->blocks[i].hidden = 0;
+            settle(ring, &block);
         }
     }
 }
 
-void ag_crystal_types_take(uintptr_t address) {
-    struct ring *ring = ring_of_thread();
-    struct ag_thread *thread = ag_thread_current;
-    if (!ring || !thread->control || thread->cursor - thread->words < 2) {
-        return;
+/* The event of the block is the last of its thread. false: it was told by a handler's own stream,
+ * is no sample, or is not worth a look. */
+static bool find_event(const struct ag_thread *thread, uintptr_t address,
+                       struct pending *ret_block) {
+    if (!thread->control || thread->cursor - thread->words < 2) {
+        return false;
     }
     uint64_t *event = thread->cursor - 2;
     const uint32_t stack = (uint32_t)(event[1] >> 32);
@@ -264,20 +284,37 @@ void ag_crystal_types_take(uintptr_t address) {
         stack < AG_NODE_FIRST || stack >= STACKS_MOST ||
         N_DEVIANTS(atomic_load_explicit(&types_of_stacks[stack], memory_order_relaxed)) ==
             DEVIANTS_MOST) {
-        return; /* told by a handler's own stream, or not worth a look */
+        return false;
     }
-    struct pending *block = &ring->blocks[ring->n++ % RING_BLOCKS];
-    if (block->hidden != 0) {
-        (void)look(ring, block);
+    ret_block->stack = stack;
+    ret_block->event = event;
+    ret_block->words = thread->words;
+    ret_block->sequence = thread->sequence;
+    return true;
+}
+
+void ag_crystal_types_take(uintptr_t address) {
+    struct ring *ring = ring_of_thread();
+    struct ag_thread *thread = ag_thread_current;
+    struct pending block = {.hidden = ~address,
+                            .n_collections =
+                                atomic_load_explicit(&n_collections, memory_order_relaxed)};
+    if (!ring || (!find_event(thread, address, &block) && !(allogram_mode_ & ALLOGRAM_FREES_))) {
+        return;
     }
+    struct pending *place = &ring->blocks[ring->n % RING_BLOCKS];
+    struct pending before = *place;
+    if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && before.hidden != 0 &&
+        ag_tracker_is_inside() && read_number(&before) == 0 && before.hidden != 0) {
+        return; /* what a callback makes does not push out what is not begun yet */
+    }
+    ring->n++;
+    before.words = ring->thread == thread ? before.words : NULL; /* no chunk of this thread's */
     ring->thread = thread;
-    *block = (struct pending){.hidden = ~address,
-                              .stack = stack,
-                              .n_collections =
-                                  atomic_load_explicit(&n_collections, memory_order_relaxed),
-                              .event = event,
-                              .words = thread->words,
-                              .sequence = thread->sequence};
+    *place = block;
+    if (before.hidden != 0) {
+        settle(ring, &before);
+    }
 }
 
 void ag_crystal_types_collecting(void) {
@@ -324,8 +361,11 @@ static void end(struct ag_runtime_definition *runtime) {
     for (uint32_t i = 0; i < taken && i < RINGS_MOST; i++) {
         for (size_t k = 0; k < RING_BLOCKS; k++) {
             struct pending *block = &rings[i].blocks[k];
-            if (block->hidden != 0 && look(&rings[i], block)) {
+            const struct pending last = *block;
+            const uint32_t number = block->hidden != 0 ? read_number(block) : 0;
+            if (number != 0 && last.stack != 0) {
                 block->hidden = 0;
+                learn(&rings[i], &last, number); /* no callback of the program's runs any more */
             }
         }
     }

@@ -215,7 +215,10 @@ struct allogram_tracker_options {
      * What it returns is kept for the block; NULL: nothing more is to be heard of it. */
     void *(*on_alloc)(void *context, const struct allogram_sample *sample);
     /* Of a block with a value: it was promoted, is whole, is about to be freed. on_free is called
-     * once for each value, by the thread that told the free. Each may be NULL. */
+     * once for each value, by the thread that told the free. Each may be NULL. Of a runtime that
+     * `allogram run` follows by itself: on_free of what its collector found dead comes when the
+     * collection is over and its lock given back, by a thread that allocates then. Boehm's
+     * collector and Crystal tell trackers; on_complete: the object's number stands in it. */
     void (*on_promote)(void *context, void *value);
     void (*on_complete)(void *context, void *value);
     void (*on_free)(void *context, void *value);

@@ -18,6 +18,7 @@ enum {
 enum ag_tracked_state {
     AG_TRACKED_RUNNING = 1, /* its alloc callback has not returned yet */
     AG_TRACKED_KEPT = 2,    /* value is what it returned */
+    AG_TRACKED_DEAD = 3,    /* KEPT, and it died: somebody is still to be told */
 };
 struct ag_tracked { /* 56 bytes */
     uint64_t key;   /* space << 48 | address */
@@ -30,9 +31,11 @@ struct ag_tracked { /* 56 bytes */
     };
     uint32_t next;           /* in its list, or in that of free places; 0: the end */
     uint32_t state, tracker; /* enum ag_tracked_state; number of the tracker */
-    uint32_t owner;          /* RUNNING: tid of the thread whose callback it is */
-    bool is_freed;           /* RUNNING: the block has died meanwhile */
-    bool is_discarded;       /* RUNNING: and nobody wants to know any more */
+    uint32_t owner;    /* RUNNING: tid of the thread whose callback it is; queued: who comes next */
+    bool is_freed;     /* RUNNING: the block has died meanwhile */
+    bool is_discarded; /* RUNNING, queued: and nobody wants to know any more */
+    bool is_queued;    /* KEPT, DEAD: there is something to tell of it */
+    bool is_complete;  /* queued: that it is whole */
 };
 struct ag_tracked_blocks { /* zero-initialised */
     _Atomic uint32_t heads[1 << AG_TRACKED_BITS];

@@ -26,6 +26,11 @@
  *
  * 5. Signals. The table's lock is held with all signals blocked.
  *
+ * 6. Later. An adapter finds deaths where no code of the program may run: a collector holds its
+ * lock. Such a block leaves its address at once (another may live there next) and waits in a queue,
+ * with its value, until a thread that may run callbacks comes by. That a block is whole waits
+ * there, too, where it became known inside of a callback.
+ *
  * Globals: trackers. */
 #include "tracker.h"
 
@@ -65,6 +70,8 @@ static struct {
     _Atomic uint32_t sampling; /* number of the one that samples, 0: none */
     _Atomic uint32_t version;  /* changes whenever that changes */
     _Atomic uint64_t n_threads;
+    uint32_t first_queued, last_queued; /* places, under the lock; 0: none */
+    _Atomic uint32_t n_queued;
 } trackers;
 
 struct running {     /* a callback of this thread */
@@ -137,6 +144,49 @@ static struct call free_call(uint32_t number, void *value) {
     return (struct call){.callback = options->on_free, .context = options->context, .value = value};
 }
 
+static struct call complete_call(uint32_t number, void *value) {
+    const struct allogram_tracker_options *options = &trackers.list[number].options;
+    return (struct call){
+        .callback = options->on_complete, .context = options->context, .value = value};
+}
+
+static void queue_locked(uint32_t place) {
+    struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
+    if (entry->is_queued) {
+        return;
+    }
+    entry->is_queued = true;
+    entry->owner = 0;
+    if (trackers.last_queued != 0) {
+        ag_tracked_at(&trackers.blocks, trackers.last_queued)->owner = place;
+    } else {
+        trackers.first_queued = place;
+    }
+    trackers.last_queued = place;
+    atomic_fetch_add_explicit(&trackers.n_queued, 1, memory_order_relaxed);
+}
+
+/* 0: nobody waits. */
+static uint32_t unqueue_locked(void) {
+    const uint32_t place = trackers.first_queued;
+    if (place != 0) {
+        struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
+        trackers.first_queued = entry->owner;
+        trackers.last_queued = entry->owner != 0 ? trackers.last_queued : 0;
+        entry->is_queued = false;
+        atomic_fetch_sub_explicit(&trackers.n_queued, 1, memory_order_relaxed);
+    }
+    return place;
+}
+
+/* A block with a value dies, and is told of later; its address is free. */
+static void die_later_locked(uint32_t place) {
+    enum { NO_SPACE = 0xffff }; /* of a heap */
+    ag_tracked_rename(&trackers.blocks, place, UINT64_C(1) * NO_SPACE << 48 | place);
+    ag_tracked_at(&trackers.blocks, place)->state = AG_TRACKED_DEAD;
+    queue_locked(place);
+}
+
 /* The block at KEY dies. */
 static struct call take_locked(uint64_t key) {
     struct call call = {.callback = NULL};
@@ -147,6 +197,10 @@ static struct call take_locked(uint64_t key) {
     struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
     if (entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner)) {
         entry->is_freed = true; /* whose callback runs will see it */
+        return call;
+    }
+    if (entry->is_queued) {
+        die_later_locked(place);
         return call;
     }
     if (entry->state == AG_TRACKED_KEPT) {
@@ -375,6 +429,83 @@ void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address)
     make_call(&call);
 }
 
+/* ---- later ---- */
+
+void ag_tracker_free_later(allogram_heap heap, uint64_t address) {
+    const uint64_t key = key_of(heap, address);
+    uint64_t signals;
+    if (!ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+        return;
+    }
+    const uint32_t place = ag_tracked_find(&trackers.blocks, key);
+    if (place != 0 && ag_tracked_at(&trackers.blocks, place)->state == AG_TRACKED_KEPT) {
+        die_later_locked(place);
+    } else if (place != 0) {
+        (void)take_locked(key); /* its callback runs, or ran in a thread that has ended */
+    }
+    unlock(&signals);
+}
+
+bool ag_tracker_is_inside(void) {
+    return is_inside((uintptr_t)__builtin_frame_address(0));
+}
+
+void ag_tracker_complete(allogram_heap heap, uint64_t address) {
+    const uint64_t key = key_of(heap, address);
+    uint64_t signals;
+    if (!is_inside((uintptr_t)__builtin_frame_address(0))) {
+        allogram_tell_complete_(heap, address);
+        return;
+    }
+    if (!ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+        return;
+    }
+    const uint32_t place = ag_tracked_find(&trackers.blocks, key);
+    if (place != 0 && ag_tracked_at(&trackers.blocks, place)->state == AG_TRACKED_KEPT) {
+        ag_tracked_at(&trackers.blocks, place)->is_complete = true;
+        queue_locked(place);
+    }
+    unlock(&signals);
+}
+
+/* What there is to tell of the first one that waits. false: nobody does. One thing at a time: a
+ * callback may be left by a jump. */
+static bool take_queued(struct call *ret_call) {
+    uint64_t signals;
+    if (!lock(&signals)) {
+        return false;
+    }
+    const uint32_t place = unqueue_locked();
+    if (place != 0) {
+        struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
+        const bool is_wanted = !entry->is_discarded, was_complete = entry->is_complete;
+        entry->is_complete = false;
+        if (is_wanted && was_complete) {
+            *ret_call = complete_call(entry->tracker, entry->value);
+        }
+        if (is_wanted && was_complete && entry->state == AG_TRACKED_DEAD) {
+            queue_locked(place);
+        } else if (!is_wanted || entry->state == AG_TRACKED_DEAD) {
+            *ret_call = is_wanted ? free_call(entry->tracker, entry->value)
+                                  : (struct call){NULL, NULL, NULL};
+            remove_locked(place);
+        }
+    }
+    unlock(&signals);
+    return place != 0;
+}
+
+void ag_tracker_deliver(void) {
+    const uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+    while (atomic_load_explicit(&trackers.n_queued, memory_order_relaxed) != 0 && !is_inside(sp)) {
+        struct call call = {.callback = NULL};
+        if (!take_queued(&call)) {
+            return;
+        }
+        make_call(&call);
+    }
+}
+
 void allogram_tell_complete_(allogram_heap heap, uint64_t address) {
     if (ag_host_heap(heap)) {
         tell_kept(heap, address, /* is_promotion= */ false);
@@ -445,7 +576,9 @@ static void discard_locked(uint32_t number) {
         if (entry->tracker != number || entry->state == 0) {
             continue;
         }
-        if (entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner)) {
+        const bool is_running =
+            entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner);
+        if (is_running || entry->is_queued) {
             entry->is_discarded = true;
         } else {
             remove_locked(place);

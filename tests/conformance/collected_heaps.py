@@ -144,6 +144,40 @@ def child(tools, program):
     return failures
 
 
+def wild(tools, program):
+    """Callbacks, weak links, threads and collections in steps of the program's own: it does as without, and all of it is told."""
+    failures = tap.Failures()
+    for case in ("callbacks", "threads", "steps"):
+        with recorded.Folder() as folder:
+            outcome, traces = recorded.record(tools, [program, case], folder)
+            failures.expect(case, outcome.status, 0)
+            told, said = truth_of(outcome)
+            own = compare(failures, tools, traces[0], told)
+            if case == "callbacks":
+                failures.require("all were called: %s" % said, said["started"] >= 5 and said["roots"] >= 5 and said["notified"] >= 1 and
+                                 said["finalized"] >= 990)
+            if case == "steps":
+                failures.require("most are dead", own["in_steps"]["in_use_blocks"] < 100000)
+                failures.require("collections", len(recorded.report(tools, traces[0], "--view=gc")["collections"]) > 3)
+            covers(failures, tools, traces[0])
+            is_clean(failures, tools, traces[0])
+    return failures
+
+
+def tracked(tools, program):
+    """A tracker's on_free comes when the collector's lock is free, once for each block, whatever is recorded."""
+    failures = tap.Failures()
+    for options in ([], ["--mode=sample", "--interval=16K", "--seed=3"]):
+        with recorded.Folder() as folder:
+            outcome, traces = recorded.record(tools, [program, "tracked"], folder, options=options)
+            failures.expect("status", outcome.status, 0)
+            told, said = truth_of(outcome)
+            failures.expect("born, not in another's callback", (said["tracker"], said["born"], said["wrong"]), (1, told["followed"][0], 0))
+            failures.require("dead: %s" % said, 4900 <= said["died"] <= 5200)
+            failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
+    return failures
+
+
 def left_alone(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -158,12 +192,16 @@ def main():
     tools = recorded.Tools(parser.parse_args().build)
     cases = (entries, dies_when_the_collector_says_so, threads, sampled, child)
     programs = [name for name in ("collected", "collected_static") if os.path.exists(tools.program(name))]
-    plan = tap.Plan(len(cases) * len(programs) + 1 if programs else 1)
+    wild_programs = [name for name in ("collected_wild", "collected_wild_static") if os.path.exists(tools.program(name))]
+    plan = tap.Plan(len(cases) * len(programs) + 2 * len(wild_programs) + 1 if programs else 1)
     if not programs:
         plan.skip("the Boehm collector", "libgc-dev is not installed")
         return 0
     for name in programs:
         for case in cases:
+            plan.run("%s: %s" % (name, case.__name__), lambda case=case, name=name: case(tools, tools.program(name)))
+    for name in wild_programs:
+        for case in (wild, tracked):
             plan.run("%s: %s" % (name, case.__name__), lambda case=case, name=name: case(tools, tools.program(name)))
     plan.run("left alone", lambda: left_alone(tools, tools.program("collected")))
     return plan.status()

@@ -15,6 +15,7 @@ import place
 import recorded
 import tap
 
+BINDING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters", "bdwgc", "allogram.cr")
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 N = 1000000 if IS_FULL else 20000
@@ -49,14 +50,22 @@ class Programs:
             "release": workers.submit(self.build, "release", source, "--release", *extras, linked),
             "hello": workers.submit(self.build, "hello", where.path("hello.cr")),
             "debug": workers.submit(self.build, "debug", source, "-Dwith_json", "-Dpreview_mt", linked),
+            "wild": workers.submit(self.build_wild),
         }
 
-    def build(self, name, source, *options):
-        env = {"CRYSTAL_CACHE_DIR": self.where.path("cache"), "CRYSTAL_DUMP_TYPE_ID": "1"}
+    def build(self, name, source, *options, env=None):
+        env = {"CRYSTAL_CACHE_DIR": self.where.path("cache"), "CRYSTAL_DUMP_TYPE_ID": "1", **(env or {})}
         outcome = self.where.run(["crystal", "build", *options, source, "-o", self.where.path(name)], env=env, timeout=600)
         if outcome.status != 0:
             raise RuntimeError("crystal build: " + outcome.stderr.decode(errors="replace")[:300])
         return self.where.path(name), outcome.stdout
+
+    def build_wild(self):
+        """With allogram.cr beside it, where `require` looks last."""
+        self.where.bring(BINDING)
+        source = self.where.bring(os.path.join(PROGRAMS, "crystal_wild.cr"))
+        path = self.where.run(["crystal", "env", "CRYSTAL_PATH"]).stdout.decode().strip()
+        return self.build("wild", source, env={"CRYSTAL_PATH": "%s:%s" % (path, self.where.path(""))})
 
     def __getitem__(self, name):
         """(the program, the table of its types' numbers)"""
@@ -181,7 +190,49 @@ def release(programs, where):
     return failures
 
 
-CASES = (hello, debug_with_four_workers, release)
+def wild(programs, where):
+    """Generics, modules, structs, closures, reuse, exceptions, finalizers, the library's collections, memory by hand."""
+    failures = tap.Failures()
+    n = 1000
+    program = programs["wild"][0]
+    plain = where.run([program, str(n)])
+    wanted = {name: int(blocks) for name, blocks in (line.rsplit(" ", 1) for line in plain.stdout.decode().splitlines())}
+    failures.require("it said all: %s" % wanted, len(wanted) == 11)
+    stripped = where.path("stripped")
+    failures.expect("strip", where.run(["strip", "-o", stripped, program]).status, 0)
+    with recorded.Folder() as folder:
+        trace, types = judge(failures, where, program, folder, wanted, [str(n)])
+        failures.require("what was finalized is dead", types["Finished"]["in_use_blocks"] < n // 10)
+        failures.require("structs are no objects", "Flat" not in types)
+        own = {row["function"]: row["own"] for row in where.report(trace, "--view=sites")["sites"]}
+        failures.expect("by hand", (own["by_hand"]["allocated_blocks"], own["by_hand"]["freed_blocks"] >= n + n // 2), (3 * n, True))
+    with recorded.Folder() as folder:
+        outcome, trace = where.record([stripped, str(n)], folder)
+        failures.expect("stripped", (outcome.status, outcome.stdout), (0, plain.stdout))
+        coverage = [row["coverage"] for row in where.report(trace)["runtimes"] if row["name"] == "bdwgc"]
+        failures.require("coverage without symbols %s" % coverage, coverage and 0.999 <= coverage[0] <= 1)
+    return failures
+
+
+def tracked(programs, where):
+    """The program's own callbacks: each object once, when its number is known; each death once, with the collector's lock free."""
+    failures = tap.Failures()
+    n = 1000
+    program = programs["wild"][0]
+    failures.expect("alone nothing is called", where.run([program, str(n), "track"]).stdout, b"false 0 0 0 0 0 %d\n" % n)
+    for options in ([], ["--mode=sample", "--interval=64K"]):
+        with recorded.Folder() as folder:
+            outcome, _ = where.record([program, str(n), "track"], folder, options=options)
+            words = outcome.stdout.decode().split()
+            failures.expect("status", (outcome.status, words[0]), (0, "true"))
+            created, died, of_any, wrong, after, kept = map(int, words[1:])
+            failures.expect("created, of another type, after the end", (created, wrong, after), (21 * n, 0, 0))
+            failures.require("died: %d" % died, 20 * n - 20 <= died <= 20 * n and kept == n)
+            failures.require("of any type: %d" % of_any, 22 * n <= of_any < 22 * n + 50)
+    return failures
+
+
+CASES = (hello, debug_with_four_workers, release, wild, tracked)
 
 
 def run_cases(plan, where):
