@@ -7,6 +7,7 @@
 #include "base/join_text.h"
 #include "collector_calls.h"
 #include "collector_cycle.h"
+#include "collector_memory.h"
 #include "embed/adapter.h"
 #include "embed/host_heaps.h"
 #include "hook/elf_symbols.h"
@@ -222,6 +223,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         return AG_ADAPTER_REFUSED;
     }
     ag_collector_heap = allogram_register_heap(&heap);
+    ag_collector_memory_follow();
     ag_collector_listen(ag_collector_cycle_event);
     hide_own_data(&places);
     recorded_pid = ag_recorder.pid;
@@ -237,8 +239,12 @@ static uint64_t counted_bytes(void) {
 
 static void end(struct ag_runtime_definition *ret_runtime) {
     note_lists();
-    if (ag_recorder.pid != recorded_pid || ag_recorder_is_sampling()) {
-        return; /* a child knows only what it did itself, a sample only the samples */
+    if (ag_recorder.pid != recorded_pid) {
+        return; /* a child knows only what it did itself */
+    }
+    ag_collector_memory_tell();
+    if (ag_recorder_is_sampling()) {
+        return; /* a sample has only the samples */
     }
     static bool has_counted;
     if (!has_counted) {

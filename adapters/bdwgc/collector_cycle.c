@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "collector_calls.h"
+#include "collector_memory.h"
 #include "crystal_types.h"
 #include "embed/host_events.h"
 #include "embed/tracker.h"
@@ -93,6 +94,7 @@ static void tell(void) {
         .stack = is_called ? ag_record_stack(cause.sp, cause.rbp)
                            : ag_record_stack(frame + 1, frame[0])};
     ag_host_tell_collection(ag_collector_heap, &collection, "full");
+    ag_collector_memory_tell();
 }
 
 static void follow(enum event event) {

@@ -23,6 +23,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/raw_syscall.h"
+#include "format/decode.h"
 #include "hook/import_slot.h"
 #include "hook/next_symbol.h"
 #include "julia_blocks.h"
@@ -105,6 +107,56 @@ void ag_julia_free(void *block) {
 
 /* ---- mappings ---- */
 
+/* Regions of pools, 512 MiB each (REGION_PG_COUNT of src/gc.h), never given back. */
+enum { REGIONS_MOST = 64 };
+static struct region {
+    uintptr_t address;
+    size_t bytes;
+} regions[REGIONS_MOST];
+static _Atomic uint32_t n_regions;
+
+static void keep_region(uintptr_t address, size_t bytes) {
+    const uint32_t at = atomic_fetch_add_explicit(&n_regions, 1, memory_order_relaxed);
+    if (at < REGIONS_MOST) {
+        regions[at] = (struct region){address, bytes};
+    }
+}
+
+/* What Julia commits of a region are pages that it has touched and not handed back to the kernel
+ * (jl_gc_free_page of src/gc-pages.c): those that are there. */
+static uint64_t resident_bytes(const struct region *region) {
+    enum { PAGE_BYTES = 4096, STEP_PAGES = 16384 };
+    static unsigned char there[STEP_PAGES]; /* by the thread that ends the process */
+    uint64_t pages = 0;
+    for (size_t at = 0; at < region->bytes; at += (size_t)STEP_PAGES * PAGE_BYTES) {
+        const size_t left = region->bytes - at, step = (size_t)STEP_PAGES * PAGE_BYTES;
+        const size_t bytes = left < step ? left : step;
+        if (ag_syscall3(SYS_mincore, (long)(region->address + at), (long)bytes, (long)there) != 0) {
+            return 0;
+        }
+        for (size_t i = 0; i < (bytes + PAGE_BYTES - 1) / PAGE_BYTES; i++) {
+            pages += there[i] & 1;
+        }
+    }
+    return pages * PAGE_BYTES;
+}
+
+void ag_julia_tell_memory(void) {
+    const uint32_t all = atomic_load_explicit(&n_regions, memory_order_relaxed);
+    struct ag_held_memory pools = {.heap = ag_julia_heaps[AG_JULIA_POOL], .known = AG_MEMORY_SIZES};
+    for (uint32_t i = 0; i < all && i < REGIONS_MOST; i++) {
+        pools.reserved_bytes += regions[i].bytes;
+        pools.committed_bytes += resident_bytes(&regions[i]);
+    }
+    ag_record_memory(&pools);
+    static const enum ag_julia_heap of_malloc[] = {AG_JULIA_BIG, AG_JULIA_STD};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(of_malloc); i++) {
+        const struct ag_held_memory memory = {.heap = ag_julia_heaps[of_malloc[i]],
+                                              .known = AG_MEMORY_IN_MALLOC};
+        ag_record_memory(&memory);
+    }
+}
+
 static bool is_pool_page(int protection, int flags, int fd) {
     return protection == (PROT_READ | PROT_WRITE) && fd == -1 &&
            flags == (MAP_NORESERVE | MAP_PRIVATE | MAP_ANONYMOUS);
@@ -123,6 +175,9 @@ static void *told_mmap64(void *address, size_t bytes, int protection, int flags,
     if (mapped != MAP_FAILED) {
         if (is_stack) {
             (void)ag_address_bits_set(&ag_julia_blocks, AG_JULIA_BLOCK_STACK, (uintptr_t)mapped);
+        }
+        if (!is_stack) {
+            keep_region((uintptr_t)mapped, bytes);
         }
         allogram_map(ag_julia_heaps[is_stack ? AG_JULIA_STACKS : AG_JULIA_POOL], (uintptr_t)mapped,
                      bytes);

@@ -9,6 +9,9 @@ int ag_julia_imports_follow(const void *inside, const char **ret_name);
 /* Where the program ran already: the code that was made before. While the world stands still. */
 void ag_julia_imports_follow_earlier_code(void);
 
+/* How much memory Julia holds: at the end. */
+void ag_julia_tell_memory(void);
+
 /* Gives back what a function of libjulia returned, as libjulia would. */
 void ag_julia_free(void *block);
 

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arena_sizes.h"
 #include "embed/adapter.h"
 #include "embed/session_joined.h"
 #include "heaps.h"
@@ -102,7 +103,11 @@ static void start_recording(void) {
     }
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     static char note[256];
-    runtime.is_hooked = ag_static_allocator_hook(note, sizeof(note)) >= 0;
+    const int n_own = ag_static_allocator_hook(note, sizeof(note));
+    runtime.is_hooked = n_own >= 0;
+    if (n_own == 0) { /* else malloc is the program's own */
+        ag_libc_arenas_find();
+    }
     runtime.note = note;
     ag_libc_announce(&runtime);
     ag_host_join();
@@ -140,6 +145,7 @@ void ag_libc_end(void) {
 }
 
 __attribute__((destructor)) static void note_the_exit(void) {
+    ag_libc_arenas_tell();
     ag_libc_end();
 }
 

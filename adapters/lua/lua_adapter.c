@@ -235,6 +235,9 @@ static void add_state(void *context, const struct ag_lua_state *state) {
 static void end(struct ag_runtime_definition *ret_runtime) {
     ret_runtime->told = ret_runtime->counted = 0;
     ag_lua_states_visit(add_state, ret_runtime);
+    if (ret_runtime->counted > 0) {
+        ag_lua_tell_memory();
+    }
 }
 
 const struct ag_adapter ag_adapter_lua = {.attach = attach, .end = end};

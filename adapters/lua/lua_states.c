@@ -10,11 +10,13 @@
  * code and constants of functions, the table of strings. */
 #include "lua_states.h"
 
+#include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
 #include "embed/host_events.h"
+#include "format/decode.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
 #include "lua_stacks.h"
@@ -41,6 +43,45 @@ void ag_lua_states_start(void) {
     for (uint32_t tag = 0; tag < AG_LUA_TAGS; tag++) {
         types[tag] = allogram_register_type(names[tag] ? names[tag] : names[0], "lua");
     }
+}
+
+/* ---- what Lua's blocks lie in ---- */
+
+static _Atomic bool has_other_allocator;
+
+static int is_object_of_both(struct dl_phdr_info *info, size_t size, void *context) {
+    const uintptr_t *addresses = context;
+    bool has[2] = {false, false};
+    (void)size; /* only fields that every glibc has are read */
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        for (size_t n = 0; n < 2 && header->p_type == PT_LOAD; n++) {
+            has[n] |= addresses[n] - (info->dlpi_addr + header->p_vaddr) < header->p_memsz;
+        }
+    }
+    return has[0] && has[1];
+}
+
+void ag_lua_tell_memory(void) {
+    const bool is_other = atomic_load_explicit(&has_other_allocator, memory_order_relaxed);
+    const struct ag_held_memory memory = {.heap = ag_lua_heap,
+                                          .known = is_other ? 0 : AG_MEMORY_IN_MALLOC};
+    ag_record_memory(&memory);
+}
+
+/* The allocator that stands beside Lua's own code is that of luaL_newstate or of the interpreter,
+ * which call realloc. Of another one nobody knows where it takes its memory from. */
+static void look_at_allocator(ag_lua_alloc *allocate) {
+    static _Atomic uintptr_t seen;
+    const uintptr_t address = (uintptr_t)allocate;
+    uintptr_t both[2] = {address, (uintptr_t)ag_lua.api.lua_newstate};
+    if (atomic_exchange_explicit(&seen, address, memory_order_relaxed) == address) {
+        return;
+    }
+    if (dl_iterate_phdr(is_object_of_both, both) == 0) {
+        atomic_store_explicit(&has_other_allocator, true, memory_order_relaxed);
+    }
+    ag_lua_tell_memory();
 }
 
 /* ---- states ---- */
@@ -81,6 +122,7 @@ struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud) {
         state = map_state();
     }
     if (state) {
+        look_at_allocator(allocate);
         state->allocate = allocate;
         state->ud = ud;
         state->first_block = NULL;

@@ -59,5 +59,7 @@ ag_lua_alloc ag_lua_allocate;
 /* Registers heap and types. Once, before the first state. */
 void ag_lua_states_start(void);
 extern allogram_heap ag_lua_heap AG_HIDDEN;
+/* Says anew where Lua's blocks lie. */
+void ag_lua_tell_memory(void);
 
 #endif

@@ -7,6 +7,7 @@
  * frees other things too, so what was told is kept in a table. All of these run under the runtime's
  * lock. */
 #include "collector_hooks.h"
+#include "heap_memory.h"
 #include "hush.h"
 
 enum { BLOCKS_MOST = 4096 }; /* chunks of a heap: each new one is 15 % of what there is */
@@ -92,6 +93,14 @@ static void told_stat_free(void *block) {
     const uintptr_t suspended = block && take_back(block) ? ag_record_suspend() : 0;
     stat_free(block);
     ag_record_resume(suspended);
+}
+
+uint64_t ag_ocaml_backing_bytes(allogram_heap heap) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n_blocks; i++) {
+        bytes += blocks[i].heap == heap ? blocks[i].bytes : 0;
+    }
+    return bytes;
 }
 
 void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major) {

@@ -27,6 +27,7 @@
 #include "embed/host_events.h"
 #include "embed/host_heaps.h"
 #include "fibers.h"
+#include "heap_memory.h"
 #include "hush.h"
 #include "known_stacks.h"
 #include "record/block_choice.h"
@@ -266,9 +267,11 @@ void ag_ocaml_memprof_prepare(void) {
     }
     ag_ocaml_custom_memory_follow();
     ag_ocaml_collections_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
+    ag_ocaml_memory_prepare(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     if (ag_ocaml.generation == AG_OCAML_4) {
         ag_ocaml_backing_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     } else {
+        ag_ocaml_mappings_follow();
         ag_ocaml_fibers_follow((uintptr_t)closures,
                                (uintptr_t)(closures + AG_ARRAY_SIZE(closures)));
     }

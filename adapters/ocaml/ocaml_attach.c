@@ -10,6 +10,7 @@
 #include "collector_hooks.h"
 #include "embed/adapter.h"
 #include "fibers.h"
+#include "heap_memory.h"
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
 #include "memprof.h"
@@ -166,6 +167,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
  * Memprof allocated to call us. */
 static void end(struct ag_runtime_definition *ret_runtime) {
     struct ag_ocaml_counters now;
+    ag_ocaml_memory_tell();
     if (!ag_ocaml_memprof_is_ours() && ag_ocaml_told.words > 0) {
         ret_runtime->note =
             "the program has begun a Gc.Memprof of its own, and was left alone from then on";

@@ -205,6 +205,7 @@ bool ag_ocaml_counters_read(struct ag_ocaml_counters *ret_counters) {
             compute_stats(&stats);
             counters.heap_words = stats.pool_words + stats.large_words;
             counters.free_words = stats.pool_words - stats.pool_live_words;
+            counters.large_words = stats.large_words;
         }
     }
     *ret_counters = counters;

@@ -9,6 +9,7 @@ struct ag_ocaml_counters {
     uint64_t allocated_words; /* minor and major, what was promoted once; of all domains */
     uint64_t minor_used_words, promoted_words; /* of the calling thread's domain */
     uint64_t heap_words, free_words;           /* of the major heap; 0: not known */
+    uint64_t large_words; /* OCaml 5: of it, blocks that malloc gave one by one */
 };
 
 /* Installs what follows domains that end. Before anything of the runtime has run. */

@@ -257,6 +257,21 @@ static bool stack_type_record(const struct ag_wide *wide, struct ag_record *reco
     return true;
 }
 
+/* Its time stays raw. */
+static bool memory_record(const struct ag_wide *wide, struct ag_record *record) {
+    struct ag_wide_memory fields;
+    memcpy(&fields, wide->u.data, sizeof(fields));
+    record->kind = AG_RECORD_MEMORY;
+    record->u.memory.heap = fields.heap;
+    record->u.memory.known = fields.known;
+    record->u.memory.time_ns = fields.time_raw;
+    record->u.memory.reserved_bytes = fields.reserved_bytes;
+    record->u.memory.committed_bytes = fields.committed_bytes;
+    record->u.memory.free_bytes = fields.free_bytes;
+    record->u.memory.of_malloc_bytes = fields.of_malloc_bytes;
+    return true;
+}
+
 static bool code_record(const struct ag_wide *wide, struct ag_record *record) {
     struct ag_wide_code fields;
     memcpy(&fields, wide->u.data, sizeof(fields));
@@ -392,6 +407,7 @@ static const uint8_t fixed_bytes[] = {
     [AG_WIDE_LABEL] = sizeof(struct ag_wide_type),
     [AG_WIDE_MARK] = sizeof(struct ag_wide_mark),
     [AG_WIDE_GC] = sizeof(struct ag_wide_gc),
+    [AG_WIDE_MEMORY] = sizeof(struct ag_wide_memory),
     [AG_WIDE_STACK_TYPE] = sizeof(struct ag_wide_stack_type),
     [AG_WIDE_CODE] = sizeof(struct ag_wide_code),
     [AG_WIDE_UNDECIDED] = sizeof(struct ag_wide_undecided),
@@ -429,6 +445,8 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
     case AG_WIDE_TYPE:
     case AG_WIDE_LABEL:
         return type_record(wide, &tail, ret_record);
+    case AG_WIDE_MEMORY:
+        return memory_record(wide, ret_record);
     case AG_WIDE_STACK_TYPE:
         return stack_type_record(wide, ret_record);
     case AG_WIDE_CODE:

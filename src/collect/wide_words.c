@@ -117,6 +117,9 @@ void ag_recording_take_wide(struct ag_recording *recording, uint32_t number,
     if (record.kind == AG_RECORD_GC) {
         date_collection(recording, &record);
     }
+    if (record.kind == AG_RECORD_MEMORY) {
+        record.u.memory.time_ns = told_at_ns(recording, record.u.memory.time_ns);
+    }
     if (record.kind == AG_RECORD_FUNCTIONS) {
         record.u.functions.time_ns = told_at_ns(recording, record.u.functions.time_ns);
     }

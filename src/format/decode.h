@@ -118,6 +118,14 @@ enum ag_gc_known {                       /* which numbers of a collection count 
                    AG_GC_KNOWN_PROMOTED = 8
 }; /* what it put where blocks live longer */
 
+enum ag_memory_known {                          /* which numbers of a heap's memory count */
+                       AG_MEMORY_SIZES = 1,     /* reserved, committed, and what lies in malloc's */
+                       AG_MEMORY_FREE = 2,      /* what of it holds no block */
+                       AG_MEMORY_IN_MALLOC = 4, /* each of its blocks is one of malloc's */
+                       /* malloc's half of the recorder told of the blocks in malloc, too */
+                       AG_MEMORY_TOLD_TWICE = 8
+};
+
 struct ag_stack_sum { /* what the index keeps per stack (and via): enough for every unfiltered view
                        */
     uint32_t stack, via;
@@ -247,6 +255,11 @@ struct ag_record { /* one record of the other kinds, decoded */
         struct {
             uint32_t reserved; /* 0 */
         } reset;               /* handed out as an event, too */
+        struct {
+            uint32_t heap, known; /* known: flags of enum ag_memory_known */
+            uint64_t time_ns;     /* when it was counted */
+            uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
+        } memory;
         struct {
             uint32_t stack, type;
         } stack_type;

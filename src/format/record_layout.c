@@ -74,6 +74,7 @@ static uint32_t row_bytes_of(enum ag_record_kind kind) {
     case AG_RECORD_FUNCTIONS:
     case AG_RECORD_GC:
     case AG_RECORD_TYPE:
+    case AG_RECORD_MEMORY:
     case AG_RECORD_STACK_TYPE:
     case AG_RECORD_MOVE:
     case AG_RECORD_PROMOTE:

@@ -284,6 +284,7 @@ enum ag_wide_kind {
     AG_WIDE_TYPE = 32,
     AG_WIDE_LABEL = 33,
     AG_WIDE_MARK = 34,
+    AG_WIDE_MEMORY = 58,
     AG_WIDE_STACK_TYPE = 62,
     AG_WIDE_CODE = 50,
     AG_WIDE_UNDECIDED = 52,
@@ -325,6 +326,11 @@ struct ag_wide_via { /* then name_bytes bytes: the allocation function's name */
 struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without a runtime */
     uint32_t type;    /* from 1 */
     uint16_t name_bytes, runtime_bytes;
+};
+struct ag_wide_memory { /* as in the record */
+    uint32_t heap, known;
+    uint64_t time_raw; /* clock since clock_origin */
+    uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
 };
 struct ag_wide_stack_type { /* as in the record */
     uint32_t stack, type;

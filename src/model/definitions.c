@@ -145,6 +145,26 @@ static int take_heap(struct ag_definitions *definitions, const struct ag_record 
     return 0;
 }
 
+static int take_memory(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_model_memory told = {
+        .heap = record->u.memory.heap,
+        .memory = {.known = record->u.memory.known,
+                   .time_ns = record->u.memory.time_ns,
+                   .reserved_bytes = record->u.memory.reserved_bytes,
+                   .committed_bytes = record->u.memory.committed_bytes,
+                   .free_bytes = record->u.memory.free_bytes,
+                   .of_malloc_bytes = record->u.memory.of_malloc_bytes}};
+    for (size_t i = 0; i < definitions->n_memory; i++) {
+        struct ag_model_memory *known = &definitions->memory[i];
+        if (known->heap == told.heap) {
+            *known = told.memory.time_ns >= known->memory.time_ns ? told : *known;
+            return 0;
+        }
+    }
+    APPEND(definitions->memory, definitions->n_memory, told);
+    return 0;
+}
+
 static int take_runtime(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_profile_runtime runtime = {.name = keep(definitions, record->u.runtime.name),
                                                .version =
@@ -274,6 +294,12 @@ static void take_via(struct ag_definitions *definitions, const struct ag_record 
     }
 }
 
+static void take_lost(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (record->u.lost.cause < AG_LOST_CAUSES) {
+        definitions->lost[record->u.lost.cause] += record->u.lost.events;
+    }
+}
+
 static void take_end(struct ag_definitions *definitions, const struct ag_record *record) {
     definitions->has_end = true;
     definitions->end_how = record->u.end.how;
@@ -347,6 +373,8 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_thread(definitions, record);
     case AG_RECORD_HEAP:
         return take_heap(definitions, record);
+    case AG_RECORD_MEMORY:
+        return take_memory(definitions, record);
     case AG_RECORD_VIA:
         take_via(definitions, record);
         return 0;
@@ -544,6 +572,7 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     free(definitions->undecided);
     free(definitions->images);
     free(definitions->heaps);
+    free(definitions->memory);
     free(definitions->threads);
     free(definitions->runtimes);
     free(definitions->samples);
@@ -600,6 +629,19 @@ const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitio
     return definitions->vias[known].name
                ? ag_definitions_heap(definitions, definitions->vias[known].heap)
                : NULL;
+}
+
+struct ag_heap_memory ag_definitions_memory(const struct ag_definitions *definitions,
+                                            uint32_t heap) {
+    struct ag_heap_memory memory = {.known = 0};
+    for (size_t i = 0; i < definitions->n_memory; i++) {
+        if (definitions->memory[i].heap == heap) {
+            memory = definitions->memory[i].memory;
+            memory.time_ns -=
+                memory.time_ns < definitions->start_ns ? memory.time_ns : definitions->start_ns;
+        }
+    }
+    return memory;
 }
 
 const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream) {

@@ -37,6 +37,10 @@ struct ag_model_heap {
     bool is_backing;
     bool is_moving; /* its collector moves or promotes what it keeps, and tells of it */
 };
+struct ag_model_memory { /* its times are the session's */
+    uint32_t heap;
+    struct ag_heap_memory memory;
+};
 struct ag_model_thread {
     uint32_t stream, thread_id;
     const char *name;
@@ -89,6 +93,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
 
     struct ag_model_image *images;
     struct ag_model_heap *heaps;
+    struct ag_model_memory *memory; /* the last word of each heap */
     struct ag_model_thread *threads;
     struct ag_profile_runtime *runtimes;
     struct ag_model_sample *samples; /* rising times */
@@ -96,7 +101,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
     struct ag_model_type *types;
     struct ag_model_label *labels;
     struct ag_model_collection *collections; /* as the trace has them */
-    size_t n_images, n_heaps, n_threads, n_runtimes, n_samples, n_functions, n_types, n_labels,
+    size_t n_images, n_heaps, n_memory, n_threads, n_runtimes, n_samples, n_functions, n_types, n_labels,
         n_collections;
     /* id -> the newest of images, of threads; the first of functions, of types, of labels */
     struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
@@ -133,6 +138,9 @@ const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *def
 /* The heap of what this via allocates, or NULL. */
 const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitions *definitions,
                                                        uint32_t via);
+/* What it holds, with the time since the start of the recording; known 0: nothing was told. */
+struct ag_heap_memory ag_definitions_memory(const struct ag_definitions *definitions,
+                                            uint32_t heap);
 /* The type of this number, or NULL when the trace does not define it. */
 const struct ag_model_type *ag_definitions_type(const struct ag_definitions *definitions,
                                                 uint32_t type);

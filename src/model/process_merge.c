@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "model/blocks.h"
+#include "model/memory_rows.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
 
@@ -191,6 +192,7 @@ static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row 
         *row = *heap;
         row->sum = (struct ag_heap_sum){.heap = (uint32_t)at};
         row->metrics = (struct ag_metrics){0};
+        row->memory = (struct ag_heap_memory){0};
         merged->definitions.heaps[at] = (struct ag_model_heap){.heap = (uint32_t)at,
                                                                .name = heap->name,
                                                                .domain = heap->domain,
@@ -211,6 +213,7 @@ static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row 
     row->sum.promoted_blocks += heap->sum.promoted_blocks;
     row->sum.collected_blocks += heap->sum.collected_blocks;
     ag_metrics_add(&row->metrics, &heap->metrics);
+    ag_heap_memory_add(&row->memory, &heap->memory);
     return (uint32_t)at;
 }
 

@@ -266,6 +266,7 @@ static int make_heaps(struct ag_profile *profile) {
                                                         .kind = "malloc",
                                                         .unit = "bytes"};
         const struct ag_heap_sum *sum = &sums->heaps[i];
+        profile->heaps[i].memory = ag_definitions_memory(&profile->definitions, sum->heap);
         profile->heaps[i].sum = *sum;
         profile->heaps[i].metrics =
             sums->heap_estimates ? sums->heap_estimates[i]

@@ -195,12 +195,18 @@ size_t ag_profile_thread_pairs(const struct ag_profile *profile,
 /* Beside the pairs (freed) and the points (in use, allocated), with variances; NULL: exact. */
 const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile);
 const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile);
+struct ag_heap_memory { /* what a heap holds, as whose heap it is counted it last */
+    uint32_t known;     /* flags of enum ag_memory_known; 0: nothing was told */
+    uint64_t time_ns;   /* since the start of the recording */
+    uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
+};
 struct ag_heap_row {
     const char *name, *domain, *allocator, *runtime;
     const char *kind, *unit; /* "malloc", "moving", "non_moving"; "bytes", "words" ... */
     bool is_backing;
     struct ag_heap_sum sum;
     struct ag_metrics metrics; /* the same; of a sampled trace with variances */
+    struct ag_heap_memory memory;
 };
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);
 /* Symbol problems for the reader, one line each. */

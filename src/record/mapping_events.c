@@ -1,9 +1,10 @@
-/* mapping_events.c: mmap and its relatives as records: rare, so they take the general way (a wide
- * record with a stack). */
+/* mapping_events.c: mmap and its relatives as records, and what heaps hold: rare, so they take the
+ * general way (a wide record, of a mapping with a stack). */
 #include "base/raw_syscall.h"
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"
+#include "raw_clock.h"
 #include "thread_state.h"
 
 static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
@@ -68,6 +69,24 @@ void ag_record_unmap(uintptr_t address, size_t bytes) {
     append_mapping(thread, AG_WIDE_UNMAP, &fields);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
+}
+
+void ag_record_memory(const struct ag_held_memory *memory) {
+    if (!ag_recorder_is_active()) {
+        return;
+    }
+    const struct ag_segment_header *header = ag_recorder.header;
+    const struct ag_wide_memory fields = {
+        .heap = memory->heap,
+        .known = memory->known,
+        .time_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
+        .reserved_bytes = memory->reserved_bytes,
+        .committed_bytes = memory->committed_bytes,
+        .free_bytes = memory->free_bytes,
+        .of_malloc_bytes = memory->of_malloc_bytes,
+    };
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
+    ag_record_wide(AG_WIDE_MEMORY, parts, AG_ARRAY_SIZE(parts));
 }
 
 uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp) {

@@ -221,6 +221,16 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
                    size_t bytes, int protection, int flags);
 void ag_record_unmap(uintptr_t address, size_t bytes);
 
+/* What a heap holds, as whose heap it is counts it: the last word of a heap counts. sizes in bytes;
+ * known: flags of enum ag_memory_known (decode.h). From any thread; not for signal handlers. */
+struct ag_held_memory {
+    uint32_t heap, known;
+    uint64_t reserved_bytes, committed_bytes; /* addresses; of them, memory */
+    uint64_t free_bytes;                      /* committed and in no block */
+    uint64_t of_malloc_bytes;                 /* committed and taken from malloc */
+};
+void ag_record_memory(const struct ag_held_memory *memory);
+
 /* Between the two, events of this thread are not recorded: an adapter calls a function of the host
  * and tells the outcome itself. Nested suspensions are no-ops. resume takes what suspend returned.
  * Not across anything that may throw. */

@@ -1,8 +1,9 @@
 /* heaps_view.c: domains and allocators: what passed through them, what they hold, what they took
- * from the kernel. */
+ * from the kernel; under it who holds the process' memory. */
 #include <errno.h>
 #include <string.h>
 
+#include "report/memory_table.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"
@@ -118,7 +119,7 @@ int ag_heaps_view_json(struct ag_view *view) {
     }
     ag_json_close(view->json, ']');
     ag_ranking_end(&ranking);
-    return 0;
+    return ag_memory_table_json(view);
 }
 
 int ag_heaps_view_text(struct ag_view *view) {
@@ -177,5 +178,5 @@ int ag_heaps_view_text(struct ag_view *view) {
     ag_ranking_write_rest(view->page, ranking.count - n_shown, "heaps more", 0, 1);
     ag_table_free(table);
     ag_ranking_end(&ranking);
-    return r;
+    return r < 0 ? r : ag_memory_table_text(view);
 }

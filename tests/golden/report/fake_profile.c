@@ -194,6 +194,34 @@ static void fill_metrics(struct ag_profile *profile) {
     }
 }
 
+static void add_heaps(struct ag_profile *profile) {
+    const struct ag_summary *summary = &profile->summary;
+    profile->heaps[0] = (struct ag_heap_row){.name = "malloc",
+                                             .domain = "cpu",
+                                             .allocator = "libc",
+                                             .runtime = "c",
+                                             .kind = "malloc",
+                                             .unit = "bytes",
+                                             .sum = {.allocated_blocks = summary->allocated_blocks,
+                                                     .allocated_bytes = summary->allocated_bytes,
+                                                     .in_use_bytes = summary->in_use_bytes,
+                                                     .in_use_blocks = summary->in_use_blocks,
+                                                     .peak_bytes = summary->peak_bytes},
+                                             .memory = {.known = AG_MEMORY_SIZES | AG_MEMORY_FREE,
+                                                        .time_ns = 1600 * MS,
+                                                        .reserved_bytes = 232 * MIB,
+                                                        .committed_bytes = 231 * MIB,
+                                                        .free_bytes = 230 * MIB}};
+    profile->heaps[1] = (struct ag_heap_row){.name = "mappings",
+                                             .domain = "cpu",
+                                             .allocator = "kernel",
+                                             .runtime = "c",
+                                             .kind = "malloc",
+                                             .unit = "bytes",
+                                             .is_backing = true,
+                                             .sum = {.mapped_bytes = 240 * MIB}};
+}
+
 static void add_up(struct ag_profile *profile) {
     struct ag_summary *summary = &profile->summary;
     for (size_t i = 0; i < profile->n_stacks; i++) {
@@ -232,25 +260,7 @@ static void add_up(struct ag_profile *profile) {
                 .freed_blocks = summary->freed_blocks,
                 .freed_bytes = summary->freed_bytes},
     };
-    profile->heaps[0] = (struct ag_heap_row){.name = "malloc",
-                                             .domain = "cpu",
-                                             .allocator = "libc",
-                                             .runtime = "c",
-                                             .kind = "malloc",
-                                             .unit = "bytes",
-                                             .sum = {.allocated_blocks = summary->allocated_blocks,
-                                                     .allocated_bytes = summary->allocated_bytes,
-                                                     .in_use_bytes = summary->in_use_bytes,
-                                                     .in_use_blocks = summary->in_use_blocks,
-                                                     .peak_bytes = summary->peak_bytes}};
-    profile->heaps[1] = (struct ag_heap_row){.name = "mappings",
-                                             .domain = "cpu",
-                                             .allocator = "kernel",
-                                             .runtime = "c",
-                                             .kind = "malloc",
-                                             .unit = "bytes",
-                                             .is_backing = true,
-                                             .sum = {.mapped_bytes = 240 * MIB}};
+    add_heaps(profile);
 }
 
 int ag_profile_open(const char *path, const struct ag_profile_options *options,

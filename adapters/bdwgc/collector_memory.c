@@ -1,0 +1,80 @@
+/* collector_memory.c: see collector_memory.h.
+ *
+ * The collector takes memory with mmap, for its heap and for tables, and never gives the addresses
+ * back: what it unmaps it maps again without access (GC_unmap of os_dep.c, 8.0 to 8.2). Where it is
+ * linked into the program they share the import; then the call that the thread is inside of tells
+ * them apart. What it took before anybody looked is in its own statistics. */
+#include "collector_memory.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "allogram/allogram.h"
+#include "collector_calls.h"
+#include "format/decode.h"
+#include "hook/import_slot.h"
+#include "hook/next_symbol.h"
+#include "record/recorder.h"
+
+typedef void *map_fn(void *, size_t, int, int, int, long);
+static map_fn *next_mmap, *next_mmap64;
+static _Atomic uint64_t mapped_bytes;
+
+static void *map(map_fn *next, void *address, size_t bytes, int flags, int protection, int fd) {
+    const uintptr_t suspended = ag_record_suspend();
+    void *mapped = next(address, bytes, protection, flags, fd, 0);
+    ag_record_resume(suspended);
+    if (mapped != MAP_FAILED && !(flags & MAP_FIXED)) {
+        atomic_fetch_add_explicit(&mapped_bytes, bytes, memory_order_relaxed);
+        allogram_map(ag_collector_heap, (uintptr_t)mapped, bytes);
+    }
+    return mapped;
+}
+
+/* The last call of the program's own is a jump: its stack begins at who called. */
+static void *told_mmap(void *address, size_t bytes, int protection, int flags, int fd,
+                       long offset) {
+    return ag_collector_thread.inside != 0 && offset == 0
+               ? map(next_mmap, address, bytes, flags, protection, fd)
+               : next_mmap(address, bytes, protection, flags, fd, offset);
+}
+
+static void *told_mmap64(void *address, size_t bytes, int protection, int flags, int fd,
+                         long offset) {
+    return ag_collector_thread.inside != 0 && offset == 0
+               ? map(next_mmap64, address, bytes, flags, protection, fd)
+               : next_mmap64(address, bytes, protection, flags, fd, offset);
+}
+
+/* What is not bound yet leads to the loader, which would put itself back in: so what a call binds
+ * to is looked up, and not taken from the import. Where there is none of that name, the collector
+ * takes its memory in another way, and that stands with the program's own. */
+static void follow(const char *name, map_fn *told, map_fn **next) {
+    struct ag_symbol_place place;
+    void *unused = NULL;
+    if (ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place)) {
+        *next = (map_fn *)(uintptr_t)place.address;
+        (void)ag_import_replace((const void *)(uintptr_t)ag_collector.statistics, name,
+                                (void *)(uintptr_t)told, &unused);
+    }
+}
+
+void ag_collector_memory_follow(void) {
+    follow("mmap", told_mmap, &next_mmap);
+    follow("mmap64", told_mmap64, &next_mmap64);
+}
+
+void ag_collector_memory_tell(void) {
+    struct ag_collector_statistics counted = {0};
+    (void)ag_collector.statistics(&counted, sizeof(counted));
+    const uint64_t told = atomic_load_explicit(&mapped_bytes, memory_order_relaxed);
+    const uint64_t reserved = told > counted.heap_bytes ? told : counted.heap_bytes;
+    const struct ag_held_memory memory = {
+        .heap = ag_collector_heap,
+        .known = AG_MEMORY_SIZES | AG_MEMORY_FREE,
+        .reserved_bytes = reserved,
+        .committed_bytes = reserved - counted.unmapped_bytes,
+        .free_bytes = counted.free_bytes - counted.unmapped_bytes,
+    };
+    ag_record_memory(&memory);
+}

@@ -1,0 +1,58 @@
+/* arena_sizes.c: what glibc's malloc holds, by its own count.
+ *
+ * mallinfo2 (of glibc 2.33 and later: mallinfo before it counts in 32 bits) takes the lock of each
+ * arena, which another thread gives back soon, and which this one can only have when a handler that
+ * came into malloc has called exit. That is no place to ask: a thread that runs a handler has a
+ * signal blocked, and then it is left.
+ *
+ * What its arenas but the first keep addresses for is not counted by glibc: there it reserves as
+ * much as it has. What a thread keeps for itself (tcache) is none of what it counts as free. */
+#include "arena_sizes.h"
+
+#include <stdint.h>
+
+#include "base/raw_syscall.h"
+#include "format/decode.h"
+#include "hook/next_symbol.h"
+#include "next.h"
+#include "record/recorder.h"
+
+struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
+    size_t arena_bytes, n_chunks, n_fast_chunks, n_mapped, mapped_bytes, unused, fast_bytes,
+        used_bytes, free_bytes, top_bytes;
+};
+static struct malloc_sizes (*ask)(void);
+static uint32_t recorded_pid; /* a child's trace does not have its parent's blocks */
+
+void ag_libc_arenas_find(void) {
+    const void *self = (const void *)(uintptr_t)ag_libc_arenas_find;
+    struct ag_symbol_place allocator, answer;
+    if (ag_symbol_find("malloc", AG_SYMBOL_NEXT, self, &allocator) &&
+        ag_symbol_find("mallinfo2", AG_SYMBOL_NEXT, self, &answer) &&
+        allocator.bias == answer.bias) {
+        recorded_pid = ag_recorder.pid;
+        ask = (struct malloc_sizes(*)(void))(uintptr_t)answer.address;
+    }
+}
+
+static bool may_be_in_a_handler(void) {
+    enum { SIGNAL_SET_BYTES = 8 }; /* the kernel's */
+    uint64_t blocked = 0;
+    const long r = ag_syscall6(SYS_rt_sigprocmask, 0, 0, (long)&blocked, SIGNAL_SET_BYTES, 0, 0);
+    return r != 0 || blocked != 0;
+}
+
+void ag_libc_arenas_tell(void) {
+    const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    if (!ask || !ag_recorder_is_active() || pid != recorded_pid || may_be_in_a_handler()) {
+        return;
+    }
+    const struct malloc_sizes sizes = ask();
+    const uint64_t all = (uint64_t)sizes.arena_bytes + sizes.mapped_bytes;
+    const struct ag_held_memory memory = {.heap = HEAP_MALLOC,
+                                          .known = AG_MEMORY_SIZES | AG_MEMORY_FREE,
+                                          .reserved_bytes = all,
+                                          .committed_bytes = all,
+                                          .free_bytes = sizes.free_bytes};
+    ag_record_memory(&memory);
+}

@@ -1,0 +1,156 @@
+/* heap_memory.c: see heap_memory.h.
+ *
+ * OCaml 4 takes its heaps from malloc, in chunks (backing.c). OCaml 5 takes addresses for the minor
+ * heaps of all domains there may be and commits those of the domains there are, and pools for the
+ * major heap's small blocks: all of it by caml_mem_map, caml_mem_commit, caml_mem_decommit and
+ * caml_mem_unmap (runtime/platform.c, unix.c of 5.3), which are detoured, so that it is not told as
+ * the program's own. Large blocks it takes from malloc one by one, and they are told there as well.
+ */
+#include "heap_memory.h"
+
+#include <stdatomic.h>
+
+#include "collector_hooks.h"
+#include "format/decode.h"
+#include "hush.h"
+#include "runtime_counters.h"
+
+static allogram_heap minor_heap, major_heap;
+static uint32_t recorded_pid;
+
+/* ---- OCaml 5 ---- */
+
+static struct mapped {
+    _Atomic uint64_t reserved_bytes, committed_bytes;
+} minor, major; /* what is only reserved at first is for minor heaps */
+
+static void *(*mem_map)(uintptr_t bytes, intptr_t reserve_only);
+static void *(*mem_commit)(void *address, uintptr_t bytes, const char *name);
+static void (*mem_decommit)(void *address, uintptr_t bytes, const char *name);
+static void (*mem_unmap)(void *address, uintptr_t bytes);
+static uintptr_t minor_low, minor_high;
+
+static void add(_Atomic uint64_t *sum, uint64_t bytes) {
+    atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed);
+}
+
+static struct mapped *owner_of(const void *address) {
+    return (uintptr_t)address - minor_low < minor_high - minor_low ? &minor : &major;
+}
+
+static void *told_map(uintptr_t bytes, intptr_t reserve_only) {
+    const uintptr_t suspended = ag_record_suspend();
+    void *address = mem_map(bytes, reserve_only);
+    ag_record_resume(suspended);
+    if (address && reserve_only) {
+        minor_low = (uintptr_t)address;
+        minor_high = minor_low + bytes;
+        add(&minor.reserved_bytes, bytes);
+    } else if (address) {
+        add(&major.reserved_bytes, bytes);
+        add(&major.committed_bytes, bytes);
+    }
+    if (address) {
+        const uintptr_t spoke = ag_ocaml_speak();
+        allogram_map(reserve_only ? minor_heap : major_heap, (uintptr_t)address, bytes);
+        ag_ocaml_hush(spoke);
+    }
+    return address;
+}
+
+static void *told_commit(void *address, uintptr_t bytes, const char *name) {
+    const uintptr_t suspended = ag_record_suspend();
+    void *committed = mem_commit(address, bytes, name);
+    ag_record_resume(suspended);
+    add(&owner_of(address)->committed_bytes, committed ? bytes : 0);
+    return committed;
+}
+
+static void told_decommit(void *address, uintptr_t bytes, const char *name) {
+    const uintptr_t suspended = ag_record_suspend();
+    mem_decommit(address, bytes, name);
+    ag_record_resume(suspended);
+    add(&owner_of(address)->committed_bytes, -(uint64_t)bytes);
+}
+
+static void told_unmap(void *address, uintptr_t bytes) {
+    struct mapped *owner = owner_of(address);
+    add(&owner->reserved_bytes, -(uint64_t)bytes);
+    add(&owner->committed_bytes, owner == &major ? -(uint64_t)bytes : 0);
+    const uintptr_t spoke = ag_ocaml_speak();
+    allogram_unmap(owner == &major ? major_heap : minor_heap, (uintptr_t)address, bytes);
+    ag_ocaml_hush(spoke);
+    const uintptr_t suspended = ag_record_suspend();
+    mem_unmap(address, bytes);
+    ag_record_resume(suspended);
+}
+
+void ag_ocaml_mappings_follow(void) {
+    /* What goes first, as in backing.c. */
+    if (ag_ocaml_detour("caml_mem_unmap", (void *)told_unmap, (void **)&mem_unmap) &&
+        ag_ocaml_detour("caml_mem_decommit", (void *)told_decommit, (void **)&mem_decommit) &&
+        ag_ocaml_detour("caml_mem_commit", (void *)told_commit, (void **)&mem_commit)) {
+        (void)ag_ocaml_detour("caml_mem_map", (void *)told_map, (void **)&mem_map);
+    }
+}
+
+/* ---- both ---- */
+
+static void tell_4(const struct ag_ocaml_counters *counters) {
+    const uint64_t minor_bytes = ag_ocaml_backing_bytes(minor_heap);
+    const uint64_t major_bytes = ag_ocaml_backing_bytes(major_heap);
+    const uint64_t used_bytes = counters->minor_used_words * 8;
+    const struct ag_held_memory of_minor = {
+        .heap = minor_heap,
+        .known = AG_MEMORY_SIZES | AG_MEMORY_FREE,
+        .reserved_bytes = minor_bytes,
+        .committed_bytes = minor_bytes,
+        .free_bytes = minor_bytes > used_bytes ? minor_bytes - used_bytes : 0,
+        .of_malloc_bytes = minor_bytes};
+    const struct ag_held_memory of_major = {.heap = major_heap,
+                                            .known = AG_MEMORY_SIZES | AG_MEMORY_FREE,
+                                            .reserved_bytes = major_bytes,
+                                            .committed_bytes = major_bytes,
+                                            .free_bytes = counters->free_words * 8,
+                                            .of_malloc_bytes = major_bytes};
+    ag_record_memory(&of_minor);
+    ag_record_memory(&of_major);
+}
+
+static uint64_t read(_Atomic uint64_t *sum) {
+    return atomic_load_explicit(sum, memory_order_relaxed);
+}
+
+static void tell_5(const struct ag_ocaml_counters *counters) {
+    const uint64_t large_bytes = counters->large_words * 8;
+    const struct ag_held_memory of_minor = {.heap = minor_heap,
+                                            .known = AG_MEMORY_SIZES,
+                                            .reserved_bytes = read(&minor.reserved_bytes),
+                                            .committed_bytes = read(&minor.committed_bytes)};
+    const struct ag_held_memory of_major = {
+        .heap = major_heap,
+        .known = AG_MEMORY_SIZES | AG_MEMORY_FREE | AG_MEMORY_TOLD_TWICE,
+        .reserved_bytes = read(&major.reserved_bytes) + large_bytes,
+        .committed_bytes = read(&major.committed_bytes) + large_bytes,
+        .free_bytes = counters->free_words * 8,
+        .of_malloc_bytes = large_bytes};
+    ag_record_memory(&of_minor);
+    ag_record_memory(&of_major);
+}
+
+void ag_ocaml_memory_prepare(allogram_heap minor_number, allogram_heap major_number) {
+    minor_heap = minor_number;
+    major_heap = major_number;
+    recorded_pid = ag_recorder.pid;
+}
+
+void ag_ocaml_memory_tell(void) {
+    struct ag_ocaml_counters counters = {0};
+    /* of its parent's blocks a child knows nothing */
+    const bool is_known = ag_recorder.pid == recorded_pid && ag_ocaml_counters_read(&counters);
+    if (ag_ocaml.generation == AG_OCAML_4 && is_known && ag_ocaml_backing_bytes(minor_heap) > 0) {
+        tell_4(&counters);
+    } else if (ag_ocaml.generation == AG_OCAML_5 && is_known && read(&minor.reserved_bytes) > 0) {
+        tell_5(&counters);
+    }
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""The heaps view's picture of who holds the memory: what malloc, the Boehm collector, Lua and OCaml say of themselves, each byte
+once, and in agreement with the other views."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+
+import recorded
+import tap
+
+MIB = 1 << 20
+
+
+def picture(tools, trace):
+    """(heaps by name, rows by name, total)"""
+    view = recorded.report(tools, trace, "--view=heaps")
+    return {row["name"]: row for row in view["heaps"]}, {row["name"]: row for row in view["memory"]}, view["memory_total"]
+
+
+def agrees(failures, tools, trace):
+    """What holds for every program: sums are those of the heaps and of the summary, and nothing counts twice."""
+    heaps, rows, total = picture(tools, trace)
+    summary = recorded.report(tools, trace)
+    failures.expect("in use, of all rows", sum(row["in_use_bytes"] for row in rows.values()), summary["in_use_bytes_at_end"])
+    failures.expect("in use, in the total", total["in_use_bytes"], summary["in_use_bytes_at_end"])
+    failures.expect("lent is taken", sum(row["lent_bytes"] for row in rows.values()), sum(row["of_malloc_bytes"] or 0 for row in rows.values()))
+    failures.expect("reserved", total["reserved_bytes"],
+                    sum((row["reserved_bytes"] or 0) - (row["of_malloc_bytes"] or 0) for row in rows.values()))
+    for name, row in rows.items():
+        if row["fragmentation_bytes"] is not None:
+            failures.expect(name + " adds up", row["in_use_bytes"] + row["lent_bytes"] + row["fragmentation_bytes"], row["committed_bytes"])
+        if row["committed_bytes"] is not None:
+            failures.require(name + " commits no more than it reserves", row["committed_bytes"] <= row["reserved_bytes"])
+    return heaps, rows
+
+
+def mallocs(tools):
+    failures = tap.Failures()
+    program = tools.program("holding")
+    for case in ("main", "thread"):
+        with recorded.Folder() as folder:
+            outcome, traces = recorded.record(tools, [program, case], folder)
+            _, rows = agrees(failures, tools, traces[0])
+            if not outcome.stdout:
+                return failures  # a glibc before 2.33
+            said = json.loads(outcome.stdout)
+            failures.expect(case, (rows["libc"]["committed_bytes"], rows["libc"]["free_bytes"]), (said["committed"], said["free"]))
+            failures.require("half of it is lost", rows["libc"]["fragmentation_bytes"] >= said["free"] > MIB)
+    with recorded.Folder() as folder:
+        _, traces = recorded.record(tools, [program, "blocked"], folder)
+        memory = picture(tools, traces[0])[1]
+        failures.require("where a handler may run nothing is asked", memory == {} or memory["libc"]["committed_bytes"] is None)
+    return failures
+
+
+def boehms(tools, name):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program(name), "sizes"], folder)
+        words = outcome.stdout.decode().split()[1:]
+        said = dict(zip(words[::2], map(int, words[1::2])))
+        heaps, rows = agrees(failures, tools, traces[0])
+        row = rows["bdwgc"]
+        failures.require("its unmapped pages: %s" % said, said["unmapped"] > 0)
+        failures.expect("free", row["free_bytes"], said["free"] - said["unmapped"])
+        failures.expect("reserved is what it mapped", row["reserved_bytes"], heaps["bdwgc"]["mapped_bytes"])
+        failures.require("and holds its heap, and little more: %s %s" % (row, said), said["heap"] <= row["reserved_bytes"] < said["heap"] + 4 * MIB)
+        failures.expect("committed", row["committed_bytes"], row["reserved_bytes"] - said["unmapped"])
+        failures.require("what is kept is in use", said["kept"] * 5000 <= row["in_use_bytes"] < (said["kept"] + 20) * 5000)
+        failures.require("none of it is the program's own", heaps.get("mmap", {"mapped_bytes": 0})["mapped_bytes"] < MIB)
+    return failures
+
+
+def luas(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        script = os.path.join(folder, "hold.lua")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("held = {} for i = 1, 20000 do held[i] = {i} end os.exit(0)\n")
+        _, traces = recorded.record(tools, ["lua5.4", script], folder)
+        _, rows = agrees(failures, tools, traces[0])
+        failures.require("Lua's blocks are lent by malloc", rows["lua"]["in_use_bytes"] > MIB and
+                         rows["libc"]["lent_bytes"] == rows["lua"]["in_use_bytes"] == rows["lua"]["of_malloc_bytes"])
+        failures.require("and not lost there", rows["libc"]["fragmentation_bytes"] < rows["lua"]["in_use_bytes"])
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    libgc = [name for name in ("collected_wild", "collected_wild_static") if os.path.exists(tools.program(name))]
+    plan = tap.Plan(2 + len(libgc))
+    plan.run("malloc", lambda: mallocs(tools))
+    for name in libgc:
+        plan.run("the Boehm collector: " + name, lambda name=name: boehms(tools, name))
+    if shutil.which("lua5.4"):
+        plan.run("Lua", lambda: luas(tools))
+    else:
+        plan.skip("Lua", "lua5.4 is not installed")
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

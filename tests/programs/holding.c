@@ -1,0 +1,53 @@
+/* holding.c: takes blocks from malloc, gives some back, and prints what malloc then says of itself,
+ * as JSON; "thread": from an arena of its own. The last thing it does, so its trace has to say the
+ * same. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 3000 };
+struct malloc_sizes { /* struct mallinfo2, of a glibc that may be newer than this one's headers */
+    size_t arena, n[3], mapped, unused, fast, used, free, top;
+};
+static char *blocks[BLOCKS];
+
+static void *hold(void *unused) {
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(i % 100 == 0 ? 300000 : 700);
+        if (!blocks[i]) {
+            abort();
+        }
+        memset(blocks[i], 1, 16);
+    }
+    for (int i = 0; i < BLOCKS; i += 2) {
+        free(blocks[i]);
+    }
+    return unused;
+}
+
+int main(int argc, char **argv) {
+    static char buffer[BUFSIZ];
+    struct malloc_sizes (*ask)(void) = NULL;
+    *(void **)&ask = dlsym(RTLD_DEFAULT, "mallinfo2");
+    setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+    if (argc > 1 && strcmp(argv[1], "thread") == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, hold, NULL);
+        pthread_join(thread, NULL);
+    } else {
+        hold(NULL);
+    }
+    if (argc > 1 && strcmp(argv[1], "blocked") == 0) { /* as in a handler */
+        sigset_t set;
+        sigfillset(&set);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+    }
+    if (ask) {
+        const struct malloc_sizes sizes = ask();
+        printf("{\"committed\": %zu, \"free\": %zu}\n", sizes.arena + sizes.mapped, sizes.free);
+    }
+    return 0;
+}
