@@ -8,6 +8,7 @@
  *     types.c         what kinds of things they are
  *     lifetimes.c     how long they live
  *     functions.c     function counters, from the trees of call_trees.c
+ *     call_edges.c    who called whom, of all functions at once
  *     collections.c   what collectors did, and because of whom
  *     spots.c         the lines that its reader can change
  *     findings.c      what is most worth a look */

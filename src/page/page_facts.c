@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "model/interval.h"
+#include "page/call_tables.h"
 #include "text/json_writer.h"
 
 static void write_identity(struct ag_json *json, const struct ag_profile *profile) {
@@ -173,6 +174,9 @@ static void write_all(struct ag_json *json, const struct ag_page_trace *trace) {
     write_timeline(json, trace->profile);
     if (trace->history.n_slices > 0) {
         write_slices(json, &trace->history);
+    }
+    if (trace->number == 0) {
+        ag_call_facts_write(trace, json);
     }
     ag_json_open(json, "folded", '{');
     ag_json_integer(json, "stacks", trace->folded_rows);

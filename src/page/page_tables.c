@@ -14,6 +14,7 @@
  *     counts    see write_counts
  *     leaks     n; u slice - slice before, u group, u blocks, u bytes
  *     threads   see write_threads
+ *     calls     see call_tables.c
  *
  * viewer/src/trace.js reads them. */
 #include "page/page_tables.h"
@@ -23,6 +24,7 @@
 #include <string.h>
 
 #include "model/metric.h"
+#include "page/call_tables.h"
 
 struct numbering {
     struct ag_page_trace *trace;
@@ -357,6 +359,9 @@ int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FI
                                        trace->number, out);
         r = r < 0 ? r : write_counts(trace, out);
         r = r < 0 ? r : write_leaks(trace, out);
+    }
+    if (trace->number == 0) { /* of the one before nothing is compared */
+        r = r < 0 ? r : ag_call_tables_write(trace, out);
     }
     return r < 0 ? r : ag_name_table_write(&trace->names, trace->number, out);
 }

@@ -20,7 +20,7 @@ struct ag_page_trace { /* of one trace, while its part of the page is written */
     uint64_t folded_rows, other_bytes;
 };
 
-/* Blocks: frames nodes groups history counts threads names. 0 or negative errno. */
+/* Blocks: frames nodes groups history counts leaks threads calls names. 0 or negative errno. */
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out);
 
 #endif

@@ -482,6 +482,96 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
+  "functions are those of report --view=functions, their callers those of --callers": async (browser, urls) => {
+    const name = urls.erlang ? "erlang" : "counted";
+    const page = await open(browser, `${urls[name]}#tab=calls`);
+    await page.waitForSelector("#view[data-view=calls] tbody tr");
+    const { functions, total, messages, profiler } = report(`${name}.allogram`, "--view=functions");
+    const seen = await page.evaluate(() => {
+      const { trace: { facts, calls, names } } = window.allogram;
+      const rows = {};
+      const pairs = {};
+      const nameOf = (i) => (i === 0 ? null : names[calls.functions.name[i - 1]]);
+      for (let i = 1; i <= calls.count; i++) {
+        rows[nameOf(i)] = ["calls", "words", "ns", "accWords", "accNs"].map((key) => calls.functions[key][i - 1]);
+      }
+      const { edges } = calls;
+      for (let i = 0; i < edges.callee.length; i++) {
+        (pairs[nameOf(edges.callee[i] + 1)] ??= {})[String(nameOf(edges.caller[i]))] = [edges.calls[i], edges.words[i]];
+      }
+      return { rows, pairs, facts: facts.functions };
+    });
+    const rows = Object.fromEntries(functions.map((row) =>
+      [row.function, [row.calls, row.own_words, row.own_ns, row.acc_words, row.acc_ns]]));
+    const order = (object) => Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1));
+    equal(order(seen.rows), order(rows), "functions");
+    equal([seen.facts.calls, seen.facts.words, seen.facts.messages.words, seen.facts.profiler.words],
+      [total.calls, total.own_words, messages.words, profiler.words], "sums");
+    for (const { function: callee } of functions.slice(0, 12)) {
+      const { callers } = report(`${name}.allogram`, "--view=functions", `--callers=${callee}`);
+      const wanted = Object.fromEntries(callers.map((row) => [String(row.function), [row.calls, row.words]]));
+      const pairs = Object.entries(seen.pairs[callee]).filter(([, [calls, words]]) => calls + words > 0);
+      equal(pairs.sort(), Object.entries(wanted).filter(([, [calls, words]]) => calls + words > 0).sort(),
+        `callers of ${callee}`);
+    }
+    equal(page.complaints, [], "complaints");
+  },
+
+  "memory against time: what lies off the line is marked, named, and opens": async (browser, urls) => {
+    const page = await open(browser, `${urls.counted}#tab=calls`);
+    await page.waitForSelector(".scatter .line");
+    equal(await page.locator(".scatter .marked").count(), 2, "marked functions");
+    equal(await page.locator(".scatter .dot").count(), 6, "the others");
+    equal((await page.locator(".scatter text.name").allTextContents()).sort(), ["hungry", "slow"], "names");
+    const at = await page.locator(".scatter .marked").first().boundingBox();
+    await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
+    await page.waitForFunction(() => /^(hungry|slow) /.test(document.querySelector(".told").textContent));
+    const told = await page.textContent(".told");
+    check(/times the words of the line|the line has/.test(told), told);
+    await page.mouse.click(at.x + at.width / 2, at.y + at.height / 2);
+    await page.waitForSelector("#view[data-view=call]");
+    const text = await page.locator("#view").innerText();
+    check(text.includes("Callers") && text.includes("main_loop") && text.includes("--callers='"), text);
+    const command = await page.locator(".command code").innerText();
+    const printed = execFileSync("sh", ["-c", command.replace(/^allogram/, allogram)], { cwd: folder, encoding: "utf8" });
+    check(printed.includes("main_loop"), `the command prints no caller: ${printed}`);
+    check(page.url().includes("call="), "the address does not hold the function");
+    await page.click("#view tbody tr:has-text(\"main_loop\")"); // from the callee to its caller
+    await page.waitForFunction(() => document.querySelector("h2").textContent === "main_loop");
+    check((await page.locator("#view").innerText()).includes("steady_1"), "its callees");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".scatter .line");
+    await page.locator(".scatter").focus();
+    await page.keyboard.press("ArrowRight"); // the marked ones come first
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => /^(hungry|slow)$/.test(document.querySelector("#view h2").textContent));
+    equal(page.complaints, [], "complaints");
+  },
+
+  "functions: sorted, searched, copied, restored from an address, and no tab without counters": async (browser, urls) => {
+    const page = await open(browser, `${urls.counted}#tab=calls&sort=time&query=s`);
+    await page.waitForSelector("#view tbody tr");
+    equal((await page.locator("#view tbody td.name").allInnerTexts())[0], "slow", "the first by time");
+    equal(await page.locator("#view tbody tr").count(), 7, "functions with an s");
+    check(await page.locator(".scatter .dim").count() > 0, "the plot does not show what was searched for");
+    equal(await page.locator("#metrics").isHidden(), true, "metrics of blocks are offered");
+    await page.fill("#search", "");
+    await page.waitForFunction(() => document.querySelectorAll("#view tbody tr").length === 9);
+    await page.click("#copy");
+    const lines = (await page.evaluate(() => window.allogram.copied)).split("\n");
+    check(lines[0].includes("words/call") && lines.some((line) => /^ *total: /.test(line)), lines.join("\n"));
+    await page.click("[data-tab=sites]");
+    equal(await page.locator("#metrics").isHidden(), false, "metrics are gone");
+    const other = await open(browser, `${urls.counted}#call=2`);
+    await other.waitForSelector("#view[data-view=call]");
+    const nonsense = await open(browser, `${urls.counted}#call=999`);
+    check(await nonsense.locator("#flame").isVisible(), "a function that is none");
+    const none = await open(browser, `${urls.phases}#tab=calls&call=3`);
+    equal(await none.locator("[data-tab=calls]").count(), 0, "a tab of nothing");
+    check(await none.locator("#flame").isVisible(), "the first tab");
+    equal([page, other, nonsense, none].map(({ complaints }) => complaints), [[], [], [], []], "complaints");
+  },
+
   "names that are markup, script or terminal commands do nothing": async (browser, urls) => {
     const page = await open(browser, urls.hostile);
     const titleBefore = await page.title();
@@ -492,8 +582,17 @@ const tests = {
     await page.evaluate(() => { // every function's own page, too
       for (const { id } of window.allogram.trace.functions) window.allogram.open(id);
     });
+    await page.evaluate(() => window.allogram.set({ tab: "calls", fn: 0 })); // and of those that were counted
+    await page.waitForSelector(".scatter .line");
+    equal(await page.locator(".scatter .dot, .scatter .marked").count(), 5, "functions in the plot");
+    await page.evaluate(async () => {
+      for (let call = 1; call <= window.allogram.trace.calls.count; call++) {
+        await window.allogram.set({ call });
+        document.querySelector("#copy").click();
+      }
+    });
     const text = await page.evaluate(() => {
-      window.allogram.set({ tab: "sites", fn: 0, metric: "allocated" });
+      window.allogram.set({ tab: "sites", fn: 0, call: 0, metric: "allocated" });
       return document.body.innerText;
     });
     check(text.includes("<script>document.title='owned'</script>"), `the name is not shown: ${text}`);
@@ -549,6 +648,16 @@ function hostileProgram() {
   return path;
 }
 
+// The emulator's trace of hand_counted.erl; false: no Erlang here, or no tracer was built.
+function recordErlang() {
+  if (!existsSync(join(programs, "../../adapters/beam/allogram.beam"))) return false;
+  run("erlc", join(sources, "hand_counted.erl"));
+  run(allogram, "run", "-q", "-o", "erlang.%e.allogram", "--", "erl", "-noshell", "-pa", folder, "-eval",
+    "hand_counted:main(200), halt().");
+  run("mv", "erlang.beam.smp.allogram", "erlang.allogram");
+  return true;
+}
+
 function makePages() {
   record("phases", [join(programs, "phases")]);
   record("before", [join(programs, "phases"), "before"]);
@@ -558,10 +667,14 @@ function makePages() {
   record("sampled", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=1");
   record("sampled_too", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=2");
   record("hostile", [hostileProgram(), "</script><script>document.title='owned'</script>", "\x1b[31m"]);
+  record("counted", [join(programs, "counted_functions")]);
+  const erlang = recordErlang();
   const typed = existsSync(join(programs, "cxx_containers"));
   if (typed) record("typed", [join(programs, "cxx_containers")]);
   return {
     typed: typed && view("typed", "typed"),
+    erlang: erlang && view("erlang", "erlang"),
+    counted: view("counted", "counted"),
     phases: view("phases", "phases"),
     both: view("both", "phases", "before"),
     many: view("many", "many"),

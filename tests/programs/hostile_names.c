@@ -1,6 +1,8 @@
-/* hostile_names.c: five functions that allocate, with names of 64 characters. tests/page puts other
- * names of that length into a copy of the program: markup, script, terminal commands, which no
- * assembler takes. The thread has such a name by itself. */
+/* hostile_names.c: five functions that allocate, with names of 64 characters, and five of the same
+ * names that are counted (allogram.h), each called by the one before. tests/page puts other names
+ * of that length into a copy of the program: markup, script, terminal commands, which no assembler
+ * takes. The thread has such a name by itself. */
+#include <allogram/allogram.h>
 #include <sys/prctl.h>
 
 #include "say.h"
@@ -17,6 +19,28 @@ ALLOCATES(hostile_name_3_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx)
 ALLOCATES(hostile_name_4_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx)
 ALLOCATES(hostile_name_5_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx)
 
+static const char *const names[] = {
+    "hostile_name_1_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "hostile_name_2_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "hostile_name_3_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "hostile_name_4_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "hostile_name_5_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+};
+
+static void count(void) {
+    const struct allogram_counters_options options = {
+        .size = sizeof(options), .runtime = "vm", .process = names[0], .clock = ALLOGRAM_NO_CLOCK};
+    allogram_counters *set = allogram_counters_new(&options);
+    for (int i = 0; i < 5; i++) {
+        const struct allogram_function_options function = {
+            .size = sizeof(function), .name = names[i], .runtime = "vm"};
+        allogram_enter(set, allogram_function_new(&function));
+        allogram_count_words(set, 10u << (4 * i)); /* the last ones are off the line */
+        allogram_count_time(set, 10000);
+    }
+    allogram_leave_to(set, 0);
+}
+
 int main(void) {
     prctl(PR_SET_NAME, "<b>\033[1mx</b>");
     hostile_name_1_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
@@ -24,5 +48,6 @@ int main(void) {
     hostile_name_3_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
     hostile_name_4_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
     hostile_name_5_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
+    count();
     return 0;
 }

@@ -13,6 +13,14 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// The same of a picture. Attributes only: the page's policy lets no style of an element be.
+export function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
 export function fill(element, ...children) {
   element.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
 }

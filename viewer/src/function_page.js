@@ -5,6 +5,7 @@ import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
 import { bytes, inUnit, share, timeTicks, trim } from "./quantity.js";
 import { METRICS } from "./range.js";
+import { quoted, shellWord } from "./shell.js";
 import { bars, groupSums, lifetimeRows, sizeRows } from "./histogram.js";
 
 // By node of the tree: 1 where the function is on the path to it, itself included.
@@ -139,17 +140,15 @@ async function drawHistory(app, host, isWanted) {
   }, [seconds, Array.from(curve)], host);
 }
 
-// For a shell, for a regular expression: a name is neither.
+// For a regular expression, for a shell: a name is neither.
 function command(app, name) {
   const pattern = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const quoted = `'${`^${pattern}$`.replace(/'/g, "'\\''")}'`;
   const { range, trace } = app;
   const window = range.isWhole ? ""
     : ` --from=${range.fromNs}ns --to=${range.toNs}ns${
       ["in_use", "peak"].includes(app.metric) ? " --older" : ""}`;
-  const file = /^[\w./+-]+$/.test(trace.facts.file) ? trace.facts.file
-    : `'${trace.facts.file.replace(/'/g, "'\\''")}'`;
-  return `allogram report ${file} --view=tree --focus=${quoted}${window}`;
+  return `allogram report ${shellWord(trace.facts.file)} --view=tree --focus=${
+    quoted(`^${pattern}$`)}${window}`;
 }
 
 async function drawCounts(app, host, isWanted) {

@@ -4,9 +4,10 @@ import { fill, make } from "./elements.js";
 const KEYS = [
   ["drag", "on the curve: look at a part of the recording; double click: all of it"],
   ["[ ]", "move the range by its length"], ["{ }", "halve it, double it"],
-  ["1 … 8", "tabs"], ["m", "next metric"], ["u", "bytes or blocks"],
+  ["1 … 9", "tabs"], ["m", "next metric"], ["u", "bytes or blocks"],
   ["i", "flame graph from main down, or from allocations up"],
   ["arrows", "in the flame graph: move; Enter zooms, F opens the function"],
+  ["arrows", "in the plot of functions: from one to the next; Enter opens it"],
   ["/", "search: a part of a name, or /a regular expression/"],
   ["c", "copy what is shown as text"], ["d", "dark or light"], ["Esc", "one step back"],
 ];

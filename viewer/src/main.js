@@ -2,6 +2,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { fill, make } from "./elements.js";
+import { showCall, showCalls, totalText } from "./calls.js";
 import { Flame, imageColours } from "./flame.js";
 import { boundsText, interval, spreadOf } from "./estimate.js";
 import { findings } from "./findings.js";
@@ -23,7 +24,7 @@ import { showHelp } from "./help.js";
 
 const $ = (id) => document.getElementById(id);
 const TABS = [
-  ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"],
+  ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"], ["calls", "Functions"],
   ["lives", "Lifetimes"], ["leaks", "Leaks"], ["threads", "Threads"], ["diff", "Diff"],
 ];
 
@@ -72,6 +73,11 @@ class App {
     if (!(state.metric in METRICS)) state.metric = DEFAULTS.metric;
     if (!this.tabs().some(([id]) => id === state.tab)) state.tab = "flame";
     if (state.fn >= trace.functions.length) state.fn = 0;
+    if (state.call > 0 && !trace.hasCalls) state.call = 0;
+    if (state.tab === "calls" || state.call > 0) {
+      const { count } = await trace.loadCalls();
+      if (state.call > count) state.call = 0;
+    }
     const isWhole = state.to === 0 || state.from >= state.to || state.to > slices ||
       (state.from === 0 && state.to === slices);
     if (isWhole) {
@@ -126,7 +132,21 @@ class App {
   }
 
   open(fn) {
-    if (fn > 1) this.set({ fn });
+    if (fn > 1) this.set({ fn, call: 0 });
+    this.scrollUp();
+  }
+
+  // A function of the function counters.
+  openCall(call) {
+    if (call > 0) this.set({ call, fn: 0 });
+    this.scrollUp();
+  }
+
+  openTab(tab) {
+    this.set({ tab, fn: 0, call: 0, sort: "" });
+  }
+
+  scrollUp() {
     const main = document.querySelector("main");
     if (main.getBoundingClientRect().top < 0) main.scrollIntoView();
   }
@@ -202,7 +222,7 @@ class App {
     fill($("findings"), ...found.map((finding) => make("button", {
       class: "finding",
       title: finding.name,
-      onclick: () => this.set({ fn: finding.fn, metric: finding.metric, unit: finding.unit,
+      onclick: () => this.set({ fn: finding.fn, call: 0, metric: finding.metric, unit: finding.unit,
         from: 0, to: 0 }),
     }, make("span", { class: "number" }, finding.number),
     make("code", {}, finding.short), make("span", {}, finding.head),
@@ -212,7 +232,7 @@ class App {
 
   tabs() {
     return TABS.filter(([id]) => (id !== "diff" || this.before) &&
-      (id !== "types" || this.trace.hasTypes));
+      (id !== "types" || this.trace.hasTypes) && (id !== "calls" || this.trace.hasCalls));
   }
 
   buildControls() {
@@ -222,7 +242,7 @@ class App {
     fill($("units"), ...["bytes", "blocks"].map((unit) =>
       make("button", { "data-unit": unit, onclick: () => this.set({ unit }) }, unit)));
     fill($("tabs"), ...this.tabs().map(([id, label]) => make("button", {
-      role: "tab", "data-tab": id, onclick: () => this.set({ tab: id, fn: 0, sort: "" }),
+      role: "tab", "data-tab": id, onclick: () => this.openTab(id),
     }, label)));
     $("search").value = this.state.query;
     this.flame = new Flame($("flame-canvas"), {
@@ -244,7 +264,7 @@ class App {
   // ---- what follows the range ----
 
   draw() {
-    const { state, range } = this;
+    const { state } = this;
     const metric = METRICS[this.metric];
     this.showRangeLine();
     for (const button of document.querySelectorAll("[data-metric]")) {
@@ -255,7 +275,8 @@ class App {
       button.disabled = !metric.bytes && button.dataset.unit === "bytes";
     }
     for (const button of document.querySelectorAll("[data-tab]")) {
-      button.setAttribute("aria-selected", String(button.dataset.tab === state.tab && !state.fn));
+      button.setAttribute("aria-selected", String(button.dataset.tab === state.tab &&
+        !state.fn && !state.call));
     }
     for (const button of document.querySelectorAll("[data-side]")) {
       button.setAttribute("aria-pressed", String(button.dataset.side === state.side));
@@ -263,16 +284,15 @@ class App {
     for (const button of document.querySelectorAll("[data-colour]")) {
       button.setAttribute("aria-pressed", String(state.colour === "change"));
     }
-    const whole = range.total(this.metricName);
-    const bounds = range.interval(this.metricName);
-    $("total").textContent = `${metric.label}, ${metric.hint}: ${inUnit(whole, this.unitOfMetric)}${
-      bounds ? ` ${spreadOf(whole, bounds, this.unitOfMetric)}` : ""}`;
-    $("total").title = bounds ? boundsText(bounds) : count(whole);
+    const isCalls = state.call > 0 || (state.tab === "calls" && !state.fn);
+    $("metrics").hidden = isCalls; // function counters have their own
+    $("units").hidden = isCalls;
+    this.showTotal(metric, isCalls);
     if ($("search").value !== state.query) $("search").value = state.query;
-    const isFlame = state.tab === "flame" && !state.fn;
+    const isFlame = state.tab === "flame" && !state.fn && !state.call;
     $("flame").hidden = !isFlame;
     $("view").hidden = isFlame;
-    $("view").dataset.view = state.fn ? "function" : state.tab;
+    $("view").dataset.view = state.call ? "call" : state.fn ? "function" : state.tab;
     if (isFlame) this.showFlame();
     else this.showView();
   }
@@ -280,8 +300,22 @@ class App {
   showView() {
     const { state } = this;
     const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
-      leaks: showStacks, threads: showThreads, diff: showDifference };
-    return (state.fn ? showFunction : views[state.tab])(this, $("view"));
+      leaks: showStacks, threads: showThreads, diff: showDifference, calls: showCalls };
+    const view = state.call ? showCall : state.fn ? showFunction : views[state.tab];
+    return view(this, $("view"));
+  }
+
+  showTotal(metric, isCalls) {
+    if (isCalls) {
+      $("total").textContent = totalText(this.trace.facts);
+      $("total").title = "";
+      return;
+    }
+    const whole = this.range.total(this.metricName);
+    const bounds = this.range.interval(this.metricName);
+    $("total").textContent = `${metric.label}, ${metric.hint}: ${inUnit(whole, this.unitOfMetric)}${
+      bounds ? ` ${spreadOf(whole, bounds, this.unitOfMetric)}` : ""}`;
+    $("total").title = bounds ? boundsText(bounds) : count(whole);
   }
 
   showRangeLine() {
@@ -506,7 +540,7 @@ class App {
     if (event.key === "/") $("search").focus();
     else if (event.key === "?") showHelp();
     else if (number >= 1 && number <= tabs.length) {
-      this.set({ tab: tabs[number - 1][0], fn: 0, sort: "" });
+      this.openTab(tabs[number - 1][0]);
     } else if (event.key === "m") this.nextMetric();
     else if (event.key === "u") this.set({ unit: this.state.unit === "bytes" ? "blocks" : "bytes" });
     else if (event.key === "i") {
@@ -520,7 +554,8 @@ class App {
   }
 
   escape() {
-    if (this.state.fn) this.set({ fn: 0 });
+    if (this.state.call) this.set({ call: 0 });
+    else if (this.state.fn) this.set({ fn: 0 });
     else if (this.state.zoom) this.set({ zoom: 0 });
     else if (this.state.to) this.set({ from: 0, to: 0 });
   }

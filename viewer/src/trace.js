@@ -73,6 +73,7 @@ export class Trace {
       (typeof value === "string" ? value.replace(/[\t\n]+/g, " ").replace(CONTROLS, "\ufffd")
         : value));
     this.loads = {};
+    this.hasCalls = this.element("calls") !== null;
   }
 
   get isSampled() {
@@ -131,6 +132,11 @@ export class Trace {
     this.threads ??= await this.part("threads", (reader) =>
       readThreads(reader, this.facts.slices.count));
     return this.threads;
+  }
+
+  async loadCalls() {
+    this.calls ??= await this.part("calls", readCalls);
+    return this.calls;
   }
 
   // A function is a name in an image; 0 is the root, 1 all that was too small to be told apart.
@@ -287,6 +293,19 @@ function readSparse(reader) {
     blocks[i] = reader.number();
   }
   return { place, blocks };
+}
+
+// Function counters: what each function did, and the pairs of caller and callee. Functions are
+// numbered from 1; 0 is nothing that was counted.
+function readCalls(reader) {
+  const columns = (names, count) => Object.fromEntries(names.map((name) =>
+    [name, reader.numbers(new Float64Array(count))]));
+  const count = reader.number();
+  const functions = columns(["name", "runtime", "calls", "words", "ns", "accWords", "accNs"], count);
+  const edges = columns(["callee", "caller", "calls", "words", "ns", "accWords", "accNs"],
+    reader.number());
+  for (let i = 1; i < edges.callee.length; i++) edges.callee[i] += edges.callee[i - 1];
+  return { count, functions, edges };
 }
 
 function readThreads(reader, sliceCount) {

@@ -1,0 +1,205 @@
+/* call_tables.c: functions with what they did, and who called whom: pairs of functions, not paths,
+ * for a page asks for callers and callees, and there are a hundred paths to a pair.
+ *
+ *     calls     n; columns, each n long: u name, u runtime, u calls, u own_words, u own_ns,
+ *               u acc_words, u acc_ns; then m pairs, ordered by callee: u callee - callee before,
+ *               u caller + 1 (0: nothing), u calls, u own_words, u own_ns, u acc_words, u acc_ns
+ *
+ * Functions with the largest shares of words, time or calls come first and stay when there are more
+ * than a page holds; pairs with those that do not stay are left out, too. viewer/src/calls.js reads
+ * them. */
+#include "page/call_tables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/call_edges.h"
+#include "model/functions.h"
+
+enum {
+    FUNCTIONS_MOST = 20000, /* some 30 bytes each, compressed, with the name */
+    EDGES_MOST = 100000,    /* some 12 bytes each */
+    FUNCTION_COLUMNS = 7,
+    EDGE_COLUMNS = 7,
+};
+
+struct ranked {
+    double share; /* of all words, of all time and of all calls, added up */
+    uint32_t row;
+};
+
+static int by_share(const void *a, const void *b) {
+    const struct ranked *left = a, *right = b;
+    return left->share != right->share ? (left->share < right->share ? 1 : -1)
+                                       : (left->row > right->row) - (left->row < right->row);
+}
+
+static double share_of(uint64_t part, uint64_t whole) {
+    return whole > 0 ? (double)part / (double)whole : 0;
+}
+
+/* Functions that did anything, largest shares first. NULL: no memory. */
+static struct ranked *rank(const struct ag_functions *functions, size_t *ret_count) {
+    struct ranked *ranks = calloc(functions->n_rows + 1, sizeof(*ranks));
+    size_t count = 0;
+    const struct ag_call_counts *total = &functions->total;
+    for (size_t i = 0; ranks && i < functions->n_rows; i++) {
+        const struct ag_call_counts *counts = &functions->rows[i].counts;
+        if (counts->calls != 0 || counts->acc_words != 0 || counts->acc_ns != 0) {
+            ranks[count++] =
+                (struct ranked){.share = share_of(counts->own_words, total->own_words) +
+                                         share_of(counts->own_ns, total->own_ns) +
+                                         share_of(counts->calls, total->calls),
+                                .row = (uint32_t)i};
+        }
+    }
+    if (count > 0) {
+        qsort(ranks, count, sizeof(*ranks), by_share);
+    }
+    *ret_count = count;
+    return ranks;
+}
+
+static void join_columns(struct ag_byte_list *all, struct ag_byte_list *columns, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        ag_byte_list_add(all, columns[k].bytes, columns[k].count);
+        all->is_short |= columns[k].is_short;
+        ag_byte_list_done(&columns[k]);
+    }
+}
+
+static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
+                          const struct ag_functions *functions, const struct ranked *ranks,
+                          size_t count) {
+    struct ag_byte_list columns[FUNCTION_COLUMNS] = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        const struct ag_function_row *row = &functions->rows[ranks[i].row];
+        const struct ag_frame *frame = ag_profile_frame(trace->profile, row->frame);
+        const uint64_t numbers[FUNCTION_COLUMNS] = {
+            ag_name_table_number(&trace->names, frame->function),
+            ag_name_table_number(&trace->names, frame->runtime),
+            row->counts.calls,
+            row->counts.own_words,
+            row->counts.own_ns,
+            row->counts.acc_words,
+            row->counts.acc_ns,
+        };
+        for (size_t k = 0; k < FUNCTION_COLUMNS; k++) {
+            ag_byte_list_number(&columns[k], numbers[k]);
+        }
+    }
+    ag_byte_list_number(all, count);
+    join_columns(all, columns, FUNCTION_COLUMNS);
+}
+
+/* What a page shows of a pair of two functions that it shows. */
+struct shown_edge {
+    const struct ag_call_edge *edge;
+    uint32_t caller, callee; /* numbers of the page; caller 0: nothing, else + 1 */
+};
+
+static int by_page_callee(const void *a, const void *b) {
+    const struct shown_edge *left = a, *right = b;
+    return (left->callee > right->callee) - (left->callee < right->callee);
+}
+
+/* NUMBER_OF: by row, its number on the page + 1, 0: it has none. 0 or -ENOMEM. */
+static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges, size_t n_edges,
+                     const uint32_t *number_of) {
+    struct shown_edge *shown = calloc(n_edges + 1, sizeof(*shown));
+    if (!shown) {
+        return -ENOMEM;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < n_edges; i++) {
+        const bool is_top = edges[i].caller == UINT32_MAX;
+        const uint32_t callee = number_of[edges[i].callee];
+        const uint32_t caller = is_top ? 0 : number_of[edges[i].caller];
+        if (callee != 0 && (is_top || caller != 0)) {
+            shown[count++] =
+                (struct shown_edge){.edge = &edges[i], .caller = caller, .callee = callee - 1};
+        }
+    }
+    if (count > 0) {
+        qsort(shown, count, sizeof(*shown), by_page_callee);
+    }
+    count = count < EDGES_MOST ? count : EDGES_MOST; /* those of the smallest functions go */
+    struct ag_byte_list columns[EDGE_COLUMNS] = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        const struct ag_call_edge *edge = shown[i].edge;
+        const uint64_t numbers[EDGE_COLUMNS] = {
+            shown[i].callee - (i > 0 ? shown[i - 1].callee : 0),
+            shown[i].caller,
+            edge->calls,
+            edge->own_words,
+            edge->own_ns,
+            edge->acc_words,
+            edge->acc_ns,
+        };
+        for (size_t k = 0; k < EDGE_COLUMNS; k++) {
+            ag_byte_list_number(&columns[k], numbers[k]);
+        }
+    }
+    free(shown);
+    ag_byte_list_number(all, count);
+    join_columns(all, columns, EDGE_COLUMNS);
+    return 0;
+}
+
+static int fill_block(struct ag_page_trace *trace, const struct ag_functions *functions,
+                      struct ag_byte_list *all) {
+    struct ag_call_edge *edges = NULL;
+    size_t n_edges = 0, count = 0;
+    struct ranked *ranks = rank(functions, &count);
+    uint32_t *number_of = calloc(functions->n_rows + 1, sizeof(*number_of));
+    int r = ranks && number_of ? ag_profile_call_edges(trace->profile, &edges, &n_edges) : -ENOMEM;
+    if (r == 0) {
+        count = count < FUNCTIONS_MOST ? count : FUNCTIONS_MOST;
+        for (size_t i = 0; i < count; i++) {
+            number_of[ranks[i].row] = (uint32_t)i + 1;
+        }
+        add_functions(all, trace, functions, ranks, count);
+        r = add_edges(all, edges, n_edges, number_of);
+    }
+    free(ranks);
+    free(number_of);
+    free(edges);
+    return r;
+}
+
+int ag_call_tables_write(struct ag_page_trace *trace, FILE *out) {
+    const struct ag_functions *functions;
+    struct ag_byte_list all = {0};
+    int r = ag_profile_functions(trace->profile, &functions);
+    if (r < 0 || functions->n_trees == 0) {
+        return r;
+    }
+    r = fill_block(trace, functions, &all);
+    r = r < 0 ? r : ag_data_block_write(out, trace->number, "calls", &all);
+    ag_byte_list_done(&all);
+    return r;
+}
+
+static void write_apart(struct ag_json *json, const char *key, const struct ag_apart *apart) {
+    ag_json_open(json, key, '{');
+    ag_json_integer(json, "count", apart->count);
+    ag_json_integer(json, "words", apart->words);
+    ag_json_close(json, '}');
+}
+
+void ag_call_facts_write(const struct ag_page_trace *trace, struct ag_json *json) {
+    const struct ag_functions *functions;
+    if (ag_profile_functions(trace->profile, &functions) < 0 || functions->n_trees == 0) {
+        return;
+    }
+    ag_json_open(json, "functions", '{');
+    ag_json_integer(json, "count", functions->n_rows);
+    ag_json_integer(json, "calls", functions->total.calls);
+    ag_json_integer(json, "words", functions->total.own_words);
+    ag_json_integer(json, "ns", functions->total.own_ns);
+    ag_json_integer(json, "partial_trees", functions->n_partial_trees);
+    write_apart(json, "messages", &functions->messages);
+    write_apart(json, "spawn_arguments", &functions->spawn_arguments);
+    write_apart(json, "profiler", &functions->profiler);
+    ag_json_close(json, '}');
+}
