@@ -314,12 +314,6 @@ static void take_sampling(struct ag_definitions *definitions, const struct ag_re
     definitions->seed = record->u.sampling.seed;
 }
 
-static void take_lost(struct ag_definitions *definitions, const struct ag_record *record) {
-    if (record->u.lost.cause < AG_LOST_CAUSES) {
-        definitions->lost[record->u.lost.cause] += record->u.lost.events;
-    }
-}
-
 /* What allogram itself cost. */
 static void take_cost(struct ag_definitions *definitions, const struct ag_record *record) {
     if (record->kind == AG_RECORD_PROFILER) {

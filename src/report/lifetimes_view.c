@@ -1,6 +1,7 @@
 /* lifetimes_view.c: how long blocks live: all of them as a histogram, and site by site (or type by
  * type) in percentiles. Only blocks that died have a lifetime; how many did not is beside it. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "model/lifetimes.h"
@@ -144,15 +145,24 @@ static const char *time_text(struct ag_quantity *buffer, const struct ag_view *v
     return ag_quantity_time(buffer, time_ns);
 }
 
+enum { BAR_MOST_COLUMNS = 40, BAR_LEAST_COLUMNS = 8, BESIDE_BAR_COLUMNS = 58 };
+
+/* A bar is drawn as long as it may be: one that is shortened like a name has a hole in it. */
+static size_t bar_columns(const struct ag_page *page) {
+    const size_t room = page->columns > BESIDE_BAR_COLUMNS + BAR_LEAST_COLUMNS
+                            ? page->columns - BESIDE_BAR_COLUMNS
+                            : BAR_LEAST_COLUMNS;
+    return room < BAR_MOST_COLUMNS ? room : BAR_MOST_COLUMNS;
+}
+
 static void add_step(struct ag_table *table, const struct ag_lifetime_step *step, uint64_t most,
-                     uint64_t all) {
-    enum { BAR_COLUMNS = 40 };
+                     uint64_t all, size_t columns) {
     struct ag_quantity number, other;
-    char bar[BAR_COLUMNS * 3 + 1] = "", range[96];
+    char bar[BAR_MOST_COLUMNS * 3 + 1] = "", range[96];
     snprintf(range, sizeof range, "%s to %s", ag_quantity_time(&number, step->from_ns),
              step->to_ns == UINT64_MAX ? "any" : ag_quantity_time(&other, step->to_ns));
-    const size_t length = (size_t)((double)step->blocks / (double)most * BAR_COLUMNS + 0.999);
-    for (size_t k = 0; k < length && k < BAR_COLUMNS; k++) {
+    const size_t length = (size_t)ceil((double)step->blocks / (double)most * (double)columns);
+    for (size_t k = 0; k < length && k < columns; k++) {
         memcpy(bar + 3 * k, "\xe2\x96\x88", 4);
     }
     ag_table_cell(table, range);
@@ -165,11 +175,8 @@ static void add_step(struct ag_table *table, const struct ag_lifetime_step *step
 /* Steps that end below the trace's resolution are one: nobody knows which of them it was. */
 static int write_histogram(struct ag_view *view, const struct ag_lifetimes *lifetimes) {
     static const struct ag_column columns[] = {
-        {.head = "lived"},
-        {.head = "blocks", .style = AG_STYLE_BRIGHT},
-        {.head = "share"},
-        {.head = "bytes"},
-        {.head = "", .align = AG_ALIGN_LEFT, .least_columns = 8},
+        {.head = "lived"}, {.head = "blocks", .style = AG_STYLE_BRIGHT}, {.head = "share"},
+        {.head = "bytes"}, {.head = "", .align = AG_ALIGN_LEFT},
     };
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL) {
@@ -178,6 +185,7 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
     struct ag_lifetime_step below = {0};
     uint64_t most = 1;
+    const size_t bar = bar_columns(view->page);
     size_t first = 0;
     for (; first < lifetimes->n_steps && lifetimes->steps[first].to_ns <= resolution_ns; first++) {
         below.to_ns = lifetimes->steps[first].to_ns;
@@ -189,14 +197,26 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
         most = lifetimes->steps[i].blocks > most ? lifetimes->steps[i].blocks : most;
     }
     if (first > 0) {
-        add_step(table, &below, most, lifetimes->all.ended);
+        add_step(table, &below, most, lifetimes->all.ended, bar);
     }
     for (size_t i = first; i < lifetimes->n_steps; i++) {
-        add_step(table, &lifetimes->steps[i], most, lifetimes->all.ended);
+        add_step(table, &lifetimes->steps[i], most, lifetimes->all.ended, bar);
     }
     const int r = ag_table_write(table, view->page);
     ag_table_free(table);
     return r;
+}
+
+/* Columns that not every table has. */
+struct shown {
+    bool details;  /* "ended", "p90": not where seven numbers leave no room for a name */
+    bool survival; /* of blocks that a collection moves or promotes */
+};
+
+static struct shown shown_of(const struct ag_view *view, const struct ag_lifetimes *lifetimes) {
+    enum { LEAST_COLUMNS = 96 }; /* for all numbers */
+    return (struct shown){.details = view->page->columns >= LEAST_COLUMNS,
+                          .survival = lifetimes->all_survival.blocks > 0};
 }
 
 /* How much of what a collection has decided on it kept, and how much was promoted. */
@@ -210,19 +230,23 @@ static void add_survival(struct ag_table *table, const struct ag_survival *survi
 }
 
 static void add_row(struct ag_view *view, struct ag_table *table, const struct ag_lifetime_row *row,
-                    bool has_survival) {
+                    struct shown shown) {
     const struct ag_lifetime *lifetime = &row->lifetime;
     const bool is_known = lifetime->ended > 0;
     struct ag_quantity number;
     struct ag_frame_text text;
     ag_table_cell(table, ag_quantity_bytes(&number, lifetime->bytes));
     ag_table_cell(table, ag_quantity_count(&number, lifetime->blocks));
-    ag_table_cell(table, ag_quantity_count(&number, lifetime->ended));
+    if (shown.details) {
+        ag_table_cell(table, ag_quantity_count(&number, lifetime->ended));
+    }
     ag_table_cell(table, time_text(&number, view, lifetime->p50_ns, is_known));
-    ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
+    if (shown.details) {
+        ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
+    }
     ag_table_cell(table, time_text(&number, view, lifetime->p99_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->max_ns, is_known));
-    if (has_survival) {
+    if (shown.survival) {
         add_survival(table, &row->survival);
     }
     if (ag_site_key_is_named(view->options->by)) {
@@ -238,35 +262,38 @@ static void add_row(struct ag_view *view, struct ag_table *table, const struct a
     ag_table_cell(table, is_image ? "" : ag_frame_where(&text, frame));
 }
 
-enum { COLUMNS = 11, SURVIVAL_FIRST = 7, SURVIVAL_COLUMNS = 2 };
-
-static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
-    const struct ag_column all[COLUMNS] = {
-        {.head = "allocated", .style = AG_STYLE_BRIGHT},
-        {.head = "blocks"},
-        {.head = "ended"},
-        {.head = "p50"},
-        {.head = "p90"},
-        {.head = "p99"},
-        {.head = "max"},
-        {.head = "survived"},
-        {.head = "promoted"},
-        {.head = ag_site_key_is_named(by) ? ag_report_key_name(by)
-                 : by == AG_BY_IMAGE      ? "image"
-                                          : "function",
-         .align = AG_ALIGN_LEFT,
-         .style = AG_STYLE_BRIGHT,
-         .least_columns = 16},
-        {.head = by == AG_BY_FUNCTION || by == AG_BY_LINE ? "where" : "",
-         .align = AG_ALIGN_LEFT,
-         .style = AG_STYLE_DIM,
-         .least_columns = 10},
+static struct ag_table *new_table(enum ag_site_key by, struct shown shown) {
+    const struct {
+        struct ag_column column;
+        bool is_shown;
+    } all[] = {
+        {{.head = "allocated", .style = AG_STYLE_BRIGHT}, true},
+        {{.head = "blocks"}, true},
+        {{.head = "ended"}, shown.details},
+        {{.head = "p50"}, true},
+        {{.head = "p90"}, shown.details},
+        {{.head = "p99"}, true},
+        {{.head = "max"}, true},
+        {{.head = "survived"}, shown.survival},
+        {{.head = "promoted"}, shown.survival},
+        {{.head = ag_site_key_is_named(by) ? ag_report_key_name(by)
+                  : by == AG_BY_IMAGE      ? "image"
+                                           : "function",
+          .align = AG_ALIGN_LEFT,
+          .style = AG_STYLE_BRIGHT,
+          .least_columns = 16},
+         true},
+        {{.head = by == AG_BY_FUNCTION || by == AG_BY_LINE ? "where" : "",
+          .align = AG_ALIGN_LEFT,
+          .style = AG_STYLE_DIM,
+          .least_columns = 10},
+         true},
     };
-    struct ag_column columns[COLUMNS];
+    struct ag_column columns[AG_ARRAY_SIZE(all)];
     size_t n = 0;
-    for (size_t i = 0; i < COLUMNS; i++) {
-        if (has_survival || i < SURVIVAL_FIRST || i >= SURVIVAL_FIRST + SURVIVAL_COLUMNS) {
-            columns[n++] = all[i];
+    for (size_t i = 0; i < AG_ARRAY_SIZE(all); i++) {
+        if (all[i].is_shown) {
+            columns[n++] = all[i].column;
         }
     }
     return ag_table_new(columns, n);
@@ -274,13 +301,13 @@ static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
 
 static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetimes,
                        const struct ag_ranking *ranking) {
-    const bool has_survival = lifetimes->all_survival.blocks > 0;
-    struct ag_table *table = new_table(view->options->by, has_survival);
+    const struct shown shown = shown_of(view, lifetimes);
+    struct ag_table *table = new_table(view->options->by, shown);
     if (table == NULL) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
-        add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], has_survival);
+        add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], shown);
     }
     const uint64_t whole = value_of(&lifetimes->all, view->sort);
     return ag_ranking_write_table(ranking, view->limit, table, view->page, "more", whole);

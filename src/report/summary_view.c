@@ -138,6 +138,19 @@ static const char *amount_line(struct ag_frame_text *line, const char *indent, i
     return line->text;
 }
 
+static void write_peak_range(struct ag_page *page, const struct ag_summary *summary) {
+    enum { ONE_LINE_COLUMNS = 90 };
+    struct ag_quantity low, high;
+    ag_page_print(page, AG_STYLE_DIM,
+                  "    peak between %s and %s:", ag_quantity_bytes(&low, summary->peak_low_bytes),
+                  ag_quantity_bytes(&high, summary->peak_high_bytes));
+    if (page->columns < ONE_LINE_COLUMNS) {
+        ag_page_end_line(page);
+        ag_page_spaces(page, 3);
+    }
+    ag_page_text(page, AG_STYLE_DIM, " the order of events of several threads is open\n");
+}
+
 static void write_facts(struct ag_view *view, const struct ag_summary *summary) {
     enum { LEFT_NAME = 15, RIGHT_NAME = 18 };
     struct ag_page *page = view->page;
@@ -165,11 +178,7 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
     write_pair(page, amount_line(&left, "  ", LEFT_NAME, "peak", &all, AG_METRIC_PEAK_BYTES),
                right.text);
     if (summary->peak_low_bytes != summary->peak_high_bytes) {
-        ag_page_print(
-            page, AG_STYLE_DIM,
-            "    peak between %s and %s: the order of events of several threads is open\n",
-            ag_quantity_bytes(&number, summary->peak_low_bytes),
-            ag_quantity_bytes(&other, summary->peak_high_bytes));
+        write_peak_range(page, summary);
     }
     snprintf(left.text, sizeof left.text, "  %-*s %10s %10s cut", LEFT_NAME, "stacks",
              ag_quantity_count(&number, summary->unique_stacks),
