@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 #include "compiler.h"
+#include "own_memory.h"
 #include "raw_syscall.h"
 
 enum {
@@ -27,12 +27,6 @@ struct ag_address_slot {
     _Atomic(_Atomic uint64_t *) region; /* REGION_WORDS of the first set, of the next ... */
 };
 
-static void *map_zeros(size_t bytes) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return ag_syscall_failed(address) ? NULL : (void *)address;
-}
-
 static size_t region_bytes(const struct ag_address_bits *bits) {
     return bits->n_sets * REGION_WORDS * sizeof(uint64_t);
 }
@@ -40,8 +34,8 @@ static size_t region_bytes(const struct ag_address_bits *bits) {
 int ag_address_bits_start(struct ag_address_bits *bits, uint32_t n_sets, bool forgets_on_fork) {
     bits->n_sets = n_sets;
     bits->forgets_on_fork = forgets_on_fork;
-    bits->slots = map_zeros(SLOTS * sizeof(*bits->slots));
-    bits->listed = map_zeros(LISTED_MOST * sizeof(*bits->listed));
+    bits->slots = ag_own_memory_take(SLOTS * sizeof(*bits->slots));
+    bits->listed = ag_own_memory_take(LISTED_MOST * sizeof(*bits->listed));
     return bits->slots && bits->listed ? 0 : -ENOMEM;
 }
 
@@ -72,7 +66,7 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
                                              struct ag_address_slot *slot) {
     _Atomic uint64_t *expected = NULL;
     const uint32_t at = atomic_fetch_add_explicit(&bits->n_listed, 1, memory_order_relaxed);
-    _Atomic uint64_t *made = at < LISTED_MOST ? map_zeros(region_bytes(bits)) : NULL;
+    _Atomic uint64_t *made = at < LISTED_MOST ? ag_own_memory_take(region_bytes(bits)) : NULL;
     if (!made) {
         return NULL;
     }
@@ -87,8 +81,7 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
                                                 memory_order_acq_rel, memory_order_acquire)) {
         return made;
     }
-    (void)ag_syscall2(SYS_munmap, (long)made, (long)region_bytes(bits));
-    return expected;
+    return expected; /* what was made stays unused: it costs addresses alone */
 }
 
 /* Of the address in the set; NULL: its region is not there. */

@@ -13,9 +13,8 @@
 
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/own_memory.h"
 #include "host_lock.h"
 #include "told_names.h"
 
@@ -81,7 +80,7 @@ void ag_counter_memory_free(void *memory, size_t bytes) {
         return;
     }
     if (bytes > (size_t)1 << LARGEST_LOG2) {
-        (void)ag_syscall2(SYS_munmap, (long)memory, (long)bytes);
+        ag_own_memory_give(memory);
         return;
     }
     if (ag_host_lock_take(&all.lock)) {

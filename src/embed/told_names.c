@@ -3,15 +3,12 @@
 #include "told_names.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/own_memory.h"
 #include "record/recorder.h"
 
 void *ag_told_memory(size_t bytes) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return ag_syscall_failed(address) ? NULL : (void *)address;
+    return ag_own_memory_take(bytes);
 }
 
 /* Memory for texts, in blocks of 64 KiB; what a block has left when a text does not fit is lost. */
