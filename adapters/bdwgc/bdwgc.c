@@ -183,6 +183,8 @@ static void hide_own_data(const struct places *places) {
     }
 }
 
+static uint32_t recorded_pid;
+
 static const char *missing(const struct places *places) {
     for (size_t i = 0; i < N_INDISPENSABLE; i++) {
         if (places->place[i].address == 0) {
@@ -192,21 +194,20 @@ static const char *missing(const struct places *places) {
     return NULL;
 }
 
-static uint32_t recorded_pid;
-
-static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
-    struct places places = {.n = 0};
-    if (!find_collector(&places)) {
+/* Finds the collector and puts the detours in. */
+static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
+                                   struct places *places) {
+    if (!find_collector(places)) {
         return AG_ADAPTER_ABSENT;
     }
     ret_runtime->version = version;
     ret_runtime->note = note;
-    const char *absent = missing(&places);
+    const char *absent = missing(places);
     if (absent) {
         write_note("the collector is left alone: it has no ", absent, "");
         return AG_ADAPTER_REFUSED;
     }
-    take_needed(&places);
+    take_needed(places);
     write_version(ag_collector.version());
     if (!is_known_version(ag_collector.version())) {
         write_note("the collector is left alone: versions 8.0 to 8.2 are known, not ", version, "");
@@ -218,17 +219,84 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
                                                .runtime = "bdwgc",
                                                .domain = ALLOGRAM_CPU};
     const char *reason = "", *name = "";
-    if (ag_collector_hook(places.place + N_NEEDED, &reason, &name) < 0) {
+    if (ag_collector_hook(places->place + N_NEEDED, &reason, &name) < 0) {
         write_note("the collector is left alone: ", name[0] ? name : "", reason);
         return AG_ADAPTER_REFUSED;
     }
     ag_collector_heap = allogram_register_heap(&heap);
-    ag_collector_memory_follow();
-    ag_collector_listen(ag_collector_cycle_event);
-    hide_own_data(&places);
     recorded_pid = ag_recorder.pid;
     return AG_ADAPTER_ACTS;
 }
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    struct places places = {.n = 0};
+    const enum ag_adapter_answer answer = hook(ret_runtime, &places);
+    if (answer == AG_ADAPTER_ACTS) {
+        ag_collector_memory_follow();
+        ag_collector_listen(ag_collector_cycle_event);
+        hide_own_data(&places);
+    }
+    return answer;
+}
+
+/* ---- in a program that runs ----
+ *
+ * 1. Every function of the collector that is hooked may take its lock, and so may the one that sets
+ * the listener: nobody is in the library when the hooks go on and off, so nobody holds it. That is
+ * known of a library of its own; a collector inside of the program is left alone.
+ *
+ * 2. The agent's data is not hidden from collections: the collector knows no way to take that back,
+ * and what is mapped there later would be hidden as well.
+ *
+ * 3. What threads kept in free lists before was counted before: so told and counted are not
+ * compared. */
+
+static bool was_late;
+
+static int find_quiet(struct dl_phdr_info *info, size_t size, void *context) {
+    struct ag_late_range *range = context;
+    (void)size;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
+        if (header->p_type == PT_LOAD && range->low - start < header->p_memsz) {
+            *range = (struct ag_late_range){start, start + header->p_memsz};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
+                                          struct ag_late_start *ret_start) {
+    struct places places = {.n = 0};
+    struct ag_symbol_place place;
+    const bool is_known = ag_symbol_find("GC_malloc", AG_SYMBOL_FIRST, NULL, &place);
+    if (!is_known || place.in_executable) {
+        ret_runtime->note = "the collector is left alone: it is linked into the program, which "
+                            "runs already; start it under allogram run";
+        return is_known || find_collector(&places) ? AG_ADAPTER_REFUSED : AG_ADAPTER_ABSENT;
+    }
+    const enum ag_adapter_answer answer = hook(ret_runtime, &places);
+    ret_start->quiet[0].low = (uintptr_t)place.address;
+    if (answer == AG_ADAPTER_ACTS && dl_iterate_phdr(find_quiet, &ret_start->quiet[0]) == 0) {
+        return AG_ADAPTER_REFUSED; /* cannot be: its functions lie in it */
+    }
+    was_late = answer == AG_ADAPTER_ACTS;
+    return answer;
+}
+
+static int stand(bool is_on) {
+    if (is_on) {
+        ag_collector_listen_besides(ag_collector_cycle_event);
+    } else {
+        ag_collector_listen(
+            atomic_load_explicit(&ag_program_listener, memory_order_acquire)); /* may be NULL */
+    }
+    return 0;
+}
+
+/* ---- the end ---- */
 
 /* Its own total, without its lock (GC_get_total_bytes takes that one). */
 static uint64_t counted_bytes(void) {
@@ -243,7 +311,7 @@ static void end(struct ag_runtime_definition *ret_runtime) {
         return; /* a child knows only what it did itself */
     }
     ag_collector_memory_tell();
-    if (ag_recorder_is_sampling()) {
+    if (ag_recorder_is_sampling() || was_late) {
         return; /* a sample has only the samples */
     }
     static bool has_counted;
@@ -257,4 +325,5 @@ static void end(struct ag_runtime_definition *ret_runtime) {
     ret_runtime->counted = total > elsewhere ? total - elsewhere : 0;
 }
 
-const struct ag_adapter ag_adapter_bdwgc AG_HIDDEN = {.attach = attach, .end = end};
+static const struct ag_late_adapter late = {.attach = attach_late, .stand = stand};
+const struct ag_adapter ag_adapter_bdwgc AG_HIDDEN = {.attach = attach, .end = end, .late = &late};

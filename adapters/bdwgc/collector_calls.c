@@ -22,9 +22,10 @@
  * over such a call. */
 #include "collector_calls.h"
 
+#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "base/own_memory.h"
 #include "base/raw_syscall.h"
 #include "crystal_types.h"
 #include "embed/host_heaps.h"
@@ -133,14 +134,12 @@ uint64_t ag_collector_left_bytes(void) {
 
 static int start_sums(void) {
     enum { WIPE_ON_FORK = 18 }; /* MADV_WIPEONFORK */
-    const long bytes = SUMS_MOST * sizeof(*sums);
-    const long address =
-        ag_syscall6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ag_syscall_failed(address)) {
-        return (int)address;
+    const size_t bytes = SUMS_MOST * sizeof(*sums);
+    sums = ag_own_memory_take(bytes);
+    if (!sums) {
+        return -ENOMEM;
     }
-    (void)ag_syscall3(SYS_madvise, address, bytes, WIPE_ON_FORK);
-    sums = (struct sum *)address;
+    (void)ag_syscall3(SYS_madvise, (long)sums, (long)bytes, WIPE_ON_FORK);
     return 0;
 }
 
@@ -468,4 +467,16 @@ void ag_collector_listen(ag_collection_listener *listener) {
             (void)ag_collector_originals[i]((uintptr_t)listener, 0, 0, 0, 0, 0);
         }
     }
+}
+
+void ag_collector_listen_besides(ag_collection_listener *listener) {
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].shape == SHAPE_GET_LISTENER && ag_collector_originals[i]) {
+            atomic_store_explicit(
+                &ag_program_listener,
+                (ag_collection_listener *)ag_collector_originals[i](0, 0, 0, 0, 0, 0),
+                memory_order_release);
+        }
+    }
+    ag_collector_listen(listener);
 }

@@ -79,6 +79,8 @@ uint64_t ag_collector_listed_blocks(void);
 typedef void ag_collection_listener(int event);
 /* Asks the collector to call it. */
 void ag_collector_listen(ag_collection_listener *listener);
+/* The same, where the program may have asked before: its own goes on to be called. */
+void ag_collector_listen_besides(ag_collection_listener *listener);
 /* The program's own listener; may be NULL. */
 extern _Atomic(ag_collection_listener *) ag_program_listener AG_HIDDEN;
 

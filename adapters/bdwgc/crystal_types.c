@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "allogram/allogram.h"
+#include "base/own_memory.h"
 #include "base/raw_syscall.h"
 #include "collector_calls.h"
 #include "embed/adapter.h"
@@ -71,15 +72,11 @@ static _Atomic uint64_t *pairs;            /* stack << 32 | type that deviates *
 #define N_DEVIANTS(word) ((word) >> 24)
 
 static void *map_zeros(size_t bytes, bool is_wiped) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ag_syscall_failed(address)) {
-        return NULL;
+    void *memory = ag_own_memory_take(bytes);
+    if (memory && is_wiped) {
+        (void)ag_syscall3(SYS_madvise, (long)memory, (long)bytes, WIPE_ON_FORK);
     }
-    if (is_wiped) {
-        (void)ag_syscall3(SYS_madvise, address, (long)bytes, WIPE_ON_FORK);
-    }
-    return (void *)address;
+    return memory;
 }
 
 static struct ring *ring_of_thread(void) {
@@ -338,7 +335,7 @@ static bool is_crystal(void) {
     return found.address != 0;
 }
 
-static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+static enum ag_adapter_answer start(struct ag_runtime_definition *ret_runtime) {
     if (ag_collector_heap == 0 || !is_crystal()) {
         return AG_ADAPTER_ABSENT;
     }
@@ -350,9 +347,16 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ret_runtime->note = "types are not known: there is no memory";
         return AG_ADAPTER_REFUSED;
     }
-    map_table(getenv("ALLOGRAM_CRYSTAL_TYPES"));
     ag_crystal_types_are_wanted = true;
     return AG_ADAPTER_ACTS;
+}
+
+static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
+    const enum ag_adapter_answer answer = start(ret_runtime);
+    if (answer == AG_ADAPTER_ACTS) {
+        map_table(getenv("ALLOGRAM_CRYSTAL_TYPES"));
+    }
+    return answer;
 }
 
 static void end(struct ag_runtime_definition *runtime) {
@@ -371,4 +375,19 @@ static void end(struct ag_runtime_definition *runtime) {
     }
 }
 
-const struct ag_adapter ag_adapter_crystal AG_HIDDEN = {.attach = attach, .end = end};
+/* In a program that runs: as at its start, where the collector's adapter was asked before. But not
+ * by the environment, which another thread may be changing: reports are given the file. */
+static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
+                                          struct ag_late_start *ret_start) {
+    (void)ret_start;
+    return start(ret_runtime);
+}
+
+static int stand(bool is_on) {
+    (void)is_on; /* all that it does is done by the collector's */
+    return 0;
+}
+
+static const struct ag_late_adapter late = {.attach = attach_late, .stand = stand};
+const struct ag_adapter ag_adapter_crystal AG_HIDDEN = {
+    .attach = attach, .end = end, .late = &late};

@@ -15,18 +15,22 @@
  * 3. C++ operators are the malloc that they call, and what the program maps is not told: in a libc
  * mmap is the function that malloc itself calls.
  *
- * 4. This object exports nothing but the three names of the tool, so no symbol of the process ever
- * binds to it, and it has no constructor: loading it changes nothing. */
+ * 4. This object exports nothing but the names of the tool, so no symbol of the process ever binds
+ * to it, and it has no constructor: loading it changes nothing.
+ *
+ * 5. There are two objects: with the adapters of runtimes (attached_runtimes.c), for processes that
+ * have one, and without (attached_alone.c), which is loaded in half the time. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "attached.h"
 #include "base/join_text.h"
+#include "base/own_memory.h"
 #include "base/raw_syscall.h"
 #include "heaps.h"
-#include "hook/attachment.h"
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
 #include "next.h"
@@ -34,7 +38,6 @@
 
 extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
 
-AG_EXPORT extern struct ag_attachment ag_agent_attachment;
 AG_EXPORT int ag_agent_attach(void);
 AG_EXPORT int ag_agent_detach(void);
 
@@ -49,7 +52,6 @@ uintptr_t ag_own_low, ag_own_bytes;
 
 static struct ag_runtime_definition runtime = {
     .name = "libc", .note = "attached: hooked by detours", .is_hooked = true};
-static void *page;
 
 /* ---- the originals, called so that what they call inside is not told ---- */
 
@@ -117,7 +119,10 @@ static void *suspended_pvalloc(size_t bytes) {
 
 /* A death without it, or without exit's destructors, is a signal's. */
 static void tell_and_exit(int status) {
-    ag_recorder_exiting();
+    if ((uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) { /* no child of vfork */
+        ag_attached_runtimes_end();
+        ag_recorder_exiting();
+    }
     originals._exit(status);
 }
 
@@ -146,63 +151,70 @@ static const struct {
     {"_exit", (const void *)(uintptr_t)tell_and_exit, (void **)&originals._exit, false},
 };
 enum { N_HOOKED = AG_ARRAY_SIZE(hooked) };
-_Static_assert((int)N_HOOKED <= (int)AG_ATTACHMENT_SITES &&
-                   (int)N_HOOKED <= (int)AG_DETOURS_PREPARED,
-               "each has its site");
-_Static_assert((int)AG_ATTACHMENT_CODE_BYTES == (int)AG_DETOUR_BYTES, "a site is a detour");
+static struct ag_detour detours[N_HOOKED];
+_Static_assert((int)AG_ATTACHMENT_CODE_BYTES == (int)AG_DETOUR_BYTES &&
+                   (int)AG_ATTACHMENT_SITES == (int)AG_DETOURS_PREPARED_MOST &&
+                   (int)AG_ATTACHMENT_PAGES == (int)AG_DETOUR_PAGES_MOST,
+               "a site is a detour");
 
 static void write_note(const char *first, const char *name, const char *second) {
     const char *const parts[] = {first, name, second, NULL};
     ag_join_text(ag_agent_attachment.note, sizeof(ag_agent_attachment.note), parts);
 }
 
-static bool is_wished(const struct ag_detour_wish *wishes, size_t n_wishes, const void *target) {
-    for (size_t i = 0; i < n_wishes; i++) {
-        if (wishes[i].target == target) {
+static bool is_hooked_already(const void *const *targets, size_t n_targets, const void *target) {
+    for (size_t i = 0; i < n_targets; i++) {
+        if (targets[i] == target) {
             return true; /* one function under two names */
         }
     }
     return false;
 }
 
-/* Fills wishes and, for each, the row of hooked it is of. Returns how many. */
-static size_t wish(struct ag_detour_wish wishes[N_HOOKED], size_t rows[N_HOOKED]) {
-    size_t n_wishes = 0;
+/* 0; -ENOTSUP: one that is needed cannot be hooked, and the note says why. */
+static int hook_all(void) {
+    const void *targets[N_HOOKED];
+    size_t n_targets = 0;
     for (size_t i = 0; i < N_HOOKED; i++) {
         struct ag_symbol_place place;
         if (!ag_symbol_find(hooked[i].name, AG_SYMBOL_FIRST, NULL, &place) ||
-            is_wished(wishes, n_wishes, place.address)) {
+            is_hooked_already(targets, n_targets, place.address)) {
             continue;
         }
-        rows[n_wishes] = i;
-        wishes[n_wishes++] = (struct ag_detour_wish){
-            .target = place.address,
-            .target_bytes = place.bytes,
-            .replacement = (void *)(uintptr_t)hooked[i].entry,
-            .ret_original = hooked[i].original,
-        };
-    }
-    return n_wishes;
-}
-
-static int fill_sites(const struct ag_detour_wish *wishes, const size_t *rows, size_t n_wishes) {
-    struct ag_attachment *attachment = &ag_agent_attachment;
-    attachment->n_sites = 0;
-    for (size_t i = 0; i < n_wishes; i++) {
-        const struct ag_detour *detour = &wishes[i].detour;
-        if (detour->place == NULL) {
-            write_note(hooked[rows[i]].name, ": ", detour->reason);
-            if (hooked[rows[i]].is_needed) {
+        targets[n_targets++] = place.address;
+        const int r = ag_detour_install(&detours[i], place.address, place.bytes,
+                                        (void *)(uintptr_t)hooked[i].entry, hooked[i].original);
+        if (r < 0) {
+            write_note(hooked[i].name, ": ", detours[i].reason);
+            if (hooked[i].is_needed) {
                 return -ENOTSUP;
             }
-            continue;
         }
-        struct ag_attachment_site *site = &attachment->sites[attachment->n_sites++];
-        site->place = (uintptr_t)detour->place;
-        memcpy(site->before, detour->saved, AG_DETOUR_BYTES);
-        memcpy(site->after, detour->jump, AG_DETOUR_BYTES);
     }
-    return 0;
+    return n_targets > 0 ? 0 : -ENOTSUP;
+}
+
+/* What the tool has to write, and where our own code is. */
+static void fill_sites(void) {
+    struct ag_attachment *attachment = &ag_agent_attachment;
+    struct ag_detour *const *prepared;
+    uintptr_t pages[AG_DETOUR_PAGES_MOST];
+    const size_t n = ag_detours_prepared(&prepared);
+    for (size_t i = 0; i < n; i++) {
+        if (prepared[i]->place != NULL) {
+            struct ag_attachment_site *site = &attachment->sites[attachment->n_sites++];
+            site->place = (uintptr_t)prepared[i]->place;
+            memcpy(site->before, prepared[i]->saved, AG_DETOUR_BYTES);
+            memcpy(site->after, prepared[i]->jump, AG_DETOUR_BYTES);
+        }
+    }
+    attachment->n_pages = (uint32_t)ag_detours_pages(pages);
+    for (size_t i = 0; i < attachment->n_pages; i++) {
+        attachment->pages[i] =
+            (struct ag_attachment_range){pages[i], pages[i] + AG_DETOUR_PAGE_BYTES};
+    }
+    attachment->state = (uintptr_t)&ag_recorder.state;
+    attachment->off_value = AG_RECORDER_OFF;
 }
 
 static void fill_next(void) {
@@ -217,52 +229,44 @@ static void fill_next(void) {
     ag_next.pvalloc = suspended_pvalloc;
 }
 
-static void drop_page(void) {
-    if (page) {
-        (void)ag_syscall2(SYS_munmap, (long)page, AG_DETOURS_PAGE_BYTES);
-        page = NULL;
-        ag_agent_attachment.page = 0;
-    }
-}
-
-static int prepare_detours(void) {
-    struct ag_detour_wish wishes[N_HOOKED];
-    size_t rows[N_HOOKED];
+static int start(void) {
     const char *reason = "";
-    const size_t n_wishes = wish(wishes, rows);
-    int r = ag_detours_prepare(wishes, n_wishes, &page, &reason);
+    ag_detours_prepare_only();
+    int r = hook_all();
+    if (r < 0) {
+        return r;
+    }
+    fill_next();
+    ag_own_low = ag_agent_attachment.own_low;
+    ag_own_bytes = ag_agent_attachment.own_bytes;
+    r = ag_recorder_start(ag_agent_attachment.session_path);
+    if (r < 0) {
+        write_note("the session's live file cannot be used", "", "");
+        return r;
+    }
+    runtime.version = gnu_get_libc_version();
+    ag_libc_announce(&runtime);
+    ag_attached_runtimes_begin();
+    r = ag_detours_seal(&reason);
     if (r < 0) {
         write_note("malloc: ", reason, "");
         return r;
     }
-    ag_agent_attachment.page = (uintptr_t)page;
-    ag_agent_attachment.page_bytes = AG_DETOURS_PAGE_BYTES;
-    ag_agent_attachment.state = (uintptr_t)&ag_recorder.state;
-    ag_agent_attachment.off_value = AG_RECORDER_OFF;
-    r = fill_sites(wishes, rows, n_wishes);
-    if (r < 0) {
-        drop_page();
-    }
-    return r;
+    fill_sites();
+    return 0;
+}
+
+static void give_back(void) {
+    ag_recorder_unmap();
+    ag_detours_drop();
+    ag_own_memory_give_back();
 }
 
 int ag_agent_attach(void) {
     const int host_errno = errno;
-    int r = prepare_detours();
-    if (r == 0) {
-        fill_next();
-        ag_own_low = ag_agent_attachment.own_low;
-        ag_own_bytes = ag_agent_attachment.own_bytes;
-        r = ag_recorder_start(ag_agent_attachment.session_path);
-        if (r < 0) {
-            write_note("the session's live file cannot be used", "", "");
-            ag_recorder_unmap();
-            drop_page();
-        }
-    }
-    if (r == 0) {
-        runtime.version = gnu_get_libc_version();
-        ag_libc_announce(&runtime);
+    const int r = start();
+    if (r < 0) {
+        give_back();
     }
     errno = host_errno;
     return r;
@@ -270,9 +274,9 @@ int ag_agent_attach(void) {
 
 int ag_agent_detach(void) {
     const int host_errno = errno;
+    ag_attached_runtimes_end();
     ag_recorder_leave();
-    ag_recorder_unmap();
-    drop_page();
+    give_back();
     errno = host_errno;
     return 0;
 }
@@ -282,5 +286,6 @@ void ag_libc_start(void) {
 }
 
 __attribute__((destructor)) static void note_the_exit(void) {
+    ag_attached_runtimes_end();
     ag_recorder_exiting();
 }

@@ -27,5 +27,6 @@
         ENTRY ag_ocaml_entry_promote, ag_ocaml_promote
         ENTRY ag_ocaml_entry_dealloc_minor, ag_ocaml_dealloc_minor
         ENTRY ag_ocaml_entry_dealloc_major, ag_ocaml_dealloc_major
+        ENTRY ag_ocaml_entry_try_start, ag_ocaml_try_start
 
         .section .note.GNU-stack, "", @progbits

@@ -3,11 +3,15 @@
  * runtime; a program that puts its own functions there takes ours out. */
 #include "collector_hooks.h"
 
+#include <stdatomic.h>
+
 #include "embed/host_events.h"
 #include "hush.h"
 #include "runtime_counters.h"
 
 static allogram_heap minor_heap, major_heap;
+static void (*at_minor_end)(bool is_in_memprof); /* of a program that was attached to; or NULL */
+static _Atomic bool is_in_minor, is_in_slice;
 /* A collection that Memprof caused allocates for itself. */
 static __thread uintptr_t spoke_in_minor __attribute__((tls_model("initial-exec")));
 static __thread uint64_t promoted_before_words __attribute__((tls_model("initial-exec")));
@@ -22,6 +26,7 @@ static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
 /* The last call is a jump, so that the stack begins at who called the hook. */
 static void minor_begins(void) {
     struct ag_ocaml_counters counters = {0};
+    atomic_store_explicit(&is_in_minor, true, memory_order_relaxed);
     spoke_in_minor = ag_ocaml_speak();
     (void)ag_ocaml_counters_read(&counters); /* 0: not known */
     promoted_before_words = counters.promoted_words;
@@ -30,6 +35,10 @@ static void minor_begins(void) {
 
 static void minor_ends(void) {
     struct ag_ocaml_counters counters = {0};
+    atomic_store_explicit(&is_in_minor, false, memory_order_relaxed);
+    if (AG_UNLIKELY(at_minor_end != NULL)) {
+        at_minor_end(spoke_in_minor != 0);
+    }
     const bool is_known = ag_ocaml_counters_read(&counters);
     const uint64_t promoted_bytes = (counters.promoted_words - promoted_before_words) * 8;
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
@@ -41,6 +50,7 @@ static void minor_ends(void) {
 
 static void slice_begins(void) {
     struct ag_ocaml_counters counters = {0};
+    atomic_store_explicit(&is_in_slice, true, memory_order_relaxed);
     spoke_in_slice = ag_ocaml_speak();
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_begin(major_heap, 0, in_use_bytes(&counters));
@@ -48,6 +58,7 @@ static void slice_begins(void) {
 
 static void slice_ends(void) {
     struct ag_ocaml_counters counters = {0};
+    atomic_store_explicit(&is_in_slice, false, memory_order_relaxed);
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_end(major_heap, "major slice", in_use_bytes(&counters));
     ag_ocaml_hush(spoke_in_slice);
@@ -109,14 +120,43 @@ static void told_compact(intptr_t new_policy) {
     cycle_ends(&cycle, "compaction");
 }
 
+static const struct {
+    const char *name;
+    void (*function)(void);
+} hooks[] = {{"caml_minor_gc_begin_hook", minor_begins},
+             {"caml_minor_gc_end_hook", minor_ends},
+             {"caml_major_slice_begin_hook", slice_begins},
+             {"caml_major_slice_end_hook", slice_ends}};
+
+bool ag_ocaml_hooks_are_free(void) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(hooks); i++) {
+        void (**hook)(void) = ag_ocaml_find_data(hooks[i].name);
+        if (!hook || *hook) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ag_ocaml_hooks_take_back(void) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(hooks); i++) {
+        void (**hook)(void) = ag_ocaml_find_data(hooks[i].name);
+        if (hook && *hook == hooks[i].function) {
+            *hook = NULL;
+        }
+    }
+}
+
+bool ag_ocaml_is_collecting(void) {
+    return atomic_load_explicit(&is_in_minor, memory_order_relaxed) ||
+           atomic_load_explicit(&is_in_slice, memory_order_relaxed);
+}
+
+void ag_ocaml_follow_minor_ends(void (*function)(bool is_in_memprof)) {
+    at_minor_end = function;
+}
+
 void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major) {
-    static const struct {
-        const char *name;
-        void (*function)(void);
-    } hooks[] = {{"caml_minor_gc_begin_hook", minor_begins},
-                 {"caml_minor_gc_end_hook", minor_ends},
-                 {"caml_major_slice_begin_hook", slice_begins},
-                 {"caml_major_slice_end_hook", slice_ends}};
     minor_heap = minor;
     major_heap = major;
     if (ag_ocaml.generation == AG_OCAML_4) {

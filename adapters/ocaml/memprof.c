@@ -324,3 +324,38 @@ void ag_ocaml_memprof_begin(void) {
     start_memprof(memprof_depth);
     ag_record_resume(suspended);
 }
+
+/* ---- in a program that runs ---- */
+
+extern void ag_ocaml_entry_try_start(void) AG_HIDDEN;
+ag_ocaml_value ag_ocaml_try_start(ag_ocaml_value unit) AG_HIDDEN;
+
+/* Where there is a Memprof already this does not return: the runtime raises an exception. */
+ag_ocaml_value ag_ocaml_try_start(ag_ocaml_value unit) {
+    start_memprof(1);
+    return unit;
+}
+
+bool ag_ocaml_memprof_is_free(void) {
+    static struct {
+        uint64_t header;
+        void *code;
+        uint64_t arity;
+    } closure;
+    ag_ocaml_value (*const callback)(ag_ocaml_value, ag_ocaml_value) = (ag_ocaml_value(*)(
+        ag_ocaml_value, ag_ocaml_value))(uintptr_t)ag_ocaml_find("caml_callback_exn");
+    const uintptr_t suspended = ag_record_suspend();
+    bool is_free = callback && make_tracker();
+    if (is_free) {
+        closure.header = AG_OCAML_HEADER(2, AG_OCAML_TAG_CLOSURE);
+        closure.code = (void *)(uintptr_t)ag_ocaml_entry_try_start;
+        closure.arity = closures[0].arity;
+        const ag_ocaml_value result = callback((ag_ocaml_value)&closure.code, ag_ocaml_integer(0));
+        is_free = (result & 3) != 2; /* that is how an exception is marked */
+        if (is_free) {
+            (void)ag_ocaml.memprof_stop(ag_ocaml_integer(0));
+        }
+    }
+    ag_record_resume(suspended);
+    return is_free;
+}

@@ -18,5 +18,8 @@ void ag_ocaml_memprof_begin(void);
 /* Not in a callback. What lives is not heard of any more. */
 void ag_ocaml_memprof_end(void);
 bool ag_ocaml_memprof_is_ours(void);
+/* In a program that runs, of OCaml 4: has it no Memprof of its own at the moment? Asks by starting
+ * one, since the runtime does not tell; where OCaml code may be called. */
+bool ag_ocaml_memprof_is_free(void);
 
 #endif

@@ -5,7 +5,15 @@
  *
  * The moment: caml_sys_init is called when the runtime stands and before the first line of the
  * program, its libraries included. A detour there starts Memprof. Another one on Memprof's own
- * start and stop leaves a program that uses them itself alone: ours ends before its own begins. */
+ * start and stop leaves a program that uses them itself alone: ours ends before its own begins.
+ *
+ * In a program that runs Memprof can be started where the minor heap is empty and the runtime in no
+ * function of its own that would mind: at the end of a minor collection, which has a hook; and it
+ * is ended there, or, in a program that does not allocate any more, while all threads stand. Of
+ * OCaml 4, whose Memprof keeps nothing of ours behind its end; that of OCaml 5 refers to the
+ * trackers until the collector finds out that it is over. */
+#include <errno.h>
+
 #include "bytecode.h"
 #include "collector_hooks.h"
 #include "embed/adapter.h"
@@ -137,6 +145,21 @@ static bool find_code(void) {
     return true;
 }
 
+static const char cannot_be_called[] = "its runtime cannot be called";
+
+static bool follow_memprof(void) {
+    return find_code() &&
+           ag_ocaml_detour("caml_memprof_start", (void *)program_starts, (void **)&memprof_start) &&
+           ag_ocaml_detour("caml_memprof_stop", (void *)program_stops, (void **)&memprof_stop);
+}
+
+static void prepare(void) {
+    ag_ocaml_counters_prepare();
+    ag_ocaml_memprof_prepare();
+    ag_ocaml.memprof_start = memprof_start;
+    ag_ocaml.memprof_stop = memprof_stop;
+}
+
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
     if (!ag_ocaml_find("caml_sys_init")) {
         return AG_ADAPTER_ABSENT;
@@ -146,29 +169,134 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ret_runtime->note = why_not;
         return AG_ADAPTER_REFUSED;
     }
-    if (!find_code() ||
-        !ag_ocaml_detour("caml_memprof_start", (void *)program_starts, (void **)&memprof_start) ||
-        !ag_ocaml_detour("caml_memprof_stop", (void *)program_stops, (void **)&memprof_stop) ||
+    if (!follow_memprof() ||
         !ag_ocaml_detour("caml_sys_init", (void *)sys_init_and_begin, (void **)&sys_init)) {
-        ret_runtime->note = "its runtime cannot be called";
+        ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
     }
-    ag_ocaml_counters_prepare();
-    ag_ocaml_memprof_prepare();
-    ag_ocaml.memprof_start = memprof_start;
-    ag_ocaml.memprof_stop = memprof_stop;
+    prepare();
     if (ag_ocaml.generation == AG_OCAML_5) { /* it frees them where nothing tells who does */
         ret_runtime->note = "blocks over 128 words count twice: OCaml's, and malloc's below them";
     }
     return AG_ADAPTER_ACTS;
 }
 
+/* ---- in a program that runs ---- */
+
+static enum {
+    NOT_LATE,
+    WAITS,
+    RUNS,
+    IS_OVER,
+    IS_REFUSED
+} late_state; /* under the runtime's lock */
+static const char has_its_own[] = "the program runs a Gc.Memprof of its own";
+
+static void at_minor_end(bool is_in_memprof) {
+    if (ag_adapters_are_leaving()) {
+        if (late_state < IS_OVER && !is_in_memprof) {
+            leave_to_the_program();
+            late_state = IS_OVER;
+            ag_adapter_has_left();
+        }
+    } else if (late_state == WAITS) {
+        if (ag_ocaml_memprof_is_free()) {
+            (void)ag_ocaml_counters_calibrate();
+            ag_ocaml_memprof_begin();
+            late_state = RUNS;
+        } else {
+            static const struct ag_runtime_definition refused = {
+                .name = "ocaml", .version = "", .note = has_its_own};
+            ag_record_runtime(&refused);
+            late_state = IS_REFUSED;
+            ag_adapter_has_left();
+        }
+    }
+}
+
+/* The list of roots is changed in them, and by Memprof's end. */
+static void name_quiet(struct ag_late_start *ret_start) {
+    static const char *const names[] = {"caml_register_generational_global_root",
+                                        "caml_remove_generational_global_root",
+                                        "caml_modify_generational_global_root"};
+    _Static_assert(AG_ARRAY_SIZE(names) <= AG_LATE_RANGES_MOST, "each has its range");
+    size_t n = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
+        struct ag_symbol_place place;
+        if (ag_symbol_find(names[i], AG_SYMBOL_FIRST, NULL, &place)) {
+            const uintptr_t low = (uintptr_t)place.address;
+            ret_start->quiet[n++] = (struct ag_late_range){low, low + place.bytes};
+        }
+    }
+}
+
+static const char *find_late_obstacle(const char **ret_version) {
+    const char *why_not = find_release(ret_version);
+    if (why_not) {
+        return why_not;
+    }
+    if (ag_ocaml.generation == AG_OCAML_5) {
+        return "OCaml 5 can only be followed from its start: allogram run";
+    }
+    if (!ag_ocaml_find("caml_c_call")) {
+        return "bytecode can only be followed from its start: allogram run";
+    }
+    return ag_ocaml_hooks_are_free() ? NULL : "the program uses the collector's hooks itself";
+}
+
+static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
+                                          struct ag_late_start *ret_start) {
+    if (!ag_ocaml_find("caml_sys_init")) {
+        return AG_ADAPTER_ABSENT;
+    }
+    ret_runtime->note = find_late_obstacle(&ret_runtime->version);
+    if (ret_runtime->note) {
+        return AG_ADAPTER_REFUSED;
+    }
+    if (!follow_memprof()) {
+        ret_runtime->note = cannot_be_called;
+        return AG_ADAPTER_REFUSED;
+    }
+    prepare();
+    name_quiet(ret_start);
+    ret_start->has_to_leave = true;
+    ret_runtime->note = "followed from the first minor collection after the attach";
+    late_state = WAITS;
+    return AG_ADAPTER_ACTS;
+}
+
+static int stand(bool is_on) {
+    void (*request)(void) = (void (*)(void))(uintptr_t)ag_ocaml_find("caml_request_minor_gc");
+    if (is_on) {
+        ag_ocaml_follow_minor_ends(at_minor_end);
+        if (request) {
+            request(); /* as a signal's handler does it: at the next allocation */
+        }
+        return 0;
+    }
+    if (ag_ocaml_memprof_is_ours() && ag_ocaml_is_collecting()) {
+        return -EBUSY;
+    }
+    leave_to_the_program();
+    late_state = late_state == IS_REFUSED ? IS_REFUSED : IS_OVER;
+    ag_ocaml_follow_minor_ends(NULL);
+    ag_ocaml_hooks_take_back();
+    return 0;
+}
+
+/* ---- the end ---- */
+
 /* Coverage, in bytes with headers: of what the runtime counted since the start, without what
  * Memprof allocated to call us. */
 static void end(struct ag_runtime_definition *ret_runtime) {
     struct ag_ocaml_counters now;
+    if (late_state == IS_REFUSED) {
+        ret_runtime->is_hooked = false;
+        ret_runtime->note = has_its_own;
+        return;
+    }
     ag_ocaml_memory_tell();
-    if (!ag_ocaml_memprof_is_ours() && ag_ocaml_told.words > 0) {
+    if (late_state == NOT_LATE && !ag_ocaml_memprof_is_ours() && ag_ocaml_told.words > 0) {
         ret_runtime->note =
             "the program has begun a Gc.Memprof of its own, and was left alone from then on";
         return;
@@ -182,4 +310,5 @@ static void end(struct ag_runtime_definition *ret_runtime) {
     }
 }
 
-const struct ag_adapter ag_adapter_ocaml AG_HIDDEN = {.attach = attach, .end = end};
+static const struct ag_late_adapter late = {.attach = attach_late, .stand = stand};
+const struct ag_adapter ag_adapter_ocaml AG_HIDDEN = {.attach = attach, .end = end, .late = &late};

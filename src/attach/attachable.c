@@ -105,7 +105,7 @@ static const char *name_of(const char *path) {
 struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images) {
     for (size_t i = 0; i < images->n_sorted; i++) {
         struct ag_observed_image *image = images->sorted[i];
-        if (image->is_open && strcmp(name_of(image->path), "liballogram-attached.so") == 0) {
+        if (image->is_open && strncmp(name_of(image->path), "liballogram-attached", 20) == 0) {
             return image;
         }
     }
@@ -184,10 +184,14 @@ static int find_functions(const struct ag_remote_process *process, struct ag_att
         attachable->dlclose = address_in(libc, "__libc_dlclose");
         attachable->dlopen_flags |= LIBC_DLOPEN_FLAG;
     }
-    attachable->errno_function = address_in(libc, "__errno_location");
+    attachable->functions =
+        (struct ag_remote_libc){.errno_location = address_in(libc, "__errno_location"),
+                                .mmap = address_in(libc, "mmap"),
+                                .munmap = address_in(libc, "munmap")};
     attachable->trap = ignores_traps ? 0 : find_trap(libc);
-    if (attachable->dlopen == 0 || attachable->dlclose == 0 || attachable->errno_function == 0 ||
-        (attachable->trap == 0 && !ignores_traps)) {
+    if (attachable->dlopen == 0 || attachable->dlclose == 0 ||
+        attachable->functions.errno_location == 0 || attachable->functions.mmap == 0 ||
+        attachable->functions.munmap == 0 || (attachable->trap == 0 && !ignores_traps)) {
         return fail(message, -ENOTSUP,
                     "%d (%s): its libc (%.200s) has no loader that could be called; start it "
                     "under allogram run",
@@ -214,6 +218,9 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
                     process->pid, process->name, process->pid);
     }
     struct ag_attachable attachable = {.libc = find_libc(images)};
+    if (attachable.libc == NULL && !ag_remote_process_is_alive(process)) {
+        return fail(ret_message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
+    }
     if (attachable.libc == NULL) {
         return fail(ret_message, -ENOTSUP,
                     "%d (%s): its C library is not glibc (or cannot be read), and no other is "
@@ -235,6 +242,9 @@ int ag_attachable_check_file(const struct ag_remote_process *process, const char
     if (stat(path, &ours) == 0 && stat(seen, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
         ours.st_ino == theirs.st_ino) {
         return 0;
+    }
+    if (!ag_remote_process_is_alive(process)) {
+        return fail(ret_message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
     }
     return fail(ret_message, -ENOENT,
                 "%d (%s): lives in another mount namespace, where %.200s is not to be found; run "

@@ -4,11 +4,13 @@
 
 #include "observe/observed_images.h"
 #include "remote/remote_process.h"
+#include "remote_call.h"
 
 /* What of the process' libc is called from outside; addresses in its memory. */
 struct ag_attachable {
     struct ag_observed_image *libc;
-    uint64_t dlopen, dlclose, errno_function;
+    uint64_t dlopen, dlclose;
+    struct ag_remote_libc functions;
     uint64_t dlopen_flags;
     uint64_t trap; /* of a byte 0xcc in the libc's code; 0: the process ignores SIGTRAP */
 };

@@ -14,9 +14,7 @@
  *
  * 3. After the hooks are gone nobody can enter the agent, since no address of it is in the data of
  * the program; those that are in it leave it soon. When all have been seen outside, it is unloaded.
- *
- * 4. Threads that come while all are being stopped: only a thread that runs makes another. The list
- * is read again until it has no new one. */
+ */
 #include "attaching.h"
 
 #include <errno.h>
@@ -27,43 +25,24 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "attachable.h"
+#include "attach_state.h"
 #include "base/compiler.h"
-#include "hook/attachment.h"
+#include "remote/late_runtime.h"
 #include "remote/remote_memory.h"
-#include "remote_call.h"
-#include "safe_point.h"
 
 enum {
-    THREADS_MOST = 4096,
     PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1, /* for a safe point, and for the last to leave */
+    TRIES_LEAST = 300, /* for a safe point: where a CPU is shared by many, tries take their time */
+    LATE_PATIENCE_NS = 1000 * 1000 * 1000, /* for threads that were asked to stop in vain */
     LEAST_PAUSE_NS = 100 * 1000,
     MOST_PAUSE_NS = 900 * 1000,
-    STAND_TRIES = 200,
 };
-
-struct ag_attach {
-    struct ag_remote_process process;
-    struct ag_observed_images images;
-    struct ag_attachable attachable;
-    struct ag_safe_ground ground;
-    struct ag_remote_call call;
-    struct stat identity; /* of /proc/PID */
-    uint64_t handle;      /* of dlopen; 0: the agent is not there */
-    uint64_t bias;        /* of the agent */
-    uint64_t begin_function, end_function, variable;
-    struct ag_code_range agent;      /* its code */
-    struct ag_attachment attachment; /* as the agent filled it */
-    bool is_on;
-    bool is_learnt; /* the rules of a safe stack have been looked up */
-    uint32_t random;
-    struct ag_traced_thread threads[THREADS_MOST]; /* that stand, while all do */
-    size_t n_threads;
-};
+static const uint64_t longest_patience_ns = UINT64_C(30000000000);
 
 static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
     va_list arguments;
@@ -77,7 +56,7 @@ static int ended(const struct ag_attach *attach, char message[512]) {
     return fail(message, -ESRCH, "%d (%s): has ended", attach->process.pid, attach->process.name);
 }
 
-static void pause_by_chance(struct ag_attach *attach) {
+void ag_attach_pause(struct ag_attach *attach) {
     attach->random = attach->random * 1664525 + 1013904223; /* any will do */
     const struct timespec pause = {.tv_nsec = LEAST_PAUSE_NS +
                                               attach->random % (MOST_PAUSE_NS - LEAST_PAUSE_NS)};
@@ -96,6 +75,7 @@ static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[51
     int r = ag_remote_process_open(pid, &attach->process, ret_message);
     if (r == 0) {
         attach->images.process = &attach->process;
+        attach->threads.process = &attach->process;
         if (ag_observed_images_refresh(&attach->images) < 0) {
             r = ended(attach, ret_message);
         }
@@ -172,21 +152,21 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     if (strncmp(text, "running", 7) == 0) {
         return RUNS;
     }
-    enum { FUTEX = 202, READ = 0, POLL = 7, NANOSLEEP = 35, CLOCK_NANOSLEEP = 230 };
     const long call = strtol(text, NULL, 10);
-    const bool is_steady = call == FUTEX || call == READ || call == POLL || call == NANOSLEEP ||
-                           call == CLOCK_NANOSLEEP;
-    return call < 0 ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
+    const bool is_steady = call == SYS_futex || call == SYS_read || call == SYS_poll ||
+                           call == SYS_nanosleep || call == SYS_clock_nanosleep;
+    const bool is_deaf = call < 0 || call == SYS_vfork; /* until its child has gone */
+    return is_deaf ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }
 
 /* Tries one round over all threads. 1: ret_thread stands at a safe point; 0: none did. */
 static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                      struct ag_attach_times *times, const char **ret_obstacle) {
-    static pid_t tids[THREADS_MOST];
-    static uint8_t kinds[THREADS_MOST];
+    static pid_t tids[AG_THREADS_MOST];
+    static uint8_t kinds[AG_THREADS_MOST];
     const pid_t pid = attach->process.pid;
-    size_t n = ag_remote_process_threads(&attach->process, tids, THREADS_MOST);
-    n = n < THREADS_MOST ? n : THREADS_MOST;
+    size_t n = ag_remote_process_threads(&attach->process, tids, AG_THREADS_MOST);
+    n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
     for (size_t i = 0; i < n; i++) {
         kinds[i] = (uint8_t)eagerness_of(pid, tids[i]);
     }
@@ -195,7 +175,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
             if (kinds[i] != kind) {
                 continue;
             }
-            const int r = ag_traced_thread_stop(pid, tids[i], ret_thread);
+            const int r = ag_stopped_threads_one(&attach->threads, tids[i], ret_thread);
             if (r == -EPERM || r == -ETIMEDOUT) {
                 *ret_obstacle = r == -EPERM ? "not to be traced by us" : "in the kernel and stays";
                 if (r == -EPERM && ag_remote_process_is_alive(&attach->process)) {
@@ -229,14 +209,17 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
             return ended(attach, message);
         }
         r = try_round(attach, ret_thread, times, &obstacle);
-        if (r == 0 && ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
+        ag_stopped_threads_settle(&attach->threads, 0);
+        const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
+        if (r == 0 && passed_ns > PATIENCE_NS &&
+            (times->n_tries > TRIES_LEAST || passed_ns > longest_patience_ns)) {
             return fail(message, -EAGAIN,
                         "%d (%s): no thread was at a place where it can be stopped safely in %u "
                         "tries, the last was %s; try again, or start it under allogram run",
                         attach->process.pid, attach->process.name, times->n_tries, obstacle);
         }
         if (r == 0) {
-            pause_by_chance(attach);
+            ag_attach_pause(attach);
         }
     }
     if (r == -EPERM) {
@@ -253,7 +236,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
 /* Finds the agent's names in its file, before anybody is stopped. */
 static int look_into_agent(struct ag_attach *attach, const char *agent, char message[512]) {
     struct ag_remote_elf elf = {0};
-    const struct ag_remote_symbol *begin = NULL, *end = NULL, *variable = NULL;
+    const struct ag_remote_symbol *begin = NULL, *end = NULL, *variable = NULL, *stand = NULL;
     const Elf64_Phdr *code = NULL;
     if (ag_remote_elf_open(agent, &elf) == 0) {
         begin = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_BEGIN);
@@ -262,6 +245,8 @@ static int look_into_agent(struct ag_attach *attach, const char *agent, char mes
         attach->end_function = end != NULL ? end->address : 0;
         variable = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_VARIABLE);
         attach->variable = variable != NULL ? variable->address : 0;
+        stand = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_STAND);
+        attach->stand_function = stand != NULL ? stand->address : 0;
         code = begin != NULL ? ag_remote_elf_loaded(&elf, begin->address) : NULL;
         if (code != NULL) {
             attach->agent = (struct ag_code_range){code->p_vaddr, code->p_vaddr + code->p_memsz};
@@ -289,7 +274,10 @@ static int read_attachment(struct ag_attach *attach) {
     const int r = ag_remote_memory_read(attach->process.pid, attach->bias + attach->variable,
                                         attachment, sizeof *attachment);
     attachment->note[sizeof attachment->note - 1] = '\0';
-    return r == 0 && attachment->n_sites > AG_ATTACHMENT_SITES ? -EINVAL : r;
+    const bool is_sane = attachment->n_sites <= AG_ATTACHMENT_SITES &&
+                         attachment->n_pages <= AG_ATTACHMENT_PAGES &&
+                         attachment->n_quiet <= AG_ATTACHMENT_RANGES;
+    return r == 0 && !is_sane ? -EINVAL : r;
 }
 
 /* What the agent has to know before it begins. */
@@ -306,6 +294,7 @@ static int introduce(struct ag_attach *attach, const char *session_path) {
         return -EINVAL;
     }
     (void)snprintf(attachment->session_path, sizeof attachment->session_path, "%s", session_path);
+    (void)snprintf(attachment->adapters, sizeof attachment->adapters, "%s", attach->adapters);
     attachment->handle = attach->handle;
     attachment->own_low = attach->ground.libc_allocator.low;
     attachment->own_bytes = attach->ground.libc_allocator.high - attach->ground.libc_allocator.low;
@@ -314,6 +303,12 @@ static int introduce(struct ag_attach *attach, const char *session_path) {
         attachment->tool_start_ticks = own.start_ticks;
     }
     return write_attachment(attach);
+}
+
+int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread) {
+    return ag_remote_call_begin(&attach->call, thread, &attach->attachable.functions,
+                                attach->attachable.trap,
+                                !ag_safe_point_has_room(&attach->ground, thread));
 }
 
 /* With a call begun. */
@@ -349,7 +344,7 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
                  : 0;
 }
 
-static void unload(struct ag_attach *attach) {
+void ag_attach_unload(struct ag_attach *attach) {
     uint64_t unused = 0;
     const uint64_t arguments[] = {attach->handle};
     if (attach->handle != 0) {
@@ -358,26 +353,44 @@ static void unload(struct ag_attach *attach) {
     }
 }
 
-int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *session_path,
-                     struct ag_attach_times *ret_times, char ret_message[512]) {
+const struct ag_late_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index) {
+    size_t n_found = 0;
+    for (const struct ag_late_runtime *row = ag_late_runtimes; row->name != NULL; row++) {
+        bool is_there = false;
+        for (size_t i = 0; i < attach->images.n_sorted && !is_there; i++) {
+            struct ag_observed_image *image = attach->images.sorted[i];
+            const struct ag_remote_symbol *symbol =
+                image->is_open ? ag_remote_elf_symbol(&image->elf, row->symbol) : NULL;
+            is_there = symbol != NULL && symbol->is_function && symbol->address != 0;
+        }
+        if (is_there && n_found++ == index) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *adapters,
+                     const char *session_path, struct ag_attach_times *ret_times,
+                     char ret_message[512]) {
     struct ag_traced_thread thread = {0};
     *ret_times = (struct ag_attach_times){0};
     int r = look_into_agent(attach, agent, ret_message);
+    attach->adapters = adapters;
     r = r < 0 ? r : ag_attachable_check_file(&attach->process, agent, ret_message);
     r = r < 0 ? r : ag_attachable_check_file(&attach->process, session_path, ret_message);
     r = r < 0 ? r : stop_safely(attach, &thread, ret_times, ret_message);
     if (r < 0) {
         return r;
     }
-    r = ag_remote_call_begin(&attach->call, &thread, attach->attachable.trap,
-                             attach->attachable.errno_function);
+    r = ag_attach_begin_call(attach, &thread);
     if (r < 0) {
         (void)fail(ret_message, r, "%d (%s): cannot be made to call anything: %s",
                    attach->process.pid, attach->process.name, strerror(-r));
     } else {
         r = load(attach, agent, session_path, ret_message);
         if (r < 0) {
-            unload(attach);
+            ag_attach_unload(attach);
         }
         ag_remote_call_end(&attach->call);
     }
@@ -389,201 +402,26 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *se
     return r;
 }
 
-/* ---- all threads ---- */
-
-static void release_all(struct ag_attach *attach, struct ag_attach_times *times) {
-    for (size_t i = 0; i < attach->n_threads; i++) {
-        const uint64_t stood_ns = ag_traced_thread_release(&attach->threads[i]);
-        times->others_ns = stood_ns > times->others_ns ? stood_ns : times->others_ns;
-    }
-    attach->n_threads = 0;
-}
-
-static bool stands(const struct ag_attach *attach, pid_t tid) {
-    for (size_t i = 0; i < attach->n_threads; i++) {
-        if (attach->threads[i].tid == tid) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A thread that has ended but is not reaped (the first one, while others live). */
-static bool has_ended(pid_t pid, pid_t tid) {
-    char path[64], text[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
-    text[n > 0 ? n : 0] = '\0';
-    const char *state = strrchr(text, ')');
-    return state == NULL || state[1] == '\0' || state[2] == 'Z' || state[2] == 'X';
-}
-
-/* Waits for those from FIRST on, which are on their way; who ended meanwhile is dropped. */
-static int wait_for_stops(struct ag_attach *attach, size_t first, char message[512]) {
-    const size_t n = attach->n_threads;
-    int result = 0;
-    attach->n_threads = first;
-    for (size_t i = first; i < n; i++) {
-        struct ag_traced_thread thread = attach->threads[i];
-        const int r = ag_traced_thread_finish_stop(&thread);
-        if (r == 0) {
-            attach->threads[attach->n_threads++] = thread;
-        } else if (r != -ESRCH) {
-            result = fail(message, r, "%d (%s): thread %d does not let itself be stopped: %s",
-                          attach->process.pid, attach->process.name, thread.tid, strerror(-r));
-        }
-    }
-    return result;
-}
-
-/* Stops those that do not stand yet. 1: there were some; 0: all stand. */
-static int stop_more(struct ag_attach *attach, char message[512]) {
-    static pid_t tids[THREADS_MOST];
-    const pid_t pid = attach->process.pid;
-    const size_t first = attach->n_threads;
-    const size_t n = ag_remote_process_threads(&attach->process, tids, THREADS_MOST);
-    int refused = 0;
-    if (n > THREADS_MOST) {
-        return fail(message, -E2BIG, "%d (%s): has more than %d threads", pid, attach->process.name,
-                    THREADS_MOST);
-    }
-    for (size_t i = 0; i < n && refused == 0; i++) {
-        if (stands(attach, tids[i])) {
-            continue;
-        }
-        const int r =
-            ag_traced_thread_begin_stop(pid, tids[i], &attach->threads[attach->n_threads]);
-        attach->n_threads += r == 0;
-        if (r != 0 && r != -ESRCH && !has_ended(pid, tids[i])) {
-            refused = fail(message, r, "%d (%s): thread %d does not let itself be traced: %s", pid,
-                           attach->process.name, tids[i], strerror(-r));
-        }
-    }
-    const bool were_some = attach->n_threads > first;
-    const int r = wait_for_stops(attach, first, message);
-    return refused < 0 ? refused : r < 0 ? r : were_some;
-}
-
-static int stop_all(struct ag_attach *attach, struct ag_attach_times *times, char message[512]) {
-    int r = ag_observed_images_refresh(&attach->images) < 0 ? ended(attach, message) : 1;
-    while (r == 1) {
-        r = stop_more(attach, message);
-    }
-    if (r == 0 && attach->n_threads == 0) {
-        r = ended(attach, message);
-    }
-    if (r < 0) {
-        release_all(attach, times);
-    }
-    return r;
-}
-
-/* ---- the jumps ---- */
-
-/* Bytes that no thread may stand in while they change: behind the first of each site. */
-static size_t site_ranges(const struct ag_attach *attach,
-                          struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]) {
-    const struct ag_attachment *attachment = &attach->attachment;
-    for (uint32_t i = 0; i < attachment->n_sites; i++) {
-        const uint64_t place = attachment->sites[i].place;
-        ret_ranges[i] = (struct ag_code_range){place + 1, place + AG_ATTACHMENT_CODE_BYTES};
-    }
-    return attachment->n_sites;
-}
-
-static bool anybody_stands_in(struct ag_attach *attach, const struct ag_code_range *ranges,
-                              size_t n_ranges) {
-    for (size_t i = 0; i < attach->n_threads; i++) {
-        if (ag_thread_stands_in(&attach->ground, &attach->threads[i], ranges, n_ranges)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Code is written through a tracer's eyes: its protection stays what it is. */
-static int write_code(const struct ag_attach *attach, uint64_t place, const uint8_t *bytes) {
-    enum { WORD = sizeof(long) };
-    const pid_t tid = attach->threads[0].tid;
-    for (uint64_t at = place & ~(uint64_t)(WORD - 1); at < place + AG_ATTACHMENT_CODE_BYTES;
-         at += WORD) {
-        uint8_t word[WORD];
-        int r = ag_remote_memory_read(attach->process.pid, at, word, sizeof word);
-        if (r < 0) {
-            return r;
-        }
-        for (int i = 0; i < WORD; i++) {
-            const uint64_t offset = at + (uint64_t)i - place; /* huge before the place */
-            if (offset < AG_ATTACHMENT_CODE_BYTES) {
-                word[i] = bytes[offset];
-            }
-        }
-        long value;
-        memcpy(&value, word, sizeof value);
-        if (ptrace(PTRACE_POKETEXT, tid, (void *)(uintptr_t)at, (void *)value) < 0) {
-            return -errno;
-        }
-    }
-    return 0;
-}
-
-/* Each place has to hold what we think; one that does not is left as it is. */
-static int write_sites(const struct ag_attach *attach, bool is_on, char message[512]) {
-    const struct ag_attachment *attachment = &attach->attachment;
-    int result = 0;
-    for (uint32_t i = 0; i < attachment->n_sites; i++) {
-        const struct ag_attachment_site *site = &attachment->sites[i];
-        uint8_t now[AG_ATTACHMENT_CODE_BYTES];
-        int r = ag_remote_memory_read(attach->process.pid, site->place, now, sizeof now);
-        if (r == 0 && memcmp(now, is_on ? site->before : site->after, sizeof now) != 0) {
-            r = -EBUSY;
-        }
-        r = r < 0 ? r : write_code(attach, site->place, is_on ? site->after : site->before);
-        if (r < 0) {
-            result =
-                fail(message, r, "%d (%s): its code at 0x%llx cannot be changed: %s",
-                     attach->process.pid, attach->process.name, (unsigned long long)site->place,
-                     r == -EBUSY ? "somebody else changed it" : strerror(-r));
-        }
-    }
-    return result;
-}
-
-/* Stops all until nobody stands in the ranges. 0: all stand. */
-static int stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
-                            size_t n_ranges, struct ag_attach_times *times, char message[512]) {
-    for (int i = 0; i < STAND_TRIES; i++) {
-        const int r = stop_all(attach, times, message);
-        if (r < 0 || !anybody_stands_in(attach, ranges, n_ranges)) {
-            return r;
-        }
-        release_all(attach, times);
-        pause_by_chance(attach);
-    }
-    return fail(message, -EAGAIN,
-                "%d (%s): a thread stays at the beginning of an allocation function",
-                attach->process.pid, attach->process.name);
-}
+/* ---- on ---- */
 
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]) {
     struct ag_code_range ranges[AG_ATTACHMENT_SITES];
-    const size_t n_ranges = site_ranges(attach, ranges);
-    int r = stop_all_outside(attach, ranges, n_ranges, times, ret_message);
+    const size_t n_ranges = ag_attach_site_ranges(attach, ranges);
+    if (attach->attachment.wants_standing != 0) {
+        return ag_attach_runtimes_on(attach, times, ret_message);
+    }
+    int r = ag_attach_stop_all_outside(attach, ranges, n_ranges, times, ret_message);
     if (r < 0) {
         return r;
     }
-    r = write_sites(attach, /* is_on= */ true, ret_message);
+    r = ag_attach_write_sites(attach, /* is_on= */ true, ret_message);
     if (r < 0) {
         char unused[512]; /* those that were not written are left alone */
-        (void)write_sites(attach, /* is_on= */ false, unused);
+        (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;
-    release_all(attach, times);
+    ag_attach_release_all(attach, times);
     return r;
 }
 
@@ -597,26 +435,19 @@ static bool is_there(const struct ag_attach *attach) {
     return slash != NULL && strncmp(slash, "/liballogram-", 13) == 0;
 }
 
-static bool anybody_is_in_the_agent(struct ag_attach *attach) {
-    const struct ag_code_range ranges[] = {
-        attach->agent,
-        {attach->attachment.page, attach->attachment.page + attach->attachment.page_bytes}};
-    return anybody_stands_in(attach, ranges, AG_ARRAY_SIZE(ranges));
-}
-
 /* is_empty: at that moment nobody was in the agent. */
 static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, bool *ret_is_empty,
                       char message[512]) {
     struct ag_code_range ranges[AG_ATTACHMENT_SITES];
-    const size_t n_ranges = site_ranges(attach, ranges);
-    int r = stop_all_outside(attach, ranges, n_ranges, times, message);
+    const size_t n_ranges = ag_attach_site_ranges(attach, ranges);
+    int r = ag_attach_stop_all_outside(attach, ranges, n_ranges, times, message);
     if (r < 0) {
         return r;
     }
-    r = write_sites(attach, /* is_on= */ false, message);
+    r = ag_attach_write_sites(attach, /* is_on= */ false, message);
     attach->is_on = false;
-    *ret_is_empty = !anybody_is_in_the_agent(attach);
-    release_all(attach, times);
+    *ret_is_empty = !ag_attach_anybody_is_inside(attach);
+    ag_attach_release_all(attach, times);
     return r;
 }
 
@@ -625,10 +456,10 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
                            char message[512]) {
     const uint64_t begin_ns = ag_attach_now_ns();
     for (;;) {
-        const int r = stop_all(attach, times, message);
-        const bool is_empty = r == 0 && !anybody_is_in_the_agent(attach);
-        release_all(attach, times);
-        if (r < 0 || is_empty) {
+        const int r = ag_attach_stop_all(attach, message);
+        const bool is_empty = r == 0 && !ag_attach_anybody_is_inside(attach);
+        ag_attach_release_all(attach, times);
+        if (is_empty || (r < 0 && r != -EAGAIN)) {
             return r;
         }
         if (ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
@@ -637,7 +468,7 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
                         "process, unhooked",
                         attach->process.pid, attach->process.name);
         }
-        pause_by_chance(attach);
+        ag_attach_pause(attach);
     }
 }
 
@@ -655,19 +486,21 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         return fail(ret_message, -ESTALE, "%d: executed another program meanwhile",
                     attach->process.pid);
     }
+    if (attach->attachment.wants_standing != 0) {
+        return ag_attach_runtimes_off(attach, ret_times, ret_message);
+    }
     int r = attach->is_on ? switch_off(attach, ret_times, &is_empty, ret_message) : 0;
     r = r < 0 || is_empty ? r : wait_until_left(attach, ret_times, ret_message);
     r = r < 0 ? r : stop_safely(attach, &thread, ret_times, ret_message);
     if (r < 0) {
         return r;
     }
-    r = ag_remote_call_begin(&attach->call, &thread, attach->attachable.trap,
-                             attach->attachable.errno_function);
+    r = ag_attach_begin_call(attach, &thread);
     r = r < 0 ? r
               : ag_remote_call_make(&attach->call, attach->bias + attach->end_function, NULL, 0,
                                     &unused);
     if (r == 0) {
-        unload(attach);
+        ag_attach_unload(attach);
     }
     if (attach->call.thread == &thread) {
         ag_remote_call_end(&attach->call);
@@ -691,6 +524,7 @@ static void turn_off(const struct ag_attach *attach) {
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]) {
     const int r = take_out(attach, ret_times, ret_message);
+    ag_stopped_threads_settle(&attach->threads, LATE_PATIENCE_NS);
     if (r < 0 && r != -ESRCH && r != -ESTALE) {
         turn_off(attach);
     }
@@ -738,7 +572,7 @@ static bool has_agent(pid_t pid) {
     bool has = false;
     if (ag_remote_maps_read(&maps, pid) == 0) {
         for (size_t i = 0; i < maps.n && !has; i++) {
-            has = strstr(maps.items[i].path, "/liballogram-attached.so") != NULL;
+            has = strstr(maps.items[i].path, "/liballogram-attached") != NULL;
         }
     }
     ag_remote_maps_done(&maps);

@@ -14,6 +14,7 @@
 #define AG_ATTACHING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -31,10 +32,14 @@ int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message
 /* What the process is called, and who it runs as. */
 const char *ag_attach_program(const struct ag_attach *attach);
 void ag_attach_owner(const struct ag_attach *attach, uint32_t *ret_user, uint32_t *ret_group);
-/* agent: path of liballogram-attached.so; session_path: of the live file. On failure nothing of it
- * is left. */
-int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *session_path,
-                     struct ag_attach_times *ret_times, char ret_message[512]);
+/* Runtimes of the process that are known: the first, the second ...; NULL: no more. */
+struct ag_late_runtime;
+const struct ag_late_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);
+/* agent: path of liballogram-attached.so, or of liballogram-attached-runtimes.so; adapters: as
+ * --adapters; session_path: of the live file. On failure nothing of it is left. */
+int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *adapters,
+                     const char *session_path, struct ag_attach_times *ret_times,
+                     char ret_message[512]);
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]);
 /* -ESRCH: the process has ended; -ESTALE: it is another program now: nothing is left to do. Behind

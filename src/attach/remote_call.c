@@ -4,7 +4,12 @@
  * thread with the result in rax, and no code of the target is written. While it runs all signals
  * wait but those that a crash raises: a handler of the program must not run on top of it, and the
  * kernel's memory of an interrupted call (restart_block) is not overwritten by a return from one. A
- * crash is seen by us first and never reaches the program.
+ * crash is seen by us first and never reaches the program. One of these signals that somebody sent
+ * waits, too, and is sent again at the end. What stops a program stops the others at once and this
+ * thread when it is let go: the kernel sees to that.
+ *
+ * Where the thread's stack is a coroutine's, or short, mmap is called first, which takes some 200
+ * bytes of it, and everything else on what that gave.
  *
  * The trap must not be a signal that the program ignores: the kernel would reset its disposition
  * (force_sig). Who ignores SIGTRAP is called with a return address of 0 instead, and ends with
@@ -15,9 +20,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum {
     RED_ZONE_BYTES = 128,
@@ -25,6 +33,7 @@ enum {
     DIRECTION_FLAG = 0x400,
     TRAP_FLAG = 0x100,
     KERNEL_SIGSET_BYTES = 8,
+    STACK_BYTES = 256 << 10, /* dlopen and the start of a recording take some 12 KiB */
 };
 
 static uint64_t signal_bit(int number) {
@@ -61,10 +70,39 @@ static int save_errno(struct ag_remote_call *call, uint64_t errno_function) {
     return r;
 }
 
+/* A coroutine's stack has room for a call of mmap, as it has for a signal's handler. */
+static int map_stack(struct ag_remote_call *call, const struct ag_remote_libc *libc) {
+    const uint64_t arguments[] = {
+        0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
+    uint64_t mapped = 0;
+    const int r = ag_remote_call_make(call, libc->mmap, arguments, 6, &mapped);
+    if (r < 0 || mapped == (uint64_t)(uintptr_t)MAP_FAILED) {
+        return r < 0 ? r : -ENOMEM;
+    }
+    call->own_stack = call->stack;
+    call->mapped_stack = mapped;
+    call->munmap = libc->munmap;
+    call->stack = mapped + STACK_BYTES;
+    return 0;
+}
+
+static void unmap_stack(struct ag_remote_call *call) {
+    const uint64_t arguments[] = {call->mapped_stack, STACK_BYTES};
+    uint64_t unused = 0;
+    if (call->mapped_stack != 0) {
+        call->stack = call->own_stack;
+        (void)ag_remote_call_make(call, call->munmap, arguments, 2,
+                                  &unused); /* gone, or it stays */
+        call->mapped_stack = 0;
+    }
+}
+
 int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
-                         uint64_t trap, uint64_t errno_function) {
+                         const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack) {
     call->thread = thread;
     call->trap = trap;
+    call->mapped_stack = 0;
+    call->sent = 0;
     call->errno_place = 0;
     call->stack = (thread->registers.rsp - RED_ZONE_BYTES) & ~(uint64_t)(ALIGNMENT - 1);
     int r = save_xstate(call);
@@ -79,15 +117,22 @@ int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *t
     if (ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)KERNEL_SIGSET_BYTES, &mask) < 0) {
         return -errno;
     }
-    r = save_errno(call, errno_function);
+    r = save_errno(call, libc->errno_location);
+    r = r == 0 && needs_stack ? map_stack(call, libc) : r;
     if (r < 0) {
         ag_remote_call_end(call);
     }
     return r;
 }
 
+/* By a process, and not by what the thread did. */
+static bool was_sent(pid_t tid) {
+    siginfo_t info = {0};
+    return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
+}
+
 /* Until the thread stops where the call returns to. */
-static int wait_for_return(const struct ag_remote_call *call, struct user_regs_struct *registers) {
+static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct *registers) {
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
     for (;;) {
@@ -102,16 +147,21 @@ static int wait_for_return(const struct ag_remote_call *call, struct user_regs_s
             return -ESRCH;
         }
         const bool is_event = status >> 16 != 0;
+        const int number = WSTOPSIG(status);
+        long passed_on = 0;
         if (!is_event && ptrace(PTRACE_GETREGS, tid, NULL, registers) == 0) {
             const uint64_t end = call->trap != 0 ? call->trap + 1 : 0;
-            if (WSTOPSIG(status) == ends_with && registers->rip == end) {
+            if (number == SIGSTOP) {
+                passed_on = number;
+            } else if (was_sent(tid)) {
+                call->sent |= signal_bit(number);
+            } else if (number == ends_with && registers->rip == end) {
                 return 0;
-            }
-            if (WSTOPSIG(status) != SIGTRAP) { /* that one somebody sent, and it is dropped */
+            } else if (number != SIGTRAP) {
                 return -EFAULT;
             }
         }
-        if (ptrace(PTRACE_CONT, tid, NULL, NULL) < 0) {
+        if (ptrace(PTRACE_CONT, tid, NULL, passed_on) < 0) {
             return -ESRCH;
         }
     }
@@ -121,7 +171,8 @@ int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const ui
                         size_t n_arguments, uint64_t *ret_result) {
     struct user_regs_struct registers = call->thread->registers;
     unsigned long long *const places[AG_REMOTE_CALL_ARGUMENTS] = {&registers.rdi, &registers.rsi,
-                                                                  &registers.rdx};
+                                                                  &registers.rdx, &registers.rcx,
+                                                                  &registers.r8,  &registers.r9};
     for (size_t i = 0; i < n_arguments; i++) {
         *places[i] = arguments[i];
     }
@@ -162,6 +213,7 @@ int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t 
 void ag_remote_call_end(struct ag_remote_call *call) {
     const pid_t tid = call->thread->tid;
     struct iovec piece = {call->xstate, call->n_xstate};
+    unmap_stack(call);
     if (call->errno_place != 0) {
         (void)write_memory(call->thread->pid, call->errno_place, &call->errno_value,
                            sizeof call->errno_value); /* here and below: gone, when it fails */
@@ -169,4 +221,9 @@ void ag_remote_call_end(struct ag_remote_call *call) {
     (void)ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &piece);
     (void)ptrace(PTRACE_SETREGS, tid, NULL, &call->thread->registers);
     (void)ptrace(PTRACE_SETSIGMASK, tid, (void *)KERNEL_SIGSET_BYTES, &call->mask);
+    for (int number = 1; number <= SIGRTMAX; number++) {
+        if ((call->sent & signal_bit(number)) != 0) {
+            (void)syscall(SYS_tgkill, call->thread->pid, tid, number);
+        }
+    }
 }

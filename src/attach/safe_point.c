@@ -5,8 +5,8 @@
  * So the whole stack is walked, by the tables of the mapped files, and
  *
  *     it has to end at the thread's first frame          else there is code we know nothing of
- *     it lies in the thread's own stack, with room       else it is a coroutine's, a handler's, a
- *                                                        virtual machine's heap
+ *     it lies in the thread's own stack, with room       else it is a coroutine's: then the calls
+ *                                                        get a stack of their own (remote_call.c)
  *     no frame was interrupted by a signal               its code could be anything of what follows
  *     no frame in the loader, in the allocator, or in a  they hold the locks
  *     function of the libc that holds some (zones)
@@ -27,8 +27,9 @@
 #include "remote/remote_memory.h"
 
 enum {
-    ROOM_BYTES = 96 << 10,  /* dlopen and the start of a recording take some 12 KiB */
-    SCAN_BYTES = 256 << 10, /* of a stack that cannot be walked */
+    ROOM_BYTES = 96 << 10,      /* dlopen and the start of a recording take some 12 KiB */
+    LEAST_ROOM_BYTES = 4 << 10, /* for a call that maps a stack; a signal takes as much */
+    SCAN_BYTES = 256 << 10,     /* of a stack that cannot be walked */
     RSEQ_CONFIGURATION = 0x420f,
     RSEQ_SECTION_OFFSET = 8,
 };
@@ -49,49 +50,27 @@ static const char *const allocator_functions[] = {
     "je_realloc",      "_rjem_malloc",   "_rjem_free",   "_rjem_calloc",  "_rjem_realloc",
     "mi_malloc",       "mi_free",        "mi_calloc",    "mi_realloc",    "tc_malloc",
     "tc_free",         "tc_calloc",      "tc_realloc"};
-static const char *const lock_holders[] = {"pthread_create",
-                                           "pthread_exit",
-                                           "pthread_atfork",
-                                           "fork",
-                                           "_Fork",
-                                           "vfork",
-                                           "__libc_fork",
-                                           "posix_spawn",
-                                           "posix_spawnp",
-                                           "system",
-                                           "popen",
-                                           "clone",
-                                           "dl_iterate_phdr",
-                                           "dlopen",
-                                           "dlclose",
-                                           "dlsym",
-                                           "dlvsym",
-                                           "dladdr",
-                                           "dladdr1",
-                                           "dlmopen",
-                                           "dlinfo",
-                                           "dlerror",
-                                           "__libc_dlopen_mode",
-                                           "__libc_dlclose",
-                                           "__libc_dlsym",
-                                           "exit",
-                                           "_exit",
-                                           "quick_exit",
-                                           "abort",
-                                           "__cxa_finalize",
-                                           "__libc_freeres",
-                                           "execve",
-                                           "execvpe",
-                                           "setuid",
-                                           "setgid",
-                                           "setresuid",
-                                           "setresgid",
-                                           "__tls_get_addr",
-                                           "iconv_open",
-                                           "getaddrinfo",
-                                           "getpwnam_r",
-                                           "getpwuid_r",
-                                           "gethostbyname_r",
+static const char *const lock_holders[] = {"pthread_create", "pthread_exit",
+                                           "pthread_atfork", "fork",
+                                           "_Fork",          "vfork",
+                                           "__libc_fork",    "posix_spawn",
+                                           "posix_spawnp",   "system",
+                                           "popen",          "dl_iterate_phdr",
+                                           "dlopen",         "dlclose",
+                                           "dlsym",          "dlvsym",
+                                           "dladdr",         "dladdr1",
+                                           "dlmopen",        "dlinfo",
+                                           "dlerror",        "__libc_dlopen_mode",
+                                           "__libc_dlclose", "__libc_dlsym",
+                                           "exit",           "_exit",
+                                           "quick_exit",     "abort",
+                                           "__cxa_finalize", "__libc_freeres",
+                                           "execve",         "execvpe",
+                                           "setuid",         "setgid",
+                                           "setresuid",      "setresgid",
+                                           "__tls_get_addr", "iconv_open",
+                                           "getaddrinfo",    "getpwnam_r",
+                                           "getpwuid_r",     "gethostbyname_r",
                                            "backtrace"};
 
 static int add_zone(struct ag_safe_ground *ground, uint64_t low, uint64_t high, const char *what) {
@@ -276,6 +255,20 @@ static const char *zone_obstacle(const struct ag_safe_ground *ground, uint64_t a
     return NULL;
 }
 
+bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
+                            const struct ag_traced_thread *thread) {
+    const uint64_t sp = thread->registers.rsp;
+    const struct ag_remote_mapping *mapping = ag_remote_maps_find(&ground->images->maps, sp);
+    if (mapping == NULL) {
+        return false;
+    }
+    if (thread->tid == thread->pid) { /* grows by itself, as far as its limit */
+        return strcmp(mapping->path, "[stack]") == 0;
+    }
+    const uint64_t tcb = thread->registers.fs_base; /* glibc has it at the top of the stack */
+    return tcb > sp && tcb < mapping->high && sp - mapping->low >= ROOM_BYTES;
+}
+
 static const char *stack_obstacle(const struct ag_safe_ground *ground,
                                   const struct ag_traced_thread *thread) {
     const uint64_t sp = thread->registers.rsp;
@@ -283,14 +276,9 @@ static const char *stack_obstacle(const struct ag_safe_ground *ground,
     if (mapping == NULL) {
         return "on a stack that has just been made";
     }
-    if (thread->tid == thread->pid) { /* grows by itself, as far as its limit */
-        return strcmp(mapping->path, "[stack]") == 0 ? NULL : "on a stack that is not its own";
-    }
-    const uint64_t tcb = thread->registers.fs_base; /* glibc has it at the top of the stack */
-    if (tcb <= sp || tcb >= mapping->high) {
-        return "on a stack that is not its own";
-    }
-    return sp - mapping->low < ROOM_BYTES ? "with too little room on its stack" : NULL;
+    return ag_safe_point_has_room(ground, thread) || sp - mapping->low >= LEAST_ROOM_BYTES
+               ? NULL
+               : "with too little room on its stack";
 }
 
 static const char *sequence_obstacle(const struct ag_traced_thread *thread) {
@@ -312,7 +300,7 @@ static const char *sequence_obstacle(const struct ag_traced_thread *thread) {
 const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
                                    const struct ag_traced_thread *thread) {
     enum allogram_walk_end end = ALLOGRAM_WALK_UNKNOWN;
-    const char *obstacle = stack_obstacle(ground, thread);
+    const char *obstacle = thread->is_held ? "stopped by a signal" : stack_obstacle(ground, thread);
     if (obstacle != NULL) {
         return obstacle;
     }
@@ -386,4 +374,25 @@ bool ag_thread_stands_in(struct ag_safe_ground *ground, const struct ag_traced_t
         }
     }
     return end != ALLOGRAM_WALK_OUTERMOST && has_word_in(ground, thread, ranges, n_ranges);
+}
+
+bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                          const struct ag_code_range *ranges, size_t n_ranges) {
+    enum allogram_walk_end end = ALLOGRAM_WALK_UNKNOWN;
+    const size_t n = walk(ground, thread, &end);
+    if (end != ALLOGRAM_WALK_OUTERMOST) {
+        return has_word_in(ground, thread, ranges, n_ranges);
+    }
+    size_t i = n;
+    while (i > 1 && ag_observed_images_find(ground->images, address_of(&ground->frames[i - 1])) ==
+                        ground->libc) {
+        i--;
+    }
+    while (i > 1 && is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
+        i--; /* it began the thread, and called what it is for */
+    }
+    while (i > 0 && !is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
+        i--;
+    }
+    return i > 0;
 }

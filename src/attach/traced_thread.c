@@ -26,10 +26,7 @@
 #include "base/compiler.h"
 #include "remote/remote_memory.h"
 
-enum {
-    STOP_PATIENCE_NS = 500 * 1000 * 1000,
-    NAP_NS = 10 * 1000 * 1000, /* when somebody else took the signal */
-};
+enum { NAP_NS = 10 * 1000 * 1000 }; /* when somebody else took the signal */
 
 uint64_t ag_attach_now_ns(void) {
     struct timespec now = {0};
@@ -52,7 +49,8 @@ static void sleep_until_told(uint64_t most_ns) {
 }
 
 /* Waits for the stop that was asked for. Signals that were on their way go on it. */
-static int wait_for_stop(pid_t tid, uint64_t since_ns) {
+static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
+    const pid_t tid = thread->tid;
     for (;;) {
         int status = 0;
         const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
@@ -64,15 +62,17 @@ static int wait_for_stop(pid_t tid, uint64_t since_ns) {
                 return -ESRCH;
             }
             if (is_our_stop(status)) {
+                thread->is_held = WSTOPSIG(status) != SIGTRAP;
                 return 0;
             }
             (void)ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status)); /* gone: seen above */
             continue;
         }
-        if (ag_attach_now_ns() - since_ns > STOP_PATIENCE_NS) {
+        const uint64_t now_ns = ag_attach_now_ns();
+        if (now_ns >= until_ns) {
             return -ETIMEDOUT;
         }
-        sleep_until_told(NAP_NS);
+        sleep_until_told(until_ns - now_ns < NAP_NS ? until_ns - now_ns : NAP_NS);
     }
 }
 
@@ -89,18 +89,17 @@ int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *r
     return 0;
 }
 
-int ag_traced_thread_finish_stop(struct ag_traced_thread *thread) {
-    int r = wait_for_stop(thread->tid, thread->stopped_ns);
+int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
+    int r = wait_for_stop(thread, until_ns);
     if (r == 0 && ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->registers) < 0) {
         r = -ESRCH;
     }
     thread->is_stopped = r == 0;
-    return r; /* one that never stopped is let go by the kernel when this process ends */
-}
-
-int ag_traced_thread_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread) {
-    const int r = ag_traced_thread_begin_stop(pid, tid, ret_thread);
-    return r < 0 ? r : ag_traced_thread_finish_stop(ret_thread);
+    if (r == 0 && thread->is_late) { /* until now it went on */
+        thread->stopped_ns = ag_attach_now_ns();
+    }
+    thread->is_late |= r == -ETIMEDOUT;
+    return r;
 }
 
 /* ---- system calls that say EINTR ---- */

@@ -11,17 +11,18 @@
 struct ag_traced_thread { /* all zero: none */
     pid_t pid, tid;
     bool is_stopped;
+    bool is_late;        /* it did not come in the time that it was given first */
+    bool is_held;        /* by a signal such as SIGSTOP, as others of its process are */
     uint64_t stopped_ns; /* since when, of the monotonic clock */
     struct user_regs_struct registers;
 };
 
-/* Stops it: 0; -ESRCH: it is gone; -EPERM: it may not be traced, or another tracer has it;
- * -ETIMEDOUT: it stays in the kernel. Behind any failure it is not ours. */
-int ag_traced_thread_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread);
-/* The same in two halves, so that many can be on their way at once: a thread that waits for a CPU
- * comes to its stop when it gets one. Behind a begin that went well finish has to follow. */
+/* Asks it to stop. 0: finish has to follow, since it stands when it comes; -ESRCH: it is gone;
+ * -EPERM: it may not be traced, or another tracer has it: it is not ours. */
 int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread);
-int ag_traced_thread_finish_stop(struct ag_traced_thread *thread);
+/* Waits for it, until so late by ag_attach_now_ns (0: looks only). 0; -ESRCH: it is gone;
+ * -ETIMEDOUT: it has not come, and finish has to be called again. */
+int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until_ns);
 /* Lets it go on where it stood, and is no longer its tracer. Returns how long it stood, in ns. A
  * thread that is not stopped is left alone. */
 uint64_t ag_traced_thread_release(struct ag_traced_thread *thread);

@@ -57,9 +57,9 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
     return -ENOENT;
 }
 
-int ag_agent_place_find_attached(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]) {
-    static const char name[] = "liballogram-attached.so";
-    char beside[AG_AGENT_PLACE_BYTES + sizeof name];
+int ag_agent_place_find_attached(const char *name, char ret_path[AG_AGENT_PLACE_BYTES],
+                                 char ret_message[512]) {
+    char beside[AG_AGENT_PLACE_BYTES + 64];
     const int r = ag_agent_place_find(ret_path, ret_message);
     if (r < 0) {
         return r;

@@ -8,8 +8,11 @@ enum { AG_AGENT_PLACE_BYTES = 4096 };
  * tree. 0, or negative errno with one line in ret_message: it is in none of these, or at a path
  * that LD_PRELOAD cannot name. */
 int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]);
-/* The same for liballogram-attached.so, which `attach` loads into a process: it lies beside the
- * other. */
-int ag_agent_place_find_attached(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]);
+/* The same for what `attach` loads into a process, which lies beside the other: without and with
+ * adapters of runtimes. */
+#define AG_AGENT_ATTACHED "liballogram-attached.so"
+#define AG_AGENT_ATTACHED_RUNTIMES "liballogram-attached-runtimes.so"
+int ag_agent_place_find_attached(const char *name, char ret_path[AG_AGENT_PLACE_BYTES],
+                                 char ret_message[512]);
 
 #endif

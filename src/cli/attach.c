@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
@@ -40,6 +41,7 @@
 #include "cli/shepherd.h"
 #include "collect/collector.h"
 #include "collect/session_clock.h"
+#include "remote/late_runtime.h"
 
 enum {
     OPTION_MODE = AG_OPTION_LONG_ONLY,
@@ -47,6 +49,7 @@ enum {
     OPTION_BUDGET,
     OPTION_SEED,
     OPTION_DEPTH,
+    OPTION_ADAPTERS,
     OPTION_MAX_SIZE,
     OPTION_FREE_STACKS,
     OPTION_FILTER,
@@ -70,6 +73,8 @@ static const struct ag_option table[] = {
      "sample, and keep the cost under this share of CPU by moving\nthe interval"},
     {OPTION_SEED, "seed", "N", "of the sampler (default: random)"},
     {OPTION_DEPTH, "depth", "N", "frames kept of a stack (default: 256)"},
+    {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
+     "which runtime adapters may act (default: all that can be\nstarted late)"},
     {OPTION_MAX_SIZE, "max-size", "BYTES", "the trace never grows past it; suffixes K, M, G"},
     {OPTION_FREE_STACKS, "free-stacks", NULL,
      "the stack of every free too, for report --view=blocks"},
@@ -87,6 +92,7 @@ struct request {
     struct ag_session_options session;
     const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
     const char *process_option;  /* one that means nothing for a NODE; NULL: none */
+    const char *adapters;        /* as --adapters */
     uint64_t duration_ns;        /* 0: until it is ended */
     struct ag_link_attach link;  /* of a NODE */
     bool is_quiet;
@@ -170,6 +176,15 @@ static int set_filter(struct request *request, const char *value) {
                : ag_fail(AG_EXIT_OWN_FAILURE, "attach: --filter=%s", message);
 }
 
+static int set_adapters(struct request *request, const char *list) {
+    char message[512];
+    request->process_option = "--adapters";
+    request->adapters = list;
+    return ag_adapter_list_check(list, message)
+               ? AG_EXIT_OK
+               : ag_fail(AG_EXIT_OWN_FAILURE, "attach: --adapters=%s", message);
+}
+
 static int set_option(struct request *request, int id, const char *value) {
     struct ag_session_options *session = &request->session;
     uint64_t number = 0;
@@ -202,6 +217,8 @@ static int set_option(struct request *request, int id, const char *value) {
         request->process_option = "--depth";
         session->depth = (uint32_t)number;
         break;
+    case OPTION_ADAPTERS:
+        return set_adapters(request, value);
     case OPTION_MAX_SIZE:
         is_good = ag_parse_bytes(value, &session->max_bytes) && session->max_bytes > 0;
         break;
@@ -337,8 +354,8 @@ static int attach_session(struct request *request, struct ag_session *session, c
         (void)snprintf(message, sizeof message, "signals: %s", strerror(-r));
     } else {
         hurry(true);
-        r = ag_attach_put_in(request->attach, agent, ag_session_path(session), &request->in,
-                             message);
+        r = ag_attach_put_in(request->attach, agent, request->adapters, ag_session_path(session),
+                             &request->in, message);
         hurry(false);
     }
     if (r < 0) {
@@ -360,13 +377,32 @@ static int clean_up(pid_t pid, char message[512]) {
     return r;
 }
 
+/* The agent with adapters costs the thread that loads it half a millisecond more, so it is for
+ * processes that have a runtime for them. */
+static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES],
+                        char message[512]) {
+    bool has_one = false;
+    const struct ag_late_runtime *found;
+    const bool is_none = strcmp(request->adapters, "none") == 0;
+    for (size_t i = 0; !is_none && (found = ag_attach_runtime(request->attach, i)); i++) {
+        has_one |= found->why_not == NULL;
+        if (found->why_not && !request->is_quiet) {
+            ag_say("attach: %d (%s): %s is left alone: %s", (int)request->pid,
+                   ag_attach_program(request->attach), found->name, found->why_not);
+        }
+    }
+    return ag_agent_place_find_attached(has_one ? AG_AGENT_ATTACHED_RUNTIMES : AG_AGENT_ATTACHED,
+                                        agent, message);
+}
+
 static int attach(struct request *request) {
     struct ag_session *session = NULL;
     struct ag_launch own = {0};
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
-    int cleaned = ag_agent_place_find_attached(agent, message);
-    cleaned = cleaned < 0 ? cleaned : clean_up(request->pid, message);
-    if (cleaned < 0 || ag_attach_prepare(request->pid, &request->attach, message) < 0) {
+    if (clean_up(request->pid, message) < 0 ||
+        ag_attach_prepare(request->pid, &request->attach, message) < 0 ||
+        choose_agent(request, agent, message) < 0) {
+        request->attach = ag_attach_free(request->attach);
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     int status = AG_EXIT_OK;
@@ -423,7 +459,8 @@ int ag_command_attach(int argc, char **argv) {
     struct request request = {.session = {.size = sizeof(request.session),
                                           .is_sampling = true,
                                           .is_attached = true,
-                                          .no_children = true}};
+                                          .no_children = true},
+                              .adapters = "auto"};
     struct ag_options options = {
         .usage = "attach PID|NODE [OPTIONS]",
         .about = "Records a program that runs already, until Ctrl-C, --duration or its end, and\n"

@@ -12,6 +12,7 @@ static struct {
     struct ag_announcement announcement; /* of the runtime; again in each forked child */
 } found[RUNTIMES_MOST];
 static size_t n_found;
+static _Atomic uint32_t *leaving_word, *left_word; /* NULL: they came with the program */
 
 /* name stands in the list, whole. */
 static bool is_listed(const char *list, const char *name) {
@@ -29,24 +30,75 @@ static bool is_wanted(const char *wanted, const char *name) {
     return !wanted || !wanted[0] || strcmp(wanted, "auto") == 0 || is_listed(wanted, name);
 }
 
+static void keep(const struct ag_adapter *adapter, enum ag_adapter_answer answer,
+                 const struct ag_runtime_definition *runtime) {
+    found[n_found].adapter = adapter;
+    found[n_found].runtime = *runtime;
+    found[n_found].runtime.is_hooked = answer == AG_ADAPTER_ACTS;
+    found[n_found].announcement.runtime = &found[n_found].runtime;
+    ag_recorder_announce(&found[n_found].announcement);
+    n_found++;
+}
+
 void ag_adapters_attach(const char *wanted) {
     for (size_t i = 0; i < ag_n_adapter_rows && n_found < RUNTIMES_MOST; i++) {
         const struct ag_adapter_row *row = &ag_adapter_rows[i];
         struct ag_runtime_definition runtime = {.name = row->name, .version = "", .note = ""};
-        if (!is_wanted(wanted, row->name)) {
-            continue;
+        const enum ag_adapter_answer answer =
+            is_wanted(wanted, row->name) ? row->adapter->attach(&runtime) : AG_ADAPTER_ABSENT;
+        if (answer != AG_ADAPTER_ABSENT) {
+            keep(row->adapter, answer, &runtime);
         }
-        const enum ag_adapter_answer answer = row->adapter->attach(&runtime);
-        if (answer == AG_ADAPTER_ABSENT) {
-            continue;
-        }
-        runtime.is_hooked = answer == AG_ADAPTER_ACTS;
-        found[n_found].adapter = row->adapter;
-        found[n_found].runtime = runtime;
-        found[n_found].announcement.runtime = &found[n_found].runtime;
-        ag_recorder_announce(&found[n_found].announcement);
-        n_found++;
     }
+}
+
+/* ---- in a program that runs ---- */
+
+static void add_up(struct ag_late_sum *sum, const struct ag_late_start *start) {
+    for (size_t i = 0; i < AG_LATE_RANGES_MOST && start->quiet[i].high != 0; i++) {
+        sum->quiet[sum->n_quiet++] = start->quiet[i];
+    }
+    sum->n_acting++;
+    sum->n_leaving += start->has_to_leave;
+}
+
+void ag_adapters_attach_late(const char *wanted, _Atomic uint32_t *is_leaving,
+                             _Atomic uint32_t *n_left, struct ag_late_sum *ret_sum) {
+    *ret_sum = (struct ag_late_sum){.n_quiet = 0};
+    leaving_word = is_leaving;
+    left_word = n_left;
+    for (size_t i = 0; i < ag_n_adapter_rows && n_found < RUNTIMES_MOST; i++) {
+        const struct ag_adapter_row *row = &ag_adapter_rows[i];
+        struct ag_runtime_definition runtime = {.name = row->name, .version = "", .note = ""};
+        struct ag_late_start start = {.has_to_leave = false};
+        const enum ag_adapter_answer answer = is_wanted(wanted, row->name)
+                                                  ? row->adapter->late->attach(&runtime, &start)
+                                                  : AG_ADAPTER_ABSENT;
+        if (answer == AG_ADAPTER_ACTS) {
+            add_up(ret_sum, &start);
+        }
+        if (answer != AG_ADAPTER_ABSENT) {
+            keep(row->adapter, answer, &runtime);
+        }
+    }
+}
+
+bool ag_adapters_are_leaving(void) {
+    return leaving_word && atomic_load_explicit(leaving_word, memory_order_relaxed) != 0;
+}
+
+void ag_adapter_has_left(void) {
+    /* release: pairs with nothing of ours; the tool stops all threads before it goes on */
+    atomic_fetch_add_explicit(left_word, 1, memory_order_release);
+}
+
+int ag_adapters_stand(bool is_on) {
+    int result = 0;
+    for (size_t i = 0; i < n_found; i++) {
+        const int r = found[i].runtime.is_hooked ? found[i].adapter->late->stand(is_on) : 0;
+        result = result < 0 ? result : r;
+    }
+    return result;
 }
 
 void ag_adapters_end(void) {

@@ -7,8 +7,8 @@
  * 2. The protection of the target's pages is read from the kernel, changed to writable and put
  * back. They stay executable in between, where the system allows that: other threads may be running
  * there.
- * 3. In a program that runs already, all detours share one page, and who can stop the threads
- * writes the jumps (ag_detours_prepare).
+ * 3. In a program that runs already detours share pages, and who can stop the threads writes the
+ * jumps (ag_detours_prepare_only).
  * 4. The jump is written so that a thread that arrives meanwhile waits: first a two-byte jump to
  * itself, then the tail, then the head. */
 #include "detour.h"
@@ -143,8 +143,128 @@ static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocati
     return r < 0 ? r : seal_page(detour, page);
 }
 
+/* ---- in a program that runs: prepared, not written ---- */
+
+enum { ENTRY_BYTES = 144, ENTRIES = PAGE_BYTES / ENTRY_BYTES };
+_Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_BYTES &&
+                   (int)AG_DETOUR_PAGE_BYTES == (int)PAGE_BYTES,
+               "an entry holds a detour");
+
+static struct { /* of the one thread that prepares */
+    bool is_on;
+    struct {
+        uint8_t *bytes;
+        size_t n_entries;
+    } pages[AG_DETOUR_PAGES_MOST];
+    size_t n_pages, n_detours;
+    struct ag_detour *detours[AG_DETOURS_PREPARED_MOST];
+} prepared;
+
+/* Room for an entry within reach of the target, in a page that is there or in a new one. */
+static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
+    for (size_t i = 0; i < prepared.n_pages; i++) {
+        const uintptr_t page = (uintptr_t)prepared.pages[i].bytes;
+        const uintptr_t distance = page < target ? target - page : page - target;
+        if (distance < reach_bytes && prepared.pages[i].n_entries < ENTRIES) {
+            return prepared.pages[i].bytes + prepared.pages[i].n_entries++ * ENTRY_BYTES;
+        }
+    }
+    struct surroundings around = {.target = target};
+    const int code = PROT_READ | PROT_EXEC;
+    if (prepared.n_pages == AG_DETOUR_PAGES_MOST || ag_process_map_walk(look_around, &around) < 0 ||
+        !around.is_mapped || (around.mapping.protection & code) != code) {
+        detour->reason = "there is no code at its address";
+        return NULL;
+    }
+    uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
+    if (page == NULL) {
+        detour->reason = "there is no free page within its reach";
+        return NULL;
+    }
+    prepared.pages[prepared.n_pages].bytes = page;
+    prepared.pages[prepared.n_pages++].n_entries = 1;
+    return page;
+}
+
+static int prepare(struct ag_detour *detour, uint8_t *target, size_t target_bytes,
+                   void *replacement, void **ret_original) {
+    *detour = (struct ag_detour){0};
+    const size_t readable = /* longer than any jump, and a function does not end its mapping */
+        target_bytes != 0 ? target_bytes : (size_t)ENTRY_BYTES;
+    const size_t landing = ag_landing_bytes(target, readable);
+    uint8_t *place = target + landing;
+    if (readable < landing + AG_DETOUR_BYTES) {
+        return refuse(detour, -ENOSPC, "its beginning has no room for a jump");
+    }
+    uint8_t *entry = prepared.n_detours < AG_DETOURS_PREPARED_MOST
+                         ? take_entry(detour, (uintptr_t)target)
+                         : NULL;
+    if (entry == NULL) {
+        return -ENOMEM;
+    }
+    struct ag_relocation relocation = {
+        .code = place,
+        .address = (uintptr_t)place,
+        .readable_bytes = readable - landing,
+        .function_bytes = target_bytes != 0 ? target_bytes - landing : 0,
+    };
+    const int r = fill_entry(detour, entry, &relocation, replacement);
+    if (r < 0) {
+        return r;
+    }
+    if (ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + FAR_JUMP_OFFSET) < 0) {
+        return refuse(detour, -ERANGE, "its code is too far from that of the others");
+    }
+    memcpy(detour->saved, place, AG_DETOUR_BYTES);
+    detour->place = place;
+    detour->page = entry;
+    prepared.detours[prepared.n_detours++] = detour;
+    *ret_original = entry + ORIGINAL_OFFSET;
+    return 0;
+}
+
+void ag_detours_prepare_only(void) {
+    prepared.is_on = true;
+}
+
+int ag_detours_seal(const char **ret_reason) {
+    for (size_t i = 0; i < prepared.n_pages; i++) {
+        struct ag_detour refused = {0};
+        const int r = seal_page(&refused, prepared.pages[i].bytes);
+        if (r < 0) {
+            *ret_reason = refused.reason;
+            return r;
+        }
+    }
+    return 0;
+}
+
+size_t ag_detours_prepared(struct ag_detour *const **ret_detours) {
+    *ret_detours = prepared.detours;
+    return prepared.n_detours;
+}
+
+size_t ag_detours_pages(uintptr_t ret_pages[AG_DETOUR_PAGES_MOST]) {
+    for (size_t i = 0; i < prepared.n_pages; i++) {
+        ret_pages[i] = (uintptr_t)prepared.pages[i].bytes;
+    }
+    return prepared.n_pages;
+}
+
+void ag_detours_drop(void) {
+    for (size_t i = 0; i < prepared.n_pages; i++) {
+        (void)ag_syscall2(SYS_munmap, (long)prepared.pages[i].bytes, PAGE_BYTES); /* our own */
+    }
+    prepared.n_pages = prepared.n_detours = 0;
+}
+
+/* ---- one, at the start of a program ---- */
+
 int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
                       void *replacement, void **ret_original) {
+    if (prepared.is_on) {
+        return prepare(detour, target, target_bytes, replacement, ret_original);
+    }
     *detour = (struct ag_detour){0};
     struct surroundings around = {.target = (uintptr_t)target};
     if (ag_process_map_walk(look_around, &around) < 0) {
@@ -195,6 +315,10 @@ int ag_detour_remove(struct ag_detour *detour) {
     if (detour->place == NULL) {
         return 0;
     }
+    if (prepared.is_on) { /* who writes it passes it over now */
+        *detour = (struct ag_detour){0};
+        return 0;
+    }
     struct surroundings around = {.target = (uintptr_t)detour->place};
     const int r = ag_process_map_walk(look_around, &around);
     if (r < 0) {
@@ -213,71 +337,5 @@ int ag_detour_remove(struct ag_detour *detour) {
     write_code(detour->place, detour->saved);
     (void)protect((uintptr_t)detour->place, AG_DETOUR_BYTES, around.mapping.protection);
     *detour = (struct ag_detour){0};
-    return 0;
-}
-
-/* ---- many at once, in a program that runs ---- */
-
-enum { ENTRY_BYTES = 144 };
-_Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_BYTES &&
-                   AG_DETOURS_PREPARED * ENTRY_BYTES <= PAGE_BYTES &&
-                   (int)AG_DETOURS_PAGE_BYTES == (int)PAGE_BYTES,
-               "all in one page");
-
-static int prepare(struct ag_detour_wish *wish, uint8_t *entry) {
-    struct ag_detour *detour = &wish->detour;
-    const size_t readable = /* longer than any jump, and a function does not end its mapping */
-        wish->target_bytes != 0 ? wish->target_bytes : ENTRY_BYTES;
-    const size_t landing = ag_landing_bytes(wish->target, readable);
-    uint8_t *place = (uint8_t *)wish->target + landing;
-    if (readable < landing + AG_DETOUR_BYTES) {
-        return refuse(detour, -ENOSPC, "its beginning has no room for a jump");
-    }
-    struct ag_relocation relocation = {
-        .code = place,
-        .address = (uintptr_t)place,
-        .readable_bytes = readable - landing,
-        .function_bytes = wish->target_bytes != 0 ? wish->target_bytes - landing : 0,
-    };
-    int r = fill_entry(detour, entry, &relocation, wish->replacement);
-    if (r == 0 &&
-        ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + FAR_JUMP_OFFSET) < 0) {
-        r = refuse(detour, -ERANGE, "its code is too far from that of the others");
-    }
-    if (r == 0) {
-        memcpy(detour->saved, place, AG_DETOUR_BYTES);
-        detour->place = place;
-        *wish->ret_original = entry + ORIGINAL_OFFSET;
-    }
-    return r;
-}
-
-int ag_detours_prepare(struct ag_detour_wish *wishes, size_t n_wishes, void **ret_page,
-                       const char **ret_reason) {
-    struct surroundings around = {.target = n_wishes > 0 ? (uintptr_t)wishes[0].target : 0};
-    struct ag_detour refused = {0};
-    const int code = PROT_READ | PROT_EXEC;
-    int r = n_wishes == 0 || n_wishes > AG_DETOURS_PREPARED
-                ? refuse(&refused, -EINVAL, "there is nothing to hook")
-                : ag_process_map_walk(look_around, &around);
-    if (r == 0 && (!around.is_mapped || (around.mapping.protection & code) != code)) {
-        r = refuse(&refused, -EFAULT, "there is no code at its address");
-    }
-    uint8_t *page = r == 0 && around.page != 0 ? map_page(around.page) : NULL;
-    if (page == NULL) {
-        *ret_reason = refused.reason ? refused.reason : "there is no free page within its reach";
-        return r < 0 ? r : -ENOMEM;
-    }
-    for (size_t i = 0; i < n_wishes; i++) {
-        wishes[i].detour = (struct ag_detour){0};
-        (void)prepare(&wishes[i], page + i * ENTRY_BYTES); /* its reason says why not */
-    }
-    r = seal_page(&refused, page);
-    if (r < 0) {
-        (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES); /* nobody has seen it */
-        *ret_reason = refused.reason;
-        return r;
-    }
-    *ret_page = page;
     return 0;
 }

@@ -40,22 +40,19 @@ int ag_detour_install(struct ag_detour *detour, void *target, size_t target_byte
  * bytes since; they are left as they are. */
 int ag_detour_remove(struct ag_detour *detour);
 
-/* A function of a running program that is to be detoured together with others. */
-struct ag_detour_wish {
-    void *target;
-    size_t target_bytes; /* 0: unknown */
-    void *replacement;
-    void **ret_original;
-    struct ag_detour
-        detour; /* answer: place, saved and jump; place NULL: why not is in its reason */
-};
-/* Prepares all that can be done while other threads run, in one page for all of them: what is left
- * is to write the jumps, when nobody stands in the bytes that they replace, and that is for who can
- * stop the threads (from outside). At most AG_DETOURS_PREPARED of them. 0 and the page, which the
- * caller unmaps when nobody can be in it any more, also when single wishes could not be granted; or
- * a negative errno with *ret_reason. */
-enum { AG_DETOURS_PREPARED = 28, AG_DETOURS_PAGE_BYTES = 4096 };
-int ag_detours_prepare(struct ag_detour_wish *wishes, size_t n_wishes, void **ret_page,
-                       const char **ret_reason);
+/* In a program that runs: from here on install does all that can be done while other threads run,
+ * and remove undoes that; what is left is to write the jumps when nobody stands in the bytes that
+ * they replace, and that is for who can stop the threads (from outside: hook/attachment.h). For one
+ * thread; structs stay where they are. */
+enum { AG_DETOURS_PREPARED_MOST = 112, AG_DETOUR_PAGES_MOST = 6, AG_DETOUR_PAGE_BYTES = 4096 };
+void ag_detours_prepare_only(void);
+/* All that are wanted have been prepared: their pages become executable. */
+int ag_detours_seal(const char **ret_reason);
+/* Those that were prepared, and removed since where place is NULL. Returns how many. */
+size_t ag_detours_prepared(struct ag_detour *const **ret_detours);
+/* The pages, AG_DETOUR_PAGE_BYTES each. Returns how many. */
+size_t ag_detours_pages(uintptr_t ret_pages[AG_DETOUR_PAGES_MOST]);
+/* Unmaps the pages: nobody is in them, no jump leads there. */
+void ag_detours_drop(void);
 
 #endif

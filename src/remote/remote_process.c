@@ -144,6 +144,12 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     }
     process.user = folder.st_uid;
     process.start_ticks = line.start_ticks;
+    if (line.state == 'Z' && ag_remote_process_threads(&process, NULL, 0) > 1) {
+        return fail(ret_message, -ESRCH,
+                    "%d (%s): its first thread has ended, and the kernel shows no memory of a "
+                    "process without it; start it under allogram run",
+                    pid, process.name);
+    }
     if (line.state == 'Z' || line.state == 'X') {
         return fail(ret_message, -ESRCH,
                     "%d (%s): has ended and waits to be reaped by its parent (a zombie); there is "

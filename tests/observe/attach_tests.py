@@ -5,60 +5,20 @@ Of each program: it goes on, says the right things, and after the last detach it
 those of before. AG_TEST_SCALE=full: 10,000 cycles on the hammer, 1,000 on each of the others.
 """
 
-import hashlib
 import json
 import math
 import os
-import re
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-ALLOGRAM, PROGRAMS = sys.argv[1:3]
-IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
+from attached import ALLOGRAM, IS_FULL, OTHER_CYCLES, PROGRAMS, Attached, Skip, Target, cycles, image, run_all, test
+
 HAMMER_CYCLES = 10000 if IS_FULL else 30
-OTHER_CYCLES = 1000 if IS_FULL else 5
-MOST_REFUSED = 0.01
-tests = []
-
-
-class Skip(Exception):
-    """What this machine cannot do, as text."""
-
-
-def test(function):
-    tests.append(function)
-    return function
-
-
-class Target:
-    """A program that is ended at the end, whatever happens."""
-
-    def __init__(self, *command, **options):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
-        self.pid = self.process.pid
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-    def answer(self):
-        line = self.process.stdout.readline().strip()
-        assert line, f"it ended with status {self.process.wait()}"
-        return line
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.answer()
 
 
 def hammer():
@@ -67,82 +27,11 @@ def hammer():
     return target
 
 
-def maps(pid):
-    with open(f"/proc/{pid}/maps", encoding="ascii") as file:
-        return file.read().splitlines()
-
-
-def image(pid):
-    """What has to be the same before and after: mapped files and all code, with the bytes of the code."""
-    result = []
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        for line in maps(pid):
-            place, protection, *rest = line.split()
-            if len(rest) < 4 and "x" not in protection:
-                continue
-            low, high = (int(part, 16) for part in place.split("-"))
-            code = b""
-            if "x" in protection and "[v" not in line:
-                memory.seek(low)
-                code = memory.read(high - low)
-            if "[heap]" not in line and "[stack]" not in line:
-                result.append((line, hashlib.sha256(code).hexdigest()))
-    return result
-
-
-class Attached:
-    """allogram attach, from the moment that it records; ended by Ctrl-C."""
-
-    def __init__(self, pid, folder, *options):
-        self.trace = os.path.join(folder, f"{pid}.{time.monotonic_ns()}.allogram")
-        self.process = subprocess.Popen([ALLOGRAM, "attach", str(pid), "-o", self.trace, *options], stderr=subprocess.PIPE,
-                                        text=True)
-        self.first = self.process.stderr.readline()
-        self.is_refused = "no thread was at a place" in self.first
-        if not self.is_refused:
-            assert self.first.startswith("allogram: attached to "), self.first
-            self.stood_us = float(re.search(r"one thread stood for (\d+) us", self.first)[1])
-
-    def detach(self):
-        if not self.is_refused:
-            self.process.send_signal(signal.SIGINT)
-        rest = self.process.stderr.read()
-        status = self.process.wait(timeout=60)
-        assert self.is_refused or (status == 0 and "detached from" in rest), (status, rest)
-        return rest
-
-    def report(self, *options):
-        return json.loads(subprocess.run([ALLOGRAM, "report", self.trace, "--json", *options], check=True,
-                                         capture_output=True).stdout)
-
-
 def counted(attached):
     """Blocks and bytes of counted_round, as the trace has them."""
     rows = attached.report("--view=sites", "--by=function", "--focus=counted_round")["sites"]
     found = [row["total"] for row in rows if row["function"] == "counted_round"]
     return f"burst {found[0]['allocated_blocks']} {found[0]['allocated_bytes']}" if found else "burst 0 0"
-
-
-def cycles(target, n, work, *options):
-    """Attach, work(attached), detach, n times. Returns how long threads stood."""
-    n_refused, stood = 0, []
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(n):
-            attached = Attached(target.pid, folder, *options)
-            if attached.is_refused:
-                n_refused += 1
-            else:
-                stood.append(attached.stood_us)
-                after = work(attached)
-            attached.detach()
-            if not attached.is_refused:
-                if after:
-                    after(attached)
-                os.unlink(attached.trace)
-    assert n_refused <= max(MOST_REFUSED * n, 0), f"{n_refused} of {n} refused"
-    print(f"# {n} cycles, {n_refused} refused; the thread stood for {statistics.median(stood):.0f} us (median), "
-          f"{max(stood):.0f} (most)")
-    return stood
 
 
 @test
@@ -530,22 +419,4 @@ def what_a_killed_allogram_left_is_taken_out():
         raise AssertionError("the first trace was not sealed")
 
 
-def main():
-    print(f"1..{len(tests)}")
-    n_failed = 0
-    for number, case in enumerate(tests, 1):
-        name = case.__name__.replace("_", " ")
-        begin = time.monotonic()
-        try:
-            case()
-            print(f"ok {number} {name}")
-        except Skip as why:
-            print(f"ok {number} {name} # SKIP {why}")
-        except Exception as error:  # one failure must not hide the others
-            n_failed += 1
-            print(f"not ok {number} {name}\n# {type(error).__name__}: {str(error)[:2000]!r}")
-        print(f"# {time.monotonic() - begin:.1f} s", flush=True)
-    return 1 if n_failed else 0
-
-
-sys.exit(main())
+sys.exit(run_all())

@@ -1,0 +1,8 @@
+/* attached_alone.c: the attached agent of processes without a runtime that has an adapter. */
+#include "attached.h"
+
+void ag_attached_runtimes_begin(void) {
+}
+
+void ag_attached_runtimes_end(void) {
+}

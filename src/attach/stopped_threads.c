@@ -1,0 +1,240 @@
+/* stopped_threads.c: see stopped_threads.h.
+ *
+ * 1. A thread that is asked to stop comes when it has a CPU, and not while it waits in the kernel
+ * for something that nobody may interrupt (a disk, the end of a child by vfork). The kernel knows
+ * no way to take the question back. So who does not come in time is remembered: asking again would
+ * be refused, since we are its tracer, and when it comes at last somebody has to let it go.
+ *
+ * 2. For one thread we wait longer than for all: then the others are held up, too. When somebody is
+ * late all are let go, and the late one is waited for alone.
+ *
+ * 3. Threads that come while all are being stopped: only a thread that runs makes another. The list
+ * is read again until it has no new one. */
+#include "stopped_threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+enum {
+    ONE_PATIENCE_NS = 500 * 1000 * 1000,
+    ALL_PATIENCE_NS = 100 * 1000 * 1000, /* a turn of a CPU for each, at a load of 20 */
+    DEAF_NAP_NS = 1000 * 1000,
+};
+static const uint64_t late_patience_ns = UINT64_C(5000000000);
+
+static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, 512, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* The kernel's letter for what it does; 'X': it is gone. */
+static char state_of(pid_t pid, pid_t tid) {
+    char path[64], text[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    text[n > 0 ? n : 0] = '\0';
+    const char *state = strrchr(text, ')');
+    return state == NULL || state[1] == '\0' ? 'X' : state[2];
+}
+
+bool ag_thread_has_ended(pid_t pid, pid_t tid) {
+    const char state = state_of(pid, tid);
+    return state == 'Z' || state == 'X';
+}
+
+/* ---- late ones ---- */
+
+static bool take_late(struct ag_stopped_threads *threads, pid_t tid,
+                      struct ag_traced_thread *ret_thread) {
+    for (size_t i = 0; i < threads->n_late; i++) {
+        if (threads->late[i].tid == tid) {
+            *ret_thread = threads->late[i];
+            threads->late[i] = threads->late[--threads->n_late];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* More than there is room for stand, when they come, until this process ends. */
+static void remember_late(struct ag_stopped_threads *threads,
+                          const struct ag_traced_thread *thread) {
+    if (threads->n_late < AG_LATE_THREADS_MOST) {
+        threads->late[threads->n_late++] = *thread;
+    }
+}
+
+void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns) {
+    const uint64_t until_ns = ag_attach_now_ns() + patience_ns;
+    const size_t n = threads->n_late;
+    threads->n_late = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct ag_traced_thread thread = threads->late[i];
+        const int r = ag_traced_thread_finish_stop(&thread, until_ns);
+        if (r == -ETIMEDOUT) {
+            remember_late(threads, &thread);
+        } else {
+            (void)ag_traced_thread_release(&thread); /* or it is gone */
+        }
+    }
+}
+
+/* ---- one ---- */
+
+int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
+                           struct ag_traced_thread *ret_thread) {
+    struct ag_traced_thread thread;
+    uint64_t patience_ns = 0; /* one that was late is only looked at */
+    int r = 0;
+    if (!take_late(threads, tid, &thread)) {
+        r = ag_traced_thread_begin_stop(threads->process->pid, tid, &thread);
+        patience_ns = ONE_PATIENCE_NS;
+    }
+    if (r < 0) {
+        return r == -EPERM && ag_thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
+    }
+    r = ag_traced_thread_finish_stop(&thread, ag_attach_now_ns() + patience_ns);
+    if (r == -ETIMEDOUT) {
+        remember_late(threads, &thread);
+    } else if (r == 0) {
+        *ret_thread = thread;
+    }
+    return r;
+}
+
+/* ---- all ---- */
+
+static bool stands(const struct ag_stopped_threads *threads, pid_t tid) {
+    for (size_t i = 0; i < threads->n; i++) {
+        if (threads->items[i].tid == tid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
+    uint64_t longest_ns = 0;
+    for (size_t i = 0; i < threads->n; i++) {
+        const uint64_t stood_ns = ag_traced_thread_release(&threads->items[i]);
+        longest_ns = stood_ns > longest_ns ? stood_ns : longest_ns;
+    }
+    threads->n = 0;
+    return longest_ns;
+}
+
+/* Those that were late the last time come first, while nobody else stands. */
+static int await_late(struct ag_stopped_threads *threads, char message[512]) {
+    const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
+    const size_t n = threads->n_late;
+    int result = 0;
+    threads->n_late = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct ag_traced_thread thread = threads->late[i];
+        const int r = ag_traced_thread_finish_stop(&thread, until_ns);
+        if (r == 0) {
+            threads->items[threads->n++] = thread;
+        } else if (r == -ETIMEDOUT) {
+            remember_late(threads, &thread);
+            result = fail(message, r,
+                          "%d (%s): thread %d does not let itself be stopped: it waits in the "
+                          "kernel; try again",
+                          threads->process->pid, threads->process->name, thread.tid);
+        }
+    }
+    return result;
+}
+
+/* Who waits in the kernel and cannot be interrupted does not come, and the others would stand for
+ * nothing: waits a while until there is no such thread. */
+static void await_deaf(const struct ag_stopped_threads *threads) {
+    static pid_t tids[AG_THREADS_MOST];
+    const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
+    const struct timespec nap = {.tv_nsec = DEAF_NAP_NS};
+    bool is_one_deaf = true;
+    while (is_one_deaf && ag_attach_now_ns() < until_ns) {
+        size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
+        n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
+        is_one_deaf = false;
+        for (size_t i = 0; i < n && !is_one_deaf; i++) {
+            is_one_deaf = state_of(threads->process->pid, tids[i]) == 'D';
+        }
+        if (is_one_deaf) {
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+}
+
+/* Waits for those from FIRST on, which are on their way; who ended meanwhile is dropped. */
+static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
+    const uint64_t until_ns = ag_attach_now_ns() + ALL_PATIENCE_NS;
+    const size_t n = threads->n;
+    int result = 0;
+    threads->n = first;
+    for (size_t i = first; i < n; i++) {
+        struct ag_traced_thread thread = threads->items[i];
+        const int r = ag_traced_thread_finish_stop(&thread, until_ns);
+        if (r == 0) {
+            threads->items[threads->n++] = thread;
+        } else if (r == -ETIMEDOUT) {
+            remember_late(threads, &thread);
+            result = -EAGAIN;
+        }
+    }
+    return result;
+}
+
+/* Stops those that do not stand yet. 1: there were some; 0: all stand. */
+static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
+    static pid_t tids[AG_THREADS_MOST];
+    const pid_t pid = threads->process->pid;
+    const size_t first = threads->n;
+    const size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
+    int refused = 0;
+    if (n > AG_THREADS_MOST) {
+        return fail(message, -E2BIG, "%d (%s): has more than %d threads", pid,
+                    threads->process->name, AG_THREADS_MOST);
+    }
+    for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
+        if (stands(threads, tids[i])) {
+            continue;
+        }
+        const int r = ag_traced_thread_begin_stop(pid, tids[i], &threads->items[threads->n]);
+        threads->n += r == 0;
+        if (r != 0 && r != -ESRCH && !ag_thread_has_ended(pid, tids[i])) {
+            refused = fail(message, r, "%d (%s): thread %d does not let itself be traced: %s", pid,
+                           threads->process->name, tids[i], strerror(-r));
+        }
+    }
+    const bool were_some = threads->n > first;
+    const int r = wait_for_stops(threads, first);
+    return refused < 0 ? refused : r < 0 ? r : were_some;
+}
+
+int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]) {
+    await_deaf(threads);
+    int r = await_late(threads, ret_message);
+    r = r < 0 ? r : 1;
+    while (r == 1) {
+        r = stop_more(threads, ret_message);
+    }
+    if (r == 0 && threads->n == 0) {
+        r = fail(ret_message, -ESRCH, "%d (%s): has ended", threads->process->pid,
+                 threads->process->name);
+    }
+    return r;
+}

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""attach_rough_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that live in ways that make it hard (rough.c), to stock
+interpreters, and to programs that others stop, debug and end meanwhile. TAP.
+
+Each goes on as if nothing had been, and what is counted while attached is exact.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from attached import ALLOGRAM, IS_FULL, PROGRAMS, Attached, Skip, Target, image, run_all, test
+
+CYCLES = 100 if IS_FULL else 2
+ROUNDS = 200  # of rough.c, 1000 bytes each
+
+
+def rough(mode):
+    target = Target(os.path.join(PROGRAMS, "rough"), mode)
+    assert target.answer() == "ready"
+    assert target.ask("go") == f"{ROUNDS} OK"
+    return target
+
+
+def counted(attached):
+    rows = attached.report("--view=sites", "--by=function", "--focus=counted_round")["sites"]
+    return [(row["total"]["allocated_blocks"], row["total"]["freed_bytes"]) for row in rows if row["function"] == "counted_round"]
+
+
+def is_unharmed(mode, cycles=CYCLES):
+    with rough(mode) as target, tempfile.TemporaryDirectory() as folder:
+        before = image(target.pid) if mode != "plugins" else None
+        for _ in range(cycles):
+            attached = Attached(target.pid, folder, "--mode=exact")
+            assert not attached.is_refused, attached.first
+            assert target.ask("go") == f"{ROUNDS} OK"
+            attached.detach()
+            assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
+            assert target.ask("go") == f"{ROUNDS} OK"
+        if before:
+            assert image(target.pid) == before
+
+
+@test
+def children_of_vfork_are_waited_for():
+    is_unharmed("vfork")
+
+
+@test
+def a_handler_every_100_us():
+    is_unharmed("timer")
+
+
+@test
+def a_thread_that_lives_in_a_handler():
+    is_unharmed("handler")
+
+
+@test
+def threads_that_come_and_go():
+    is_unharmed("threads")
+
+
+@test
+def libraries_that_come_and_go():
+    is_unharmed("plugins")
+
+
+@test
+def system_calls_that_do_not_wait():
+    is_unharmed("calls")
+
+
+@test
+def a_coroutine_on_memory_of_malloc():
+    is_unharmed("coroutine")
+
+
+@test
+def threads_with_the_smallest_stacks():
+    is_unharmed("small")
+
+
+def one_line(pid):
+    done = subprocess.run([ALLOGRAM, "attach", str(pid), "-q", "--duration=10ms", "-o", "/dev/shm/attach-rough.%p.allogram"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (0, 125) and done.stderr.count("\n") == (done.returncode != 0), done
+    for name in os.listdir("/dev/shm"):
+        if name.startswith(f"attach-rough.{pid}."):
+            os.unlink(os.path.join("/dev/shm", name))
+    return done.stderr
+
+
+@test
+def one_whose_first_thread_has_ended():
+    with rough("leader") as target:
+        assert "its first thread has ended" in one_line(target.pid)
+        assert target.ask("go") == f"{ROUNDS} OK"
+
+
+@test
+def one_that_is_stopped_and_goes_on_meanwhile():
+    with rough("calls") as target:
+        is_over = threading.Event()
+
+        def stop_and_go():
+            while not is_over.wait(0.003):
+                os.kill(target.pid, signal.SIGSTOP)
+                os.kill(target.pid, signal.SIGCONT)
+
+        stopper = threading.Thread(target=stop_and_go)
+        stopper.start()
+        said = [one_line(target.pid) for _ in range(3 * CYCLES)]
+        is_over.set()
+        stopper.join()
+        assert all(not line or "is stopped" in line or "stopped by a signal" in line for line in said), said
+        assert target.ask("go") == f"{ROUNDS} OK"
+
+
+@test
+def signals_that_no_mask_holds_up_arrive_later():
+    script = ("import signal, sys\ncount = [0]\n"
+              "def caught(*_):\n    count[0] += 1\n"
+              "signal.signal(signal.SIGTRAP, caught)\nsignal.signal(signal.SIGFPE, caught)\nprint('ready', flush=True)\n"
+              "for line in sys.stdin:\n    print('seen' if count[0] else 'none', flush=True)\n")
+    with Target(sys.executable, "-c", script) as target:
+        assert target.answer() == "ready"
+        is_over = threading.Event()
+
+        def send():
+            while not is_over.wait(0.0005):
+                os.kill(target.pid, signal.SIGTRAP)
+                os.kill(target.pid, signal.SIGFPE)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        said = [one_line(target.pid) for _ in range(3 * CYCLES)]
+        is_over.set()
+        sender.join()
+        assert not any(said), said
+        assert target.ask("?") == "seen"
+
+
+@test
+def programs_that_end_in_the_middle():
+    for delay in range(0, 20 * CYCLES):
+        with Target("sh", "-c", f"sleep 0.0{delay % 10}; exit 7") as target:
+            line = one_line(target.pid)
+            assert not line or any(word in line for word in ("has ended", "ended while", "no such process", "zombie")), line
+            assert target.process.wait() == 7
+
+
+INTERPRETERS = {
+    "perl": ["-e", "$| = 1; print \"ready\\n\"; while (<STDIN>) { my %h; $h{$_} = \"x\" x 100 for 1..5000; "
+                   "print scalar(keys %h), \"\\n\"; }"],
+    "node": ["-e", "console.log('ready'); require('readline').createInterface({input: process.stdin}).on('line', () => { "
+                   "const a = []; for (let i = 0; i < 5000; i++) a.push(Buffer.alloc(20000, 1)); console.log(a.length); })"],
+    "sqlite3": ["-interactive", "-cmd", ".prompt '' ''", ":memory:", "select 'ready';"],
+}
+
+
+def interpreter(name, question, answer):
+    path = shutil.which(name)
+    if not path:
+        raise Skip(f"{name} is not installed (tools/install_packages.sh)")
+    with Target(path, *INTERPRETERS[name]) as target, tempfile.TemporaryDirectory() as folder:
+        assert target.answer() == "ready"
+        assert target.ask(question) == answer
+        before = [row for row in image(target.pid) if " 00:00 0" not in row[0]]  # but for code that a JIT makes
+        for option in ("--mode=exact", "--interval=1K"):
+            attached = Attached(target.pid, folder, option)
+            assert not attached.is_refused, attached.first
+            assert target.ask(question) == answer
+            attached.detach()
+            assert attached.report("--view=summary")["allocated_blocks"] >= 100
+            assert target.ask(question) == answer
+        assert [row for row in image(target.pid) if " 00:00 0" not in row[0]] == before
+
+
+@test
+def perl():
+    interpreter("perl", "go", "5000")
+
+
+@test
+def node():
+    interpreter("node", "go", "5000")
+
+
+@test
+def one_under_a_debugger():
+    gdb = shutil.which("gdb")
+    if not gdb:
+        raise Skip("gdb is not installed")
+    with rough("calls") as target:
+        debugger = subprocess.Popen([gdb, "-q", "-nx", "-p", str(target.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL, text=True)
+        try:
+            for _ in range(1000):
+                with open(f"/proc/{target.pid}/status", encoding="ascii") as file:
+                    if "TracerPid:\t0\n" not in file.read():
+                        break
+                time.sleep(0.02)
+            assert "is traced by process" in one_line(target.pid)
+        finally:
+            debugger.communicate("detach\nquit\n", timeout=60)
+        assert target.ask("go") == f"{ROUNDS} OK"
+        assert one_line(target.pid) == ""
+        assert target.ask("go") == f"{ROUNDS} OK"
+
+
+@test
+def one_with_another_root():
+    if os.geteuid() != 0:
+        raise Skip("needs root, to change it")
+    with tempfile.TemporaryDirectory() as folder:
+        for path in ("/lib", "/lib64", "/usr"):
+            if os.path.islink(path):
+                os.symlink(os.readlink(path), folder + path)
+        os.makedirs(folder + "/usr", exist_ok=True)
+        command = f"mount --rbind /usr {folder}/usr && exec chroot {folder} /usr/bin/sleep 1000"
+        with Target("unshare", "-m", "sh", "-c", command) as target:
+            for _ in range(500):
+                if os.readlink(f"/proc/{target.pid}/exe").endswith("sleep"):
+                    break
+                time.sleep(0.02)
+            assert "is not to be found" in one_line(target.pid)
+
+
+sys.exit(run_all())

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""attach_runtimes_tests ALLOGRAM PROGRAMS: `allogram attach` to programs of runtimes whose adapters can be started late, again and
+again. TAP.
+
+Of each: blocks, types and deaths exact while attached, what was there before a ghost when it is freed and nothing else, the
+program's own use of the runtime undisturbed, and nothing left in it. Where an adapter cannot act, one line says why.
+"""
+
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from attached import IS_FULL, PROGRAMS, Attached, Skip, Target, image, maps, run_all, test
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CYCLES = 200 if IS_FULL else 3
+N = 20000
+MAY_LIVE = 2  # blocks of a conservative collector to which a register or an old frame still points
+BUILD = tempfile.TemporaryDirectory()
+COMMANDS = {
+    "late_ocaml": ("ocamlfind", "ocamlopt", "-g", "late_ocaml.ml", "-o", "late_ocaml"),
+    "late_crystal": ("crystal", "build", "-Dwithout_traces", "late_crystal.cr", "-o", "late_crystal"),
+}
+
+
+def build(name):
+    """The program's path; or a Skip."""
+    command = COMMANDS[name]
+    if not shutil.which(command[0]):
+        return Skip(f"{command[0]} is not installed (tools/install_packages.sh)")
+    folder = os.path.join(BUILD.name, name)
+    os.mkdir(folder)
+    source = next(word for word in command if word.startswith(name + "."))
+    shutil.copy(os.path.join(HERE, source), folder)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280,
+                          env={**os.environ, "CRYSTAL_CACHE_DIR": os.path.join(folder, "cache")})
+    assert done.returncode == 0, done
+    return os.path.join(folder, name)
+
+
+WORKERS = concurrent.futures.ThreadPoolExecutor(2)
+BUILT = {name: WORKERS.submit(build, name) for name in COMMANDS}
+
+
+def started(name, *arguments):
+    path = BUILT[name].result() if name in BUILT else os.path.join(PROGRAMS, name)
+    if isinstance(path, Skip):
+        raise path
+    if not os.path.exists(path):
+        raise Skip(f"{name} was not built (tools/install_packages.sh)")
+    target = Target(path, *arguments)
+    assert target.answer() == "ready"
+    return target
+
+
+def tell(target, *lines):
+    for line in lines:
+        answer = target.ask(line)
+        assert answer == line, (line, answer)
+
+
+def rows_of(attached, function):
+    rows = attached.report("--view=sites", "--by=function")["sites"]
+    return [(row["own"]["allocated_blocks"], row["own"]["allocated_bytes"], row["own"]["in_use_blocks"])
+            for row in rows if row["function"] == function]
+
+
+def runtime(attached, name):
+    found = [row for row in attached.report("--view=summary")["runtimes"] if row["name"] == name]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def cycle(target, folder, *lines, options=("--mode=exact",)):
+    attached = Attached(target.pid, folder, *options)
+    assert not attached.is_refused, attached.first
+    tell(target, *lines)
+    attached.detach()
+    return attached
+
+
+def leaves_nothing(target, work):
+    """Cycles; then files, code and mappings are those of before."""
+    with tempfile.TemporaryDirectory() as folder:
+        work(folder)
+        before, mapped = image(target.pid), len(maps(target.pid))
+        for _ in range(CYCLES):
+            work(folder)
+        assert image(target.pid) == before
+        assert len(maps(target.pid)) <= mapped + 2, (mapped, maps(target.pid))  # its own heap
+
+
+@test
+def blocks_of_the_boehm_collector():
+    with started("late_boehm") as target:
+        def work(folder):
+            attached = cycle(target, folder, f"make {N}", "keep 500", "drop")
+            found = rows_of(attached, "counted")
+            assert [row[:2] for row in found] == [(N + 500, N * 64 + 500 * 100)] and found[0][2] <= MAY_LIVE, found
+            assert runtime(attached, "bdwgc")["hooked"]
+            assert attached.report("--view=summary")["ghost_frees"] == 0
+            tell(target, f"make {N}", "drop")
+
+        leaves_nothing(target, work)
+
+
+@test
+def what_the_collector_had_before_is_a_ghost_when_freed():
+    with started("late_boehm") as target, tempfile.TemporaryDirectory() as folder:
+        attached = cycle(target, folder, "keep 10", "free")
+        assert attached.report("--view=summary")["ghost_frees"] == 1000
+        assert rows_of(attached, "counted") == [(10, 1000, 0)]
+
+
+@test
+def the_programs_own_listener_goes_on():
+    with started("late_boehm") as target, tempfile.TemporaryDirectory() as folder:
+        tell(target, "listen")
+        assert target.ask("drop") == "drop told"
+        attached = Attached(target.pid, folder, "--mode=exact")
+        assert target.ask("drop") == "drop told"
+        tell(target, "listen")
+        assert target.ask("drop") == "drop told"
+        attached.detach()
+        assert target.ask("drop") == "drop told"
+
+
+@test
+def a_busy_collector():
+    with started("late_boehm", "busy") as target:
+        def work(folder):
+            attached = cycle(target, folder, f"make {N}", "keep 50", "drop")
+            found = rows_of(attached, "counted")
+            assert [row[:2] for row in found] == [(N + 50, N * 64 + 50 * 100)], found
+            cycle(target, folder, "make 1000", options=("--interval=4K",))
+
+        leaves_nothing(target, work)
+
+
+@test
+def objects_of_crystal_have_their_types():
+    with started("late_crystal") as target:
+        def work(folder):
+            attached = cycle(target, folder, f"make {N}", "keep 500", "drop")
+            rows = {row["type"]: row for row in attached.report("--view=types")["types"]}
+            assert rows["Point"]["allocated_blocks"] == N + 500, rows["Point"]
+            assert rows["Point"]["in_use_blocks"] <= MAY_LIVE, rows["Point"]
+            tell(target, f"make {N}", "drop")
+
+        leaves_nothing(target, work)
+
+
+@test
+def blocks_of_ocaml():
+    with started("late_ocaml") as target:
+        if "4." not in subprocess.run(["ocamlfind", "ocamlopt", "-version"], capture_output=True, text=True, check=True).stdout:
+            raise Skip("this OCaml is not 4.11 to 4.14")
+
+        def work(folder):
+            attached = cycle(target, folder, "minor", f"make {N}", "keep 500", "drop")
+            made = rows_of(attached, "Late_ocaml.make_one")
+            kept = rows_of(attached, "Late_ocaml.keep_one")
+            assert made == [(N, N * 8, 0)], made
+            assert kept == [(1000, 500 * 8 + 500 * 16, 0)], kept
+            assert runtime(attached, "ocaml")["hooked"]
+            tell(target, f"make {N}", "drop")
+
+        leaves_nothing(target, work)
+
+
+@test
+def a_memprof_of_the_programs_own_is_left_alone():
+    with started("late_ocaml") as target, tempfile.TemporaryDirectory() as folder:
+        tell(target, "memprof")
+        attached = cycle(target, folder, "minor", f"make {N}")
+        assert sum(row[0] for row in rows_of(attached, "Late_ocaml.make_one")) == 0
+        row = runtime(attached, "ocaml")
+        assert not row["hooked"] and "Gc.Memprof" in row["note"], row
+        assert target.ask("over") == "over some samples"
+        tell(target, f"make {N}")
+        attached = Attached(target.pid, folder, "--mode=exact")
+        tell(target, "minor", "make 100", "memprof", f"make {N}")
+        assert target.ask("over") == "over some samples"
+        attached.detach()
+        tell(target, f"make {N}", "drop")
+
+
+@test
+def a_runtime_that_cannot_be_followed_late_is_told():
+    lua = shutil.which("lua5.4")
+    if not lua:
+        raise Skip("lua5.4 is not installed (tools/install_packages.sh)")
+    with Target(lua, "-e", "print('ready') io.stdout:flush() for l in io.lines() do print(l) io.stdout:flush() end") as target, \
+            tempfile.TemporaryDirectory() as folder:
+        assert target.answer() == "ready"
+        attached = cycle(target, folder, "go")
+        assert len(attached.left_alone) == 1 and "lua is left alone" in attached.left_alone[0], attached.left_alone
+        assert not cycle(target, folder, "go", options=("--adapters=none",)).left_alone
+
+
+sys.exit(run_all())

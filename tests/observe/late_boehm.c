@@ -1,0 +1,94 @@
+/* late_boehm.c: a program of the Boehm collector that is attached to and let go again.
+ *
+ *     usage: late_boehm [busy]
+ *
+ * busy: two threads allocate all the time. Says "ready"; a command a line, each answered by itself:
+ *
+ *     make N    N blocks of 64 bytes that nothing refers to, in counted()
+ *     keep N    N blocks of 100 bytes that are kept, in counted()
+ *     drop      they are not kept any more, and a collection
+ *     free      those kept are freed by GC_FREE instead
+ *     listen    the program asks to be told of collections; then "drop" answers "drop told" */
+#define GC_THREADS
+#include <gc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEPT_MOST = 100000 };
+static void *kept[KEPT_MOST];
+static long n_kept;
+static _Atomic int was_told;
+
+static __attribute__((noinline)) void *counted(size_t bytes) {
+    char *block = GC_MALLOC(bytes);
+    block[0] = 1;
+    return block;
+}
+
+static void *be_busy(void *unused) {
+    char *last = NULL;
+    for (;;) {
+        for (int i = 0; i < 100; i++) {
+            char *block = GC_MALLOC(16 + (size_t)i * 8);
+            if (block[15] != 0) {
+                puts("a block was not empty");
+            }
+            block[15] = 1;
+            last = block;
+        }
+        volatile double product = last[0];
+        for (int i = 0; i < 3000; i++) {
+            product = product * 1.0000001 + 1;
+        }
+    }
+    return unused;
+}
+
+static void told(GC_EventType event) {
+    atomic_fetch_add(&was_told, event == GC_EVENT_END);
+}
+
+int main(int argc, char **argv) {
+    char line[64];
+    long n = 0;
+    pthread_t thread;
+    GC_INIT();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 0; argc > 1 && i < 2; i++) {
+        GC_pthread_create(&thread, NULL, be_busy, argv);
+    }
+    for (; n_kept < 1000; n_kept++) {
+        kept[n_kept] = GC_MALLOC(100);
+    }
+    puts("ready");
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (sscanf(line, "make %ld", &n) == 1) {
+            for (long i = 0; i < n; i++) {
+                counted(64);
+            }
+        } else if (sscanf(line, "keep %ld", &n) == 1) {
+            for (long i = 0; i < n && n_kept < KEPT_MOST; i++) {
+                kept[n_kept++] = counted(100);
+            }
+        } else if (strcmp(line, "drop") == 0) {
+            atomic_store(&was_told, 0);
+            memset(kept, 0, sizeof kept);
+            n_kept = 0;
+            GC_gcollect();
+            GC_gcollect();
+            strcat(line, atomic_load(&was_told) ? " told" : "");
+        } else if (strcmp(line, "free") == 0) {
+            while (n_kept > 0) {
+                GC_FREE(kept[--n_kept]);
+                kept[n_kept] = NULL;
+            }
+        } else if (strcmp(line, "listen") == 0) {
+            GC_set_on_collection_event(told);
+        }
+        puts(line);
+    }
+    return 0;
+}

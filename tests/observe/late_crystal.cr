@@ -1,0 +1,34 @@
+# late_crystal.cr: a program of Crystal that is attached to and let go again. Says "ready"; a command a line, each answered by
+# itself: make N: N points that nothing refers to; keep N: N that are kept; drop: they are not any more, and a collection.
+class Point
+  def initialize(@x : Int32, @y : Int32)
+  end
+end
+
+class Keeper
+  KEPT = [] of Point
+end
+
+def make(n)
+  n.times { |i| Point.new(i, i) }
+end
+
+def keep(n)
+  n.times { |i| Keeper::KEPT << Point.new(i, i) }
+end
+
+puts "ready"
+STDOUT.flush
+while line = gets
+  word, n = (line + " 0").split(' ')
+  case word
+  when "make" then make(n.to_i)
+  when "keep" then keep(n.to_i)
+  when "drop"
+    Keeper::KEPT.clear
+    GC.collect
+    GC.collect
+  end
+  puts line
+  STDOUT.flush
+end

@@ -1,0 +1,32 @@
+(* late_ocaml.ml: a program of OCaml that is attached to and let go again. Says "ready"; a command a line, each answered by itself:
+
+     make N     N references that nothing refers to, in make_one
+     keep N     N references that are kept, in keep_one
+     drop       they are not kept any more, and a full collection
+     minor      a minor collection
+     memprof    a Gc.Memprof of its own begins; its samples are counted
+     over       it ends: "over N samples" *)
+
+let kept = ref []
+let samples = ref 0
+let[@inline never] make_one i = Sys.opaque_identity (ref i)
+let[@inline never] keep_one i = kept := Sys.opaque_identity (ref i) :: !kept
+
+let tracker =
+  { Gc.Memprof.null_tracker with
+    alloc_minor = (fun _ -> incr samples; None); alloc_major = (fun _ -> incr samples; None) }
+
+let answer line =
+  match String.split_on_char ' ' line with
+  | [ "make"; n ] -> for i = 1 to int_of_string n do ignore (Sys.opaque_identity (make_one i)) done; line
+  | [ "keep"; n ] -> for i = 1 to int_of_string n do keep_one i done; line
+  | [ "drop" ] -> kept := []; Gc.full_major (); line
+  | [ "minor" ] -> Gc.minor (); line
+  | [ "memprof" ] -> samples := 0; Gc.Memprof.start ~sampling_rate:0.01 ~callstack_size:5 tracker; line
+  | [ "over" ] -> Gc.Memprof.stop (); if !samples > 0 then "over some samples" else "over no samples"
+  | _ -> "?"
+
+let () =
+  for i = 1 to 1000 do keep_one i done;
+  print_endline "ready";
+  try while true do print_endline (answer (input_line stdin)) done with End_of_file -> ()
