@@ -32,6 +32,7 @@
 
 #include "attach_state.h"
 #include "base/compiler.h"
+#include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
 #include "remote/remote_memory.h"
 
@@ -403,6 +404,18 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
 }
 
 /* ---- on ---- */
+
+int ag_attach_heap_before(struct ag_attach *attach, struct ag_glibc_heap *ret_heap) {
+    const struct ag_remote_maps *maps = &attach->images.maps;
+    int r = ag_observed_images_refresh(&attach->images);
+    for (size_t i = 0; r == 0 && i < maps->n; i++) {
+        if (strcmp(maps->items[i].path, "[heap]") == 0) {
+            return ag_glibc_heap_read(attach->process.pid, maps->items[i].low, maps->items[i].high,
+                                      ret_heap);
+        }
+    }
+    return r < 0 ? r : -ENOENT;
+}
 
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]) {

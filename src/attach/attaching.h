@@ -40,6 +40,10 @@ const struct ag_late_runtime *ag_attach_runtime(struct ag_attach *attach, size_t
 int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *adapters,
                      const char *session_path, struct ag_attach_times *ret_times,
                      char ret_message[512]);
+/* What the process' main heap holds, where it is glibc's. 0, or a negative errno: it cannot be read
+ * (glibc_heap.h). */
+struct ag_glibc_heap;
+int ag_attach_heap_before(struct ag_attach *attach, struct ag_glibc_heap *ret_heap);
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]);
 /* -ESRCH: the process has ended; -ESTALE: it is another program now: nothing is left to do. Behind

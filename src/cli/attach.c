@@ -41,6 +41,7 @@
 #include "cli/shepherd.h"
 #include "collect/collector.h"
 #include "collect/session_clock.h"
+#include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
 
 enum {
@@ -100,6 +101,8 @@ struct request {
     struct ag_attach *attach;
     struct ag_shepherd shepherd;
     struct ag_attach_times in, on, out;
+    struct ag_glibc_heap before;
+    bool has_before;
 };
 
 /* ---- options ---- */
@@ -294,6 +297,7 @@ static int record(struct request *request, struct ag_session *session, const cha
     char message[512] = "";
     int status = AG_EXIT_OK;
     int r = ag_shepherd_start_collector(shepherd);
+    request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
     hurry(true);
     if (r < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: start the collector: %s", strerror(-r));
@@ -330,6 +334,9 @@ static int record(struct request *request, struct ag_session *session, const cha
     }
     if (!request->is_quiet && status == AG_EXIT_OK) {
         ag_run_summary_print(&shepherd->report, ag_attach_program(request->attach));
+        if (request->has_before) {
+            ag_run_summary_print_before(&request->before);
+        }
     }
     return status;
 }

@@ -9,6 +9,7 @@
 #include "cli/message.h"
 #include "model/interval.h"
 #include "model/profile.h"
+#include "remote/glibc_heap.h"
 #include "symbol/decoder.h"
 
 /* 1,234 / 12.7 M: exact as long as it is short. */
@@ -175,4 +176,17 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
         ag_say("trace %s, %s   ->  allogram report %s", path, bytes_text(report->trace_bytes, size),
                path);
     }
+}
+
+void ag_run_summary_print_before(const struct ag_glibc_heap *heap) {
+    char blocks[32], bytes[32], free_bytes[32], size[32];
+    unsigned most = 0;
+    for (unsigned i = 1; i < AG_GLIBC_HEAP_CLASSES; i++) {
+        most = heap->class_bytes[i] > heap->class_bytes[most] ? i : most;
+    }
+    ag_say(
+        "of before: %s blocks, %s in use in glibc's main heap, most of it in blocks of up to %s; "
+        "%s free",
+        count_text(heap->n_blocks, blocks), bytes_text(heap->bytes, bytes),
+        bytes_text(UINT64_C(1) << most, size), bytes_text(heap->free_bytes, free_bytes));
 }

@@ -10,4 +10,8 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
 /* The same where only a runtime was recorded: the trace, and VIEW to look at it with. */
 void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view);
 
+/* What the process had before it was attached to. */
+struct ag_glibc_heap;
+void ag_run_summary_print_before(const struct ag_glibc_heap *heap);
+
 #endif

@@ -8,6 +8,7 @@ those of before. AG_TEST_SCALE=full: 10,000 cycles on the hammer, 1,000 on each 
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -113,6 +114,27 @@ def what_a_filter_leaves_out_is_no_ghost():
         summary = attached.report()
         assert (summary["ghost_frees"], summary["lost_events"]["total"]) == (0, 0), summary
         assert summary["trace"]["filter"] == "size=200..300000"
+
+
+@test
+def what_the_heap_held_before_is_said():
+    with Target(os.path.join(PROGRAMS, "hammer"), "quiet") as target, tempfile.TemporaryDirectory() as folder:
+        assert target.answer() == "ready"
+
+        def held():
+            said = Attached(target.pid, folder).detach()
+            found = re.search(r"of before: ([\d,]+) blocks, ([\d.]+) (KiB|MiB) in use in glibc's main heap, most .* up to ([\d.]+ \w+)",
+                              said)
+            assert found, said
+            return (int(found[1].replace(",", "")), float(found[2]) * {"KiB": 1, "MiB": 1024}[found[3]], found[4])
+
+        assert target.ask("hold 10") == "hold"
+        before = held()
+        assert target.ask("hold 5000") == "hold"
+        after = held()
+        assert 0 <= after[0] - before[0] - 5000 < 50, (before, after)  # what a thread keeps for later counts, too
+        assert abs(after[1] - before[1] - 5000 * 1008 / 1024) < 60, (before, after)  # as rounded
+        assert after[2] == "1.00 KiB", after
 
 
 @test

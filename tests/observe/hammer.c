@@ -13,7 +13,9 @@
  *                call that said EINTR although no handler ran, errno or a vector register changed
  *     fill N     N blocks of 512 KiB are allocated and kept: "fill"
  *     drop       they are freed: "drop"
- *     threads N  N threads, one after the other, allocate and free a hundred blocks each: "threads"
+ *     hold N     N blocks of 1000 bytes are allocated by the first thread, and kept for good:
+ * "hold" threads N  N threads, one after the other, allocate and free a hundred blocks each:
+ * "threads"
  *
  * Besides the four, threads wait in the system calls that a stop interrupts. */
 #include <errno.h>
@@ -270,6 +272,14 @@ int main(int argc, char **argv) {
                 filled[n_filled++] = malloc(FILL_BYTES);
             }
             puts("fill");
+        } else if (strncmp(line, "hold ", 5) == 0) {
+            static void *held;
+            for (long n = atol(line + 5); n > 0; n--) {
+                void **block = malloc(1000);
+                *block = held;
+                held = block;
+            }
+            puts("hold");
         } else if (strncmp(line, "threads ", 8) == 0) {
             start_threads(atol(line + 8));
             puts("threads");

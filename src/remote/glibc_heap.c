@@ -1,0 +1,114 @@
+/* glibc_heap.c: see glibc_heap.h.
+ *
+ *     chunk:  previous size | size, flags | what malloc returned ...      (malloc/malloc.c, struct
+ * malloc_chunk)
+ *
+ * Chunks lie one behind the other from the start of the heap, the last one (top) ends where the
+ * heap ends. That a chunk is in use stands in the flags of the next one, and a free one has its
+ * size there, too. So every step can be checked, and a heap whose steps all fit up to its end is
+ * one. */
+#include "glibc_heap.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "remote_memory.h"
+
+enum {
+    PREVIOUS_IN_USE = 1,
+    FLAGS = 7,
+    MAPPED_OR_OTHER = 6, /* a mapping of its own, or of another arena: not here */
+    LEAST_BYTES = 32,
+    ALIGNMENT = 16,
+    WINDOW_BYTES = 256 << 10,
+    TRIES = 3,
+};
+static const uint64_t most_bytes = UINT64_C(1) << 30;
+
+struct window { /* a copy of [address, address + n) */
+    pid_t pid;
+    uint64_t address, high;
+    size_t n;
+    uint8_t bytes[WINDOW_BYTES];
+};
+
+/* The two words of a chunk's head. */
+static int read_head(struct window *window, uint64_t chunk, uint64_t ret_head[2]) {
+    const size_t head_bytes = 2 * sizeof(uint64_t);
+    if (chunk < window->address || chunk + head_bytes > window->address + window->n) {
+        const uint64_t rest = window->high - chunk;
+        window->n = rest < WINDOW_BYTES ? (size_t)rest : (size_t)WINDOW_BYTES;
+        window->address = chunk;
+        const int r = ag_remote_memory_read(window->pid, chunk, window->bytes, window->n);
+        if (r < 0) {
+            window->n = 0;
+            return r;
+        }
+    }
+    memcpy(ret_head, window->bytes + (chunk - window->address), head_bytes);
+    return 0;
+}
+
+static unsigned class_of(uint64_t bytes) {
+    unsigned class = 0;
+    while (class + 1 < AG_GLIBC_HEAP_CLASSES && (UINT64_C(1) << class) < bytes) {
+        class ++;
+    }
+    return class;
+}
+
+static void count(struct ag_glibc_heap *heap, uint64_t bytes, bool is_in_use) {
+    if (is_in_use) {
+        heap->n_blocks++;
+        heap->bytes += bytes;
+        heap->class_bytes[class_of(bytes)] += bytes;
+    } else {
+        heap->free_bytes += bytes;
+    }
+}
+
+static int walk(struct window *window, uint64_t low, struct ag_glibc_heap *heap) {
+    uint64_t head[2], next[2], chunk = low;
+    int r = read_head(window, chunk, head);
+    while (r == 0) {
+        const uint64_t bytes = head[1] & ~(uint64_t)FLAGS;
+        if ((head[1] & MAPPED_OR_OTHER) != 0 || bytes < LEAST_BYTES || bytes % ALIGNMENT != 0 ||
+            bytes > window->high - chunk) {
+            return -ESTALE;
+        }
+        if (chunk + bytes == window->high) { /* the top, of which nobody has anything */
+            heap->free_bytes += bytes;
+            return 0;
+        }
+        if (window->high - chunk - bytes < LEAST_BYTES) {
+            return -ESTALE;
+        }
+        r = read_head(window, chunk + bytes, next);
+        const bool is_in_use = (next[1] & PREVIOUS_IN_USE) != 0;
+        if (r == 0 && !is_in_use && next[0] != bytes) {
+            return -ESTALE;
+        }
+        count(heap, bytes, is_in_use);
+        chunk += bytes;
+        memcpy(head, next, sizeof head);
+    }
+    return r;
+}
+
+int ag_glibc_heap_read(pid_t pid, uint64_t low, uint64_t high, struct ag_glibc_heap *ret_heap) {
+    struct window window = {.pid = pid, .high = high};
+    int r = -ESTALE;
+    if (high - low > most_bytes) {
+        return -E2BIG;
+    }
+    for (int i = 0; i < TRIES && r == -ESTALE; i++) {
+        struct ag_glibc_heap heap = {.n_blocks = 0};
+        window.n = 0;
+        r = high > low ? walk(&window, low, &heap) : -ESTALE;
+        if (r == 0) {
+            *ret_heap = heap;
+        }
+    }
+    return r;
+}
