@@ -13,7 +13,10 @@
  * callback may allocate (collector_calls.c delivers).
  *
  * 4. The pause is the time between the stop and the start of the world, summed where a collection
- * stops it more than once. The collection was caused by whoever is inside the outermost call. */
+ * stops it more than once. The collection was caused by whoever is inside the outermost call.
+ *
+ * 5. What is collected in steps (GC_enable_incremental) has neither START nor END (alloc.c, 8.0 to
+ * 8.2): its last step stops the world, and it is over when it was swept. */
 #include "collector_cycle.h"
 
 #include <stdbool.h>
@@ -39,6 +42,7 @@ static struct {
     uint64_t begun_raw, stopped_raw, paused_raw; /* begun: 0: no stop yet */
     uint64_t before_bytes;
     bool is_stopped, is_swept;
+    bool is_begun; /* START came: END will, too */
 } now;
 
 static uint64_t used_bytes(void) {
@@ -81,7 +85,7 @@ static void sweep(void) {
     now.is_swept = true;
 }
 
-static void tell(void) {
+static void tell(const char *kind) {
     struct ag_collector_cause cause = {.needed_bytes = 0};
     const bool is_called = ag_collector_find_cause(&cause);
     const uintptr_t *frame = __builtin_frame_address(0);
@@ -93,19 +97,27 @@ static void tell(void) {
         .needed_bytes = cause.needed_bytes,
         .stack = is_called ? ag_record_stack(cause.sp, cause.rbp)
                            : ag_record_stack(frame + 1, frame[0])};
-    ag_host_tell_collection(ag_collector_heap, &collection, "full");
+    ag_host_tell_collection(ag_collector_heap, &collection, kind);
     ag_collector_memory_tell();
+}
+
+static void begin(void) {
+    ag_crystal_types_collecting();
+    now.begun_raw = now.paused_raw = 0;
+    now.is_stopped = now.is_swept = false;
+    now.before_bytes = used_bytes();
 }
 
 static void follow(enum event event) {
     switch (event) {
     case EVENT_START:
-        ag_crystal_types_collecting();
-        now.begun_raw = now.paused_raw = 0;
-        now.is_stopped = now.is_swept = false;
-        now.before_bytes = used_bytes();
+        begin();
+        now.is_begun = true;
         return;
     case EVENT_PRE_STOP_WORLD:
+        if (!now.is_begun) {
+            begin();
+        }
         now.stopped_raw = ag_host_elapsed_raw();
         now.begun_raw = now.begun_raw != 0 ? now.begun_raw : now.stopped_raw;
         now.is_stopped = true;
@@ -116,12 +128,17 @@ static void follow(enum event event) {
         return;
     case EVENT_RECLAIM_END:
         sweep();
+        if (!now.is_begun && now.begun_raw != 0) {
+            tell("incremental");
+            now.begun_raw = 0;
+        }
         return;
     case EVENT_END:
         if (now.is_swept && now.begun_raw != 0) {
-            tell();
+            tell("full");
         }
         now.begun_raw = 0;
+        now.is_begun = false;
         return;
     }
 }

@@ -109,6 +109,26 @@ static bool proc_name(const char *linkage, char *ret_text, size_t capacity) {
     return n > 0 && (size_t)n < capacity;
 }
 
+/* Of a generic type whose arguments are found by those of `new` (Pair.new(1, "s")) TYPE has its
+ * parameters, and RESULT is what is made. Where RESULT begins; 0: it is no such type. */
+static size_t made_type(const char *text, const struct parts *parts, size_t method) {
+    const size_t length = strlen(text);
+    const char *open = memchr(text, '(', parts->type_end);
+    if (parts->is_instance || parts->method == 0 || method != strlen("new") || !open ||
+        strncmp(text + parts->method, "new", method) != 0) {
+        return 0;
+    }
+    const size_t base = (size_t)(open - text);
+    for (size_t at = parts->method + method; at + base + 1 < length; at++) {
+        const size_t type = at + 1;
+        if (text[at] == ':' && text[at - 1] != ':' && strncmp(text + type, text, base + 1) == 0 &&
+            behind_parentheses(text, type + base) == length) {
+            return type;
+        }
+    }
+    return 0;
+}
+
 bool ag_crystal_name(const char *linkage, char *ret_text, size_t capacity) {
     if (linkage[0] == '~') {
         return proc_name(linkage, ret_text, capacity);
@@ -120,6 +140,11 @@ bool ag_crystal_name(const char *linkage, char *ret_text, size_t capacity) {
     const char *text = linkage + 1;
     const struct parts parts = split(text);
     const size_t method = method_bytes(text + parts.method);
+    const size_t made = made_type(text, &parts, method);
+    if (made != 0) {
+        const int length = snprintf(ret_text, capacity, "%s.new", text + made);
+        return (size_t)length < capacity;
+    }
     const int n = parts.method == 0
                       ? snprintf(ret_text, capacity, "%.*s", (int)method, text)
                       : snprintf(ret_text, capacity, "%.*s%s%.*s", (int)parts.type_end, text,

@@ -205,7 +205,7 @@ def wild(programs, where):
         failures.require("what was finalized is dead", types["Finished"]["in_use_blocks"] < n // 10)
         failures.require("structs are no objects", "Flat" not in types)
         own = {row["function"]: row["own"] for row in where.report(trace, "--view=sites")["sites"]}
-        failures.expect("by hand", (own["by_hand"]["allocated_blocks"], own["by_hand"]["freed_blocks"] >= n + n // 2), (3 * n, True))
+        failures.expect("by hand", (own["by_hand"]["allocated_blocks"], own["by_hand"]["freed_blocks"] >= n + n // 2), (2 * n, True))
     with recorded.Folder() as folder:
         outcome, trace = where.record([stripped, str(n)], folder)
         failures.expect("stripped", (outcome.status, outcome.stdout), (0, plain.stdout))

@@ -32,10 +32,13 @@ class Reused # `new` hands out what it has
   @@kept = [] of Reused
 
   def self.new(n : Int32) : self
-    @@kept.size < 3 ? previous_def.tap { |made| @@kept << made } : @@kept[n % 3]
+    return @@kept[n % 3] if @@kept.size == 3
+    made = new(made: n)
+    @@kept << made
+    made
   end
 
-  def initialize(@n : Int32)
+  def initialize(*, @made : Int32)
   end
 end
 
