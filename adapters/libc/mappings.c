@@ -11,6 +11,8 @@
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
+enum { LEAVE_OLD_PLACE = 4 }; /* MREMAP_DONTUNMAP, absent from headers before glibc 2.32 */
+
 AG_EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
 AG_EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd,
                        off_t offset);
@@ -50,12 +52,14 @@ int munmap(void *address, size_t bytes) {
 void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...) {
     va_list arguments;
     va_start(arguments, flags);
-    void *new_address = flags & MREMAP_FIXED ? va_arg(arguments, void *) : NULL;
+    void *new_address = flags & (MREMAP_FIXED | LEAVE_OLD_PLACE) ? va_arg(arguments, void *) : NULL;
     va_end(arguments);
     ag_libc_start();
     void *mapped = ag_next.mremap(address, bytes, new_bytes, flags, new_address);
     if (mapped != MAP_FAILED) {
-        ag_record_unmap((uintptr_t)address, bytes);
+        if ((flags & LEAVE_OLD_PLACE) == 0) {
+            ag_record_unmap((uintptr_t)address, bytes);
+        }
         ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MREMAP, (uintptr_t)mapped, new_bytes, 0, 0);
     }
     return mapped;

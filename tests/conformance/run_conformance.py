@@ -120,6 +120,9 @@ def compare_details(failures, tools, trace, process):
         for pair in process.pairs:
             if pair not in between:
                 failures.append("no pair of threads with %s; there are %s" % (pair, between))
+    if process.mapped_bytes is not None:
+        heaps = recorded.report(tools, trace, "--view=heaps")["heaps"]
+        failures.expect("mapped bytes", sum(heap["mapped_bytes"] for heap in heaps), process.mapped_bytes)
     for within, blocks in process.within:
         stacks = recorded.report(tools, trace, "--view=temporary", "--within=%d" % within)["stacks"]
         failures.expect("temporary within %d" % within, sum(stack["temporary_blocks"] for stack in stacks), blocks)

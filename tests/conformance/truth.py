@@ -3,7 +3,7 @@
 `@process NAME` begins the next process (in order of pid, then of exec). In an expression `runtime` stands for what the C
 runtime allocates besides: then the judge's count is the truth, and may not be less than the hand's. Other names come from
 the case, e.g. `handler`.  Keys that are not counts: @exit STATUS, @traces N, @varies KEY..., @told KEY..., @site
-FUNCTION BLOCKS BYTES, @pair BLOCKS BYTES, @within N BLOCKS."""
+FUNCTION BLOCKS BYTES, @pair BLOCKS BYTES, @within N BLOCKS, @mapped_bytes N (at the end, by the program itself)."""
 
 import re
 
@@ -18,6 +18,7 @@ class Process:
         self.varies = set()
         self.told = set()
         self.sites, self.pairs, self.within = [], [], []
+        self.mapped_bytes = None
 
 
 def evaluate(expression, **names):
@@ -43,6 +44,8 @@ def read(path):
             processes.append(Process(rest))
         elif key in COUNTS:
             current.counts[key] = rest
+        elif key == "mapped_bytes":
+            current.mapped_bytes = evaluate(rest)[0]
         elif key == "varies":
             current.varies.update(rest.split())
         elif key == "told":

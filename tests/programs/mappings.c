@@ -1,9 +1,11 @@
 /* mappings.c: memory straight from the kernel: mmap, mremap, munmap, sbrk. It is no block: the
- * counts see only the two mallocs of 5.
+ * counts see only the two mallocs of 5. What stays mapped is what sbrk took, and both places of
+ * 32768 bytes that were moved and kept.
  *
  * @allocated_blocks 2
  * @allocated_bytes  10
  * @freed_blocks     0
+ * @mapped_bytes     65536 + 2 * 32768
  */
 #include <sys/mman.h>
 
@@ -23,6 +25,11 @@ int main(void) {
     }
     char *top = sbrk(0);
     say("sbrk %s\n", sbrk(65536) == top && (char *)sbrk(0) == top + 65536 ? "grew" : "WRONG");
+    enum { LEAVE_OLD_PLACE = 4 }; /* MREMAP_DONTUNMAP */
+    char *room = mmap(NULL, 32768, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *moved = mremap(room, 32768, 32768, MREMAP_MAYMOVE | LEAVE_OLD_PLACE, NULL);
+    say("%s\n", moved != MAP_FAILED && moved != room ? "moved" : "WRONG");
+    room[0] = moved[0] = 1;
     block = malloc(5);
     OPAQUE(block);
     return 0;
