@@ -101,8 +101,8 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
     struct ag_model_type *types;
     struct ag_model_label *labels;
     struct ag_model_collection *collections; /* as the trace has them */
-    size_t n_images, n_heaps, n_memory, n_threads, n_runtimes, n_samples, n_functions, n_types, n_labels,
-        n_collections;
+    size_t n_images, n_heaps, n_memory, n_threads, n_runtimes, n_samples, n_functions, n_types,
+        n_labels, n_collections;
     /* id -> the newest of images, of threads; the first of functions, of types, of labels */
     struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
     struct ag_index_map stack_type_index; /* stack -> type; the first one that was told counts */

@@ -52,6 +52,8 @@ uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame
 /* The number of a frame that the trace defines, at LINE of it (0: its own). An id that it does not
  * define is a frame, too, with that id for a name. AG_INDEX_NONE: no memory. */
 uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint32_t line);
+/* Opens the files of all images that sites are in: see ag_profile_open_images. */
+void ag_frame_table_open_images(struct ag_frame_table *table);
 void ag_frame_table_done(struct ag_frame_table *table);
 /* The frames of a site, innermost first, at least 1; valid until the next call. NULL: no memory. */
 const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,

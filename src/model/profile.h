@@ -209,7 +209,10 @@ struct ag_heap_row {
     struct ag_heap_memory memory;
 };
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);
-/* Symbol problems for the reader, one line each. */
+/* Symbol problems for the reader, one line each: those met until now. Names are looked up when they
+ * are asked for; who wants to know of missing and changed files before that opens the images first.
+ */
+void ag_profile_open_images(struct ag_profile *profile);
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines);
 
 #endif

@@ -13,7 +13,7 @@ static void open_files(struct ag_symbolizer *symbolizer, const struct ag_stack_n
     for (size_t i = 0; i < nodes->count; i++) {
         const uint32_t image = nodes->sites[nodes->nodes[i].site].image;
         if (nodes->nodes[i].depth <= OUTERMOST && image != last) {
-            ag_symbolizer_open(symbolizer, image);
+            ag_symbolizer_open_image(symbolizer, image);
             last = image;
         }
     }

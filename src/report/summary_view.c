@@ -52,9 +52,6 @@ static int write_apart_json(struct ag_view *view) {
         ag_json_integer(json, "most_interval_bytes", sampler->most_interval_bytes);
     }
     ag_json_close(json, '}');
-    const char *const *problems;
-    size_t n_problems = ag_profile_problems(view->profile, &problems);
-    ag_json_strings(json, "problems", problems, n_problems);
     return r;
 }
 
@@ -103,8 +100,12 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "order_repairs", summary->order_repairs);
     ag_json_integer(json, "threads", summary->threads);
     ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
-    const int r = write_apart_json(view);
-    return r < 0 ? r : ag_findings_json(view);
+    int r = write_apart_json(view);
+    r = r < 0 ? r : ag_findings_json(view);
+    const char *const *problems; /* behind the findings, which look names up */
+    const size_t n_problems = ag_profile_problems(view->profile, &problems);
+    ag_json_strings(json, "problems", problems, n_problems);
+    return r;
 }
 
 /* ---- text: two columns of facts, the course of time, the sites that matter, and findings ---- */

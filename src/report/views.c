@@ -37,6 +37,17 @@ static const struct view_row *find_view(const char *name) {
     return NULL;
 }
 
+/* Does a view show functions of images? The others need no file of the program. */
+static bool names_code(const char *view) {
+    static const char *const nameless[] = {"timeline", "functions", "gc", "heaps", "threads"};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(nameless); i++) {
+        if (strcmp(view, nameless[i]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int ag_report_check_view(const char *name, char ret_message[512]) {
     if (find_view(name) != NULL) {
         return 0;
@@ -235,6 +246,9 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
     } else {
         if (report->has_written) {
             putc('\n', report->page.out);
+        }
+        if (names_code(report->view->name)) {
+            ag_profile_open_images(profile); /* the heading tells what is wrong with them */
         }
         ag_heading_text(&report->page, profile, options->filter);
         r = report->view->text(&view);

@@ -6,8 +6,8 @@
  * .gnu_debuglink, /usr/lib/debug; debuginfod only when allowed. Without DWARF the ELF symbol table
  * answers; without that, the image's name and offset.
  *
- * Threads: one symbolizer, one thread; several symbolizers may be used at once. Names are demangled
- * (C++, Rust, D) and owned by the symbolizer until it is freed. */
+ * Threads: one symbolizer, one thread at a time; several symbolizers may be used at once. Names are
+ * demangled (C++, Rust, D) and owned by the symbolizer until it is freed. */
 #ifndef AG_SYMBOL_H
 #define AG_SYMBOL_H
 
@@ -40,18 +40,19 @@ struct ag_symbolizer *ag_symbolizer_new(
     const struct ag_symbol_options *options); /* NULL: no memory */
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer);
 
-/* Tells about an image of the trace; opened at the first look-up, or by ag_symbolizer_open. */
+/* Tells about an image of the trace; opened at the first look-up, or by ag_symbolizer_open_image.
+ */
 int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const char *path,
                         const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
                         uint64_t high);
-/* Opens an image's file now: decompressing debug information takes tens of milliseconds, for which
- * the caller may have a thread to spare. What cannot be opened shows at the first look-up. */
-void ag_symbolizer_open(struct ag_symbolizer *symbolizer, uint32_t image);
 /* Looks up a pc of an image. return_address: look at the call before pc (pc - 1). Answers are
  * cached per (image, pc). Returns the number of frames (>= 1), innermost first; *ret_frames stays
  * valid until the symbolizer is freed. */
 size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t image, uint64_t pc,
                             bool return_address, const struct ag_symbol_frame **ret_frames);
+/* Opens the image's file, if it is not yet: so that what is wrong with it is among the problems, or
+ * because a thread has time for it (decompressing debug information takes tens of milliseconds). */
+void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t image);
 /* For the report: what could not be resolved and why, "libfoo.so: build id differs"; one line each.
  */
 size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,

@@ -210,7 +210,7 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
     ag_image_file_choose_decoder(file, symbolizer->decoders);
 }
 
-void ag_symbolizer_open(struct ag_symbolizer *symbolizer, uint32_t id) {
+void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t id) {
     const struct image *image = ag_pointer_table_find(&symbolizer->images, id);
     if (image != NULL && !image->file->is_open) {
         open_file(symbolizer, image->file);

@@ -171,6 +171,20 @@ END
     "$ALLOGRAM" report t --view=sites --json | jq -e '.sites[0].function == "main"'
 }
 
+@test "a program that was replaced since is told before names are missed" {
+    cp "$(type -P ls)" changed
+    "$ALLOGRAM" run -q -o t -- ./changed /
+    cp "$(type -P cat)" changed
+    run "$ALLOGRAM" report t --view=sites
+    [ "$status" -eq 0 ]
+    [[ $output == *"names: changed: build id differs"* ]]
+    rm changed
+    run "$ALLOGRAM" report t
+    [[ $output == *"names: changed: "*"No such file"* ]]
+    run "$ALLOGRAM" report t --view=heaps
+    [[ $output != *"names: "* ]]
+}
+
 @test "setuid and setgid programs are refused" {
     cp "$(type -P true)" own
     for mode in u+s g+s; do
