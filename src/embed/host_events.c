@@ -14,6 +14,7 @@
 #include "host_events.h"
 #include "host_frames.h"
 #include "host_heaps.h"
+#include "host_rate.h"
 #include "late_types.h"
 #include "record/event_fast.h"
 #include "record/managed_frames.h"
@@ -21,7 +22,8 @@
 #include "tracker.h"
 
 volatile uint32_t allogram_mode_;
-__thread uint64_t allogram_left_;
+volatile long allogram_left_offset_;
+__thread uint64_t ag_host_left;
 
 /* As it was set: a thread's label outlives recordings, its site does not. */
 static __thread allogram_label label_now;
@@ -32,7 +34,11 @@ static __thread allogram_label label_now;
 /* Of a block: as far as addresses go. So sums of 65,536 such blocks do not overflow. */
 #define BYTES_MOST ((UINT64_C(1) << 48) - 1)
 
+/* The offset is the same in all threads (initial-exec), and is there before anybody counts. */
 void ag_host_mode(uint32_t set, uint32_t clear) {
+    const char *thread;
+    __asm__("mov %%fs:0, %0" : "=r"(thread));
+    allogram_left_offset_ = (const char *)&ag_host_left - thread;
     __atomic_fetch_or(&allogram_mode_, set, __ATOMIC_RELAXED);
     __atomic_fetch_and(&allogram_mode_, ~clear, __ATOMIC_RELAXED);
 }
@@ -79,8 +85,18 @@ static bool tells_of(allogram_type type) {
     return tells() && ag_host_takes_type(type);
 }
 
+static size_t counted_bytes(size_t bytes) {
+    return bytes <= BYTES_MOST ? bytes : BYTES_MOST;
+}
+
+/* Unless it is none that the recording samples. */
 static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
                      const struct allogram_block *block) {
+    uint64_t interval_bytes = 0;
+    if ((allogram_mode_ & ALLOGRAM_RATED_) &&
+        !ag_host_rate_takes(counted_bytes(block->bytes), &interval_bytes)) {
+        return;
+    }
     struct ag_managed_frame frames[AG_HOST_BLOCK_FRAMES_MOST];
     const bool is_typed_late = ag_host_heap(heap)->has_late_types && block->type == 0;
     struct ag_told_site told = {.stack = 0};
@@ -88,8 +104,9 @@ static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
                                          .pc = block->pc,
                                          .frames = frames,
                                          .n_frames = ag_host_frames_of(block, frames),
-                                         .ret_told = is_typed_late ? &told : NULL};
-    const size_t bytes = block->bytes <= BYTES_MOST ? block->bytes : BYTES_MOST;
+                                         .ret_told = is_typed_late ? &told : NULL,
+                                         .chosen_interval_bytes = interval_bytes};
+    const size_t bytes = counted_bytes(block->bytes);
     ag_record_alloc_typed(sp, rbp, (uintptr_t)block->address, bytes, heap, &place);
     if (is_typed_late && told.stack != 0) {
         ag_late_types_born(heap, block->address, bytes, &told);

@@ -8,7 +8,10 @@
 #include <stdint.h>
 
 #include "allogram/allogram.h"
+#include "base/compiler.h"
 
+/* What allogram.h counts down, of the calling thread. */
+extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 /* Bits of allogram_mode_ (ALLOGRAM_TELLS_ ...), each the business of one caller under its lock. */
 void ag_host_mode(uint32_t set, uint32_t clear);
 /* Before something is told that is no event: this thread's state may be of another recording. */

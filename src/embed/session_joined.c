@@ -11,6 +11,7 @@
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
+#include "host_rate.h"
 #include "record/recorder.h"
 
 static struct ag_host_lock lock;
@@ -19,6 +20,7 @@ void ag_host_join(void) {
     ag_host_announce();
     ag_counters_follow();
     ag_host_mode(ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_, 0);
+    ag_host_rate_follow(/* has_tracker= */ false);
 }
 
 void ag_host_exiting(void) {

@@ -21,8 +21,8 @@
  * whoever frees the block finds out.
  *
  * 4. Sampling. base/skip.h, a line of bytes for each thread. allogram.h counts down in
- * allogram_left_, which holds a part of the skip: so a thread notices a new tracker after
- * GRANT_BYTES at most (at once where every block is wanted).
+ * ag_host_left, which holds a part of the skip: so a thread notices a new tracker after
+ * AG_TRACKER_GRANT_BYTES at most (at once where every block is wanted).
  *
  * 5. Signals. The table's lock is held with all signals blocked.
  *
@@ -46,13 +46,13 @@
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
+#include "host_rate.h"
 #include "tracked_blocks.h"
 #include "unwind/readable_range.h"
 
 enum {
     TRACKERS_MOST = 64,
-    GRANT_BYTES = 16 * 1024, /* a call of some 10 ns each time: nothing */
-    NESTED_MOST = 16,        /* callbacks inside of callbacks: frees of frees */
+    NESTED_MOST = 16, /* callbacks inside of callbacks: frees of frees */
     DEFAULT_INTERVAL_BYTES = 512 * 1024,
     SIGNAL_SET_BYTES = 8, /* the kernel's */
     SAME_STACK_BYTES = 1 << 20,
@@ -81,7 +81,7 @@ struct running {     /* a callback of this thread */
 };
 static __thread struct {
     struct ag_skip skip;
-    uint64_t granted; /* what was put into allogram_left_ */
+    uint64_t granted; /* what was put into ag_host_left */
     uint32_t version; /* of trackers, when skip was drawn */
     uint32_t n_running;
     uint64_t last_number;
@@ -112,6 +112,7 @@ static void update_mode_locked(void) {
                              : every       ? ALLOGRAM_EACH_
                                            : ALLOGRAM_SAMPLES_);
     ag_host_mode(wanted, (ALLOGRAM_FREES_ | ALLOGRAM_EACH_ | ALLOGRAM_SAMPLES_) & ~wanted);
+    ag_host_rate_follow(/* has_tracker= */ sampling != 0);
 }
 
 static void remove_locked(uint32_t place) {
@@ -337,8 +338,9 @@ static void sample(uint32_t number, const struct allogram_sample *block) {
 
 /* The part of the skip that allogram.h counts down by itself. */
 static void grant(void) {
-    own.granted = own.skip.left_bytes < GRANT_BYTES ? own.skip.left_bytes : GRANT_BYTES;
-    allogram_left_ = own.granted;
+    const uint64_t left = own.skip.left_bytes;
+    own.granted = left < AG_TRACKER_GRANT_BYTES ? left : AG_TRACKER_GRANT_BYTES;
+    ag_host_left = own.granted;
 }
 
 static void begin_skips(uint32_t version, const struct allogram_tracker_options *options) {
@@ -346,7 +348,7 @@ static void begin_skips(uint32_t version, const struct allogram_tracker_options 
     const uint64_t stream = atomic_fetch_add_explicit(&trackers.n_threads, 1, memory_order_relaxed);
     ag_skip_begin(&own.skip, options->seed, stream, interval);
     own.version = version;
-    own.granted = allogram_left_ = 0;
+    own.granted = ag_host_left = 0;
 }
 
 uint32_t ag_tracker_version(void) {
@@ -364,7 +366,7 @@ void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogr
     if (own.version != version) {
         begin_skips(version, &trackers.list[number].options);
     }
-    own.skip.left_bytes -= own.granted - allogram_left_;
+    own.skip.left_bytes -= own.granted - ag_host_left;
     const uint64_t n_samples = ag_skip_points(&own.skip, bytes);
     grant();
     if (n_samples > 0) {

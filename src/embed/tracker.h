@@ -9,6 +9,10 @@
 
 #include "allogram/allogram.h"
 
+/* What allogram.h counts down at most before it calls: a call of some 10 ns each time is nothing.
+ */
+enum { AG_TRACKER_GRANT_BYTES = 16 * 1024 };
+
 /* Decides whether the block is a sample, and calls back. */
 void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type);
 /* Changes whenever a tracker starts or stops. */

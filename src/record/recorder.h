@@ -163,7 +163,8 @@ struct ag_typed_place {
     uintptr_t pc;  /* where in the calling function it was allocated; 0: at the call */
     const struct ag_managed_frame *frames; /* of the block's own stack, innermost first */
     uint32_t n_frames;
-    struct ag_told_site *ret_told; /* NULL: nobody asks. Filled where the block is recorded */
+    struct ag_told_site *ret_told;  /* NULL: nobody asks. Filled where the block is recorded */
+    uint64_t chosen_interval_bytes; /* sampled: it was chosen by who tells it; 0: nobody did yet */
 };
 struct ag_told_site {
     uint32_t stack;

@@ -33,7 +33,10 @@ AG_COLD static void begin(struct ag_skip *skip) {
 }
 
 bool ag_sampler_takes(size_t bytes, uint64_t *ret_interval_bytes) {
-    struct ag_skip *skip = &ag_thread_skip;
+    return ag_sampler_takes_from(&ag_thread_skip, bytes, ret_interval_bytes);
+}
+
+bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_interval_bytes) {
     if (AG_UNLIKELY(skip->interval_bytes == 0)) {
         begin(skip);
     }

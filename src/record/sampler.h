@@ -21,6 +21,9 @@ _Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "as entry_x86_64.S ha
 /* Whether this block is a sample, and with which interval it was chosen. Begins the thread's
  * sampler; one that was told of another interval changes to it behind this sample. */
 bool ag_sampler_takes(size_t bytes, uint64_t *ret_interval_bytes);
+/* The same with another line of bytes than the thread's, which the caller keeps for it; all zero:
+ * it has not begun. */
+bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_interval_bytes);
 /* A sample was recorded, from START_RAW of the clock until now. */
 void ag_sampler_took(uint64_t start_raw);
 /* Whether a free (FREE, REALLOC_FREE, UNDO_FREE) is of a sampled block; it is none any more, or is

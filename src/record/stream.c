@@ -615,9 +615,9 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
         record_chosen(sp, rbp, address, bytes, via, place);
         return;
     }
-    uint64_t interval_bytes = 0;
-    if (!ag_sampler_takes(bytes, &interval_bytes) || pause_now() != AG_PAUSE_NONE ||
-        !ag_block_choice_takes(via, bytes, type_of(place))) {
+    uint64_t interval_bytes = place ? place->chosen_interval_bytes : 0;
+    if ((interval_bytes == 0 && !ag_sampler_takes(bytes, &interval_bytes)) ||
+        pause_now() != AG_PAUSE_NONE || !ag_block_choice_takes(via, bytes, type_of(place))) {
         return;
     }
     const uint64_t start_raw = ag_raw_clock(ag_recorder.header->clock_kind);

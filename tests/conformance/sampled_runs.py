@@ -35,10 +35,10 @@ def truths(output):
     return found
 
 
-def sampled(tools, folder, mode, seed, interval="8K", options=()):
+def sampled(tools, folder, mode, seed, interval="8K", options=(), program="sampled"):
     for trace in recorded.traces_in(folder):
         os.remove(trace)
-    return recorded.record(tools, [tools.program("sampled"), mode], folder,
+    return recorded.record(tools, [tools.program(program), mode], folder,
                            options=["--mode=sample", "--interval=" + interval, "--seed=%d" % seed, *options])
 
 
@@ -59,12 +59,12 @@ def judge(failures, name, estimates, intervals, truth):
     failures.require("%s: %d of %d intervals hold %d" % (name, held, len(intervals), truth), held >= len(intervals) * 15 / 20)
 
 
-def estimates_hold(tools, mode, interval="8K", options=()):
+def estimates_hold(tools, mode, interval="8K", options=(), program="sampled"):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         views, truth = [], {}
         for seed in range(SEEDS):
-            outcome, traces = sampled(tools, folder, mode, seed, interval, options)
+            outcome, traces = sampled(tools, folder, mode, seed, interval, options, program)
             failures.expect("exit status", outcome.status, 0)
             truth = truths(outcome.stdout)
             views.append(recorded.report(tools, traces[0], "--view=sites"))
@@ -422,6 +422,8 @@ def main():
     tools = recorded.Tools(parser.parse_args().build)
     cases = [("periodic sizes", lambda: estimates_hold(tools, "periodic")), ("powers of two", lambda: estimates_hold(tools, "powers")),
              ("a heavy tail", lambda: estimates_hold(tools, "heavy")),
+             ("heaps of the program's own", lambda: estimates_hold(tools, "told", program="sampled_heap")),
+             ("and beside a tracker", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
              ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
              ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
              ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),

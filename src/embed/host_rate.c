@@ -1,0 +1,51 @@
+/* host_rate.c: see host_rate.h.
+ *
+ * Blocks that a program tells are a line of bytes of their own beside malloc's, with a skip of its
+ * own (base/skip.h): each block's chance is that of its size all the same. allogram.h counts down a
+ * part of that skip, the grant, so that a block that is no sample costs a subtraction and a branch.
+ *
+ * The counter belongs to trackers while one samples, and a signal handler may get between the two
+ * halves of a subtraction. Then nobody knows what of the grant was used, and the skip is drawn
+ * anew: what is left of one is distributed as a fresh one. */
+#include "host_rate.h"
+
+#include "allogram/allogram.h"
+#include "base/skip.h"
+#include "host_events.h"
+#include "record/recorder.h"
+#include "record/sampler.h"
+#include "tracker.h"
+
+static __thread struct {
+    struct ag_skip skip;
+    uint64_t granted; /* what was put into ag_host_left */
+    uint32_t version; /* of trackers, then */
+    uint32_t pid;     /* whose samples these are; a forked child draws others */
+} own;
+
+void ag_host_rate_follow(bool has_tracker) {
+    const bool is_rated = !has_tracker && ag_recorder_is_sampling();
+    ag_host_mode(is_rated ? ALLOGRAM_RATED_ : 0, is_rated ? 0 : ALLOGRAM_RATED_);
+}
+
+static void settle_grant(void) {
+    const uint64_t left = ag_host_left;
+    if (own.pid != ag_recorder.pid) {
+        own.skip = (struct ag_skip){0};
+    } else if (own.version != ag_tracker_version() || left > own.granted) {
+        ag_skip_set_interval(&own.skip, own.skip.interval_bytes);
+    } else {
+        own.skip.left_bytes -= own.granted - left;
+    }
+}
+
+bool ag_host_rate_takes(size_t bytes, uint64_t *ret_interval_bytes) {
+    settle_grant();
+    const bool is_taken = ag_sampler_takes_from(&own.skip, bytes, ret_interval_bytes);
+    const uint64_t left = own.skip.left_bytes;
+    own.granted = left < AG_TRACKER_GRANT_BYTES ? left : AG_TRACKER_GRANT_BYTES;
+    own.version = ag_tracker_version();
+    own.pid = ag_recorder.pid;
+    ag_host_left = own.granted;
+    return is_taken;
+}
