@@ -62,7 +62,7 @@ one_line() {
     run "$FAKE_REPORT" jq.allogram --sort=weight
     [[ $output == *" peak_bytes "* && $output == *" freed_blocks" ]]
     run "$FAKE_REPORT" jq.allogram --by=colour
-    [[ $output == *" function "* && $output == *" type process initial_call" ]]
+    [[ $output == *" function "* && $output == *" type label process initial_call" ]]
     run "$FAKE_REPORT" jq.allogram --view=blocks --state=live
     [[ $output == *" open, closed, ghost" ]]
     run "$FAKE_REPORT" jq.allogram --view=types --type=Strang
