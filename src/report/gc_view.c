@@ -50,6 +50,11 @@ int ag_gc_summary_json(struct ag_view *view) {
     return r;
 }
 
+/* A heap of the program's own may say that it is of none. */
+static const char *runtime_words(const char *runtime) {
+    return runtime[0] != '\0' ? runtime : "the program";
+}
+
 int ag_gc_summary_text(struct ag_view *view) {
     const struct ag_collections *collections;
     const int r = ag_profile_collections(view->profile, &collections);
@@ -58,9 +63,9 @@ int ag_gc_summary_text(struct ag_view *view) {
         struct ag_quantity count, total, longest;
         ag_page_print(view->page, AG_STYLE_PLAIN,
                       "  %-15s %10s by %s, paused %s (%.1f %% of the time), the longest %s\n",
-                      "collections", ag_quantity_count(&count, sum->collections), sum->runtime,
-                      ag_quantity_time(&total, sum->pause_total_ns), 100 * time_share(view, sum),
-                      ag_quantity_time(&longest, sum->pause_max_ns));
+                      "collections", ag_quantity_count(&count, sum->collections),
+                      runtime_words(sum->runtime), ag_quantity_time(&total, sum->pause_total_ns),
+                      100 * time_share(view, sum), ag_quantity_time(&longest, sum->pause_max_ns));
     }
     return r;
 }
@@ -365,7 +370,7 @@ static void write_sums(struct ag_view *view, const struct ag_collections *collec
         struct ag_quantity count, total, longest, reclaimed;
         ag_page_print(view->page, AG_STYLE_PLAIN,
                       "  %s: %s %s paused %s, %.1f %% of the time, the longest %s; %s reclaimed",
-                      sum->runtime, ag_quantity_count(&count, sum->collections),
+                      runtime_words(sum->runtime), ag_quantity_count(&count, sum->collections),
                       sum->collections == 1 ? "collection" : "collections",
                       ag_quantity_time(&total, sum->pause_total_ns), 100 * time_share(view, sum),
                       ag_quantity_time(&longest, sum->pause_max_ns),

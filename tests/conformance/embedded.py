@@ -225,6 +225,8 @@ def collections_are_told(tools):
         failures.expect("collections", [row[:4] + row[5:] for row in told],
                         [("7", "30", "20", "64", "embedding", "minor"), ("1", "0", "0", "0", "", "inner"),
                          ("1", "0", "0", "0", "embedding", "")])
+        text = recorded.run([tools.allogram, "report", trace]).stdout.decode()
+        failures.require("a heap of no runtime: " + text[:800], "by the program, paused" in text)
         failures.require("each has a stack", all(int(row[4]) >= 16 for row in told))
         heaps = {row["name"]: row["mapped_bytes"] for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
         failures.expect("mapped", heaps, {"blocks": 0, "video": 4096})
