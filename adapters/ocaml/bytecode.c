@@ -5,6 +5,11 @@
  * those of runtime/caml/instruct.h (read in the tags 4.11.2, 4.13.1, 4.14.2 and the branch 5.3);
  * the runtime turns them into addresses where it wants those.
  *
+ * That is what Memprof is given; it is not what runs. The interpreter handles signals wherever a
+ * function is applied, and what a handler of the program allocates inside of a callback Memprof
+ * does not tell (a program with a timer would lose all of it, since nearly all that runs is
+ * callbacks). So a call of one of our closures becomes a call of the C function itself.
+ *
  * 2. Names. Memprof tells places in the code. What stands there the runtime knows from the debug
  * section of the program, or from what the toplevel compiled a moment ago, and answers with
  * function, file and line. It is asked once for each place; code that comes or goes makes all
@@ -20,6 +25,7 @@
 #include "collector_hooks.h"
 #include "hook/next_symbol.h"
 #include "known_stacks.h"
+#include "memprof.h"
 #include "ocaml_name.h"
 #include "record/managed_frames.h"
 
@@ -170,6 +176,20 @@ uint32_t ag_ocaml_bytecode_stack(uint32_t walked, ag_ocaml_value callstack) {
 }
 
 /* ---- the runtime ---- */
+
+static ag_ocaml_value (*callback_many)(ag_ocaml_value closure, int n_arguments,
+                                       const ag_ocaml_value *arguments);
+
+static ag_ocaml_value told_callback_many(ag_ocaml_value closure, int n_arguments,
+                                         const ag_ocaml_value *arguments) {
+    ag_ocaml_function *const function = ag_ocaml_memprof_function(closure);
+    return function ? function(arguments[0]) : callback_many(closure, n_arguments, arguments);
+}
+
+void ag_ocaml_bytecode_follow(void) {
+    (void)ag_ocaml_detour("caml_callbackN_exn", (void *)told_callback_many,
+                          (void **)&callback_many);
+}
 
 bool ag_ocaml_bytecode_find(void) {
     struct ag_symbol_place interpreter;

@@ -7,6 +7,8 @@
 
 /* The runtime of this process interprets bytecode; false: something of it is not there. */
 bool ag_ocaml_bytecode_find(void);
+/* Before anything of the runtime has run: our closures are called without the interpreter. */
+void ag_ocaml_bytecode_follow(void);
 /* The runtime is ready, the program has not begun: a closure's code that calls FUNCTION with one
  * value; NULL: no memory. */
 void *ag_ocaml_bytecode_code(size_t index, ag_ocaml_value (*function)(ag_ocaml_value));

@@ -17,10 +17,9 @@
 enum { BLOCK_WORDS = 3, HANDLER = 16, PARENT = 24 }; /* struct stack_info, stack_handler of 5.3 */
 
 /* caml_callback_exn; not caml_callback_res around it, which is so short that a detour would take
- * its call away, to where no unwind table leads further. In bytecode both have the other inside. */
+ * its call away, to where no unwind table leads further. In bytecode our closures are called
+ * without either (bytecode.c), and nothing is hidden. */
 static ag_ocaml_value (*callback)(ag_ocaml_value closure, ag_ocaml_value argument);
-static ag_ocaml_value (*callback_many)(ag_ocaml_value closure, int n_arguments,
-                                       const ag_ocaml_value *arguments);
 static uintptr_t closures_low, closures_bytes;
 static _Atomic uint64_t own_words;
 static __thread uintptr_t hidden __attribute__((tls_model("initial-exec"))); /* 0: none is */
@@ -57,17 +56,6 @@ static ag_ocaml_value told_callback(ag_ocaml_value closure, ag_ocaml_value argum
     return result;
 }
 
-static ag_ocaml_value told_callback_many(ag_ocaml_value closure, int n_arguments,
-                                         const ag_ocaml_value *arguments) {
-    if (!is_ours(closure)) {
-        return callback_many(closure, n_arguments, arguments);
-    }
-    const uintptr_t outer = begin_callback();
-    const ag_ocaml_value result = callback_many(closure, n_arguments, arguments);
-    hidden = outer;
-    return result;
-}
-
 uintptr_t *ag_ocaml_fibers_enter(void) {
     uintptr_t *place = hidden ? parent_place() : NULL;
     if (!place || *place != 0) {
@@ -90,10 +78,5 @@ uint64_t ag_ocaml_fibers_own_words(void) {
 void ag_ocaml_fibers_follow(uintptr_t closures, uintptr_t end) {
     closures_low = closures;
     closures_bytes = end - closures;
-    if (ag_ocaml.is_bytecode) {
-        (void)ag_ocaml_detour("caml_callbackN_exn", (void *)told_callback_many,
-                              (void **)&callback_many);
-    } else {
-        (void)ag_ocaml_detour("caml_callback_exn", (void *)told_callback, (void **)&callback);
-    }
+    (void)ag_ocaml_detour("caml_callback_exn", (void *)told_callback, (void **)&callback);
 }

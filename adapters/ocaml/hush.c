@@ -3,7 +3,10 @@
  * Each entry is one function of the runtime, called with at most four words and giving back two at
  * most; the one here that stands in its place passes all of them on. None of them is left by an
  * exception, since our callbacks raise none; where the program has a Memprof of its own, ours is
- * over, and nothing is hushed. */
+ * over, and nothing is hushed.
+ *
+ * What the program keeps is recorded all the same: collections (collector_hooks.c), and a stack
+ * that grows while our callback stands on it. */
 #include "hush.h"
 
 #include "collector_hooks.h"
@@ -48,7 +51,28 @@ typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 #include "memprof_entries.def"
 #undef AG_HUSHED
 
+/* Of the interpreter of OCaml 4; of a fiber of OCaml 5, with the memory that its registers are
+ * saved to. One is inside the other. */
+#define AG_SPOKEN(name)                               \
+    static uintptr_t (*name)(uintptr_t words);        \
+    static uintptr_t spoken_##name(uintptr_t words) { \
+        const uintptr_t spoke = ag_ocaml_speak();     \
+        const uintptr_t result = name(words);         \
+        ag_ocaml_hush(spoke);                         \
+        return result;                                \
+    }
+AG_SPOKEN(realloc_stack)
+AG_SPOKEN(try_realloc_stack)
+AG_SPOKEN(maybe_expand_stack)
+#undef AG_SPOKEN
+
 void ag_ocaml_hush_follow(void) {
+    (void)ag_ocaml_detour("caml_realloc_stack", (void *)spoken_realloc_stack,
+                          (void **)&realloc_stack);
+    (void)ag_ocaml_detour("caml_try_realloc_stack", (void *)spoken_try_realloc_stack,
+                          (void **)&try_realloc_stack);
+    (void)ag_ocaml_detour("caml_maybe_expand_stack", (void *)spoken_maybe_expand_stack,
+                          (void **)&maybe_expand_stack);
 #define AG_HUSHED(name) \
     (void)ag_ocaml_detour("caml_memprof_" #name, (void *)hushed_##name, (void **)&name);
 #include "memprof_entries.def"

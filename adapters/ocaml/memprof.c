@@ -204,7 +204,7 @@ static double chance(double x) {
 /* In the order of Memprof's tracker. */
 static const struct {
     void (*native)(void);
-    ag_ocaml_value (*bytecode)(ag_ocaml_value);
+    ag_ocaml_function *bytecode;
 } callbacks[] = {
     {ag_ocaml_entry_alloc_minor, ag_ocaml_alloc_minor},
     {ag_ocaml_entry_alloc_major, ag_ocaml_alloc_major},
@@ -243,6 +243,36 @@ static bool make_tracker(void) {
     return true;
 }
 
+/* What a domain of OCaml 5 gives back it allocates when all its OCaml code is over, so that nothing
+ * comes any more in which Memprof could call us. Behind it the domain wakes those who wait for it;
+ * there the callbacks are run, as at any other place of C code. */
+struct result {
+    uintptr_t is_exception, data;
+};
+static struct result (*run_callbacks)(void);
+static ag_ocaml_value (*broadcast)(ag_ocaml_value condition);
+
+static ag_ocaml_value told_broadcast(ag_ocaml_value condition) {
+    const ag_ocaml_value result = broadcast(condition);
+    if (ag_ocaml_memprof_is_ours()) {
+        (void)run_callbacks(); /* ours raise nothing */
+    }
+    return result;
+}
+
+static void follow_ends_of_domains(void) {
+    run_callbacks = (struct result(*)(void))ag_ocaml_find("caml_memprof_run_callbacks_res");
+    if (run_callbacks) {
+        (void)ag_ocaml_detour("caml_ml_condition_broadcast", (void *)told_broadcast,
+                              (void **)&broadcast);
+    }
+}
+
+ag_ocaml_function *ag_ocaml_memprof_function(ag_ocaml_value closure) {
+    const uintptr_t distance = (uintptr_t)closure - (uintptr_t)&closures[0].code;
+    return distance < sizeof(closures) ? callbacks[distance / sizeof(closures[0])].bytecode : NULL;
+}
+
 void ag_ocaml_memprof_prepare(void) {
     static const struct {
         const char *name;
@@ -262,7 +292,9 @@ void ag_ocaml_memprof_prepare(void) {
         heaps[i] = allogram_register_heap(&options);
     }
     ag_ocaml_hush_follow();
-    if (!ag_ocaml.is_bytecode) {
+    if (ag_ocaml.is_bytecode) {
+        ag_ocaml_bytecode_follow();
+    } else {
         ag_ocaml_callstacks_follow();
     }
     ag_ocaml_custom_memory_follow();
@@ -270,8 +302,11 @@ void ag_ocaml_memprof_prepare(void) {
     ag_ocaml_memory_prepare(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     if (ag_ocaml.generation == AG_OCAML_4) {
         ag_ocaml_backing_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
-    } else {
-        ag_ocaml_mappings_follow();
+        return;
+    }
+    ag_ocaml_mappings_follow();
+    follow_ends_of_domains();
+    if (!ag_ocaml.is_bytecode) {
         ag_ocaml_fibers_follow((uintptr_t)closures,
                                (uintptr_t)(closures + AG_ARRAY_SIZE(closures)));
     }

@@ -21,5 +21,9 @@ bool ag_ocaml_memprof_is_ours(void);
 /* In a program that runs, of OCaml 4: has it no Memprof of its own at the moment? Asks by starting
  * one, since the runtime does not tell; where OCaml code may be called. */
 bool ag_ocaml_memprof_is_free(void);
+/* What a closure of the tracker does, for who calls it without the interpreter; NULL: it is none.
+ */
+typedef ag_ocaml_value ag_ocaml_function(ag_ocaml_value argument);
+ag_ocaml_function *ag_ocaml_memprof_function(ag_ocaml_value closure);
 
 #endif

@@ -77,7 +77,7 @@ static ag_ocaml_value program_stops(ag_ocaml_value unit) {
 }
 
 bool ag_ocaml_detour(const char *name, void *replacement, void **ret_original) {
-    static struct ag_detour detours[32];
+    static struct ag_detour detours[48];
     static size_t n_detours;
     void *target = ag_ocaml_find(name);
     return target && n_detours < AG_ARRAY_SIZE(detours) &&

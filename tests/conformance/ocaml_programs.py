@@ -25,7 +25,7 @@ class Toolchain:
             self.command = [*self.loader, os.path.join(root, "usr/bin", self.compiler + ".opt"),
                             "-cc", "gcc --sysroot=%s -B%s -L%s" % (root, libraries, libraries),
                             "-ccopt", "-Wl,-E,--dynamic-linker=%s,-rpath,%s" % (self.loader[0], libraries)]
-            self.unix = ["-I", "+unix", "-I", "+threads"]
+            self.unix = ["-I", "+unix", "-I", "+threads", "-I", "+str"]
             self.is_there = os.path.exists(self.command[3])
         else:
             self.command = [self.compiler]
