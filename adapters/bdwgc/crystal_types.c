@@ -249,8 +249,22 @@ static void settle(const struct ring *ring, struct pending *place) {
     }
 }
 
+/* Where the program itself wants to know of each object it is told while that lives: what is looked
+ * for once more may have died meanwhile. */
+AG_COLD static void look_at_all(struct ring *ring) {
+    for (size_t i = 0; i < RING_BLOCKS && !ag_tracker_is_inside(); i++) {
+        if (ring->blocks[i].hidden != 0) {
+            settle(ring, &ring->blocks[i]);
+        }
+    }
+}
+
 void ag_crystal_types_look(void) {
     struct ring *ring = own_ring;
+    if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ring) {
+        look_at_all(ring);
+        return;
+    }
     struct pending *last = ring ? &ring->blocks[(ring->n - 1) % RING_BLOCKS] : NULL;
     if (last && last->hidden != 0) {
         settle(ring, last);

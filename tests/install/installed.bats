@@ -96,3 +96,17 @@ options_of_page() {
     done
     [ -n "$found" ]
 }
+
+@test "a Crystal program builds with the file for its own callbacks" {
+    command -v crystal >/dev/null || skip "crystal is not installed"
+    binding=$(find "$ROOT" -path '*/share/allogram/crystal/allogram.cr')
+    [ -f "$binding" ]
+    cd "$BATS_TEST_TMPDIR"
+    CRYSTAL_PATH="$(crystal env CRYSTAL_PATH):$(dirname "$binding")" CRYSTAL_CACHE_DIR="$PWD/cache" \
+        crystal build -o program "$BATS_TEST_DIRNAME/../../examples/tracked_objects.cr"
+    run ./program
+    [ "$output" = "nobody records" ]
+    run "$ALLOGRAM" run -q -o seen.allogram -- ./program
+    [ "${lines[0]}" = "1010 sessions made, nearly all of the others dead" ]
+    [ "${lines[1]}" = "3000 requests made" ]
+}
