@@ -27,6 +27,18 @@ static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format
 
 /* ---- what the kernel says ---- */
 
+/* It has ended, or is just ending: its memory and its files go before it is a zombie. */
+static bool is_over(const struct ag_remote_process *process) {
+    char path[64];
+    struct stat root;
+    (void)snprintf(path, sizeof path, "/proc/%d/root/.", process->pid);
+    return !ag_remote_process_is_alive(process) || stat(path, &root) < 0;
+}
+
+static int ended(const struct ag_remote_process *process, char message[512]) {
+    return fail(message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
+}
+
 static bool read_status(pid_t pid, char ret_text[STATUS_BYTES]) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
@@ -218,8 +230,8 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
                     process->pid, process->name, process->pid);
     }
     struct ag_attachable attachable = {.libc = find_libc(images)};
-    if (attachable.libc == NULL && !ag_remote_process_is_alive(process)) {
-        return fail(ret_message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
+    if (attachable.libc == NULL && is_over(process)) {
+        return ended(process, ret_message);
     }
     if (attachable.libc == NULL) {
         return fail(ret_message, -ENOTSUP,
@@ -243,8 +255,8 @@ int ag_attachable_check_file(const struct ag_remote_process *process, const char
         ours.st_ino == theirs.st_ino) {
         return 0;
     }
-    if (!ag_remote_process_is_alive(process)) {
-        return fail(ret_message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
+    if (is_over(process)) {
+        return ended(process, ret_message);
     }
     return fail(ret_message, -ENOENT,
                 "%d (%s): lives in another mount namespace, where %.200s is not to be found; run "

@@ -42,6 +42,8 @@ enum {
     LATE_PATIENCE_NS = 1000 * 1000 * 1000, /* for threads that were asked to stop in vain */
     LEAST_PAUSE_NS = 100 * 1000,
     MOST_PAUSE_NS = 900 * 1000,
+    START_NAP_NS = 20 * 1000 * 1000,
+    START_TRIES = 5,
 };
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
 
@@ -66,6 +68,20 @@ void ag_attach_pause(struct ag_attach *attach) {
 
 /* ---- before ---- */
 
+/* A program that is just being started has its libc in a moment. */
+static int check(struct ag_attach *attach, char message[512]) {
+    const struct timespec nap = {.tv_nsec = START_NAP_NS};
+    int r = ag_attachable_check(&attach->process, &attach->images, &attach->attachable, message);
+    for (int i = 0; i < START_TRIES && r == -ENOTSUP; i++) {
+        (void)nanosleep(&nap, NULL);
+        r = ag_observed_images_refresh(&attach->images) < 0
+                ? ended(attach, message)
+                : ag_attachable_check(&attach->process, &attach->images, &attach->attachable,
+                                      message);
+    }
+    return r;
+}
+
 /* As ag_attach_prepare, of a process that may have an agent. */
 static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
@@ -81,9 +97,7 @@ static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[51
             r = ended(attach, ret_message);
         }
     }
-    r = r < 0 ? r
-              : ag_attachable_check(&attach->process, &attach->images, &attach->attachable,
-                                    ret_message);
+    r = r < 0 ? r : check(attach, ret_message);
     if (r == 0 &&
         ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
         r = fail(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all", pid,

@@ -148,7 +148,7 @@ def signals_that_no_mask_holds_up_arrive_later():
 
 @test
 def programs_that_end_in_the_middle():
-    for delay in range(0, 20 * CYCLES):
+    for delay in range(0, 10 * CYCLES):
         with Target("sh", "-c", f"sleep 0.0{delay % 10}; exit 7") as target:
             line = one_line(target.pid)
             assert not line or any(word in line for word in ("has ended", "ended while", "no such process", "zombie")), line
