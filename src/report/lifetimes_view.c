@@ -204,6 +204,13 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     }
     const int r = ag_table_write(table, view->page);
     ag_table_free(table);
+    if (r == 0 && first > 0 && first < lifetimes->n_steps &&
+        lifetimes->steps[first].from_ns < resolution_ns) {
+        struct ag_quantity resolution;
+        ag_page_print(view->page, AG_STYLE_DIM,
+                      "  below %s, the trace's resolution, lives are not told apart\n",
+                      ag_quantity_time(&resolution, resolution_ns));
+    }
     return r;
 }
 

@@ -294,6 +294,7 @@ int ag_profile_open(const char *path, const struct ag_profile_options *options,
     if (strcmp(name, "jq.allogram") == 0) {
         fill_jq(profile);
     } else if (strcmp(name, "threads.allogram") == 0) {
+        profile->summary.time_resolution_ns = 4000; /* between two steps of lifetimes */
         fill_threads(profile);
     } else if (strcmp(name, "hostile.allogram") == 0) {
         fill_hostile(profile);
