@@ -11,6 +11,7 @@
 #ifndef AG_EVENT_FAST_H
 #define AG_EVENT_FAST_H
 
+#include "block_choice.h"
 #include "sampler.h"
 #include "thread_state.h"
 #include "unwind/stack_walker_fast.h"
@@ -97,8 +98,9 @@ AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint
                                  const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+        const bool is_chosen = ag_recorder_is_sampling() || ag_block_choice_remembers(via);
         if (ag_recorder_is_active() &&
-            (!ag_recorder_is_sampling() || ag_sampled_may_hold_fast(ag_sampled_key(address, via)) ||
+            (!is_chosen || ag_sampled_may_hold_fast(ag_sampled_key(address, via)) ||
              kind != AG_WORD_FREE)) {
             ag_record_free_slow(kind, address, via, sp, rbp);
         }
