@@ -19,6 +19,7 @@ packages_of() {
         echo gcc libc6-dev make meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev \
             libxxhash-dev libiberty-dev zlib1g-dev
         echo erlang-base? erlang-dev? # the tracer of Erlang nodes
+        echo ocaml-nox? ocaml-findlib? # the OCaml library
         echo clang? libbpf-dev?       # what looks at Erlang nodes from outside, in the kernel
         node_packages
         ;;

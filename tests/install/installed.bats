@@ -51,6 +51,21 @@ options_of_page() {
     [[ "$output" == *" 100 "*" 70  list node"* ]]
 }
 
+@test "an OCaml program builds with nothing but ocamlfind" {
+    META=$(find "$ROOT" -path '*/ocaml/allogram/META')
+    [ -n "$META" ] || skip "no OCaml library was built"
+    OCAMLPATH=$(dirname "$(dirname "$META")")
+    library=$(dirname "$(find "$ROOT" -name liballogram.so)")
+    export OCAMLPATH LD_LIBRARY_PATH="$library"
+    cd "$BATS_TEST_TMPDIR"
+    cp "$BATS_TEST_DIRNAME/../../examples/recorded.ml" .
+    ocamlfind ocamlopt -g -package allogram -linkpkg recorded.ml -ccopt "-L$library" -o recorded
+    ALLOGRAM_OUTPUT=seen.allogram run ./recorded
+    [ "$output" = "done" ]
+    run "$ALLOGRAM" report --view=sites seen.allogram
+    [[ "$output" == *"Recorded.pair"* ]]
+}
+
 @test "each command that is built has a man page with just its options" {
     commands=$("$ALLOGRAM" --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
     [ -n "$commands" ]
