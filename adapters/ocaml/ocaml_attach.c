@@ -175,7 +175,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         return AG_ADAPTER_REFUSED;
     }
     prepare();
-    if (ag_ocaml.generation == AG_OCAML_5) { /* it frees them where nothing tells who does */
+    if (ag_ocaml.generation == AG_OCAML_5 && !ag_ocaml_large_blocks_follow()) {
         ret_runtime->note = "blocks over 128 words count twice: OCaml's, and malloc's below them";
     }
     return AG_ADAPTER_ACTS;

@@ -1,0 +1,56 @@
+/* large_blocks.c: the blocks over 128 words of OCaml 5, each of which is a block of malloc's:
+ * counted as OCaml's, and not as malloc's below it.
+ *
+ * caml_shared_try_alloc takes them from malloc; what it returns lies behind two words of its own
+ * (runtime/shared_heap.c, struct large_alloc). When a sweep finds one dead it calls free, from a
+ * place that has no name. So what the runtime's object calls as free goes by here, and what is one
+ * of these is freed unseen: they are kept in a set of addresses. Nothing else of the object is
+ * different. */
+#include "base/address_bits.h"
+#include "collector_hooks.h"
+#include "hook/import_slot.h"
+#include "hook/next_symbol.h"
+
+enum { POOLED_WORDS = 128, HEAD_BYTES = 16 }; /* with the header; struct large_alloc */
+
+static struct ag_address_bits large;
+static uintptr_t (*try_alloc)(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved);
+static void (*host_free)(void *block);
+
+static uintptr_t told_try_alloc(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved) {
+    if (words + 1 <= POOLED_WORDS) {
+        return try_alloc(heap, words, tag, reserved);
+    }
+    const uintptr_t suspended = ag_record_suspend();
+    const uintptr_t block = try_alloc(heap, words, tag, reserved);
+    ag_record_resume(suspended);
+    if (block) {
+        (void)ag_address_bits_set(&large, /* set= */ 0, block - HEAD_BYTES);
+    }
+    return block;
+}
+
+static void told_free(void *block) {
+    if (block && ag_address_bits_clear(&large, /* set= */ 0, (uintptr_t)block)) {
+        const uintptr_t suspended = ag_record_suspend();
+        host_free(block);
+        ag_record_resume(suspended);
+        return;
+    }
+    host_free(block);
+}
+
+bool ag_ocaml_large_blocks_follow(void) {
+    struct ag_symbol_place place;
+    void *bound; /* maybe not yet: then it is the loader's stub */
+    const void *inside = ag_ocaml_find("caml_shared_try_alloc");
+    if (!inside || !ag_import_find(inside, "free") ||
+        !ag_symbol_find("free", AG_SYMBOL_FIRST, NULL, &place) ||
+        ag_address_bits_start(&large, /* n_sets= */ 1, /* forgets_on_fork= */ false) < 0) {
+        return false;
+    }
+    host_free = (void (*)(void *))place.address;
+    /* The free first: what cannot be seen going is not left out. */
+    return ag_import_replace(inside, "free", (void *)told_free, &bound) == 0 &&
+           ag_ocaml_detour("caml_shared_try_alloc", (void *)told_try_alloc, (void **)&try_alloc);
+}
