@@ -160,7 +160,6 @@ INTERPRETERS = {
                    "print scalar(keys %h), \"\\n\"; }"],
     "node": ["-e", "console.log('ready'); require('readline').createInterface({input: process.stdin}).on('line', () => { "
                    "const a = []; for (let i = 0; i < 5000; i++) a.push(Buffer.alloc(20000, 1)); console.log(a.length); })"],
-    "sqlite3": ["-interactive", "-cmd", ".prompt '' ''", ":memory:", "select 'ready';"],
 }
 
 
