@@ -30,6 +30,7 @@ PARTS = [
     "ocaml",
     "erlang",
     "boehm",
+    "julia",
 ]
 
 

@@ -11,6 +11,8 @@
 #include "julia_collections.h"
 #include "julia_objects.h"
 #include "julia_types.h"
+#include "record/recorder.h"
+#include "record/sampler.h"
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
@@ -63,13 +65,36 @@ AG_FAST void leave(struct ag_julia_thread *thread, enum ag_julia_heap heap, uint
     ag_julia_made(thread, heap, &made);
 }
 
-static void *told_pool_alloc(void *ptls, int offset, int bytes) {
-    struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), (size_t)bytes);
+/* Who calls: as CALLER_SP and CALLER_RBP. */
+AG_NOINLINE static void *told_pool_alloc_slow(void *ptls, int offset, int bytes,
+                                              const uintptr_t *sp, uintptr_t rbp) {
+    struct ag_julia_thread *thread = enter(sp, rbp, (size_t)bytes);
     void *object = pool_alloc(ptls, offset, bytes);
     if (AG_LIKELY(thread && object)) {
-        leave(thread, AG_JULIA_POOL, (uintptr_t)object, (uintptr_t)object, (size_t)bytes,
-              CALLER_SP(), CALLER_RBP());
+        leave(thread, AG_JULIA_POOL, (uintptr_t)object, (uintptr_t)object, (size_t)bytes, sp, rbp);
     }
+    return object;
+}
+
+/* A sample is taken, and this object is none: nearly all of them. What is left out is not counted
+ * either, since a sample has no coverage. */
+AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
+    return ag_recorder_is_sampling() && bytes < ag_thread_skip.left_bytes && thread &&
+           !ag_julia_waits(thread) && ag_julia_collections_are_followed;
+}
+
+static void *told_pool_alloc(void *ptls, int offset, int bytes) {
+    struct ag_julia_thread *thread = ag_julia_own;
+    if (!is_left_out(thread, (size_t)bytes)) {
+        return told_pool_alloc_slow(ptls, offset, bytes, CALLER_SP(), CALLER_RBP());
+    }
+    ag_thread_skip.left_bytes -= (size_t)bytes + 1;
+    thread->caller_sp = CALLER_SP(); /* who causes a collection */
+    thread->caller_rbp = CALLER_RBP();
+    thread->asked_bytes = (size_t)bytes;
+    void *object = pool_alloc(ptls, offset, bytes);
+    thread->caller_sp = NULL;
+    thread->last_object = (uintptr_t)object;
     return object;
 }
 
