@@ -15,7 +15,12 @@
  * literals). No code of the process ran in that time: nothing is counted.
  *
  * 4. Messages that were received are linked to the process as fragments of another list. A growth
- * of fragments with a new head of that list is taken for messages. */
+ * of fragments with a new head of that list is taken for messages.
+ *
+ * 5. A built-in function may take all that is left of the heap and give back what it did not need
+ * (maps:from_list/1 does). When it gives up its turn in between, its process is scheduled out with
+ * a full heap, and what is given back later is a growth of less than nothing, of the same function.
+ */
 #include "heap_growth.h"
 
 enum { TAG_MASK = 3, TAG_BOXED = 2, HEADER_TUPLE_3 = 3 << 6 };
@@ -48,8 +53,8 @@ static uint64_t used_words(const struct ag_process_heap *heap) {
     return (uint64_t)(heap->top - heap->heap);
 }
 
-uint64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
-                              const struct ag_process_heap *heap) {
+int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
+                             const struct ag_process_heap *heap) {
     int64_t words = (int64_t)used_words(heap) - (int64_t)growth->used_words;
     int64_t fragments = (int64_t)heap->fragment_words - (int64_t)growth->fragment_words;
     if (AG_UNLIKELY(heap->heap != growth->heap)) {
@@ -59,12 +64,12 @@ uint64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
         if (!growth->is_abandoned) {
             words += (int64_t)abandoned_words(growth);
         }
+        words = words > 0 ? words : 0;
     }
     if (AG_UNLIKELY(heap->message_fragments != growth->message_fragments) && fragments > 0) {
         fragments = 0;
     }
-    words += fragments;
-    return words > 0 ? (uint64_t)words : 0;
+    return words + fragments;
 }
 
 void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap) {

@@ -21,9 +21,10 @@ enum { AG_EVENT_TUPLE_WORDS = 4 };
 /* The words of the tuple {Module, Function, Arity} that the emulator made on the process' heap for
  * this event are taken out of what was read. Returns them: 4, or 0 where TERM is no such tuple. */
 uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term);
-/* Words that the code of the process allocated since the last event. */
-uint64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
-                              const struct ag_process_heap *heap);
+/* Words that the code of the process allocated since the last event; less than 0 where it gave back
+ * what it had asked for before that event. */
+int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
+                             const struct ag_process_heap *heap);
 /* From here on; HEAP is as it was read, with the event's own tuple. */
 void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap);
 

@@ -20,9 +20,10 @@ struct ag_traced_process {
     struct ag_heap_growth growth;
     struct ag_level *levels; /* as deep as allogram_depth(counters) */
     uint32_t n_levels, level_room;
-    bool is_running;     /* its time counts */
-    uint8_t last_kind;   /* of its last event, enum ag_event_kind */
-    uint64_t last_clock; /* at the end of it */
+    uint64_t returnable_words; /* counted as it was scheduled out, in the middle of a function */
+    bool is_running;           /* its time counts */
+    uint8_t last_kind;         /* of its last event, enum ag_event_kind */
+    uint64_t last_clock;       /* at the end of it */
     struct ag_traced_process *next;
     struct ag_level first_levels[AG_PROCESS_FIRST_LEVELS]; /* all that most processes need */
 };

@@ -98,7 +98,12 @@ static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
 /* Words and time since the last event. */
 static uint64_t words_of(const struct event *event) {
     const struct ag_traced_process *process = event->process;
-    return process->growth.has_begun ? ag_heap_growth_words(&process->growth, &event->program) : 0;
+    if (!process->growth.has_begun) {
+        return 0;
+    }
+    const int64_t words = ag_heap_growth_words(&process->growth, &event->program);
+    const int64_t most = (int64_t)process->returnable_words;
+    return (uint64_t)(words < -most ? -most : words);
 }
 
 static uint64_t ns_of(const struct event *event, enum ag_event_kind kind) {
@@ -114,6 +119,7 @@ static void end_event(const struct event *event, enum ag_event_kind kind, bool i
         allogram_count_apart(process->counters, ALLOGRAM_PROFILER, 1, event->own_words);
     }
     ag_heap_growth_begin(&process->growth, &event->as_read);
+    process->returnable_words = 0;
     process->is_running = is_running;
     process->last_kind = (uint8_t)kind;
     process->last_clock = ag_event_clock_now();
@@ -280,11 +286,15 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     if (event.process == NULL || !read_event(env, argv[2], argv[3], &event)) {
         return atoms.ok;
     }
+    uint64_t returnable = event.process->returnable_words;
     if (!is_in) {
-        allogram_step(event.process->counters, event.process->n_levels, 0, words_of(&event),
+        const uint64_t words = words_of(&event);
+        allogram_step(event.process->counters, event.process->n_levels, 0, words,
                       ns_of(&event, AG_EVENT_OTHER));
+        returnable += words;
     }
     end_event(&event, AG_EVENT_OTHER, is_in);
+    event.process->returnable_words = returnable;
     return atoms.ok;
 }
 

@@ -646,7 +646,8 @@ ALLOGRAM_INLINE_ void allogram_count_time(allogram_counters *set, uint64_t ns) {
 
 /* All of an event at once, for who traces a virtual machine: the function at hand allocated words
  * and took ns; then it is left, with those that called it, until depth are left; then function is
- * entered, unless it is 0. One third of the cost of the four calls. */
+ * entered, unless it is 0. One third of the cost of the four calls. words may be (uint64_t)-N where
+ * the function gave N words back that it was counted for. */
 ALLOGRAM_INLINE_ void allogram_step(allogram_counters *set, uint64_t depth,
                                     allogram_function function, uint64_t words, uint64_t ns) {
     if (allogram_is_counted_(set)) {

@@ -67,6 +67,13 @@ static void add_to(_Atomic uint64_t *counter, uint64_t more) {
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
+/* Words that were given back are taken off, as far as they were counted: not before a reset. */
+static void add_words(_Atomic uint64_t *counter, uint64_t words) {
+    const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    const bool is_less = (int64_t)words < 0 && now < 0 - words;
+    atomic_store_explicit(counter, is_less ? 0 : now + words, memory_order_relaxed);
+}
+
 static bool counts(const struct allogram_counters *set) {
     return !set->is_paused && allogram_mode_ & ALLOGRAM_TELLS_;
 }
@@ -402,7 +409,7 @@ void allogram_count_step_(allogram_counters *set, uint64_t depth, allogram_funct
     take_time(set);
     if (counts(set)) {
         struct ag_counter_node *node = ag_counter_node(set, set->current);
-        add_to(&node->words, words);
+        add_words(&node->words, words);
         add_to(&node->time, set->is_clocked || set->current == 0 ? 0 : ns);
     }
     while (set->depth > depth) {

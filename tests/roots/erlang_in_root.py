@@ -14,6 +14,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../conformance"))
 import erlang_counted  # noqa: E402
+import erlang_everyday  # noqa: E402
 import erlang_rough  # noqa: E402
 import own_mounts  # noqa: E402
 import recorded  # noqa: E402
@@ -69,13 +70,15 @@ def main():
     cases = [("a program, with four schedulers", erlang_counted.program_is_counted),
              ("messages and arguments", erlang_counted.stands_apart), ("allogram:run from Erlang", erlang_counted.from_erlang),
              ("the compiler, as tprof counts it", as_tprof_counts),
+             ("everyday programs", erlang_everyday.heaps_grow_by_what_is_counted),
+             ("servers, sleepers, ports", erlang_everyday.servers_and_sleepers),
              ("words of the emulator's own, without a tracer", erlang_rough.native_half_is_missing),
              ("the same of a node", erlang_rough.built_in_counters_of_a_node)]
     plan = tap.Plan(len(cases))
     with recorded.Folder() as folder:
         for seen in ("/dev/shm", "/proc", build, folder):
             own_mounts.bind(seen, root + seen)
-        erlang = erlang_counted.Erlang(tools, folder, root)
+        erlang = erlang_counted.Erlang(tools, folder, root, programs=("hand_counted", "everyday"))
         for name, case in cases:
             plan.run(f"OTP {erlang.release}: {name}", lambda case=case: case(erlang))
     own_mounts.unbind(root + folder)

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What Erlang programs do all day, function by function of everyday.erl: the words that allogram counts are those by which the
+heap of a process grows that nobody traces and that is never collected. Servers, processes that hibernate or are killed, ports: by hand,
+and by what the program itself finds. Then the ways in which nodes are started: escript, elixir -e, a release's script."""
+
+import argparse
+import os
+import shutil
+import sys
+
+import erlang_counted
+import recorded
+import tap
+
+N = 200
+
+COMPARE = """N = %d, [begin
+  Case = fun() -> everyday:C(N) end, _ = Case(),
+  Heap = everyday:used(C, N),
+  {_, T} = allogram:run(everyday, C, [N]),
+  Words = lists:sum([W || {_, _, F, _, W, _} <- T, F =/= undefined]),
+  io:format("~w ~w ~w~n", [C, Heap, Words])
+end || C <- %s]"""
+
+
+def compare(erlang, cases):
+    """{case: (words of a heap that nobody traced, words of all functions)}"""
+    rows = {}
+    for line in erlang.evaluate(COMPARE % (N, cases)).splitlines():
+        name, *words = line.split()
+        rows[name] = tuple(map(int, words))
+    return rows
+
+
+# Where a built-in function gives up its turn it keeps a few words for what is left to do: 3 each time, sooner or later.
+YIELDS = {"maps": 8, "yielding": 200}
+
+
+def heaps_grow_by_what_is_counted(erlang):
+    failures = tap.Failures()
+    rows = compare(erlang, "everyday:cases()" if erlang.release >= 26 else "everyday:cases() -- everyday:matching()")
+    failures.require("some cases: %d" % len(rows), len(rows) >= 28)
+    for name, (heap, words) in rows.items():
+        if name in YIELDS:
+            failures.require("%s: %d words, should be %d" % (name, words, heap), abs(words - heap) <= YIELDS[name])
+        else:
+            failures.expect(name, words, heap)
+    return failures
+
+
+def servers_and_sleepers(erlang):
+    """A server's callbacks; a process that hibernates ten times; some that are killed, perhaps before they begin; a port."""
+    failures = tap.Failures()
+    outcome, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval", "everyday:main(%d), halt(4)." % N],
+                                   name="servers")
+    failures.expect("status and output", (outcome.status, outcome.stdout, outcome.stderr), (4, b"", b""))
+    rows = erlang_counted.rows_of(erlang.tools, trace)
+    wanted = {"handle_call/3": (N + 1, 7 * (N + 1)), "handle_cast/2": (N, 3 * N), "handle_info/2": (N, 6 * N), "init/1": (1, 6),
+              "ask/2": (N, 3 * N), "woken/1": (11, 30)}
+    for name, counts in wanted.items():
+        failures.expect(name, rows.get("everyday:" + name), counts)
+    calls, words = rows["everyday:slept/1"]
+    # no event tells of the collection when a process hibernates: what it made since its last call is gone, 2 words each time
+    failures.require("slept/1: %d calls, %d words" % (calls, words), 11 <= calls <= 11 + N // 10 and words <= 2 * calls)
+    report = recorded.report(erlang.tools, trace, "--view=functions")
+    failures.require("messages: %s" % report["messages"], report["messages"]["count"] >= 4 * N + N // 10 + 30)
+    failures.expect("lost", recorded.report(erlang.tools, trace)["lost_events"]["total"], 0)
+    return failures
+
+
+RELEASE = """[{ok, _} = {ok, application:load(App)} || App <- [kernel, stdlib]],
+  Versions = [{App, element(2, application:get_key(App, vsn))} || App <- [kernel, stdlib]],
+  ok = file:write_file("shop.rel", io_lib:format("~p.", [{release, {"shop", "1"}, {erts, erlang:system_info(version)}, Versions}])),
+  ok = systools:make_script("shop", [local, silent]) == ok orelse element(1, systools:make_script("shop", [local, silent]))"""
+
+
+def release_is_counted(erlang):
+    """As mix and relx make them: a shell script that boots embedded, with a boot file of its own."""
+    failures = tap.Failures()
+    erlang.evaluate(RELEASE)
+    script = os.path.join(erlang.folder, "shop")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\ncd '%s' || exit 1\nexec erl -boot ./shop -mode embedded -noshell -pa . -eval "
+                   "'{module, _} = code:load_file(everyday), io:put_chars(integer_to_list(length(everyday:mutual(%d)))), init:stop(5).' -extra \"$@\"\n" % (erlang.folder, N))
+    os.chmod(script, 0o755)
+    outcome, trace = erlang.record([script, "foreground"], name="shop")
+    failures.expect("status", (outcome.status, outcome.stderr), (5, b""))
+    rows = erlang_counted.rows_of(erlang.tools, trace)
+    failures.expect("its first function", rows.get("everyday:mutual/1"), (1, 0))
+    calls = [rows.get("everyday:" + name, (0, 0))[0] for name in ("hop/2", "skip/2")]
+    failures.expect("what it calls: %s" % calls, sum(calls), N + 1)
+    return failures
+
+
+def elixir_evaluates(erlang):
+    failures = tap.Failures()
+    outcome, trace = erlang.record(["elixir", "-e", "IO.write(Enum.sum(Enum.map(1..50, fn x -> x * 2 end)))"], name="elixir")
+    failures.expect("status and output", (outcome.status, outcome.stdout), (0, b"2550"))
+    rows = erlang_counted.rows_of(erlang.tools, trace)
+    failures.require("functions by Elixir's names", "Enum.map/2" in rows and "Enum.sum/1" in rows)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = [("heaps grow by what is counted", heaps_grow_by_what_is_counted), ("servers, sleepers, ports", servers_and_sleepers),
+             ("a release's script", release_is_counted), ("elixir -e", elixir_evaluates)]
+    results = tap.Plan(len(cases))
+    why = erlang_counted.why_not(tools)
+    with recorded.Folder() as folder:
+        erlang = None if why else erlang_counted.Erlang(tools, folder, programs=("everyday",))
+        for name, case in cases:
+            reason = why or ("no elixir here" if case is elixir_evaluates and not shutil.which("elixir") else "")
+            if reason:
+                results.skip(name, reason)
+            else:
+                results.run(name, lambda case=case: case(erlang))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
