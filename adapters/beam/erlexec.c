@@ -6,6 +6,10 @@
  * module is, and the call that begins to trace. From then on the emulator itself loads what counts
  * (allogram.erl); under the agent its counters go into the trace of the emulator.
  *
+ * Releases boot in embedded mode, in which no module is loaded because it is called, and a failing
+ * -s ends the node: so what is called loads first, and catches whatever happens. Without blanks,
+ * for the variable is split there.
+ *
  * Tracing is exact; where a sample is wanted nothing is added. The memory is ours and stays until
  * erlexec becomes the emulator. */
 #include <stdbool.h>
@@ -102,7 +106,9 @@ static void put(char *variable, const char *name) {
 }
 
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
-    static const char name[] = "ERL_AFLAGS", call[] = " -s allogram inject";
+    static const char name[] = "ERL_AFLAGS", call[] = " -eval catch(code:load_file(allogram)),"
+                                                      "catch(code:load_file(allogram_built_in)),"
+                                                      "catch(allogram:inject())";
     static struct text folder, variable; /* what getenv returns has to stay */
     const char *before = getenv(name);
     (void)ret_runtime; /* the node tells of itself */
