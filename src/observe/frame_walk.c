@@ -292,6 +292,23 @@ static enum outcome step_by_row(struct step *step, const struct ag_frame_rules *
 /* What kind of call ends right before this return address, and where it goes. */
 enum call { CALL_NONE, CALL_DIRECT, CALL_INDIRECT };
 
+static enum call call_in(const uint8_t code[CODE_BEFORE_CALL], uint64_t return_address,
+                         uint64_t *ret_target) {
+    if (code[3] == 0xe8) { /* call rel32 */
+        int32_t distance;
+        memcpy(&distance, code + 4, sizeof distance);
+        *ret_target = return_address + (uint64_t)(int64_t)distance;
+        return CALL_DIRECT;
+    }
+    for (size_t n = 2; n <= 7; n++) { /* ff /2 with its operand */
+        const uint8_t operand = code[CODE_BEFORE_CALL - n + 1];
+        if (code[CODE_BEFORE_CALL - n] == 0xff && (operand >> 3 & 7) == 2) {
+            return CALL_INDIRECT;
+        }
+    }
+    return CALL_NONE;
+}
+
 static enum call call_before(const struct ag_observed_images *images, uint64_t return_address,
                              uint64_t *ret_target) {
     const struct ag_observed_image *image = ag_observed_images_find(images, return_address - 1);
@@ -306,19 +323,21 @@ static enum call call_before(const struct ag_observed_images *images, uint64_t r
                             sizeof code)) {
         return CALL_NONE;
     }
-    if (code[3] == 0xe8) { /* call rel32 */
-        int32_t distance;
-        memcpy(&distance, code + 4, sizeof distance);
-        *ret_target = return_address + (uint64_t)(int64_t)distance;
-        return CALL_DIRECT;
-    }
-    for (size_t n = 2; n <= 7; n++) { /* ff /2 with its operand */
-        const uint8_t operand = code[sizeof code - n + 1];
-        if (code[sizeof code - n] == 0xff && (operand >> 3 & 7) == 2) {
-            return CALL_INDIRECT;
-        }
-    }
-    return CALL_NONE;
+    return call_in(code, return_address, ret_target);
+}
+
+/* The same for code that the target generated, which stands in its memory only. */
+static enum call call_before_in_memory(const struct ag_frame_walker *walker,
+                                       const struct step *step, uint64_t return_address) {
+    const struct ag_remote_mapping *mapping =
+        ag_remote_maps_find(&walker->images->maps, return_address - 1);
+    uint8_t code[CODE_BEFORE_CALL];
+    uint64_t target;
+    const bool is_code =
+        mapping != NULL && (mapping->protection & PROT_EXEC) != 0 && step->stack->pid != 0 &&
+        ag_remote_memory_read(step->stack->pid, return_address - sizeof code, code, sizeof code) ==
+            0;
+    return is_code ? call_in(code, return_address, &target) : CALL_NONE;
 }
 
 /* The first address of the function that holds the address in memory, 0: not known. */
@@ -365,7 +384,9 @@ static struct guess frame_pointer(struct ag_frame_walker *walker, const struct s
         return (struct guess){0, 0};
     }
     const bool is_code = call_before(walker->images, word, &target) != CALL_NONE ||
-                         (walker->owns != NULL && walker->owns(walker->owner, word));
+                         (walker->owns != NULL && walker->owns(walker->owner, word)) ||
+                         (ag_observed_images_find(walker->images, word - 1) == NULL &&
+                          call_before_in_memory(walker, step, word) != CALL_NONE);
     return is_code ? (struct guess){rbp + 8, word} : (struct guess){0, 0};
 }
 
