@@ -135,3 +135,17 @@ int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t
     }
     return r;
 }
+
+uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address) {
+    struct ag_cfi_row row;
+    struct ag_cfi_entry entry;
+    for (size_t i = 0; i < 2; i++) {
+        const struct ag_cfi_copy *copy = &cfi->copies[i];
+        if (copy->bytes != NULL &&
+            find_in(copy, address + copy->shift, /* wanted= */ 0, &row, &entry) == 0 &&
+            entry.function - copy->shift <= address) {
+            return entry.function - copy->shift;
+        }
+    }
+    return 0;
+}

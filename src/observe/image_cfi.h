@@ -28,5 +28,7 @@ void ag_image_cfi_close(struct ag_image_cfi *cfi);
 /* The row for the instruction at ADDRESS of the file; -ENOENT: no entry covers it. */
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
+/* Where the function that holds the address of the file begins; 0: no entry covers it. */
+uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address);
 
 #endif
