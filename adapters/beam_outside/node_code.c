@@ -48,7 +48,7 @@ struct node_code_file {
 };
 
 /* Entries that are looked at: a node with ten thousand modules has reloaded each nine times. */
-enum { FILES_MOST = 100000 };
+enum { FILES_MOST = 100000, TRIES = 10 };
 
 static const char prologue[] = "-CodeInfoPrologue";
 
@@ -206,19 +206,32 @@ static bool load_entry(void *context, uint64_t entry_address, const void *file, 
     return loading->result == 0;
 }
 
+/* A node that loads code all the time changes its list while it is read: then the fullest of some
+ * readings is as good as can be had, and not so far from the truth: what it misses is new, or goes.
+ */
 int node_code_load(struct node_code *code, struct allogram_target *target) {
-    struct loading loading = {0};
-    int r = allogram_target_code_entries(target, load_entry, &loading);
-    if (r == 0) {
-        r = loading.result;
+    struct node_code best = {0};
+    int r = -EAGAIN;
+    for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
+        struct loading loading = {0};
+        r = allogram_target_code_entries(target, load_entry, &loading);
+        r = r == 0 ? loading.result : r;
+        if (r == 0 || (r == -EAGAIN && loading.code.n_files > best.n_files)) {
+            node_code_clear(&best);
+            best = loading.code;
+        } else {
+            node_code_clear(&loading.code);
+        }
     }
-    if (r < 0) {
-        node_code_clear(&loading.code);
+    const bool is_usable = r == 0 || (r == -EAGAIN && best.n_files != 0 &&
+                                      best.n_files >= code->n_files - code->n_files / 8);
+    if (!is_usable) {
+        node_code_clear(&best);
         return r;
     }
-    node_code_sort(&loading.code);
+    node_code_sort(&best);
     node_code_clear(code);
-    *code = loading.code;
+    *code = best;
     return 0;
 }
 
