@@ -5,10 +5,18 @@
  *
  * A sample in generated code has the process in r13 and its stack in rsp. In native code the
  * scheduler's structure says which process it runs; where that word is for each thread, the other
- * half writes into `current_of`. A collection is seen where its function begins and where it
- * returns: what was captured at the beginning waits in `begun`, by thread, and becomes one record
- * at the end. Collections do not nest, but their functions call each other: what begins inside of
- * another counts as that one's depth.
+ * half writes into `current_of`.
+ *
+ * A collection is seen where its function begins. Most are not told of where there are many
+ * (node_pace.h decides by the bytes allocated), so the way up to there is kept short: one lookup,
+ * one copy of the process. One that is told of is captured, and becomes a record where its
+ * function returns: until then it waits in `watched`, by thread. Where the kernel knows sessions
+ * (Linux 6.13), `node_collection` is called at both ends, and its answer at the beginning decides
+ * whether the return costs anything. Elsewhere there are two programs, and each return is paid for.
+ *
+ * Collections do not nest, but their functions call each other: what begins inside of one that is
+ * told of counts as that one's depth, and what begins with a heap just like that of the call before
+ * is that call's.
  *
  * Nothing here trusts what it reads: the length of a stack is cut to the record's, a read that
  * fails leaves an empty stack. What finds no room in the ring is counted in `lost`. */
@@ -23,6 +31,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "node_events.h"
+#include "node_pace.h"
 
 char node_license[] SEC("license") = "Dual BSD/GPL";
 
@@ -42,23 +51,25 @@ struct {
     __type(key, __u32);   /* thread */
     __type(value, __u64); /* address of the word with its process */
 } current_of SEC(".maps");
-struct begun {
-    __u64 depth;
-    struct node_event event;
-};
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4096);
     __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, __u32); /* thread */
+    __type(value, struct node_watched);
+} watched SEC(".maps");
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct begun);
-} begun SEC(".maps");
+    __type(value, struct node_watched);
+} nothing_watched SEC(".maps"); /* zeros, for a new thread: too much for the stack */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct begun);
-} scratch SEC(".maps");
+    __type(value, struct node_process_copy);
+} sampled SEC(".maps");
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
@@ -93,18 +104,36 @@ static __always_inline void count_lost(void) {
     }
 }
 
-static __always_inline void look_at_heap(__u64 process, const struct node_bpf_settings *at,
+/* The process as it is now, by one reading: a dozen would take as long as the breakpoint. */
+static __always_inline int copy_process(struct node_process_copy *copy, __u64 process,
+                                        const struct node_bpf_settings *at) {
+    const __u32 n_bytes = at->process_bytes & (8 * NODE_PROCESS_WORDS - 1); /* for the verifier */
+    return (int)bpf_probe_read_user(copy->words, n_bytes, (void *)process);
+}
+
+/* The word at OFFSET of it: the bound is for the verifier. */
+static __always_inline __u64 word_of(const struct node_process_copy *copy, __u32 offset) {
+    return copy->words[(offset & (8 * NODE_PROCESS_WORDS - 1)) / 8];
+}
+
+static __always_inline __u64 minor_count_of(const struct node_process_copy *copy,
+                                            const struct node_bpf_settings *at) {
+    return word_of(copy, at->minor_count) >> (at->minor_count & 7u) * 8 & 0xffff;
+}
+
+static __always_inline void look_at_heap(const struct node_process_copy *copy,
+                                         const struct node_bpf_settings *at,
                                          struct node_heap_state *state) {
-    state->heap = word_at(process + at->heap);
-    state->heap_top = word_at(process + at->heap_top);
-    state->stack_top = word_at(process + at->stack_top);
-    state->heap_end = word_at(process + at->heap_end);
-    state->high_water = word_at(process + at->high_water);
-    state->old_heap = word_at(process + at->old_heap);
-    state->old_top = word_at(process + at->old_top);
-    state->fragment_words = word_at(process + at->fragment_words);
-    state->abandoned_heap = word_at(process + at->abandoned_heap);
-    state->minor_count = word_at(process + (at->minor_count & ~7u)) >> (at->minor_count & 7u) * 8;
+    state->heap = word_of(copy, at->heap);
+    state->heap_top = word_of(copy, at->heap_top);
+    state->stack_top = word_of(copy, at->stack_top);
+    state->heap_end = word_of(copy, at->heap_end);
+    state->high_water = word_of(copy, at->high_water);
+    state->old_heap = word_of(copy, at->old_heap);
+    state->old_top = word_of(copy, at->old_top);
+    state->fragment_words = word_of(copy, at->fragment_words);
+    state->abandoned_heap = word_of(copy, at->abandoned_heap);
+    state->minor_count = minor_count_of(copy, at);
 }
 
 /* The stack from TOP on, or as much of it as there is room for. While a collector changes from one
@@ -124,15 +153,16 @@ static __always_inline void copy_stack(struct node_event *event, __u64 top) {
 }
 
 static __always_inline void look_at_process(struct node_event *event, __u64 process,
+                                            const struct node_process_copy *copy,
                                             const struct node_bpf_settings *at) {
     event->thread = (__u32)bpf_get_current_pid_tgid();
     event->start_ns = bpf_ktime_get_ns();
     event->end_ns = event->start_ns;
     event->process = process;
-    event->id = word_at(process);
-    event->instruction = word_at(process + at->instruction);
-    event->state = word_at(process + at->state);
-    look_at_heap(process, at, &event->before);
+    event->id = copy->words[0];
+    event->instruction = word_of(copy, at->instruction);
+    event->state = word_of(copy, at->state);
+    look_at_heap(copy, at, &event->before);
 }
 
 static __always_inline int is_generated(const struct node_bpf_settings *at, __u64 pc) {
@@ -148,7 +178,8 @@ SEC("perf_event")
 int node_sample(struct bpf_perf_event_data *sample) {
     const __u32 zero = 0, thread = (__u32)bpf_get_current_pid_tgid();
     const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
-    if (!at) {
+    struct node_process_copy *copy = bpf_map_lookup_elem(&sampled, &zero);
+    if (!at || !copy) {
         return 1;
     }
     __u64 process = 0;
@@ -167,8 +198,12 @@ int node_sample(struct bpf_perf_event_data *sample) {
         return 1;
     }
     event->kind = NODE_EVENT_SAMPLE;
-    event->needed_words = 0;
-    look_at_process(event, process, at);
+    event->needed_words = event->weight_bytes = 0;
+    if (copy_process(copy, process, at) != 0) {
+        bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
+        return 1;
+    }
+    look_at_process(event, process, copy, at);
     __u64 top = event->before.stack_top;
     if (sample->regs.rsp >= event->before.heap && sample->regs.rsp <= event->before.heap_end) {
         top = sample->regs.rsp;
@@ -180,58 +215,131 @@ int node_sample(struct bpf_perf_event_data *sample) {
     return 1;                                    /* the sample itself is wanted as well */
 }
 
-SEC("uprobe")
-int node_collection_begins(struct pt_regs *registers) {
+static __always_inline struct node_watched *watch_thread(void) {
+    const __u32 zero = 0, thread = (__u32)bpf_get_current_pid_tgid();
+    struct node_watched *now = bpf_map_lookup_elem(&watched, &thread);
+    if (!now) {
+        const struct node_watched *nothing = bpf_map_lookup_elem(&nothing_watched, &zero);
+        if (!nothing || bpf_map_update_elem(&watched, &thread, nothing, BPF_NOEXIST) != 0) {
+            count_lost();
+            return NULL;
+        }
+        now = bpf_map_lookup_elem(&watched, &thread);
+    }
+    return now;
+}
+
+/* What lies above what survived the collection before. */
+static __always_inline __u64 allocated_bytes(const struct node_process_copy *copy,
+                                             const struct node_bpf_settings *at) {
+    const __u64 heap = word_of(copy, at->heap), top = word_of(copy, at->heap_top),
+                high_water = word_of(copy, at->high_water);
+    const __u64 low = high_water >= heap && high_water <= top ? high_water : heap;
+    const __u64 n_bytes = (top > low ? top - low : 0) + word_of(copy, at->fragment_words) * 8;
+    return n_bytes < 1ull << 46 ? n_bytes : 0; /* else it is no process */
+}
+
+/* Whether the call before saw the same heap: it calls this one. */
+static __always_inline int is_same_call(struct node_watched *now,
+                                        const struct node_bpf_settings *at) {
+    const __u64 id = now->copy.words[0], heap = word_of(&now->copy, at->heap),
+                top = word_of(&now->copy, at->heap_top),
+                minor_count = minor_count_of(&now->copy, at);
+    const int is_same = now->id == id && now->heap == heap && now->heap_top == top &&
+                        now->minor_count == minor_count;
+    now->id = id;
+    now->heap = heap;
+    now->heap_top = top;
+    now->minor_count = minor_count;
+    return is_same;
+}
+
+/* 1: its return need not be seen. */
+static __always_inline int begin_collection(struct pt_regs *registers) {
+    const __u32 zero = 0;
+    const __u64 process = PT_REGS_PARM1(registers);
+    const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
+    struct node_watched *now = watch_thread();
+    if (!at || !now) {
+        return 1;
+    }
+    if (now->depth > 0) {
+        now->depth++;
+        return 0;
+    }
+    if (copy_process(&now->copy, process, at) != 0) {
+        return 1;
+    }
+    __u64 weight = 0;
+    if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else the rest of a call before */
+        const __u64 bytes = allocated_bytes(&now->copy, at), period = at->period_bytes;
+        if (is_same_call(now, at)) {
+            return 1;
+        }
+        now->n_seen++;
+        if (node_pace_passes(&now->pace, bytes, period)) {
+            return 1;
+        }
+        weight = node_pace_weight(&now->pace, bytes, period, bpf_get_prandom_u32(),
+                                  bpf_get_prandom_u32());
+        if (weight == 0 && period != 0) {
+            return 1;
+        }
+    }
+    now->depth = 1;
+    now->event.kind = NODE_EVENT_COLLECTION;
+    now->event.needed_words = bpf_get_attach_cookie(registers) ? PT_REGS_PARM2(registers) : 0;
+    now->event.weight_bytes = weight;
+    look_at_process(&now->event, process, &now->copy, at);
+    copy_stack(&now->event, now->event.before.stack_top);
+    return 0;
+}
+
+static __always_inline void end_collection(void) {
     const __u32 zero = 0, thread = (__u32)bpf_get_current_pid_tgid();
     const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
-    struct begun *outer = bpf_map_lookup_elem(&begun, &thread);
-    if (outer && outer->depth > 0) {
-        outer->depth++;
-        return 0;
+    struct node_watched *now = bpf_map_lookup_elem(&watched, &thread);
+    if (!at || !now || now->depth == 0) {
+        return; /* it began before we looked, or is not told of */
     }
-    struct begun *now = bpf_map_lookup_elem(&scratch, &zero);
-    if (!at || !now) {
-        return 0;
+    now->depth--;
+    if (now->depth > 0) {
+        return;
     }
-    if (!outer) {
-        now->depth = 0;
-        if (bpf_map_update_elem(&begun, &thread, now, BPF_ANY) != 0) {
-            count_lost();
-            return 0;
-        }
-        outer = bpf_map_lookup_elem(&begun, &thread);
-        if (!outer) {
-            return 0;
-        }
+    if (copy_process(&now->copy, now->event.process, at) != 0) {
+        count_lost();
+        return;
     }
-    outer->depth = 1;
-    outer->event.kind = NODE_EVENT_COLLECTION;
-    outer->event.needed_words = bpf_get_attach_cookie(registers) ? PT_REGS_PARM2(registers) : 0;
-    look_at_process(&outer->event, PT_REGS_PARM1(registers), at);
-    copy_stack(&outer->event, outer->event.before.stack_top);
+    look_at_heap(&now->copy, at, &now->event.after);
+    now->event.end_ns = bpf_ktime_get_ns();
+    __u64 n_bytes = now->event.n_words * 8 & 0x1fff; /* a bound that the verifier sees */
+    n_bytes = n_bytes > NODE_EVENT_WORDS * 8 ? NODE_EVENT_WORDS * 8 : n_bytes;
+    if (bpf_ringbuf_output(&ring, &now->event, offsetof(struct node_event, words) + n_bytes,
+                           wake_flags(now->event.end_ns)) != 0) {
+        count_lost();
+    }
+}
+
+/* At both ends: where it begins the instruction is the function's, where it returned its caller's.
+ * The answer 1 at the beginning: do not come back. */
+SEC("uprobe")
+int node_collection(struct pt_regs *registers) {
+    if (PT_REGS_IP(registers) == bpf_get_func_ip(registers)) {
+        return begin_collection(registers);
+    }
+    end_collection();
+    return 0;
+}
+
+SEC("uprobe")
+int node_collection_begins(struct pt_regs *registers) {
+    (void)begin_collection(registers); /* its return is seen in any case */
     return 0;
 }
 
 SEC("uretprobe")
 int node_collection_ends(struct pt_regs *registers) {
-    const __u32 zero = 0, thread = (__u32)bpf_get_current_pid_tgid();
-    const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
-    struct begun *begin = bpf_map_lookup_elem(&begun, &thread);
     (void)registers;
-    if (!at || !begin || begin->depth == 0) {
-        return 0; /* began before we looked */
-    }
-    begin->depth--;
-    if (begin->depth > 0) {
-        return 0;
-    }
-    look_at_heap(begin->event.process, at, &begin->event.after);
-    begin->event.end_ns = bpf_ktime_get_ns();
-    __u64 n_bytes = begin->event.n_words * 8 & 0x1fff; /* a bound that the verifier sees */
-    n_bytes = n_bytes > NODE_EVENT_WORDS * 8 ? NODE_EVENT_WORDS * 8 : n_bytes;
-    if (bpf_ringbuf_output(&ring, &begin->event, offsetof(struct node_event, words) + n_bytes,
-                           wake_flags(begin->event.end_ns)) != 0) {
-        count_lost();
-    }
+    end_collection();
     return 0;
 }

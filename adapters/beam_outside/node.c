@@ -11,12 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/little_endian.h"
 #include "node_capture.h"
 #include "node_collections.h"
 #include "node_kernel.h"
 #include "node_stacks.h"
+
+enum { CATCH_UP_NS = 100 * 1000 * 1000 }; /* reading all of the code map takes some ms */
 
 static const struct node_layout layouts[] = {
 #define AG_NODE_LAYOUT(version, ...) {.erts_version = version, __VA_ARGS__},
@@ -151,6 +154,22 @@ static void load_code(struct node *node) {
     }
 }
 
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+bool node_code_catch_up(struct node *node) {
+    const uint64_t time_ns = now_ns(), stamp = node->code_stamp;
+    if (time_ns - node->caught_up_ns < CATCH_UP_NS) {
+        return false;
+    }
+    node->caught_up_ns = time_ns;
+    load_code(node);
+    return node->code_stamp != stamp;
+}
+
 static void node_close(void *state) {
     struct node *node = state;
     node_kernel_stop(node);
@@ -175,13 +194,13 @@ static int prepare(struct node *node, char *ret_problem, size_t problem_bytes) {
                       "another build of it",
                       node->layout->erts_version, strerror(-r));
     }
+    node->code_stamp = allogram_target_code_stamp(node->target);
     r = node_code_load(&node->code, node->target);
     if (r < 0) {
         return refuse(ret_problem, problem_bytes,
                       "ERTS %s: its list of generated code cannot be read (%s)",
                       node->layout->erts_version, strerror(-r));
     }
-    node->code_stamp = allogram_target_code_stamp(node->target);
     return 0;
 }
 
@@ -219,8 +238,8 @@ static enum allogram_stack_verdict node_stack(void *state, const struct allogram
     return node_stack_of_sample(state, sample, stack);
 }
 
-static int capture_program(void *state) {
-    return node_capture_program(state);
+static int capture_program(void *state, char *ret_problem, size_t problem_bytes) {
+    return node_capture_program(state, ret_problem, problem_bytes);
 }
 
 static int watch_collections(void *state, char *ret_problem, size_t problem_bytes) {

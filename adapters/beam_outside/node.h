@@ -65,6 +65,7 @@ struct node {
     char version[64]; /* "OTP 25, ERTS 13.1.5" */
     struct node_code code;
     uint64_t code_stamp;
+    uint64_t caught_up_ns;              /* when code that was not known made us look for new code */
     uint64_t process_table, no_process; /* the latter marks slots that are being filled */
     uint64_t atom_table;
     struct {
@@ -95,6 +96,9 @@ enum { NODE_ATOM_BYTES = 256 * 4 + 1, NODE_FUNCTION_BYTES = 2 * NODE_ATOM_BYTES 
 int node_atom_text(struct node *node, uint64_t term, char ret_text[NODE_ATOM_BYTES]);
 /* "module:function/arity" of the three words at ADDRESS. */
 int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_FUNCTION_BYTES]);
+
+/* Reads the code map again when it has changed, but not all the time. True: it is another. */
+bool node_code_catch_up(struct node *node);
 
 /* ---- parts of the inspector ---------------------------------------------------------------- */
 

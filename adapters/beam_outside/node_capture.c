@@ -15,6 +15,7 @@ enum {
     KEPT = 4096,
     APART_NS = 300 * 1000, /* between the two halves of one interrupt: some us, more when the
                               hypervisor takes the CPU away between them */
+    DISORDER_NS = 20 * 1000 * 1000, /* likewise, between a CPU's clock and its place in the ring */
 };
 struct node_capture {
     uint64_t n; /* noted so far: the next goes to n % KEPT */
@@ -39,6 +40,8 @@ void node_capture_note(struct node *node, const struct node_event *event, size_t
     memcpy(to->words, event->words, to->n_words * sizeof *to->words);
 }
 
+/* They are in order of time, but for what two CPUs did at once: from the newest back, as far as
+ * there can be one. */
 static const struct node_captured *nearest(const struct node_capture *capture, uint32_t thread,
                                            uint64_t time_ns) {
     const struct node_captured *found = NULL;
@@ -46,6 +49,9 @@ static const struct node_captured *nearest(const struct node_capture *capture, u
     const uint64_t n = capture->n < KEPT ? capture->n : KEPT;
     for (uint64_t i = 1; i <= n; i++) {
         const struct node_captured *at = &capture->kept[(capture->n - i) % KEPT];
+        if (at->time_ns + DISORDER_NS < time_ns) {
+            break;
+        }
         const uint64_t distance =
             at->time_ns > time_ns ? at->time_ns - time_ns : time_ns - at->time_ns;
         if (at->thread == thread && distance < apart) {
@@ -69,9 +75,8 @@ const struct node_captured *node_capture_find(struct node *node,
     return found;
 }
 
-int node_capture_program(struct node *node) {
-    char problem[256];
-    const int r = node_kernel_start(node, problem, sizeof problem);
+int node_capture_program(struct node *node, char *ret_problem, size_t problem_bytes) {
+    const int r = node_kernel_start(node, ret_problem, problem_bytes);
     if (r < 0) {
         return r; /* the observer goes on with late reading, and says so */
     }

@@ -8,6 +8,10 @@
  * part of the heap. n hardly changes, so a process that allocates in a cycle of just that length is
  * always caught at the same place; chance, as in src/base/skip.c, would need a collection at will.
  *
+ * Up to MANY_PER_SECOND all of them are told of. Where there are more, the kernel half is given a
+ * period of bytes, so that about WANTED_PER_SECOND are, and those stand for the others
+ * (node_pace.h).
+ *
  * Large heaps are collected by dirty schedulers: the function is called on the normal scheduler,
  * gives the heap up (`abandoned_heap`) and returns; later a dirty one calls it again and collects.
  * That is one collection, with the stack, the need and the bytes of the first call and the time of
@@ -18,6 +22,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "node_kernel.h"
 #include "node_stacks.h"
@@ -25,6 +30,10 @@
 enum {
     WAITING_MOST = 4096, /* delegated, not yet collected */
     NOTED_MOST = 1 << 16,
+    MANY_PER_SECOND = 2000,
+    WANTED_PER_SECOND = 1000,    /* shares within 1 % after ten seconds */
+    PACE_NS = 100 * 1000 * 1000, /* between two looks at how many there are */
+    SECOND_NS = 1000 * 1000 * 1000,
 };
 struct noted {
     struct noted *next;
@@ -36,6 +45,11 @@ struct node_collections {
     struct noted *delegated; /* newest first */
     size_t n_delegated;
     uint64_t n_dropped;
+    struct pace_look {
+        uint64_t time_ns, n_seen, bytes;
+    } look;                /* the last one */
+    uint64_t told_bytes;   /* weights of all that were noted */
+    uint64_t period_bytes; /* that the kernel half was given */
 };
 
 void node_collections_note(struct node *node, const struct node_event *event, size_t n_words) {
@@ -50,6 +64,7 @@ void node_collections_note(struct node *node, const struct node_event *event, si
         collections->n_dropped++;
         return;
     }
+    collections->told_bytes += event->weight_bytes;
     noted->next = NULL;
     memcpy(&noted->event, event, n_bytes);
     noted->event.n_words = n_words;
@@ -141,6 +156,7 @@ static void tell_collection(struct node *node, const struct node_event *cause,
         .heap_after_bytes = used_bytes(&event->after),
         .needed_bytes = cause->needed_words * 8,
         .allocated_bytes = allocated_bytes(&cause->before),
+        .weight_bytes = cause->weight_bytes,
     };
     struct allogram_stack *stack = allogram_answers_stack(answers);
     if (node_tell_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE) {
@@ -159,12 +175,46 @@ static void tell_noted(struct node *node, struct noted *noted, struct allogram_a
         return;
     } else if (event->before.abandoned_heap != 0 && event->after.abandoned_heap == 0) {
         struct noted *cause = take_delegated(collections, event->id);
-        tell_collection(node, cause != NULL ? &cause->event : event, event, answers);
+        if (cause != NULL) { /* else it was given up before we looked, or is not told of */
+            tell_collection(node, &cause->event, event, answers);
+        }
         free(cause);
     } else if (!changed_nothing(event)) {
         tell_collection(node, event, event, answers);
     }
     free(noted);
+}
+
+/* The period that leaves WANTED_PER_SECOND of those that came since the look before. */
+static uint64_t wanted_period(const struct pace_look *before, const struct pace_look *now) {
+    const double seconds = (double)(now->time_ns - before->time_ns) / SECOND_NS;
+    if ((double)(now->n_seen - before->n_seen) <= MANY_PER_SECOND * seconds) {
+        return 0;
+    }
+    const double period = (double)(now->bytes - before->bytes) / (WANTED_PER_SECOND * seconds);
+    return period < 1 ? 1 : period > UINT32_MAX ? UINT32_MAX : (uint64_t)period;
+}
+
+/* A period that is right within a factor of two stays. */
+static void keep_pace(struct node *node, uint64_t n_seen) {
+    struct node_collections *collections = node->collections;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const struct pace_look now = {
+        .time_ns = (uint64_t)time.tv_sec * SECOND_NS + (uint64_t)time.tv_nsec,
+        .n_seen = n_seen,
+        .bytes = collections->told_bytes,
+    };
+    if (now.time_ns - collections->look.time_ns < PACE_NS) {
+        return;
+    }
+    const uint64_t wanted = wanted_period(&collections->look, &now),
+                   period = collections->period_bytes;
+    collections->look = now;
+    if ((wanted == 0) != (period == 0) || wanted > 2 * period || wanted < period / 2) {
+        collections->period_bytes = wanted;
+        node_kernel_set_period(node, wanted);
+    }
 }
 
 int node_collections_tell(struct node *node, struct allogram_answers *answers) {
@@ -178,6 +228,11 @@ int node_collections_tell(struct node *node, struct allogram_answers *answers) {
         struct noted *next = noted->next;
         tell_noted(node, noted, answers);
         noted = next;
+    }
+    if (node->kernel != NULL) {
+        const uint64_t n_seen = node_kernel_collections_seen(node);
+        keep_pace(node, n_seen);
+        allogram_answers_collections_seen(answers, n_seen);
     }
     const uint64_t n_lost = node_kernel_take_lost(node) + collections->n_dropped;
     collections->n_dropped = 0;

@@ -1,10 +1,5 @@
 /* node_kernel.c: the programs of node.bpf.c: loaded, told where things are in this node, attached.
- *
- * Collections are seen by uprobes: the kernel puts a breakpoint where the functions that collect
- * begin, and steps over the instruction itself. Some instructions it can only step over out of
- * line, which takes 20 us in a virtual machine instead of 0.6; pushes it emulates. So a function is
- * only probed where a push stands in its first instructions while nothing has changed the
- * arguments; another build whose functions begin differently is refused rather than slowed. */
+ */
 #include "node_kernel.h"
 
 #include <bpf/bpf.h>
@@ -19,29 +14,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "node_probes.h"
 #include "node_stacks.h"
 
 extern const unsigned char node_object[];
 extern const uint64_t node_object_bytes;
 
-/* What collects, and whether its second argument is the number of words that were needed. */
-static const struct {
-    const char *name;
-    bool needs_words;
-} collecting[] = {
-    {"erts_garbage_collect", true},
-    {"erts_garbage_collect_nobump", true},
-    {"erts_gc_after_bif_call_lhf", false},
-    {"erts_garbage_collect_hibernate", false},
-};
-enum { N_COLLECTING = sizeof collecting / sizeof *collecting };
-
 struct node_kernel {
     struct bpf_object *object;
     struct ring_buffer *ring;
-    struct bpf_link *links[2 * N_COLLECTING];
-    size_t n_links;
-    int current_of, settings, lost; /* maps */
+    struct node_probes probes;
+    bool has_sessions;
+    uint64_t period_bytes;
+    int current_of, settings, lost, watched; /* maps */
     uint64_t lost_told;
 };
 
@@ -88,6 +73,17 @@ static void find_areas(const struct node_code *code, struct node_bpf_settings *s
     }
 }
 
+/* Up to the last word that is looked at: the offsets are the first fields. */
+static uint32_t bytes_looked_at(const struct node_bpf_settings *settings) {
+    const uint32_t *offsets = &settings->heap_top;
+    const size_t n = offsetof(struct node_bpf_settings, n_areas) / sizeof *offsets;
+    uint32_t last = 0;
+    for (size_t i = 0; i < n; i++) {
+        last = offsets[i] > last ? offsets[i] : last;
+    }
+    return (last & ~7u) + 8;
+}
+
 static void write_settings(struct node *node) {
     const struct node_layout *layout = node->layout;
     const uint32_t zero = 0;
@@ -104,7 +100,9 @@ static void write_settings(struct node *node) {
         .abandoned_heap = layout->process_abandoned_heap,
         .fragment_words = layout->process_fragment_words,
         .state = layout->process_state,
+        .period_bytes = node->kernel->period_bytes,
     };
+    settings.process_bytes = bytes_looked_at(&settings);
     find_areas(&node->code, &settings);
     (void)bpf_map_update_elem(node->kernel->settings, &zero, &settings, BPF_ANY); // it has one slot
 }
@@ -158,6 +156,26 @@ static int explain(int error, char *ret_problem, size_t problem_bytes) {
     return error;
 }
 
+/* With the program for sessions, which older kernels refuse, or without it. */
+static int load(struct node_kernel *kernel, bool has_sessions) {
+    kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
+    if (kernel->object == NULL) {
+        return -errno;
+    }
+    struct bpf_program *session =
+        bpf_object__find_program_by_name(kernel->object, "node_collection");
+    int r = has_sessions ? bpf_program__set_expected_attach_type(
+                               session, (enum bpf_attach_type)NODE_PROBES_SESSION)
+                         : bpf_program__set_autoload(session, false);
+    r = r < 0 ? r : bpf_object__load(kernel->object);
+    kernel->has_sessions = has_sessions;
+    if (r < 0) {
+        bpf_object__close(kernel->object);
+        kernel->object = NULL;
+    }
+    return r;
+}
+
 int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes) {
     if (node->kernel != NULL) {
         return 0;
@@ -168,13 +186,14 @@ int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes
         return -ENOMEM;
     }
     node->kernel = kernel;
-    kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
-    int r = kernel->object == NULL ? -errno : bpf_object__load(kernel->object);
+    int r = load(kernel, /* has_sessions= */ true);
+    r = r < 0 ? load(kernel, /* has_sessions= */ false) : r;
     if (r == 0) {
         const int ring = bpf_object__find_map_fd_by_name(kernel->object, "ring");
         kernel->settings = bpf_object__find_map_fd_by_name(kernel->object, "settings");
         kernel->current_of = bpf_object__find_map_fd_by_name(kernel->object, "current_of");
         kernel->lost = bpf_object__find_map_fd_by_name(kernel->object, "lost");
+        kernel->watched = bpf_object__find_map_fd_by_name(kernel->object, "watched");
         kernel->ring = ring_buffer__new(ring, take_record, node, NULL);
         r = kernel->ring == NULL ? -errno : 0;
     }
@@ -191,9 +210,7 @@ void node_kernel_stop(struct node *node) {
     if (kernel == NULL) {
         return;
     }
-    for (size_t i = 0; i < kernel->n_links; i++) {
-        (void)bpf_link__destroy(kernel->links[i]); // nothing could be done about it
-    }
+    node_probes_detach(&kernel->probes);
     ring_buffer__free(kernel->ring);
     bpf_object__close(kernel->object);
     free(kernel);
@@ -225,63 +242,30 @@ uint64_t node_kernel_take_lost(struct node *node) {
     return since;
 }
 
-/* Where in the function a push stands before anything else (behind endbr64); -ENOTSUP: nowhere. */
-static int cheap_offset(const uint8_t *code, size_t n_bytes) {
-    static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-    const int at = n_bytes > sizeof endbr64 && memcmp(code, endbr64, sizeof endbr64) == 0 ? 4 : 0;
-    const int prefix = code[at] == 0x41; /* r8 to r15 */
-    return (code[at + prefix] & 0xf8) == 0x50 ? at : -ENOTSUP;
+uint64_t node_kernel_collections_seen(struct node *node) {
+    const struct node_kernel *kernel = node->kernel;
+    uint32_t thread, *before = NULL;
+    uint64_t n = 0;
+    struct node_watched *watched = malloc(sizeof *watched);
+    while (watched != NULL && kernel != NULL &&
+           bpf_map_get_next_key(kernel->watched, before, &thread) == 0) {
+        n += bpf_map_lookup_elem(kernel->watched, &thread, watched) == 0 ? watched->n_seen : 0;
+        before = &thread;
+    }
+    free(watched);
+    return n;
 }
 
-static int attach(struct node *node, const char *program, const char *path, size_t offset,
-                  bool is_return, bool needs_words) {
-    struct node_kernel *kernel = node->kernel;
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = is_return, .bpf_cookie = needs_words);
-    struct bpf_link *link =
-        bpf_program__attach_uprobe_opts(bpf_object__find_program_by_name(kernel->object, program),
-                                        allogram_target_pid(node->target), path, offset, &options);
-    if (link == NULL) {
-        return -errno;
-    }
-    kernel->links[kernel->n_links++] = link;
-    return 0;
-}
-
-static int watch_function(struct node *node, size_t which) {
-    struct allogram_target_symbol symbol;
-    uint8_t code[16];
-    char path[PATH_MAX];
-    uint64_t offset;
-    int r = allogram_target_symbol(node->target, collecting[which].name, &symbol);
-    if (r == 0) {
-        r = allogram_target_read(node->target, symbol.address, code, sizeof code);
-    }
-    if (r == 0) {
-        r = allogram_target_file(node->target, symbol.address, path, sizeof path, &offset);
-    }
-    const int push = r == 0 ? cheap_offset(code, sizeof code) : r;
-    if (push < 0) {
-        return push;
-    }
-    r = attach(node, "node_collection_ends", path, offset, true, false);
-    return r < 0 ? r
-                 : attach(node, "node_collection_begins", path, offset + (size_t)push, false,
-                          collecting[which].needs_words);
+void node_kernel_set_period(struct node *node, uint64_t period_bytes) {
+    node->kernel->period_bytes = period_bytes;
+    write_settings(node);
 }
 
 int node_kernel_watch_collections(struct node *node, char *ret_problem, size_t problem_bytes) {
-    int r = node_kernel_start(node, ret_problem, problem_bytes);
-    if (r < 0 || node->kernel->n_links > 0) {
+    const int r = node_kernel_start(node, ret_problem, problem_bytes);
+    if (r < 0 || node->kernel->probes.n > 0) {
         return r;
     }
-    for (size_t i = 0; i < N_COLLECTING; i++) {
-        r = watch_function(node, i);
-        if (r < 0) {
-            snprintf(ret_problem, problem_bytes, "cannot watch %s: %s%s", collecting[i].name,
-                     r == -ENOTSUP ? "its first instruction would be slow to watch" : strerror(-r),
-                     r == -EPERM || r == -EACCES ? "; run as root" : "");
-            return r;
-        }
-    }
-    return 0;
+    return node_probes_attach(node, node->kernel->object, node->kernel->has_sessions,
+                              &node->kernel->probes, ret_problem, problem_bytes);
 }

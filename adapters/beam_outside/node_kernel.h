@@ -15,8 +15,12 @@ int node_kernel_sample_program(struct node *node);
 int node_kernel_readable(struct node *node);
 /* Where generated code is, and which threads are schedulers, as known now. */
 void node_kernel_update(struct node *node);
-/* From now on collections are seen. */
+/* From now on collections are seen: all of them, until there is a period. */
 int node_kernel_watch_collections(struct node *node, char *ret_problem, size_t problem_bytes);
+/* One in so many allocated bytes is told of (node_pace.h); 0: all. */
+void node_kernel_set_period(struct node *node, uint64_t period_bytes);
+/* How many collections there were, told of or not. */
+uint64_t node_kernel_collections_seen(struct node *node);
 
 /* Hands what has come to node_capture_note and node_collections_note. */
 void node_kernel_drain(struct node *node);

@@ -33,6 +33,16 @@ int node_kernel_watch_collections(struct node *node, char *ret_problem, size_t p
     return node_kernel_start(node, ret_problem, problem_bytes);
 }
 
+void node_kernel_set_period(struct node *node, uint64_t period_bytes) {
+    (void)node;
+    (void)period_bytes;
+}
+
+uint64_t node_kernel_collections_seen(struct node *node) {
+    (void)node;
+    return 0;
+}
+
 void node_kernel_drain(struct node *node) {
     (void)node;
 }

@@ -306,6 +306,21 @@ static bool read_late(struct node *node, const struct allogram_sample *sample,
     return now.heap == moment->heap && now.heap_end == moment->heap_end;
 }
 
+/* How many of the innermost words are known from the moment of the sample. */
+static size_t n_words_known(const struct allogram_sample *sample,
+                            const struct node_captured *captured,
+                            const struct node_moment *moment) {
+    const uint64_t top = moment->top;
+    const uint64_t sampled_end = sample->stack_address + sample->stack_bytes,
+                   captured_end = captured != NULL ? captured->top + captured->n_words * 8 : 0;
+    uint64_t end = sample->stack_address <= top && top < sampled_end ? sampled_end : top;
+    if (captured != NULL && captured->top <= top && end < captured_end) {
+        end = captured_end;
+    }
+    return (size_t)((end - top) / 8) < moment->n_words ? (size_t)((end - top) / 8)
+                                                       : moment->n_words;
+}
+
 /* The stack from .top on: as it was in the sample, else when it was captured, else as it is now. */
 static enum allogram_stack_verdict tell_words(struct node *node,
                                               const struct allogram_sample *sample,
@@ -313,6 +328,10 @@ static enum allogram_stack_verdict tell_words(struct node *node,
                                               struct allogram_stack *stack) {
     struct node_moment moment = process->moment;
     const struct node_captured *captured = process->captured;
+    if (captured != NULL && moment.innermost != NODE_TOP_TOLD && moment.top == moment.heap_end) {
+        (void)tell_innermost(node, &moment, stack); /* it begins, or it has ended: no frame */
+        return ALLOGRAM_STACK_COMPLETE;
+    }
     moment.n_words = is_word_address(moment.top) ? n_words_of(&moment, captured) : 0;
     uint64_t *words = moment.n_words > 0 ? malloc(moment.n_words * sizeof *words) : NULL;
     if (words == NULL) {
@@ -324,7 +343,10 @@ static enum allogram_stack_verdict tell_words(struct node *node,
                is_captured =
                    captured != NULL && holds(captured->top, captured->n_words * 8, top, end);
     enum allogram_stack_verdict verdict = ALLOGRAM_STACK_STALE;
-    if (is_sampled || is_captured || read_late(node, sample, &moment, words)) {
+    if (!is_sampled && !is_captured && !read_late(node, sample, &moment, words)) {
+        moment.n_words = n_words_known(sample, captured, &moment);
+    }
+    if (moment.n_words != 0) {
         if (captured != NULL) {
             overlay(&moment, words, captured->top, captured->words, captured->n_words * 8);
         }
@@ -416,19 +438,33 @@ static size_t frames_of_process(const struct node *node, const struct allogram_s
     return sample->n_frames;
 }
 
+/* The first frame in generated code, n_frames: none is. */
+static size_t find_generated(const struct node *node, const struct allogram_sample *sample,
+                             const struct node_function **ret_function) {
+    for (size_t i = 0; i < sample->n_frames; i++) {
+        const struct allogram_native_frame *frame = &sample->frames[i];
+        *ret_function = node_code_find(&node->code, frame->pc - !frame->is_exact);
+        if (*ret_function != NULL || frame->is_managed) {
+            return i;
+        }
+    }
+    return sample->n_frames;
+}
+
 enum allogram_stack_verdict node_stack_of_sample(struct node *node,
                                                  const struct allogram_sample *sample,
                                                  struct allogram_stack *stack) {
-    for (size_t i = 0; i < sample->n_frames; i++) {
-        const struct allogram_native_frame *frame = &sample->frames[i];
-        const struct node_function *function =
-            node_code_find(&node->code, frame->pc - !frame->is_exact);
-        if (function != NULL) {
-            return tell_generated(node, sample, i, function, stack);
-        }
-        if (frame->is_managed) {
-            return ALLOGRAM_STACK_STALE; /* unloaded since */
-        }
+    const struct node_function *function = NULL;
+    size_t at = find_generated(node, sample, &function);
+    if (function == NULL && sample->walk_end != ALLOGRAM_WALK_OUTERMOST &&
+        node_code_catch_up(node)) { /* it may be new */
+        at = find_generated(node, sample, &function);
+    }
+    if (function != NULL) {
+        return tell_generated(node, sample, at, function, stack);
+    }
+    if (at < sample->n_frames) {
+        return ALLOGRAM_STACK_STALE; /* unloaded since */
     }
     const struct node_captured *captured = node_capture_find(node, sample);
     const uint64_t address =

@@ -214,7 +214,11 @@ struct allogram_collection {
     uint64_t start_ns, pause_ns; /* CLOCK_MONOTONIC */
     uint64_t heap_before_bytes, heap_after_bytes;
     uint64_t needed_bytes;    /* what the allocation that caused it asked for */
-    uint64_t allocated_bytes; /* since the one before: the weight of its stack */
+    uint64_t allocated_bytes; /* by its process, since that one's collection before */
+    uint64_t weight_bytes;    /* allocated bytes that it stands for, whoever allocated them: the
+                                 weight of its stack. More than its own where not every collection
+                                 is told of, but a sample by bytes; all of them together are what
+                                 was allocated */
 };
 
 /* Where answers go. */
@@ -229,6 +233,8 @@ void allogram_answers_allocator(struct allogram_answers *answers,
 void allogram_answers_collection(struct allogram_answers *answers,
                                  const struct allogram_collection *collection,
                                  const struct allogram_stack *stack /* or NULL */);
+/* How many collections there were until now, told of or not. */
+void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n);
 /* Something that the inspector could not count: shown as lost, by this cause. */
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause);
 
@@ -261,8 +267,8 @@ struct allogram_inspector {
     /* A loaded BPF program (type perf_event) that captures managed stacks in the interrupt: its
      * descriptor, or a negative errno, then samples are read later. Attached to every sampling
      * event; must return 1. `stack` finds what it captured by thread and time (bpf_ktime_get_ns is
-     * the clock of time_ns). */
-    int (*capture_program)(void *state);
+     * the clock of time_ns). On failure ret_problem has one line why. */
+    int (*capture_program)(void *state, char *ret_problem, size_t problem_bytes);
 
     /* The collector: start to watch it. A descriptor that becomes readable, or a negative errno
      * with one line why in ret_problem. */

@@ -169,6 +169,7 @@ static void collections(struct ag_json *json, struct ag_observation *observation
     const struct ag_told_collection *list;
     const size_t n = ag_observation_collections(observation, &list);
     ag_json_open(json, "gc", '{');
+    ag_json_integer(json, "seen", ag_observation_facts(observation)->collections_seen);
     ag_json_open(json, "collections", '[');
     for (size_t i = 0; i < n; i++) {
         ag_json_open(json, NULL, '{');
@@ -180,6 +181,7 @@ static void collections(struct ag_json *json, struct ag_observation *observation
         ag_json_integer(json, "heap_after_bytes", list[i].heap_after_bytes);
         ag_json_integer(json, "needed_bytes", list[i].needed_bytes);
         ag_json_integer(json, "allocated_bytes", list[i].allocated_bytes);
+        ag_json_integer(json, "weight_bytes", list[i].weight_bytes);
         ag_json_string(json, "process", list[i].process);
         frames(json, observation, list[i].node);
         ag_json_close(json, '}');

@@ -117,8 +117,9 @@ static void stacks(struct ag_page *page, struct ag_observation *observation,
             ag_page_print(page, AG_STYLE_PLAIN, "%s\n",
                           ag_quantity_bytes(&quantity, list[i].bytes));
         } else {
-            ag_page_print(page, AG_STYLE_PLAIN, "%s samples, thread %u %s\n",
-                          ag_quantity_count(&quantity, list[i].samples), list[i].thread,
+            ag_page_print(page, AG_STYLE_PLAIN, "%s sample%s, thread %u %s\n",
+                          ag_quantity_count(&quantity, list[i].samples),
+                          list[i].samples == 1 ? "" : "s", list[i].thread,
                           ag_observation_thread_name(observation, list[i].thread));
         }
         one_stack(page, observation, list[i].node);
@@ -197,6 +198,30 @@ static void processes(struct ag_page *page, struct ag_observation *observation, 
     }
 }
 
+static void collections_heading(struct ag_page *page, struct ag_observation *observation) {
+    const struct ag_told_collection *list;
+    const size_t n = ag_observation_collections(observation, &list);
+    const uint64_t n_seen = ag_observation_facts(observation)->collections_seen;
+    struct ag_quantity seen, told, total, longest;
+    uint64_t pause_ns = 0, most_ns = 0;
+    for (size_t i = 0; i < n; i++) {
+        pause_ns += list[i].pause_ns;
+        most_ns = list[i].pause_ns > most_ns ? list[i].pause_ns : most_ns;
+    }
+    if (n == 0) {
+        ag_page_print(page, AG_STYLE_DIM, "no collection was seen\n");
+        ag_page_end_line(page);
+        return;
+    }
+    if (n_seen > n + n / 8) {
+        ag_page_print(page, AG_STYLE_DIM,
+                      "%s collections; %s of them, chosen by bytes, stand for all below\n",
+                      ag_quantity_count(&seen, n_seen), ag_quantity_count(&told, n));
+    }
+    ag_page_print(page, AG_STYLE_DIM, "%s paused %s, the longest %s\n", ag_quantity_count(&told, n),
+                  ag_quantity_time(&total, pause_ns), ag_quantity_time(&longest, most_ns));
+}
+
 static void collections(struct ag_page *page, struct ag_observation *observation, size_t limit) {
     static const struct ag_column columns[] = {
         {"collections", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
@@ -206,7 +231,8 @@ static void collections(struct ag_page *page, struct ag_observation *observation
     };
     struct ag_observed_collector *list = NULL;
     const ssize_t n = ag_observation_collectors(observation, &list);
-    struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
+    collections_heading(page, observation);
+    struct ag_table *table = n > 0 ? ag_table_new(columns, AG_ARRAY_SIZE(columns)) : NULL;
     uint64_t all = 0;
     for (ssize_t i = 0; i < n; i++) {
         all += list[i].bytes;
@@ -239,9 +265,10 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                   wish->blame != NULL ? "to blame" : "function",
                   /* has_total= */ wish->blame == NULL);
     } else {
-        ag_page_print(&page, AG_STYLE_DIM, "%s\n\n",
+        ag_page_print(&page, AG_STYLE_DIM, "%s\n",
                       wish->blame != NULL ? "nothing ran under a function of that name"
                                           : "no thread used the CPU");
+        ag_page_end_line(&page);
     }
     free(list);
     if ((wish->what & AG_OBSERVE_COLLECTIONS) != 0) {

@@ -111,12 +111,13 @@ struct ag_cpu_sample { /* a thread that used the CPU at a moment, seen from outs
     uint64_t weight_ns; /* CPU time that it stands for */
     uint32_t stack, thread_id;
 };
-enum ag_gc_known {                       /* which numbers of a collection count */
-                   AG_GC_KNOWN_END = 1,  /* it ended, after pause_ns */
-                   AG_GC_KNOWN_HEAP = 2, /* the sizes before and after */
-                   AG_GC_KNOWN_NEED = 4, /* what was asked for when it began */
-                   AG_GC_KNOWN_PROMOTED = 8
-}; /* what it put where blocks live longer */
+enum ag_gc_known {                            /* which numbers of a collection count */
+                   AG_GC_KNOWN_END = 1,       /* it ended, after pause_ns */
+                   AG_GC_KNOWN_HEAP = 2,      /* the sizes before and after */
+                   AG_GC_KNOWN_NEED = 4,      /* what was asked for when it began */
+                   AG_GC_KNOWN_PROMOTED = 8,  /* what it put where blocks live longer */
+                   AG_GC_KNOWN_ALLOCATED = 16 /* allocated_bytes and weight_bytes */
+};
 
 enum ag_memory_known {                          /* which numbers of a heap's memory count */
                        AG_MEMORY_SIZES = 1,     /* reserved, committed, and what lies in malloc's */
@@ -239,6 +240,7 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint32_t stack, thread_id, frame;
             uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
             uint64_t promoted_bytes;
+            uint64_t allocated_bytes, weight_bytes;
             struct ag_bytes runtime, kind, process;
         } gc;
         struct {
@@ -301,8 +303,9 @@ struct ag_record { /* one record of the other kinds, decoded */
         struct {
             uint32_t rate_hz; /* of a thread's CPU time */
             uint64_t samples, lost, stale, complete_stacks;
-            uint64_t target_cpu_ns;  /* that the process used meanwhile */
-            uint64_t sample_cost_ns; /* of one to the thread that it interrupted */
+            uint64_t target_cpu_ns;    /* that the process used meanwhile */
+            uint64_t sample_cost_ns;   /* of one to the thread that it interrupted */
+            uint64_t collections_seen; /* those in GC are all of them, or a sample by bytes */
         } observed;
         struct ag_summary summary;
         struct {

@@ -150,6 +150,7 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
         sum->promoted_bytes += row->promoted_bytes;
         sum->has_promoted = true;
     }
+    sum->allocated_bytes += row->known & AG_GC_KNOWN_ALLOCATED ? row->weight_bytes : 0;
 }
 
 /* The sum of a key, new or known. NULL: no memory; LIST has room for all. */

@@ -18,9 +18,11 @@ struct ag_collection_row {
     const char *process; /* of the runtime, whose heap it was; NULL: everybody's */
     uint64_t start_ns;   /* since the start of the recording */
     uint64_t pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
-    uint32_t known;       /* flags of enum ag_gc_known: which of these numbers count */
-    uint32_t cause_frame; /* the innermost managed function of the stack that caused it, or the
-                             innermost native one where there is none; UINT32_MAX: nobody known */
+    uint32_t known;           /* flags of enum ag_gc_known: which of these numbers count */
+    uint32_t cause_frame;     /* the innermost managed function of the stack that caused it, or the
+                                 innermost native one where there is none; UINT32_MAX: nobody */
+    uint64_t allocated_bytes; /* since the collection before */
+    uint64_t weight_bytes;    /* allocated bytes that it stands for */
     uint64_t promoted_bytes;
 };
 struct ag_collection_sum { /* of a runtime, of who caused them, or of a process of a runtime */
@@ -32,6 +34,7 @@ struct ag_collection_sum { /* of a runtime, of who caused them, or of a process 
     const char *process;                    /* NULL: it is no sum of a process */
     uint64_t promoted_bytes;                /* of those that tell */
     bool has_promoted;                      /* any of them does */
+    uint64_t allocated_bytes;               /* of those that tell: of all that they stand for */
 };
 struct ag_collections {
     struct ag_collection_row *rows;              /* in order of time */

@@ -219,6 +219,8 @@ static int take_collection(struct ag_definitions *definitions, const struct ag_r
                 .heap_after_bytes = record->u.gc.heap_after_bytes,
                 .needed_bytes = record->u.gc.needed_bytes,
                 .promoted_bytes = record->u.gc.promoted_bytes,
+                .allocated_bytes = record->u.gc.allocated_bytes,
+                .weight_bytes = record->u.gc.weight_bytes,
                 .known = record->u.gc.known,
                 .cause_frame = UINT32_MAX},
         .stack = record->u.gc.stack,
@@ -226,6 +228,19 @@ static int take_collection(struct ag_definitions *definitions, const struct ag_r
         .thread_id = record->u.gc.thread_id};
     APPEND(definitions->collections, definitions->n_collections, made);
     return 0;
+}
+
+static void take_observed(struct ag_definitions *definitions, const struct ag_record *record) {
+    definitions->observed =
+        (struct ag_profile_observed){.is_there = true,
+                                     .rate_hz = record->u.observed.rate_hz,
+                                     .samples = record->u.observed.samples,
+                                     .lost = record->u.observed.lost,
+                                     .stale = record->u.observed.stale,
+                                     .complete_stacks = record->u.observed.complete_stacks,
+                                     .target_cpu_ns = record->u.observed.target_cpu_ns,
+                                     .sample_cost_ns = record->u.observed.sample_cost_ns,
+                                     .collections_seen = record->u.observed.collections_seen};
 }
 
 static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -400,6 +415,9 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
     case AG_RECORD_PROFILER:
     case AG_RECORD_SAMPLER:
         take_cost(definitions, record);
+        return 0;
+    case AG_RECORD_OBSERVED:
+        take_observed(definitions, record);
         return 0;
     case AG_RECORD_SUMMARY:
         definitions->index.summary = record->u.summary;

@@ -89,6 +89,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
     uint64_t end_ns;
     uint64_t lost[AG_LOST_CAUSES];
     struct ag_profile_cost cost;
+    struct ag_profile_observed observed;
     struct ag_profile_sampler sampler;
 
     struct ag_model_image *images;

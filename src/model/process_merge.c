@@ -428,6 +428,21 @@ static bool is_same_runtime(const struct ag_profile_runtime *one,
            strcmp(one->note, other->note) == 0 && one->hooked == other->hooked;
 }
 
+/* Sums; the rate and the cost are those of the first that was looked at. */
+static void merge_observed(struct ag_profile_observed *to, const struct ag_profile_observed *from) {
+    if (from->is_there && !to->is_there) {
+        to->is_there = true;
+        to->rate_hz = from->rate_hz;
+        to->sample_cost_ns = from->sample_cost_ns;
+    }
+    to->samples += from->samples;
+    to->lost += from->lost;
+    to->stale += from->stale;
+    to->complete_stacks += from->complete_stacks;
+    to->target_cpu_ns += from->target_cpu_ns;
+    to->collections_seen += from->collections_seen;
+}
+
 static int add_definitions(struct ag_profile *merged, const struct ag_profile *own) {
     struct ag_definitions *to = &merged->definitions;
     const struct ag_definitions *from = &own->definitions;
@@ -438,6 +453,7 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     to->cost.cpu_ns += from->cost.cpu_ns;
     to->cost.target_cpu_ns += from->cost.target_cpu_ns;
     to->sampler.cpu_ns += from->sampler.cpu_ns;
+    merge_observed(&to->observed, &from->observed);
     struct ag_profile_runtime *runtimes =
         realloc(to->runtimes, (to->n_runtimes + from->n_runtimes + 1) * sizeof(*runtimes));
     if (!runtimes) {

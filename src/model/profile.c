@@ -567,6 +567,15 @@ const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile) 
     return &profile->definitions.cost;
 }
 
+const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile) {
+    return &profile->definitions.observed;
+}
+
+bool ag_profile_has_only_samples(const struct ag_profile *profile) {
+    return profile->definitions.observed.is_there &&
+           ag_profile_summary(profile)->allocated_blocks == 0;
+}
+
 size_t ag_profile_timeline(const struct ag_profile *profile,
                            const struct ag_timeline_point **ret_points) {
     *ret_points = profile->sums.timeline;

@@ -111,6 +111,18 @@ struct ag_profile_cost {
     uint64_t rss_bytes, cpu_ns, target_cpu_ns;
 };
 const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
+
+struct ag_profile_observed { /* of a process that was looked at from outside */
+    bool is_there;           /* false: it was not; the rest is 0 */
+    uint32_t rate_hz;        /* of CPU samples, by a thread's CPU time */
+    uint64_t samples, lost, stale, complete_stacks;
+    uint64_t target_cpu_ns;    /* that the process used meanwhile */
+    uint64_t sample_cost_ns;   /* of one to the thread that it interrupted */
+    uint64_t collections_seen; /* of which those of ag_profile_collections are all, or a sample */
+};
+const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile);
+/* Looked at from outside, but not at what makes its memory grow: no block is in it. */
+bool ag_profile_has_only_samples(const struct ag_profile *profile);
 struct ag_profile_sampler { /* of a sampled trace */
     uint64_t cpu_ns;        /* of target_cpu_ns: spent on samples */
     double budget_percent;  /* of the processes' CPU, that allogram was to keep under; 0: none */

@@ -22,6 +22,14 @@ static void push(struct allogram_stack *stack, const struct ag_seen_frame *frame
     stack->frames[stack->n++] = id;
 }
 
+/* Where a function that is watched returns to first: it stands in for its caller, which only the
+ * kernel knows until then. */
+static bool is_trampoline(const struct ag_observation *observation, uint64_t address) {
+    const struct ag_remote_mapping *mapping =
+        ag_remote_maps_find(&observation->images.maps, address);
+    return mapping != NULL && strcmp(mapping->path, "[uprobes]") == 0;
+}
+
 void allogram_stack_native(struct allogram_stack *stack, size_t frame) {
     if (stack->sample == NULL || frame >= stack->sample->n_frames) {
         return;
@@ -30,6 +38,9 @@ void allogram_stack_native(struct allogram_stack *stack, size_t frame) {
     const struct allogram_native_frame *native = &stack->sample->frames[frame];
     const uint64_t address = native->pc - !native->is_exact;
     const struct ag_observed_image *image = ag_observed_images_find(&observation->images, address);
+    if (image == NULL && is_trampoline(observation, address)) {
+        return;
+    }
     const struct ag_generated_function *generated =
         image == NULL ? ag_generated_code_find(&observation->generated, address) : NULL;
     if (generated != NULL) {
@@ -143,8 +154,38 @@ static void open_one(struct ag_observation *observation,
         .inspector = inspector,
         .state = state,
         .collections_fd = -1,
+        .capture_program = -1,
         .runtime = ag_seen_text(&observation->seen, inspector->runtime),
     };
+}
+
+static void prepare_capture(struct ag_observation *observation, struct ag_inspection *inspection) {
+    char problem[PROBLEM_BYTES] = "", line[PROBLEM_BYTES + 64];
+    if (inspection->inspector->capture_program == NULL) {
+        return;
+    }
+    inspection->capture_program =
+        inspection->inspector->capture_program(inspection->state, problem, sizeof problem);
+    if (inspection->capture_program < 0 && problem[0] != '\0') {
+        (void)snprintf(line, sizeof line, "%s: stacks are read a little after their samples: %s",
+                       inspection->inspector->runtime, problem);
+        ag_observation_note(observation, line);
+    }
+}
+
+static void watch_collections(struct ag_observation *observation,
+                              struct ag_inspection *inspection) {
+    char problem[PROBLEM_BYTES] = "", line[PROBLEM_BYTES + 64];
+    if ((observation->options.what & AG_OBSERVE_COLLECTIONS) == 0 ||
+        inspection->inspector->watch_collections == NULL) {
+        return;
+    }
+    inspection->collections_fd =
+        inspection->inspector->watch_collections(inspection->state, problem, sizeof problem);
+    if (inspection->collections_fd < 0 && problem[0] != '\0') {
+        (void)snprintf(line, sizeof line, "--gc: collections are not seen: %s", problem);
+        ag_observation_note(observation, line);
+    }
 }
 
 void ag_inspections_open(struct ag_observation *observation) {
@@ -155,17 +196,15 @@ void ag_inspections_open(struct ag_observation *observation) {
         open_one(observation, *row);
     }
     for (size_t i = 0; i < observation->n_inspections; i++) {
-        struct ag_inspection *inspection = &observation->inspections[i];
-        char problem[PROBLEM_BYTES] = "";
-        if ((observation->options.what & AG_OBSERVE_COLLECTIONS) == 0 ||
-            inspection->inspector->watch_collections == NULL) {
-            continue;
-        }
-        inspection->collections_fd =
-            inspection->inspector->watch_collections(inspection->state, problem, sizeof problem);
-        if (inspection->collections_fd < 0 && problem[0] != '\0') {
-            ag_observation_note(observation, problem);
-        }
+        prepare_capture(observation, &observation->inspections[i]);
+        watch_collections(observation, &observation->inspections[i]);
+    }
+    if (observation->n_inspections == 0 && observation->n_notes == 0 &&
+        (observation->options.what &
+         (AG_OBSERVE_COLLECTIONS | AG_OBSERVE_ALLOCATORS | AG_OBSERVE_PROCESSES)) != 0) {
+        ag_observation_note(observation,
+                            "--gc, --allocators and --processes ask a runtime that can be read "
+                            "from outside (the man page lists them): this process has none");
     }
 }
 
@@ -258,7 +297,12 @@ void allogram_answers_collection(struct allogram_answers *answers,
         .heap_after_bytes = collection->heap_after_bytes,
         .needed_bytes = collection->needed_bytes,
         .allocated_bytes = collection->allocated_bytes,
+        .weight_bytes = collection->weight_bytes,
     };
+}
+
+void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n) {
+    answers->observation->facts.collections_seen = n;
 }
 
 void allogram_answers_allocator(struct allogram_answers *answers,

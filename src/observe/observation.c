@@ -15,6 +15,7 @@
 #include "observation.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ enum {
     GROWTH_PERIOD = 8, /* page faults: 32 KiB a sample */
     PAGE_BYTES = 4096,
     WAIT_MS = 50,
-    WAIT_INSPECTED_MS = 5, /* foreign stacks are read after the sample: soon */
+    WAIT_INSPECTED_MS = 5, /* foreign stacks that are deep are read after the sample: soon */
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,
@@ -112,6 +113,17 @@ static int add_map_sources(struct ag_observation *observation, struct ag_perf_so
     return 0;
 }
 
+/* Waking us at each sample costs the target an interrupt more: only where its runtime's stacks are
+ * read, not captured at the sample. */
+static bool must_read_soon(const struct ag_observation *observation) {
+    for (size_t i = 0; i < observation->n_inspections; i++) {
+        if (observation->inspections[i].capture_program < 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int open_sources(struct ag_observation *observation, char message[512]) {
     struct ag_perf_source sources[AG_PERF_SOURCES];
     const unsigned what = observation->options.what;
@@ -131,7 +143,7 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
     }
     const int r =
         (what & AG_OBSERVE_MAPS) != 0 ? add_map_sources(observation, sources, message) : 0;
-    const struct ag_perf_watch_options options = {.wakes_at_once = observation->n_inspections != 0};
+    const struct ag_perf_watch_options options = {.wakes_at_once = must_read_soon(observation)};
     return r < 0 ? r
                  : ag_perf_watch_open(&observation->process, sources, observation->n_sources,
                                       &options, &observation->watch, message);
@@ -139,12 +151,11 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
 
 static void attach_programs(struct ag_observation *observation) {
     for (size_t i = 0; i < observation->n_inspections; i++) {
-        const struct ag_inspection *inspection = &observation->inspections[i];
-        const int program = inspection->inspector->capture_program != NULL
-                                ? inspection->inspector->capture_program(inspection->state)
-                                : -1;
-        if (program >= 0 &&
-            ag_perf_watch_set_program(observation->watch, /* source= */ 0, program) < 0) {
+        struct ag_inspection *inspection = &observation->inspections[i];
+        if (inspection->capture_program >= 0 &&
+            ag_perf_watch_set_program(observation->watch, /* source= */ 0,
+                                      inspection->capture_program) < 0) {
+            inspection->capture_program = -1;
             ag_observation_note(observation, "stacks are not captured in the kernel: its BPF "
                                              "program could not be attached");
         }
@@ -171,6 +182,9 @@ static int open_target(struct ag_observation *observation, char message[512]) {
     observation->walker.images = &observation->images;
     observation->walker.owns = ag_inspections_own;
     observation->walker.owner = observation;
+    if (!ag_remote_process_exe(&observation->process, observation->exe, sizeof observation->exe)) {
+        observation->exe[0] = '\0';
+    }
     r = ag_observed_images_refresh(&observation->images);
     if (r < 0) {
         (void)snprintf(message, 512, "%d (%s): its mappings cannot be read: %s",
@@ -448,6 +462,21 @@ static double cost_ns(const struct ag_observation_facts *facts) {
     return n_interrupts * facts->sample_cost_ns + n_records * facts->record_cost_ns;
 }
 
+/* A process may become another program; what was seen is of both then. */
+static void note_another_program(struct ag_observation *observation) {
+    char exe[PATH_MAX], line[512];
+    if (observation->exe[0] == '\0' ||
+        !ag_remote_process_exe(&observation->process, exe, sizeof exe) ||
+        strcmp(exe, observation->exe) == 0) {
+        return;
+    }
+    (void)snprintf(line, sizeof line,
+                   "it executed another program meanwhile: %.200s became %.200s; what was seen is "
+                   "of both",
+                   observation->exe, exe);
+    ag_observation_note(observation, line);
+}
+
 static void finish(struct ag_observation *observation, uint64_t cpu_before_ns,
                    uint64_t own_before_ns) {
     struct ag_observation_facts *facts = &observation->facts;
@@ -462,6 +491,7 @@ static void finish(struct ag_observation *observation, uint64_t cpu_before_ns,
     facts->target_cpu_ns = cpu_ns > cpu_before_ns ? cpu_ns - cpu_before_ns : sampled_ns;
     facts->resident_after_bytes = ag_remote_process_resident_bytes(&observation->process);
     if (facts->end != AG_OBSERVED_TARGET_ENDED) {
+        note_another_program(observation);
         ask_inspectors(observation);
     }
     facts->lost = ag_perf_watch_lost(observation->watch) + observation->told_lost;

@@ -54,15 +54,16 @@ struct ag_observation_facts {
     const char *name;
     uint64_t duration_ns, start_ns, start_realtime_ns;
     enum ag_observation_end end;
-    uint64_t samples;         /* of the CPU, that count */
-    uint64_t lost, stale;     /* and that do not */
-    uint64_t complete_stacks; /* of samples: up to the outermost frame */
-    uint64_t growth_faults;   /* sampled page faults */
-    uint64_t map_calls;       /* mmap, munmap, brk, mremap that were seen */
-    uint64_t target_cpu_ns;   /* what the target's threads used meanwhile */
-    uint64_t own_cpu_ns;      /* what looking cost this process */
-    double sample_cost_ns;    /* of one sample to a running thread: measured at the start */
-    double record_cost_ns;    /* of one page fault or system call that was written down */
+    uint64_t samples;          /* of the CPU, that count */
+    uint64_t lost, stale;      /* and that do not */
+    uint64_t complete_stacks;  /* of samples: up to the outermost frame */
+    uint64_t growth_faults;    /* sampled page faults */
+    uint64_t map_calls;        /* mmap, munmap, brk, mremap that were seen */
+    uint64_t collections_seen; /* by an inspector; those told of are all of them, or a sample */
+    uint64_t target_cpu_ns;    /* what the target's threads used meanwhile */
+    uint64_t own_cpu_ns;       /* what looking cost this process */
+    double sample_cost_ns;     /* of one sample to a running thread: measured at the start */
+    double record_cost_ns;     /* of one page fault or system call that was written down */
     double target_cost_percent;
     bool sees_kernel;
     uint64_t resident_before_bytes, resident_after_bytes;
@@ -122,6 +123,7 @@ struct ag_told_collection {
     const char *runtime, *kind, *process;
     uint32_t thread, node;
     uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes, allocated_bytes;
+    uint64_t weight_bytes; /* allocated bytes that it stands for: its own, where all are told of */
 };
 size_t ag_observation_processes(const struct ag_observation *observation,
                                 const struct ag_told_process **ret_processes);
@@ -132,7 +134,7 @@ size_t ag_observation_collections(const struct ag_observation *observation,
 
 struct ag_observed_collector { /* who made collections happen: the innermost managed function */
     const char *function;
-    uint64_t n_collections, bytes;
+    uint64_t n_collections, bytes; /* of a sample: estimates of all */
 };
 /* Sorted, most bytes first; the caller frees. */
 ssize_t ag_observation_collectors(struct ag_observation *observation,

@@ -2,6 +2,8 @@
 #ifndef AG_OBSERVATION_STATE_H
 #define AG_OBSERVATION_STATE_H
 
+#include <limits.h>
+
 #include "frame_walk.h"
 #include "generated_code.h"
 #include "mapping_ledger.h"
@@ -24,8 +26,9 @@ struct allogram_target { /* what inspectors see of it */
 struct ag_inspection { /* an inspector that recognised the target */
     const struct allogram_inspector *inspector;
     void *state;
-    int collections_fd; /* -1: does not watch */
-    uint32_t runtime;   /* text */
+    int collections_fd;  /* -1: does not watch */
+    int capture_program; /* -1: what it needs of a sample is read later */
+    uint32_t runtime;    /* text */
 };
 
 struct allogram_stack { /* being told: frames innermost first */
@@ -57,6 +60,7 @@ struct ag_named_stack { /* of a node, made when it is asked for */
 struct ag_observation {
     struct ag_observe_options options;
     struct ag_remote_process process;
+    char exe[PATH_MAX]; /* the program as it was opened; empty: not to be seen */
     struct ag_observed_images images;
     struct ag_frame_walker walker;
     struct ag_perf_watch *watch;

@@ -473,11 +473,24 @@ static int by_collected(const void *a, const void *b) {
     return first->bytes > second->bytes ? -1 : first->bytes < second->bytes;
 }
 
+struct collected { /* by one function */
+    double n;
+    uint64_t bytes;
+};
+
+/* How many collections like this one there were, to one that is told of: it is told of with a
+ * probability in proportion to its own bytes. */
+static double stands_for(const struct ag_told_collection *collection) {
+    return collection->allocated_bytes != 0 && collection->weight_bytes != 0
+               ? (double)collection->weight_bytes / (double)collection->allocated_bytes
+               : 1;
+}
+
 ssize_t ag_observation_collectors(struct ag_observation *observation,
                                   struct ag_observed_collector **ret_collectors) {
     struct function_table table = {0};
-    uint64_t *bytes = calloc(observation->n_collections + 1, sizeof *bytes);
-    bool is_whole = bytes != NULL;
+    struct collected *collected = calloc(observation->n_collections + 1, sizeof *collected);
+    bool is_whole = collected != NULL;
     for (size_t i = 0; i < observation->n_collections && is_whole; i++) {
         const struct ag_told_collection *collection = &observation->collections[i];
         const struct ag_observed_frame *frames;
@@ -489,18 +502,18 @@ ssize_t ag_observation_collectors(struct ag_observation *observation,
         const size_t at =
             n != 0 ? function_of(&table, &frames[managed < n ? managed : 0]) : SIZE_MAX;
         if (at != SIZE_MAX) {
-            table.items[at].own++;
-            bytes[at] += collection->allocated_bytes;
+            collected[at].bytes += collection->weight_bytes;
+            collected[at].n += stands_for(collection);
         }
         is_whole = n == 0 || at != SIZE_MAX;
     }
     struct ag_observed_collector *list = is_whole ? calloc(table.n + 1, sizeof *list) : NULL;
     for (size_t i = 0; list != NULL && i < table.n; i++) {
-        list[i] = (struct ag_observed_collector){table.items[i].frame->function, table.items[i].own,
-                                                 bytes[i]};
+        list[i] = (struct ag_observed_collector){
+            table.items[i].frame->function, (uint64_t)(collected[i].n + 0.5), collected[i].bytes};
     }
     const size_t n = table.n;
-    free(bytes);
+    free(collected);
     free(table.items);
     free(table.last);
     free(table.slots);

@@ -344,7 +344,8 @@ static void write_collections(struct writing *writing) {
         const struct ag_told_collection *told = &observation->collections[i];
         const struct ag_record record = {
             .kind = AG_RECORD_GC,
-            .u.gc = {.known = AG_GC_KNOWN_END | AG_GC_KNOWN_HEAP | AG_GC_KNOWN_NEED,
+            .u.gc = {.known = AG_GC_KNOWN_END | AG_GC_KNOWN_HEAP | AG_GC_KNOWN_NEED |
+                              AG_GC_KNOWN_ALLOCATED,
                      .stack = told->node,
                      .thread_id = told->thread,
                      .start_ns = since_start_ns(observation, told->start_ns),
@@ -352,6 +353,8 @@ static void write_collections(struct writing *writing) {
                      .heap_before_bytes = told->heap_before_bytes,
                      .heap_after_bytes = told->heap_after_bytes,
                      .needed_bytes = told->needed_bytes,
+                     .allocated_bytes = told->allocated_bytes,
+                     .weight_bytes = told->weight_bytes,
                      .runtime = bytes_of(told->runtime),
                      .kind = bytes_of(told->kind),
                      .process = bytes_of(told->process)}};
@@ -372,11 +375,12 @@ static void write_end(struct writing *writing) {
                         .stale = facts->stale,
                         .complete_stacks = facts->complete_stacks,
                         .target_cpu_ns = facts->target_cpu_ns,
-                        .sample_cost_ns = (uint64_t)facts->sample_cost_ns}},
+                        .sample_cost_ns = (uint64_t)facts->sample_cost_ns,
+                        .collections_seen = facts->collections_seen}},
         {.kind = AG_RECORD_PROFILER,
          .u.profiler = {.cpu_ns = facts->own_cpu_ns, .target_cpu_ns = facts->target_cpu_ns}},
         {.kind = AG_RECORD_END,
-         .u.end = {.how = facts->end == AG_OBSERVED_TARGET_ENDED ? AG_END_NONE : AG_END_DETACHED,
+         .u.end = {.how = facts->end == AG_OBSERVED_TARGET_ENDED ? AG_END_EXIT : AG_END_DETACHED,
                    .time_ns = facts->duration_ns}},
     };
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {

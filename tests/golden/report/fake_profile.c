@@ -471,6 +471,17 @@ const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *pro
     return NULL; /* for sampled ones */
 }
 
+const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile) {
+    static const struct ag_profile_observed from_inside;
+    (void)profile;
+    return &from_inside;
+}
+
+bool ag_profile_has_only_samples(const struct ag_profile *profile) {
+    (void)profile;
+    return false;
+}
+
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile) {
     (void)profile;
     return NULL; /* for sampled ones */

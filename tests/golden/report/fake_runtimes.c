@@ -83,18 +83,19 @@ int ag_profile_collections(struct ag_profile *profile,
                            const struct ag_collections **ret_collections) {
     static struct ag_collection_row collected[] = {
         {"beam", "minor", "tls_sender\x1b[1m", 100 * MS, 2 * MS, 1 << 20, 1 << 19, 4096,
-         ALL | AG_GC_KNOWN_PROMOTED, FRAME_SETELEMENT, 1 << 18},
+         ALL | AG_GC_KNOWN_PROMOTED, FRAME_SETELEMENT, 0, 0, 1 << 18},
         {"beam", "major", NULL, 300 * MS, 30 * MS, 3 << 20, 1 << 20, 1 << 16, ALL, FRAME_SETELEMENT,
+         0, 0, 0},
+        {"beam", "minor", "<0.80.0>", 1500 * MS, 0, 0, 0, 800, AG_GC_KNOWN_NEED, UINT32_MAX, 0, 0,
          0},
-        {"beam", "minor", "<0.80.0>", 1500 * MS, 0, 0, 0, 800, AG_GC_KNOWN_NEED, UINT32_MAX, 0},
     };
     static struct ag_collection_sum runtimes[] = {{"beam", UINT32_MAX, 3, 1, 32 * MS, 30 * MS,
                                                    70432, (1 << 19) + (2 << 20), NULL, 1 << 18,
-                                                   true}};
+                                                   true, 0}};
     static struct ag_collection_sum causes[] = {
         {"beam", FRAME_SETELEMENT, 2, 0, 32 * MS, 30 * MS, 69632, (1 << 19) + (2 << 20), NULL,
-         1 << 18, true},
-        {NULL, UINT32_MAX, 1, 1, 0, 0, 800, 0, NULL, 0, false}};
+         1 << 18, true, 0},
+        {NULL, UINT32_MAX, 1, 1, 0, 0, 800, 0, NULL, 0, false, 0}};
     static const struct ag_collections all = {.rows = collected,
                                               .runtimes = runtimes,
                                               .causes = causes,

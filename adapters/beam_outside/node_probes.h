@@ -1,0 +1,25 @@
+/* node_probes.h: the breakpoints at the functions that collect. */
+#ifndef AG_NODE_PROBES_H
+#define AG_NODE_PROBES_H
+
+#include "node.h"
+
+struct bpf_link;
+struct bpf_object;
+
+enum {
+    NODE_PROBES_SESSION = 57, /* BPF_TRACE_UPROBE_SESSION, of Linux 6.13: libbpf may be older */
+    NODE_PROBES_MOST = 8,
+};
+struct node_probes {
+    struct bpf_link *links[NODE_PROBES_MOST];
+    size_t n;    /* attached; of `links` where `session` is 0 */
+    int session; /* a descriptor + 1 */
+};
+/* HAS_SESSIONS: node_collection is loaded, else node_collection_begins and _ends do it. 0; or a
+ * negative errno with one line why, and nothing is attached. */
+int node_probes_attach(struct node *node, struct bpf_object *object, bool has_sessions,
+                       struct node_probes *probes, char *ret_problem, size_t problem_bytes);
+void node_probes_detach(struct node_probes *probes);
+
+#endif

@@ -1,0 +1,91 @@
+/* test_node_pace.c: collections that are told of stand for all: nothing is lost, nobody is
+ * favoured. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "node_pace.h"
+
+static uint64_t seed = 88172645463325252u;
+
+static uint32_t draw(void) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 32);
+}
+
+/* The weight of a collection; 0: nobody hears of it. */
+static uint64_t take(struct node_pace *pace, uint64_t bytes, uint64_t period) {
+    return node_pace_passes(pace, bytes, period)
+               ? 0
+               : node_pace_weight(pace, bytes, period, draw(), draw());
+}
+
+static void without_a_period_all_are_told_of(void **state) {
+    struct node_pace pace = {0};
+    (void)state;
+    for (uint64_t bytes = 0; bytes < 100; bytes++) {
+        assert_false(node_pace_passes(&pace, bytes, 0));
+        assert_int_equal(node_pace_weight(&pace, bytes, 0, draw(), draw()), bytes);
+    }
+}
+
+static void weights_add_up_to_what_was_allocated(void **state) {
+    static const uint64_t periods[] = {0, 1, 10000, 1000000, 0, 50000, UINT32_MAX, 0};
+    struct node_pace pace = {0};
+    uint64_t allocated = 0, told = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof periods / sizeof *periods; i++) {
+        for (int n = 0; n < 20000; n++) {
+            const uint64_t bytes = draw() % 20000;
+            allocated += bytes;
+            told += take(&pace, bytes, periods[i]);
+            assert_true(told <= allocated + periods[i] + periods[i] / 2 + 1);
+        }
+    }
+    assert_int_equal(told, allocated); /* the last period is none: nothing waits for its record */
+}
+
+/* A byte here and a megabyte there, one after the other, would be unfair to the byte if what is
+ * left of a large one counted for the next distance. */
+static void everybody_gets_their_own(void **state) {
+    static const uint64_t bytes_of[] = {100, 3000, 10000, 70000};
+    enum { N = sizeof bytes_of / sizeof *bytes_of, ROUNDS = 1000000, PERIOD = 10000 };
+    struct node_pace pace = {0};
+    double told[N] = {0};
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < N; i++) {
+            told[i] += (double)take(&pace, bytes_of[i], PERIOD);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        /* within four standard deviations of as many points as there are periods */
+        const double due = (double)bytes_of[i] * ROUNDS, off = told[i] - due;
+        assert_true(off * off < 16 * PERIOD * due);
+    }
+}
+
+static void most_pass(void **state) {
+    struct node_pace pace = {0};
+    int n_told = 0;
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        n_told += take(&pace, 1600, 1600 * 100) != 0;
+    }
+    assert_in_range(n_told, 950, 1050);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_period_all_are_told_of),
+        cmocka_unit_test(weights_add_up_to_what_was_allocated),
+        cmocka_unit_test(everybody_gets_their_own),
+        cmocka_unit_test(most_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
