@@ -182,6 +182,12 @@ static int open_trace(const struct request *request, const char *path,
         ag_say("export: %s: damaged at byte %llu; exporting what is readable", path,
                (unsigned long long)identity->damage.offset);
     }
+    if (ag_profile_has_only_samples(*ret_profile) &&
+        strcmp(request->export.format, "folded") != 0) {
+        ag_say("export: %s: no block is in this trace: the process was looked at from outside; its "
+               "CPU samples are in --to=folded",
+               path);
+    }
     return AG_EXIT_OK;
 }
 

@@ -4,11 +4,15 @@
  * The format has no specification; its reference is stackcollapse-perf.pl and flamegraph.pl of
  * github.com/brendangregg/FlameGraph. The last blank of a line parts the stack from its number, so
  * names keep their blanks; a semicolon, which Rust has in its types, becomes a colon, as inferno
- * does it. One number a line: --metric chooses it, and lines of 0 are left out. */
+ * does it. One number a line: --metric chooses it, and lines of 0 are left out.
+ *
+ * A trace that was made from outside and has no blocks has samples of the CPU: a line's number is
+ * then how many. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "export/call_tree.h"
+#include "model/functions.h"
 
 /* The functions from the outermost to NODE. */
 static void put_path(struct ag_export *export, const struct ag_call_tree *tree, uint32_t node,
@@ -24,8 +28,44 @@ static void put_path(struct ag_export *export, const struct ag_call_tree *tree, 
     }
 }
 
+/* PATH has room for all nodes. */
+static void put_sampled_path(struct ag_export *export, const struct ag_functions *functions,
+                             uint32_t node, uint32_t *path) {
+    size_t depth = 0;
+    for (; node != 0; node = functions->nodes[node].parent) {
+        path[depth++] = functions->nodes[node].row;
+    }
+    while (depth-- > 0) {
+        const uint32_t frame = functions->rows[path[depth]].frame;
+        ag_put_function(export->out, ag_profile_frame(export->profile, frame), ';', ':');
+        putc_unlocked(depth > 0 ? ';' : ' ', export->out);
+    }
+}
+
+static int put_samples(struct ag_export *export) {
+    const struct ag_functions *functions;
+    const int r = ag_profile_functions(export->profile, &functions);
+    if (r < 0) {
+        return r;
+    }
+    uint32_t *path = malloc((functions->n_nodes + 1) * sizeof(*path));
+    for (uint32_t node = 1; path && node < functions->n_nodes; node++) {
+        if (functions->nodes[node].counts.calls != 0) {
+            put_sampled_path(export, functions, node, path);
+            ag_put_number(export->out, functions->nodes[node].counts.calls);
+            putc_unlocked('\n', export->out);
+        }
+    }
+    const bool has_path = path != NULL;
+    free(path);
+    return has_path ? 0 : -ENOMEM;
+}
+
 int ag_folded_format(struct ag_export *export) {
     struct ag_call_tree tree;
+    if (ag_profile_has_only_samples(export->profile)) {
+        return put_samples(export);
+    }
     int r = ag_call_tree_start(&tree, export, AG_CALL_FUNCTION);
     if (r < 0) {
         return r;

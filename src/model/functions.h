@@ -42,6 +42,10 @@ struct ag_functions {
     size_t n_trees;         /* threads and processes that counted; 0: nothing did */
     size_t n_partial_trees; /* of these: no snapshot is whole, what is there is too low */
 };
+/* Whether only time was counted: by samples from outside, which know no words. */
+static inline bool ag_functions_is_time_only(const struct ag_functions *functions) {
+    return functions->total.own_words == 0 && functions->total.own_ns != 0;
+}
 /* Narrowed by --focus, --ignore (a path is kept when a function on it matches), --runtime and
  * --thread. Valid until the profile is closed. 0 or -ENOMEM. */
 int ag_profile_functions(struct ag_profile *profile, const struct ag_functions **ret_functions);

@@ -22,6 +22,8 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     if (identity->is_sampled) {
         ag_json_integer(json, "interval_bytes", identity->interval_bytes);
     }
+    ag_json_bool(json, "is_observed", ag_profile_observed(profile)->is_there);
+    ag_json_bool(json, "has_only_samples", ag_profile_has_only_samples(profile));
     ag_json_string(json, "end", identity->end);
     if (identity->wait_status_known) {
         ag_json_integer(json, "wait_status", identity->wait_status);

@@ -18,6 +18,7 @@ struct call_walk {
     struct ag_view *view;
     const struct ag_functions *functions;
     enum ag_call_metric sort;
+    bool is_time_only;             /* no words were counted: calls are samples */
     enum ag_call_metric hidden_by; /* acc_*: what is below a node is never more than it has */
     uint64_t least;                /* nodes with less of hidden_by are hidden */
     struct ag_branch_walk branches;
@@ -55,11 +56,11 @@ static enum ag_call_metric accumulated(enum ag_call_metric metric) {
 static int start_walk(struct call_walk *walk, struct ag_view *view,
                       const struct ag_functions *functions, double usual_min_percent) {
     const struct ag_report_options *options = view->options;
-    *walk = (struct call_walk){.view = view,
-                               .functions = functions,
-                               .sort = options->call_sort != AG_CALL_METRIC_DEFAULT
-                                           ? options->call_sort
-                                           : AG_CALL_METRIC_ACC_WORDS};
+    *walk = (struct call_walk){
+        .view = view, .functions = functions, .is_time_only = ag_functions_is_time_only(functions)};
+    walk->sort = options->call_sort != AG_CALL_METRIC_DEFAULT ? options->call_sort
+                 : walk->is_time_only                         ? AG_CALL_METRIC_ACC_NS
+                                                              : AG_CALL_METRIC_ACC_WORDS;
     walk->hidden_by = accumulated(walk->sort);
     const double percent =
         options->min_share_percent >= 0 ? options->min_share_percent : usual_min_percent;
@@ -122,7 +123,7 @@ int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions
 /* ---- text ---- */
 
 struct tree_columns {
-    const char *head;
+    const char *own_head, *calls_head;
     struct ag_unit unit;
     int width, own_width, calls_width;
     bool has_time; /* was any counted? then in time_unit */
@@ -157,10 +158,16 @@ static void choose_columns(const struct call_walk *walk, struct tree_columns *co
     struct ag_quantity number;
     columns->width =
         wider((int)strlen(head), ag_quantity_in(&number, columns->whole, columns->unit));
+    columns->own_head = walk->is_time_only ? "own" : "own words";
     columns->own_width =
-        wider((int)strlen("own words"), ag_quantity_count(&number, total->own_words));
-    columns->calls_width = wider((int)strlen("calls"), ag_quantity_count(&number, total->calls));
-    columns->has_time = total->acc_ns > 0;
+        walk->is_time_only
+            ? wider((int)strlen("own"),
+                    ag_quantity_in(&number, total->own_ns, ag_unit_of_time(total->acc_ns)))
+            : wider((int)strlen("own words"), ag_quantity_count(&number, total->own_words));
+    columns->calls_head = walk->is_time_only ? "samples" : "calls";
+    columns->calls_width =
+        wider((int)strlen(columns->calls_head), ag_quantity_count(&number, total->calls));
+    columns->has_time = total->acc_ns > 0 && !walk->is_time_only;
     columns->time_unit = ag_unit_of_time(total->acc_ns);
     snprintf(columns->time_head, sizeof columns->time_head, "acc %s", columns->time_unit.name);
     columns->time_width = wider((int)strlen(columns->time_head),
@@ -192,7 +199,11 @@ static void write_node(const struct call_walk *walk, const struct ag_function_no
     const uint64_t value = ag_call_metric_of(&node->counts, walk->sort);
     ag_quantity_in(&number, value, columns->unit);
     ag_quantity_share(&share, value, columns->whole);
-    ag_quantity_count(&own, node->counts.own_words);
+    if (walk->is_time_only) {
+        ag_quantity_in(&own, node->counts.own_ns, columns->time_unit);
+    } else {
+        ag_quantity_count(&own, node->counts.own_words);
+    }
     ag_quantity_count(&calls, node->counts.calls);
     ag_page_print(page, AG_STYLE_BRIGHT, "  %*s", columns->width, number.text);
     ag_page_print(page, AG_STYLE_PLAIN, "  %5s  %*s  %*s  ", share.text, columns->own_width,
@@ -223,7 +234,7 @@ int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions
     choose_columns(&walk, &columns, head);
     if (r == 0) {
         ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %*s  ", columns.width, head,
-                      columns.own_width, "own words", columns.calls_width, "calls");
+                      columns.own_width, columns.own_head, columns.calls_width, columns.calls_head);
         if (columns.has_time) {
             ag_page_print(view->page, AG_STYLE_DIM, "%*s  %*s  ", columns.time_width,
                           columns.time_head, RATE_WIDTH, "words/us");

@@ -15,8 +15,10 @@
 #include "report/table.h"
 #include "report/view.h"
 
-static enum ag_call_metric sort_of(const struct ag_view *view) {
+static enum ag_call_metric sort_of(const struct ag_view *view,
+                                   const struct ag_functions *functions) {
     return view->options->call_sort != AG_CALL_METRIC_DEFAULT ? view->options->call_sort
+           : ag_functions_is_time_only(functions)             ? AG_CALL_METRIC_OWN_NS
                                                               : AG_CALL_METRIC_OWN_WORDS;
 }
 
@@ -47,10 +49,10 @@ static int rank_functions(const struct ag_view *view, const struct ag_functions 
         const bool is_nothing = counts->calls == 0 && counts->acc_words == 0 && counts->acc_ns == 0;
         const bool is_row = functions->rows[i].is_group == (functions->group != AG_CALLS_TOGETHER);
         if (is_row && !is_nothing && counts->calls >= view->options->min_count) {
-            ag_ranking_add(ranking,
-                           (struct ag_rank){.first = ag_call_metric_of(counts, sort_of(view)),
-                                            .second = counts->calls,
-                                            .row = (uint32_t)i});
+            ag_ranking_add(ranking, (struct ag_rank){.first = ag_call_metric_of(
+                                                         counts, sort_of(view, functions)),
+                                                     .second = counts->calls,
+                                                     .row = (uint32_t)i});
         }
     }
     ag_ranking_sort(ranking);
@@ -177,7 +179,7 @@ static bool has_several_runtimes(const struct ag_view *view, const struct ag_fun
 
 static struct function_columns choose_columns(const struct ag_view *view,
                                               const struct ag_functions *functions) {
-    const enum ag_call_metric sort = sort_of(view);
+    const enum ag_call_metric sort = sort_of(view, functions);
     const bool has_column = sort == AG_CALL_METRIC_CALLS || sort == AG_CALL_METRIC_OWN_WORDS ||
                             sort == AG_CALL_METRIC_OWN_NS;
     struct function_columns columns = {.has_marks = has_several_runtimes(view, functions),
@@ -370,7 +372,8 @@ static void end_callers(struct callers *callers) {
     free(callers->rows);
 }
 
-static int rank_callers(struct ag_view *view, struct callers *callers) {
+static int rank_callers(struct ag_view *view, const struct ag_functions *functions,
+                        struct callers *callers) {
     size_t count;
     *callers = (struct callers){.rows = NULL};
     int r = ag_profile_callers(view->profile, view->options->callers, &callers->rows, &count);
@@ -382,7 +385,7 @@ static int rank_callers(struct ag_view *view, struct callers *callers) {
         callers->all.bytes += row->bytes;
         if (row->calls >= view->options->min_count) {
             ag_ranking_add(&callers->ranking,
-                           (struct ag_rank){.first = value_of(row, sort_of(view)),
+                           (struct ag_rank){.first = value_of(row, sort_of(view, functions)),
                                             .second = row->calls,
                                             .row = (uint32_t)i});
         }
@@ -395,7 +398,7 @@ static int write_callers_json(struct ag_view *view, const struct ag_functions *f
     static const struct ag_frame root = {.function = "[root]"};
     struct ag_json *json = view->json;
     struct callers callers;
-    const int r = rank_callers(view, &callers);
+    const int r = rank_callers(view, functions, &callers);
     ag_json_open(json, "callers", '[');
     for (size_t i = 0; r == 0 && i < callers.ranking.count && i < view->limit; i++) {
         const struct ag_caller_row *row = &callers.rows[callers.ranking.ranks[i].row];
@@ -437,7 +440,7 @@ static int write_callers(struct ag_view *view, const struct ag_functions *functi
          .least_columns = 16},
     };
     struct callers callers;
-    int r = rank_callers(view, &callers);
+    int r = rank_callers(view, functions, &callers);
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
     r = r < 0 ? r : table == NULL ? -ENOMEM : 0;
     const bool has_marks = has_several_runtimes(view, functions);
@@ -470,6 +473,10 @@ static int write_callers(struct ag_view *view, const struct ag_functions *functi
 
 /* ---- the view ---- */
 
+static bool is_of_samples(const struct ag_view *view, const struct ag_functions *functions) {
+    return ag_profile_observed(view->profile)->is_there && ag_functions_is_time_only(functions);
+}
+
 int ag_functions_view_text(struct ag_view *view) {
     const struct ag_functions *functions;
     int r = ag_profile_functions(view->profile, &functions);
@@ -494,7 +501,9 @@ int ag_functions_view_text(struct ag_view *view) {
     if (view->options->callers != NULL) {
         return write_callers(view, functions);
     }
-    r = view->options->is_tree ? ag_call_tree_text(view, functions) : write_table(view, functions);
+    r = view->options->is_tree           ? ag_call_tree_text(view, functions)
+        : is_of_samples(view, functions) ? ag_cpu_functions_text(view, functions)
+                                         : write_table(view, functions);
     if (r == 0) {
         write_apart(view->page, functions);
     }

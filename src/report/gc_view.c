@@ -85,11 +85,27 @@ static int rank_pauses(const struct ag_collections *collections, struct ag_ranki
     return r;
 }
 
+/* What was allocated before them is known of collections that were seen from outside. */
+static bool has_allocated(const struct ag_collections *collections) {
+    for (size_t i = 0; i < collections->n_runtimes; i++) {
+        if (collections->runtimes[i].allocated_bytes != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* By what was allocated, else by how many. */
 static int rank_sums(const struct ag_collection_sum *sums, size_t count,
                      struct ag_ranking *ranking) {
     const int r = ag_ranking_start(ranking, count);
+    bool is_by_bytes = false;
+    for (size_t i = 0; i < count; i++) {
+        is_by_bytes |= sums[i].allocated_bytes != 0;
+    }
     for (size_t i = 0; r == 0 && i < count; i++) {
-        ag_ranking_add(ranking, (struct ag_rank){.first = sums[i].collections,
+        ag_ranking_add(ranking, (struct ag_rank){.first = is_by_bytes ? sums[i].allocated_bytes
+                                                                      : sums[i].collections,
                                                  .second = sums[i].pause_total_ns,
                                                  .row = (uint32_t)i});
     }
@@ -110,6 +126,10 @@ static void write_row_json(struct ag_json *json, const struct ag_collection_row 
     write_known(json, "heap_after_bytes", row->heap_after_bytes, has_heap);
     write_known(json, "needed_bytes", row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
     write_known(json, "promoted_bytes", row->promoted_bytes, row->known & AG_GC_KNOWN_PROMOTED);
+    if (row->known & AG_GC_KNOWN_ALLOCATED) { /* only collections seen from outside tell */
+        ag_json_integer(json, "allocated_bytes", row->allocated_bytes);
+        ag_json_integer(json, "weight_bytes", row->weight_bytes);
+    }
     ag_json_string(json, "process", row->process);
     ag_json_close(json, '}');
 }
@@ -144,6 +164,9 @@ static int write_blame_json(struct ag_view *view, const struct ag_collections *c
         ag_json_integer(json, "collections", sum->collections);
         ag_json_integer(json, "bytes", sum->needed_bytes);
         ag_json_integer(json, "reclaimed_bytes", sum->reclaimed_bytes);
+        if (has_allocated(collections)) {
+            ag_json_integer(json, "allocated_bytes", sum->allocated_bytes);
+        }
         ag_json_integer(json, "pause_ns", sum->pause_total_ns);
         ag_json_close(json, '}');
     }
@@ -299,8 +322,12 @@ static int write_ranked(struct ag_view *view, const struct ag_collections *colle
     for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
         add(table, view, collections, &sums[ranking.ranks[i].row]);
     }
+    uint64_t whole = 0;
+    for (size_t i = 0; i < ranking.count; i++) {
+        whole += ranking.ranks[i].first;
+    }
     const int written =
-        ag_ranking_write_table(&ranking, view->limit, table, view->page, what, collections->n_rows);
+        ag_ranking_write_table(&ranking, view->limit, table, view->page, what, whole);
     ag_ranking_end(&ranking);
     return written;
 }
@@ -313,16 +340,21 @@ static void add_cause(struct ag_table *table, struct ag_view *view,
     ag_table_cell(table, ag_quantity_count(&number, sum->collections));
     ag_table_cell(table, ag_quantity_share(&number, sum->collections, collections->n_rows));
     ag_table_cell(table, ag_quantity_time(&number, sum->pause_total_ns));
+    if (has_allocated(collections)) {
+        add_bytes(table, sum->allocated_bytes, true);
+    }
     add_bytes(table, sum->needed_bytes, sum->needed_bytes > 0);
     add_bytes(table, sum->reclaimed_bytes, sum->reclaimed_bytes > 0);
     ag_table_cell(table, cause_name(&text, view, sum->cause_frame));
 }
 
 static int write_blame(struct ag_view *view, const struct ag_collections *collections) {
+    enum { ALLOCATED = 3 };
     static const struct ag_column columns[] = {
         {.head = "collections", .style = AG_STYLE_BRIGHT},
         {.head = "share"},
         {.head = "paused"},
+        [ALLOCATED] = {.head = "allocated", .style = AG_STYLE_BRIGHT},
         {.head = "needed"},
         {.head = "reclaimed"},
         {.head = "because of",
@@ -330,9 +362,15 @@ static int write_blame(struct ag_view *view, const struct ag_collections *collec
          .style = AG_STYLE_BRIGHT,
          .least_columns = 16},
     };
+    struct ag_column shown[sizeof columns / sizeof columns[0]];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        if (i != ALLOCATED || has_allocated(collections)) {
+            shown[n++] = columns[i];
+        }
+    }
     return write_ranked(view, collections, collections->causes, collections->n_causes,
-                        ag_table_new(columns, sizeof columns / sizeof columns[0]), add_cause,
-                        "functions more");
+                        ag_table_new(shown, n), add_cause, "functions more");
 }
 
 static void add_process(struct ag_table *table, struct ag_view *view,
@@ -364,7 +402,21 @@ static int write_processes(struct ag_view *view, const struct ag_collections *co
                         "processes more");
 }
 
+/* Where there were too many to tell of each. */
+static void write_sampled(struct ag_view *view, const struct ag_collections *collections) {
+    const uint64_t n_seen = ag_profile_observed(view->profile)->collections_seen;
+    struct ag_quantity seen, told;
+    if (view->options->filter == NULL && n_seen > collections->n_rows + collections->n_rows / 8) {
+        ag_page_print(view->page, AG_STYLE_PLAIN,
+                      "  of %s collections %s are told of, chosen by the bytes allocated before "
+                      "them\n",
+                      ag_quantity_count(&seen, n_seen),
+                      ag_quantity_count(&told, collections->n_rows));
+    }
+}
+
 static void write_sums(struct ag_view *view, const struct ag_collections *collections) {
+    write_sampled(view, collections);
     for (size_t i = 0; i < collections->n_runtimes; i++) {
         const struct ag_collection_sum *sum = &collections->runtimes[i];
         struct ag_quantity count, total, longest, reclaimed;

@@ -167,7 +167,8 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     struct ag_frame_text end;
     struct ag_quantity duration;
     write_command(command, sizeof command, identity);
-    snprintf(facts, sizeof facts, "pid %" PRIu32 ", %s, %s, %s", identity->pid, identity->mode,
+    snprintf(facts, sizeof facts, "pid %" PRIu32 ", %s, %s, %s", identity->pid,
+             ag_profile_observed(profile)->is_there ? "seen from outside" : identity->mode,
              ag_quantity_time(&duration, summary->duration_ns), end_words(&end, identity));
     size_t facts_columns = ag_page_columns_of(facts);
     size_t room = page->columns > facts_columns + 12 ? page->columns - facts_columns - 2 : 10;

@@ -101,6 +101,7 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_integer(json, "threads", summary->threads);
     ag_json_integer(json, "rss_peak_bytes", summary->rss_peak_bytes);
     int r = write_apart_json(view);
+    r = r < 0 ? r : ag_cpu_summary_json(view);
     r = r < 0 ? r : ag_findings_json(view);
     const char *const *problems; /* behind the findings, which look names up */
     const size_t n_problems = ag_profile_problems(view->profile, &problems);
@@ -240,13 +241,18 @@ static void write_course(struct ag_view *view) {
 
 int ag_summary_view_text(struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
-    write_facts(view, summary);
-    write_runtimes(view);
-    const int gc_r = ag_gc_summary_text(view);
-    if (gc_r < 0) {
-        return gc_r;
+    const bool has_blocks = !ag_profile_has_only_samples(view->profile);
+    if (has_blocks) {
+        write_facts(view, summary);
     }
-    if (!view->options->has_stack_filter) { /* the course is known of the whole process only */
+    write_runtimes(view);
+    int apart_r = ag_gc_summary_text(view);
+    apart_r = apart_r < 0 ? apart_r : ag_cpu_summary_text(view);
+    if (apart_r < 0) {
+        return apart_r;
+    }
+    if (has_blocks &&
+        !view->options->has_stack_filter) { /* the course is known of the whole process only */
         write_course(view);
     }
     if (summary->allocated_blocks > 0) {

@@ -55,6 +55,9 @@ ag_view_write ag_functions_view_text, ag_functions_view_json;
 /* Does --callers name a function of this trace? 0, or -EINVAL with a message. */
 int ag_functions_check(struct ag_view *view);
 struct ag_functions;
+/* The table of the view functions where samples, not calls, were counted. */
+int ag_cpu_functions_text(struct ag_view *view, const struct ag_functions *functions);
+ag_view_write ag_cpu_summary_text, ag_cpu_summary_json; /* nothing, unless seen from outside */
 /* functions --tree, where there are function counters. */
 int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions);
 int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions);

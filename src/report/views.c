@@ -209,6 +209,20 @@ static enum ag_metric sort_of(const struct ag_report *report) {
     return is_peak && options->is_at_a_time ? AG_METRIC_IN_USE_BYTES : report->view->sort;
 }
 
+static bool is_of_blocks(const struct view_row *view) {
+    return view->text != ag_summary_view_text && view->text != ag_functions_view_text &&
+           view->text != ag_gc_view_text && view->text != ag_timeline_view_text;
+}
+
+static int write_only_samples(struct ag_page *page) {
+    ag_page_text(
+        page, AG_STYLE_PLAIN,
+        "no block is in this trace: the process was looked at from outside. Its CPU time is "
+        "in --view=functions, collections in --view=gc; observe --growth and --maps record "
+        "whose memory grows\n");
+    return 0;
+}
+
 int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]) {
     const struct ag_report_options *options = &report->options;
     char message[512] = "";
@@ -251,7 +265,9 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
             ag_profile_open_images(profile); /* the heading tells what is wrong with them */
         }
         ag_heading_text(&report->page, profile, options->filter);
-        r = report->view->text(&view);
+        r = is_of_blocks(report->view) && ag_profile_has_only_samples(profile)
+                ? write_only_samples(&report->page)
+                : report->view->text(&view);
     }
     report->has_written = true;
     if (r < 0) {

@@ -179,7 +179,8 @@ class App {
     const end = facts.wait_status === undefined ? facts.end
       : (facts.wait_status & 127) === 0 ? `exit ${(facts.wait_status >> 8) & 255}`
         : `signal ${facts.wait_status & 127}`;
-    $("facts").textContent = [`pid ${facts.pid}`, facts.mode, time(summary.duration_ns),
+    $("facts").textContent = [`pid ${facts.pid}`,
+      facts.is_observed ? "seen from outside" : facts.mode, time(summary.duration_ns),
       `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
         "± holds the truth in 95 of 100 recordings" : ""].filter(Boolean).join(" · ");
@@ -188,6 +189,9 @@ class App {
       ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
       facts.damage ? `the trace is damaged at byte ${count(facts.damage.offset)}: ${
         facts.damage.what}` : "",
+      facts.has_only_samples ? "No block is in this trace: the process was looked at from outside. " +
+        "Its CPU time is in allogram report --view=functions --tree, collections in --view=gc; " +
+        "observe --growth and --maps record whose memory grows." : "",
     ].filter(Boolean);
     $("folded").textContent = facts.folded.stacks === 0 ? ""
       : `The callers of ${count(facts.folded.stacks)} small stacks, with ${
