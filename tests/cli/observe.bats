@@ -122,6 +122,14 @@ time.sleep(60)' >pid 3>&- &
     run "$ALLOGRAM" observe "$target" --duration=0.2 --stacks --growth
     [ "$status" -eq 0 ]
     [[ $output == *"no thread used the CPU"* ]]
+    [[ $output != *$'\xef\xbf\xbd'* ]] # what stands for a character that cannot be printed
+}
+
+@test "what only a runtime can tell is said to be missing where there is none" {
+    may_observe
+    run "$ALLOGRAM" observe "$target" --duration=0.1 --gc
+    [ "$status" -eq 0 ]
+    [[ $output == *"this process has none"* ]]
 }
 
 @test "Ctrl-C ends it with a result" {

@@ -18,6 +18,7 @@ serve(State) ->
 
 do(["processes"], State) -> {lists:join(" ", [describe(P) || P <- processes()]), State};
 do(["sizes"], State) -> {sizes(), State};
+do(["collections"], State) -> {integer_to_list(element(1, erlang:statistics(garbage_collection))), State};
 do(["hold"], State) ->
     %% processes of every kind: a queue, a name, a deep stack, an old heap
     Deep = spawn(fun() -> wait_deep(40) end),
