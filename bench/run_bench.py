@@ -27,6 +27,7 @@ PARTS = [
     "page",
     "sampling",
     "attach",
+    "observe",
     "ocaml",
     "erlang",
     "boehm",
