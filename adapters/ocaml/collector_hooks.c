@@ -10,7 +10,7 @@
 #include "runtime_counters.h"
 
 static allogram_heap minor_heap, major_heap;
-static void (*at_minor_end)(bool is_in_memprof); /* of a program that was attached to; or NULL */
+static void (*at_minor_end)(void); /* of a program that was attached to; or NULL */
 static _Atomic bool is_in_minor, is_in_slice;
 /* A collection that Memprof caused allocates for itself. */
 static __thread uintptr_t spoke_in_minor __attribute__((tls_model("initial-exec")));
@@ -37,7 +37,7 @@ static void minor_ends(void) {
     struct ag_ocaml_counters counters = {0};
     atomic_store_explicit(&is_in_minor, false, memory_order_relaxed);
     if (AG_UNLIKELY(at_minor_end != NULL)) {
-        at_minor_end(spoke_in_minor != 0);
+        at_minor_end();
     }
     const bool is_known = ag_ocaml_counters_read(&counters);
     const uint64_t promoted_bytes = (counters.promoted_words - promoted_before_words) * 8;
@@ -152,7 +152,7 @@ bool ag_ocaml_is_collecting(void) {
            atomic_load_explicit(&is_in_slice, memory_order_relaxed);
 }
 
-void ag_ocaml_follow_minor_ends(void (*function)(bool is_in_memprof)) {
+void ag_ocaml_follow_minor_ends(void (*function)(void)) {
     at_minor_end = function;
 }
 

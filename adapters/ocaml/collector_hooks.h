@@ -14,11 +14,11 @@ bool ag_ocaml_large_blocks_follow(void);
 
 /* In a program that was attached to. Are the runtime's hooks unused? Ours go out again. Is some
  * thread in the middle of a collection (asked while all stand)? function: called at the end of each
- * minor collection, when the minor heap is empty; is_in_memprof: it was Memprof that allocated. */
+ * minor collection, when the minor heap is empty. */
 bool ag_ocaml_hooks_are_free(void);
 void ag_ocaml_hooks_take_back(void);
 bool ag_ocaml_is_collecting(void);
-void ag_ocaml_follow_minor_ends(void (*function)(bool is_in_memprof));
+void ag_ocaml_follow_minor_ends(void (*function)(void));
 
 /* ocaml_attach.c: where the runtime's function, its variable, is; or NULL. */
 void *ag_ocaml_find(const char *name);

@@ -13,7 +13,17 @@
 #include "memprof.h"
 
 static __thread uintptr_t hushed
-    __attribute__((tls_model("initial-exec"))); /* to be resumed with */
+    __attribute__((tls_model("initial-exec")));                            /* to be resumed with */
+static __thread uint32_t depth __attribute__((tls_model("initial-exec"))); /* entries it is in */
+static bool is_whole = true; /* every entry that there is leads here */
+
+bool ag_ocaml_is_in_memprof(void) {
+    return depth > 0;
+}
+
+bool ag_ocaml_hush_is_whole(void) {
+    return is_whole;
+}
 
 uintptr_t ag_ocaml_speak(void) {
     const uintptr_t spoke = hushed;
@@ -42,7 +52,9 @@ typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
         }                                                                                    \
         const uintptr_t suspended = hushed ? 0 : ag_record_suspend();                        \
         hushed = suspended ? suspended : hushed;                                             \
+        depth++;                                                                             \
         const struct result result = name(a, b, c, d);                                       \
+        depth--;                                                                             \
         if (suspended) {                                                                     \
             (void)ag_ocaml_speak();                                                          \
         }                                                                                    \
@@ -73,8 +85,9 @@ void ag_ocaml_hush_follow(void) {
                           (void **)&try_realloc_stack);
     (void)ag_ocaml_detour("caml_maybe_expand_stack", (void *)spoken_maybe_expand_stack,
                           (void **)&maybe_expand_stack);
-#define AG_HUSHED(name) \
-    (void)ag_ocaml_detour("caml_memprof_" #name, (void *)hushed_##name, (void **)&name);
+#define AG_HUSHED(name)                                  \
+    is_whole &= !ag_ocaml_find("caml_memprof_" #name) || \
+                ag_ocaml_detour("caml_memprof_" #name, (void *)hushed_##name, (void **)&name);
 #include "memprof_entries.def"
 #undef AG_HUSHED
 }

@@ -12,4 +12,9 @@ void ag_ocaml_hush_follow(void);
 uintptr_t ag_ocaml_speak(void);
 void ag_ocaml_hush(uintptr_t spoke);
 
+/* The calling thread is inside of the runtime's Memprof, which is ours: it must not be ended there.
+ * Known only where all its entries could be hooked. */
+bool ag_ocaml_is_in_memprof(void);
+bool ag_ocaml_hush_is_whole(void);
+
 #endif

@@ -21,6 +21,7 @@
 #include "heap_memory.h"
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
+#include "hush.h"
 #include "memprof.h"
 #include "runtime_counters.h"
 
@@ -192,9 +193,9 @@ static enum {
 } late_state; /* under the runtime's lock */
 static const char has_its_own[] = "the program runs a Gc.Memprof of its own";
 
-static void at_minor_end(bool is_in_memprof) {
+static void at_minor_end(void) {
     if (ag_adapters_are_leaving()) {
-        if (late_state < IS_OVER && !is_in_memprof) {
+        if (late_state < IS_OVER && !ag_ocaml_is_in_memprof()) {
             leave_to_the_program();
             late_state = IS_OVER;
             ag_adapter_has_left();
@@ -258,6 +259,11 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
         return AG_ADAPTER_REFUSED;
     }
     prepare();
+    if (!ag_ocaml_hush_is_whole()) { /* its hooks stay unused, and go with the agent */
+        ag_ocaml_hooks_take_back();
+        ret_runtime->note = cannot_be_called;
+        return AG_ADAPTER_REFUSED;
+    }
     name_quiet(ret_start);
     ret_start->has_to_leave = true;
     ret_runtime->note = "followed from the first minor collection after the attach";

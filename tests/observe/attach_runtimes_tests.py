@@ -172,6 +172,18 @@ def blocks_of_ocaml():
 
 
 @test
+def ocaml_that_allocates_all_the_time():
+    with started("late_ocaml") as target, tempfile.TemporaryDirectory() as folder:
+        target.process.stdin.write("churn 1\n")
+        target.process.stdin.flush()
+        for number in range(2 * CYCLES):  # ended inside of Memprof, as its own allocations collect
+            attached = Attached(target.pid, folder, ("--mode=exact", "--interval=1K")[number % 2])
+            attached.detach()
+        assert target.answer() == "churn 1"
+        tell(target, "make 100", "drop")
+
+
+@test
 def a_memprof_of_the_programs_own_is_left_alone():
     with started("late_ocaml") as target, tempfile.TemporaryDirectory() as folder:
         tell(target, "memprof")

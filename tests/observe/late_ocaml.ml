@@ -4,6 +4,7 @@
      keep N     N references that are kept, in keep_one
      drop       they are not kept any more, and a full collection
      minor      a minor collection
+     churn N    allocates for N seconds of CPU, in all that is called on the way
      memprof    a Gc.Memprof of its own begins; its samples are counted
      over       it ends: "over N samples" *)
 
@@ -16,10 +17,17 @@ let tracker =
   { Gc.Memprof.null_tracker with
     alloc_minor = (fun _ -> incr samples; None); alloc_major = (fun _ -> incr samples; None) }
 
+let churn seconds =
+  let until = Sys.time () +. seconds in
+  while Sys.time () < until do
+    ignore (Sys.opaque_identity (List.map String.length (List.init 50 string_of_int)))
+  done
+
 let answer line =
   match String.split_on_char ' ' line with
   | [ "make"; n ] -> for i = 1 to int_of_string n do ignore (Sys.opaque_identity (make_one i)) done; line
   | [ "keep"; n ] -> for i = 1 to int_of_string n do keep_one i done; line
+  | [ "churn"; n ] -> churn (float_of_string n); line
   | [ "drop" ] -> kept := []; Gc.full_major (); line
   | [ "minor" ] -> Gc.minor (); line
   | [ "memprof" ] -> samples := 0; Gc.Memprof.start ~sampling_rate:0.01 ~callstack_size:5 tracker; line
