@@ -156,11 +156,23 @@ static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t
     return process->n_levels;
 }
 
-static void take_call(ErlNifEnv *env, struct event *event, ERL_NIF_TERM term) {
+/* The same of an event's own tuple, as it lies there: two calls of the emulator less. */
+static bool event_mfa(const struct event *event, ERL_NIF_TERM term, struct ag_mfa *ret_mfa) {
+    enum { BOXED = 2, SMALL_BITS = 4, SMALL = 15 };
+    const ERL_NIF_TERM *tuple = (const ERL_NIF_TERM *)(uintptr_t)(term - BOXED);
+    if (event->own_words == 0 || (tuple[3] & SMALL) != SMALL) {
+        return false;
+    }
+    *ret_mfa = (struct ag_mfa){
+        .module = tuple[1], .function = tuple[2], .arity = (uint32_t)(tuple[3] >> SMALL_BITS)};
+    return true;
+}
+
+static void take_call(struct event *event, ERL_NIF_TERM term) {
     struct ag_traced_process *process = event->process;
     struct ag_mfa mfa;
     uint32_t depth = depth_of(event);
-    const allogram_function function = mfa_of(env, term, &mfa) ? ag_function_handle(&mfa) : 0;
+    const allogram_function function = event_mfa(event, term, &mfa) ? ag_function_handle(&mfa) : 0;
     while (process->n_levels > 0 && process->levels[process->n_levels - 1].stack_words >= depth) {
         process->n_levels--;
     }
@@ -224,7 +236,7 @@ static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
         return atoms.ok;
     }
     if (is_call) {
-        take_call(env, &event, argv[3]);
+        take_call(&event, argv[3]);
     } else {
         take_return(&event);
     }

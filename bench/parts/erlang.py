@@ -1,6 +1,8 @@
 """The tracer of Erlang nodes beside the emulator's own profilers, on the same programs: many calls of little functions, and the
 compiler on a large module with everything traced (fprof once: it takes a minute or more). In the node's own time (workloads/erlang_bench.erl), a fresh node for each run.
 
+Beside them stands a tracer that does nothing with the same events: what the emulator takes for them by itself.
+
 On the Erlang that is installed, and where tests/roots made one on that of the newer Debian, which has call_memory and tprof: its
 folder is bound for this alone, in mounts that end with each run."""
 
@@ -13,7 +15,7 @@ from harness import HERE
 from measured import Spread
 
 CALLS, MODULE = 10000, "allogram.erl"
-METHODS = ["none", "call_count", "call_time", "call_memory", "eprof", "tprof", "fprof", "allogram"]
+METHODS = ["none", "call_count", "call_time", "call_memory", "eprof", "tprof", "fprof", "empty_tracer", "allogram"]
 OF_27 = ("call_memory", "tprof")
 
 
@@ -22,7 +24,7 @@ class Node:
 
     def __init__(self, bench, root=None):
         self.bench, self.root = bench, root
-        self.tracer = os.path.join(bench.build, "adapters/beam")
+        self.tracers = [os.path.join(bench.build, folder) for folder in ("adapters/beam", "bench")]
         self.folder = bench.path("erlang-root" if root else "erlang")
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
@@ -42,7 +44,7 @@ class Node:
         return subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout.decode()
 
     def erl(self, expression):
-        return self.run(["erl", "-noshell", "-pa", self.tracer, "-eval", expression + ", halt()."])
+        return self.run(["erl", "-noshell", "-pa", *self.tracers, "-eval", expression + ", halt()."])
 
     def measure(self, method, program, argument):
         """(seconds of the program, seconds of the whole run, bytes of the file that is left)."""
@@ -86,6 +88,8 @@ def bench_program(bench, node, program, argument, title):
     def against(times, method):
         return Spread([ours / other for ours, other in zip(times["allogram"], times[method])])
 
+    bench.bar("OTP %d, %s: the program under allogram by that under a tracer that does nothing" % (node.release, title),
+              against(own_of, "empty_tracer"), 1.5, unit="x")
     if program == "calls":
         for method in ("call_time", "call_memory"):
             if method in methods:

@@ -72,6 +72,14 @@ under(tprof, Program, Argument) ->
     {Own, {call_memory, [_ | _]}} =
         tprof:profile(?MODULE, timed, [Program, Argument], #{type => call_memory, report => return, timeout => infinity}),
     {Own, 0};
+under(empty_tracer, Program, Argument) ->
+    {module, _} = code:ensure_loaded(empty_tracer),
+    _ = erlang:trace_pattern({'_', '_', '_'}, [], [local]),
+    _ = erlang:trace_pattern({empty_tracer, '_', '_'}, false, [local]),
+    Flags = [call, return_to, arity, garbage_collection, running, procs, 'receive', {tracer, empty_tracer, []}],
+    Own = in_process(Program, Argument, fun(Pid) -> erlang:trace(Pid, true, Flags) end),
+    _ = erlang:trace_pattern({'_', '_', '_'}, false, [local]),
+    {Own, 0};
 under(allogram, Program, Argument) ->
     {Own, [_ | _]} = allogram:run(?MODULE, timed, [Program, Argument], #{output => "bench.allogram"}),
     {Own, filelib:file_size("bench.allogram")}.
