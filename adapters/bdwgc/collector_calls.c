@@ -23,6 +23,7 @@
 #include "collector_calls.h"
 
 #include <errno.h>
+#include <link.h>
 #include <string.h>
 
 #include "base/own_memory.h"
@@ -185,10 +186,39 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
     }
 }
 
+/* The code of the collector's library; nothing where it is linked into the program. */
+static struct code {
+    uintptr_t address, low, high;
+    bool is_behind_program;
+} own_code;
+
+static int find_own_code(struct dl_phdr_info *info, size_t size, void *context) {
+    struct code *code = context;
+    (void)size; /* only fields that every glibc has are read */
+    for (size_t i = 0; code->is_behind_program && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const uintptr_t low = info->dlpi_addr + header->p_vaddr;
+        if (header->p_type == PT_LOAD && code->address - low < header->p_memsz) {
+            code->low = low;
+            code->high = low + header->p_memsz;
+            return 1;
+        }
+    }
+    code->is_behind_program = true; /* the first object is the program */
+    return 0;
+}
+
+/* The collector gives back what it has allocated for itself (a thread that ends), which nobody
+ * told.
+ */
+static bool is_by_collector(const struct ag_collector_call *call) {
+    return *call->sp - own_code.low < own_code.high - own_code.low;
+}
+
 /* true: it was told. */
 static bool tell_free(const struct ag_collector_call *call, enum ag_word_kind kind,
                       uintptr_t address) {
-    if (address == 0) {
+    if (address == 0 || is_by_collector(call)) {
         return false;
     }
     if (ag_recorder_is_sampling() && !ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address)) {
@@ -437,6 +467,8 @@ static bool is_hooked_already(const struct ag_collector_place *places, size_t ro
 
 int ag_collector_hook(const struct ag_collector_place *places, const char **ret_reason,
                       const char **ret_name) {
+    own_code.address = (uintptr_t)ag_collector.statistics;
+    (void)dl_iterate_phdr(find_own_code, &own_code);
     int r = start_sums();
     r = r < 0 ? r : ag_address_bits_start(&ag_held, AG_HELD_KINDS, /* forgets_on_fork= */ true);
     if (r < 0) {
