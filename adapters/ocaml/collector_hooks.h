@@ -11,6 +11,7 @@ void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major);
 void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major);
 /* OCaml 5: false: its large blocks count twice. */
 bool ag_ocaml_large_blocks_follow(void);
+bool ag_ocaml_large_blocks_count_once(void);
 
 /* In a program that was attached to. Are the runtime's hooks unused? Ours go out again. Is some
  * thread in the middle of a collection (asked while all stand)? function: called at the end of each

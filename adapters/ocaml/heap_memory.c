@@ -4,8 +4,7 @@
  * heaps of all domains there may be and commits those of the domains there are, and pools for the
  * major heap's small blocks: all of it by caml_mem_map, caml_mem_commit, caml_mem_decommit and
  * caml_mem_unmap (runtime/platform.c, unix.c of 5.3), which are detoured, so that it is not told as
- * the program's own. Large blocks it takes from malloc one by one, and they are told there as well.
- */
+ * the program's own. Large blocks it takes from malloc one by one (large_blocks.c). */
 #include "heap_memory.h"
 
 #include <stdatomic.h>
@@ -129,7 +128,8 @@ static void tell_5(const struct ag_ocaml_counters *counters) {
                                             .committed_bytes = read(&minor.committed_bytes)};
     const struct ag_held_memory of_major = {
         .heap = major_heap,
-        .known = AG_MEMORY_SIZES | AG_MEMORY_FREE | AG_MEMORY_TOLD_TWICE,
+        .known = AG_MEMORY_SIZES | AG_MEMORY_FREE |
+                 (ag_ocaml_large_blocks_count_once() ? 0 : AG_MEMORY_TOLD_TWICE),
         .reserved_bytes = read(&major.reserved_bytes) + large_bytes,
         .committed_bytes = read(&major.committed_bytes) + large_bytes,
         .free_bytes = counters->free_words * 8,

@@ -16,6 +16,7 @@ enum { POOLED_WORDS = 128, HEAD_BYTES = 16 }; /* with the header; struct large_a
 static struct ag_address_bits large;
 static uintptr_t (*try_alloc)(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved);
 static void (*host_free)(void *block);
+static bool is_followed;
 
 static uintptr_t told_try_alloc(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved) {
     if (words + 1 <= POOLED_WORDS) {
@@ -51,6 +52,12 @@ bool ag_ocaml_large_blocks_follow(void) {
     }
     host_free = (void (*)(void *))place.address;
     /* The free first: what cannot be seen going is not left out. */
-    return ag_import_replace(inside, "free", (void *)told_free, &bound) == 0 &&
-           ag_ocaml_detour("caml_shared_try_alloc", (void *)told_try_alloc, (void **)&try_alloc);
+    is_followed =
+        ag_import_replace(inside, "free", (void *)told_free, &bound) == 0 &&
+        ag_ocaml_detour("caml_shared_try_alloc", (void *)told_try_alloc, (void **)&try_alloc);
+    return is_followed;
+}
+
+bool ag_ocaml_large_blocks_count_once(void) {
+    return is_followed;
 }
