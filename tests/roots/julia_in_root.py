@@ -190,6 +190,21 @@ def unharmed(tools, root):
         return case.failures
 
 
+def various(tools, root):
+    """The same program by the interpreter and by the compiler: the same output, and all that Julia counts."""
+    failures, outcomes = tap.Failures(), []
+    for options in (["--compile=min"], ["-O3", "--check-bounds=yes"]):
+        case = Case(tools, root, [*options, INSIDE + "/julia_various.jl"], variables=["JULIA_NUM_THREADS=2"])
+        with recorded.Folder() as folder:
+            case.record(folder)
+            failures.extend(case.failures)
+            outcomes.append((case.outcome.status, case.outcome.stdout, case.outcome.stderr))
+            failures.require(f"{options}: coverage is {case.runtime('julia')['coverage']}", case.runtime("julia")["coverage"] >= 0.999)
+    failures.expect("status and complaints", (outcomes[0][0], outcomes[0][2]), (0, b""))
+    failures.expect("outcomes", outcomes[0], outcomes[1])
+    return failures
+
+
 def alone(tools, root):
     """--adapters=none: not a byte of Julia is different, and malloc is recorded as ever."""
     case = Case(tools, root, ["-e", "print(length(zeros(10)))"], options=["--adapters=none"])
@@ -319,6 +334,7 @@ CASES = {
     "a filter": filtered,
     "Julia and C in one stack": mixed,
     "an unharmed program": unharmed,
+    "programs of many kinds": various,
     "--adapters=none": alone,
     "a sample": sampled,
     "a package is precompiled": precompiled,
@@ -332,8 +348,8 @@ def main():
     roots, build = (os.path.abspath(path) for path in sys.argv[1:3])
     root = julia_root.Root(roots, INSIDE)
     root.enter(build)
-    root.add("julia_counted.jl", "julia_expressions.jl", "julia_mixed.jl", "julia_wild.jl", "../../adapters/julia/Allogram.jl",
-             "../../examples/julia_expression.jl")
+    root.add("julia_counted.jl", "julia_expressions.jl", "julia_mixed.jl", "julia_various.jl", "julia_wild.jl",
+             "../../adapters/julia/Allogram.jl", "../../examples/julia_expression.jl")
     tools = recorded.Tools(build)
     tools.julia_library = os.path.join(build, "adapters/julia/liballogram-julia.so")
     wanted = sys.argv[3:]
