@@ -275,6 +275,10 @@ static int take_sums(struct ag_model_sums *sums, const struct ag_record *record)
     struct ag_thread_pair pair;
     struct ag_heap_sum heap;
     switch (record->kind) {
+    case AG_RECORD_SUMMARY:
+        sums->summary = record->u.summary;
+        sums->has_summary = true;
+        break;
     case AG_RECORD_TIMELINE:
         for (size_t cursor = 0; ag_sums_next_timeline(record, &cursor, &point) > 0;) {
             APPEND(sums->timeline, sums->n_timeline, point);
@@ -419,10 +423,6 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
     case AG_RECORD_OBSERVED:
         take_observed(definitions, record);
         return 0;
-    case AG_RECORD_SUMMARY:
-        definitions->index.summary = record->u.summary;
-        definitions->index.has_summary = true;
-        return 0;
     default:
         return take_sums(&definitions->index, record);
     }
@@ -445,8 +445,8 @@ struct loading {
     struct ag_definitions *definitions;
     int (*take)(struct ag_definitions *definitions, const struct ag_record *record);
     uint64_t passed_over;          /* kinds, as ag_chunk_decoder_pass_over has them */
-    enum ag_chunk_kind only_kind;  /* of chunks; AG_CHUNK_KIND_EVENTS: all that hold none */
     struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
+    bool has_half_an_index;        /* which is none */
 };
 
 static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
@@ -470,9 +470,7 @@ static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
     if (loading->damage.code == AG_DECODE_OK) {
         loading->damage = error;
     }
-    if (entry->kind == AG_CHUNK_KIND_INDEX) {
-        loading->definitions->index.has_summary = false; /* half an index is none */
-    }
+    loading->has_half_an_index |= entry->kind == AG_CHUNK_KIND_INDEX;
     return 0;
 }
 
@@ -486,9 +484,7 @@ static int load(struct loading *loading, const struct ag_trace_file *file) {
     ag_chunk_decoder_pass_over(decoder, loading->passed_over);
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
-        const bool is_wanted = loading->only_kind == AG_CHUNK_KIND_EVENTS ||
-                               entries[i].kind == (uint32_t)loading->only_kind;
-        if (entries[i].kind != AG_CHUNK_KIND_EVENTS && is_wanted) {
+        if (entries[i].kind != AG_CHUNK_KIND_EVENTS) {
             r = take_chunk(loading, decoder, file, &entries[i]);
         }
     }
@@ -521,10 +517,10 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     }
     struct loading loading = {.definitions = definitions,
                               .take = take_record,
-                              .passed_over = KIND(NODES) | KIND(STACK_SUMS),
-                              .only_kind = AG_CHUNK_KIND_EVENTS};
+                              .passed_over = KIND(NODES) | KIND(STACK_SUMS)};
     int r = init(definitions);
     r = r < 0 ? r : load(&loading, file);
+    definitions->index.has_summary &= !loading.has_half_an_index;
     ag_definitions_note_damage(definitions, &loading.damage);
     if (definitions->n_samples > 0) {
         qsort(definitions->samples, definitions->n_samples, sizeof(*definitions->samples), by_time);
@@ -534,10 +530,8 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
 
 int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
                                struct ag_decode_error *ret_damage) {
-    struct loading loading = {.definitions = definitions,
-                              .take = take_nodes,
-                              .passed_over = ~KIND(NODES),
-                              .only_kind = AG_CHUNK_KIND_RECORDS};
+    struct loading loading = {
+        .definitions = definitions, .take = take_nodes, .passed_over = ~KIND(NODES)};
     const int r = load(&loading, file);
     *ret_damage = loading.damage;
     return r;
@@ -545,11 +539,10 @@ int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct 
 
 int ag_definitions_load_stack_sums(struct ag_definitions *definitions,
                                    const struct ag_trace_file *file) {
-    struct loading loading = {.definitions = definitions,
-                              .take = take_stack_sums,
-                              .passed_over = ~KIND(STACK_SUMS),
-                              .only_kind = AG_CHUNK_KIND_INDEX};
+    struct loading loading = {
+        .definitions = definitions, .take = take_stack_sums, .passed_over = ~KIND(STACK_SUMS)};
     const int r = load(&loading, file);
+    definitions->index.has_summary &= !loading.has_half_an_index;
     ag_definitions_note_damage(definitions, &loading.damage);
     return r;
 }
