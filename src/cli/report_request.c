@@ -10,7 +10,7 @@
 #include "cli/message.h"
 #include "cli/types_file.h"
 #include "collect/collector.h"
-#include "model/blocks.h"
+#include "model/answers/blocks.h"
 #include "symbol/decoder.h"
 
 enum {

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "export/writer.h"
+#include "model/answers/labels.h"
+#include "model/answers/types.h"
 #include "model/interval.h"
-#include "model/labels.h"
-#include "model/types.h"
 
 static bool is_formula(const char *text) {
     return text && *text && strchr("=+-@", *text);

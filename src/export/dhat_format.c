@@ -20,7 +20,7 @@
 
 #include "export/numbering.h"
 #include "export/writer.h"
-#include "model/replay.h"
+#include "model/pass/replay.h"
 #include "text/json_writer.h"
 
 enum { SHORT_LIVED_US = 10, NS_PER_US = 1000 };

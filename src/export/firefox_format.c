@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "export/call_tree.h"
-#include "model/replay.h"
+#include "model/pass/replay.h"
 #include "text/json_writer.h"
 
 enum { SLICES = 512, ROWS_MOST = 1 << 20, VERSION = 66, GECKO_VERSION = 24 };

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "export/call_tree.h"
-#include "model/replay.h"
+#include "model/pass/replay.h"
 
 enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 

@@ -6,8 +6,8 @@
 
 #include "export/numbering.h"
 #include "export/writer.h"
-#include "model/labels.h"
-#include "model/types.h"
+#include "model/answers/labels.h"
+#include "model/answers/types.h"
 #include "text/json_writer.h"
 
 static void write_trace(struct ag_export *export, struct ag_json *json) {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "export/writer.h"
-#include "model/replay.h"
+#include "model/pass/replay.h"
 
 enum { SNAPSHOTS = 100, DETAILED_EVERY = 10, DEPTH_MOST = 30, THRESHOLD_PERCENT = 1 };
 

@@ -32,9 +32,9 @@
 #include "export/numbering.h"
 #include "export/protobuf.h"
 #include "export/writer.h"
+#include "model/answers/labels.h"
+#include "model/answers/types.h"
 #include "model/interval.h"
-#include "model/labels.h"
-#include "model/types.h"
 #include "text/utf8.h"
 
 enum { /* field numbers of profile.proto */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "model/answers/places.h"
 #include "model/metric.h"
-#include "model/places.h"
 #include "model/profile.h"
 #include "text/json_writer.h"
 

@@ -1,6 +1,6 @@
 /* decode_fast.h: the body of an event chunk to events, one event at a time: for decode_events.c,
  * which makes rows of them, and for the model's loop that applies an event while it has it
- * (model/straight_pass.c).
+ * (model/pass/straight_pass.c).
  *
  * Two things keep it fast. The body is followed by zero bytes, so that an event is decoded without
  * looking for the end at each byte (zeros end any number) and the end is compared once per event.

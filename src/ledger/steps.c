@@ -4,7 +4,7 @@
  * tool, needs the births and deaths themselves, in the order that made the peak. That is the order
  * in which the ledger applies them, so it tells at the same places where it counts. What a repair
  * takes back is told as well: the reader who wants a history without second thoughts holds steps
- * until no window is open that could change them (model/replay.c does). */
+ * until no window is open that could change them (model/pass/replay.c does). */
 #include "ledger/ledger_state.h"
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {

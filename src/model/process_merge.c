@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/blocks.h"
-#include "model/memory_rows.h"
+#include "model/answers/blocks.h"
+#include "model/answers/memory_rows.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
 

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/answers/runtime_types.h"
+#include "model/definitions/stacks_beside.h"
 #include "model/metric.h"
+#include "model/pass/sampled_pass.h"
 #include "model/profile_state.h"
 #include "model/runtime_filter.h"
-#include "model/runtime_types.h"
-#include "model/sampled_pass.h"
-#include "model/stacks_beside.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
 

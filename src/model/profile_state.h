@@ -17,16 +17,16 @@
 
 #include <regex.h>
 
-#include "model/blocks.h"
-#include "model/definitions.h"
-#include "model/event_pass.h"
-#include "model/frame_table.h"
-#include "model/functions.h"
-#include "model/lifetimes.h"
+#include "model/answers/blocks.h"
+#include "model/answers/functions.h"
+#include "model/answers/lifetimes.h"
+#include "model/answers/spots.h"
+#include "model/answers/types.h"
+#include "model/definitions/definitions.h"
+#include "model/definitions/frame_table.h"
+#include "model/pass/event_pass.h"
+#include "model/pass/replay.h"
 #include "model/profile.h"
-#include "model/replay.h"
-#include "model/spots.h"
-#include "model/types.h"
 
 struct ag_merged_part { /* process_merge.c: one process of a merged profile */
     struct ag_profile *profile;

@@ -2,7 +2,7 @@
 #ifndef AG_RUNTIME_FILTER_H
 #define AG_RUNTIME_FILTER_H
 
-#include "model/definitions.h"
+#include "model/definitions/definitions.h"
 
 struct ag_runtime_filter {
     const char *wanted; /* NULL: all stacks are kept */

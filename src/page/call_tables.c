@@ -13,8 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "model/call_edges.h"
-#include "model/functions.h"
+#include "model/answers/call_edges.h"
+#include "model/answers/functions.h"
 
 enum {
     FUNCTIONS_MOST = 20000, /* some 30 bytes each, compressed, with the name */

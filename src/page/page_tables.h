@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "model/history.h"
+#include "model/answers/history.h"
 #include "page/name_table.h"
 #include "page/slice_log.h"
 

@@ -3,7 +3,7 @@
 #ifndef AG_SLICE_LOG_H
 #define AG_SLICE_LOG_H
 
-#include "model/history.h"
+#include "model/answers/history.h"
 #include "page/data_block.h"
 
 struct ag_slice_log { /* zero-initialise, then ag_slice_log_init */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/blocks.h"
-#include "model/labels.h"
-#include "model/types.h"
+#include "model/answers/blocks.h"
+#include "model/answers/labels.h"
+#include "model/answers/types.h"
 #include "report/quantity.h"
 #include "report/view.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/functions.h"
+#include "model/answers/functions.h"
 #include "report/branch_walk.h"
 #include "report/quantity.h"
 #include "report/view.h"

@@ -4,7 +4,7 @@
  * A count of calls is a count of samples there, and own time is what these stand for. */
 #include <errno.h>
 
-#include "model/functions.h"
+#include "model/answers/functions.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/difference.h"
+#include "model/answers/difference.h"
 #include "model/interval.h"
 #include "report/quantity.h"
 #include "report/ranking.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "model/findings.h"
+#include "model/answers/findings.h"
 #include "report/quantity.h"
 #include "report/view.h"
 

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/answers/lifetimes.h"
 #include "model/interval.h"
-#include "model/lifetimes.h"
 #include "report/view.h"
 
 const char *ag_metric_words(enum ag_metric metric) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/functions.h"
+#include "model/answers/functions.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"

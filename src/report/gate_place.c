@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/difference.h"
+#include "model/answers/difference.h"
 #include "report/gate.h"
 
 /* Files of the compiler and the C library: absolute below /usr, or relative to the folder they were

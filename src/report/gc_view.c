@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "model/collections.h"
+#include "model/answers/collections.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"

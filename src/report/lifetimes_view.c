@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/lifetimes.h"
+#include "model/answers/lifetimes.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model/memory_rows.h"
+#include "model/answers/memory_rows.h"
 #include "report/table.h"
 
 enum { SIZES = 6 };

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "model/call_metric.h"
+#include "model/answers/call_metric.h"
 #include "model/metric.h"
 #include "model/profile.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/spots.h"
+#include "model/answers/spots.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "model/lifetimes.h"
-#include "model/types.h"
+#include "model/answers/lifetimes.h"
+#include "model/answers/types.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "managed_trace.h"
-#include "model/call_edges.h"
-#include "model/functions.h"
+#include "model/answers/call_edges.h"
+#include "model/answers/functions.h"
 #include "trace_builder.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -15,8 +15,8 @@
 
 #include "base/skip.h"
 #include "model/interval.h"
+#include "model/pass/weights.h"
 #include "model/profile.h"
-#include "model/weights.h"
 
 enum { SEEDS = 4000, ENOUGH = 20, MOST_BLOCKS = 1 << 16 };
 

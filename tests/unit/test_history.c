@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "model/history.h"
+#include "model/answers/history.h"
 #include "model/metric.h"
 #include "page/html_page.h"
 #include "page/slice_log.h"

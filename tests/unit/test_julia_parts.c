@@ -16,7 +16,7 @@
 
 #include "../../adapters/julia/julia_name.h"
 #include "hook/import_slot.h"
-#include "model/code_places.h"
+#include "model/definitions/code_places.h"
 #include "unwind/eh_frame.h"
 
 /* ---- names ---- */

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "managed_trace.h"
-#include "model/collections.h"
-#include "model/functions.h"
-#include "model/places.h"
+#include "model/answers/collections.h"
+#include "model/answers/functions.h"
+#include "model/answers/places.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "trace_builder.h"

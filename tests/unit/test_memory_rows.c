@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/memory_rows.h"
+#include "model/answers/memory_rows.h"
 
 enum { MOST = 8 };
 static struct ag_memory_row rows[MOST];

@@ -16,10 +16,10 @@
 
 #include "base/stack_tree.h"
 #include "ledger/ledger.h"
-#include "model/blocks.h"
-#include "model/lifetimes.h"
+#include "model/answers/blocks.h"
+#include "model/answers/lifetimes.h"
+#include "model/answers/types.h"
 #include "model/profile.h"
-#include "model/types.h"
 #include "trace_builder.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "model/places.h"
-#include "model/replay.h"
+#include "model/answers/places.h"
+#include "model/pass/replay.h"
 #include "trace_builder.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

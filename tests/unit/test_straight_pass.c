@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/straight_pass.h"
+#include "model/pass/straight_pass.h"
 #include "trace_builder.h"
 
 enum { EVENTS_MOST = 150000, REST_EVENTS = 64 };

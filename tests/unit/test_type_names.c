@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/type_names.h"
+#include "model/answers/type_names.h"
 
 /* The type that these frames tell, innermost first; NULL ends them. */
 static const char *type_of(const char *const *functions) {

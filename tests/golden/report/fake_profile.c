@@ -10,14 +10,14 @@
 #include <string.h>
 
 #include "collect/collector.h"
-#include "model/blocks.h"
-#include "model/findings.h"
-#include "model/labels.h"
-#include "model/lifetimes.h"
+#include "model/answers/blocks.h"
+#include "model/answers/findings.h"
+#include "model/answers/labels.h"
+#include "model/answers/lifetimes.h"
+#include "model/answers/spots.h"
+#include "model/answers/types.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
-#include "model/spots.h"
-#include "model/types.h"
 #include "symbol/decoder.h"
 
 /* The command line names the decoders; nothing is symbolized here. */

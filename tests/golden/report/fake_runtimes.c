@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "model/collections.h"
-#include "model/functions.h"
+#include "model/answers/collections.h"
+#include "model/answers/functions.h"
 #include "model/profile.h"
 
 enum { FRAME_ENCODE = 13, FRAME_SETELEMENT, FRAME_CONNECTION, FRAME_NONCE };

@@ -1,0 +1,279 @@
+/* collections.c: the collections of a trace as rows, and their sums by runtime and by cause.
+ *
+ * The cause is told by a stack: its innermost managed function is blamed, for the native frames
+ * inside it are the runtime's own way to its collector. Or by a function, where who counts calls
+ * knew it. Both repeat, so what one says (whom to blame, whether the filters let it pass) is
+ * remembered by its id. */
+#include "model/answers/collections.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/profile_state.h"
+
+#define NOBODY UINT32_MAX
+
+struct verdict { /* on a stack */
+    uint32_t cause_frame;
+    bool is_kept;
+};
+struct gathering {
+    struct ag_profile *profile; /* whose collections these are */
+    struct ag_profile *source;  /* whose trace is read: it, or a part of it */
+    uint64_t offset_ns;         /* from the start of the profile to that of the source */
+    struct ag_index_map stacks; /* of the source: stack, or frame << 32 -> verdicts */
+    struct verdict *verdicts;
+    size_t n_verdicts, capacity;
+};
+
+/* ---- stacks ---- */
+
+static bool matches(const regex_t *regex, const struct ag_frame *frame) {
+    return regexec(regex, frame->function, 0, NULL, 0) == 0 ||
+           regexec(regex, frame->label, 0, NULL, 0) == 0;
+}
+
+/* The frames that a collection is judged by, innermost first. */
+static size_t frames_of(struct gathering *gathering, const struct ag_model_collection *raw,
+                        uint32_t *one, const uint32_t **ret_frames) {
+    if (raw->frame == 0) {
+        return ag_profile_stack_frames(gathering->source, raw->stack, ret_frames);
+    }
+    *one = ag_frame_table_managed(&gathering->source->frames, raw->frame, /* line= */ 0);
+    *ret_frames = one;
+    return *one != AG_INDEX_NONE; /* no memory: nobody is to blame */
+}
+
+static struct verdict judge(struct gathering *gathering, const struct ag_model_collection *raw) {
+    struct ag_profile *source = gathering->source;
+    const uint32_t *frames;
+    uint32_t one;
+    const size_t n = frames_of(gathering, raw, &one, &frames);
+    uint32_t cause = n > 0 ? frames[0] : NOBODY;
+    bool is_managed = false, is_focused = !source->has_focus, is_ignored = false;
+    for (size_t i = 0; i < n; i++) {
+        const struct ag_frame *frame = ag_profile_frame(source, frames[i]);
+        if (!is_managed && ag_frame_is_managed(frame)) {
+            cause = frames[i];
+            is_managed = true;
+        }
+        is_focused |= source->has_focus && matches(&source->focus, frame);
+        is_ignored |= source->has_ignore && matches(&source->ignore, frame);
+    }
+    if (cause != NOBODY && source != gathering->profile) {
+        cause = ag_frame_table_copy(&gathering->profile->frames, ag_profile_frame(source, cause));
+    }
+    return (struct verdict){.cause_frame = cause, .is_kept = is_focused && !is_ignored};
+}
+
+static int verdict_on(struct gathering *gathering, const struct ag_model_collection *raw,
+                      struct verdict *ret_verdict) {
+    const uint64_t key = raw->frame != 0 ? (uint64_t)raw->frame << 32 : raw->stack;
+    uint32_t at = ag_index_map_find(&gathering->stacks, key);
+    if (at == AG_INDEX_NONE) {
+        if (gathering->n_verdicts == gathering->capacity) {
+            const size_t capacity = gathering->capacity ? gathering->capacity * 2 : 64;
+            struct verdict *more = realloc(gathering->verdicts, capacity * sizeof(*more));
+            if (!more) {
+                return -ENOMEM;
+            }
+            gathering->verdicts = more;
+            gathering->capacity = capacity;
+        }
+        at = (uint32_t)gathering->n_verdicts;
+        if (ag_index_map_insert(&gathering->stacks, key, at) < 0) {
+            return -ENOMEM;
+        }
+        gathering->verdicts[gathering->n_verdicts++] = judge(gathering, raw);
+    }
+    *ret_verdict = gathering->verdicts[at];
+    return 0;
+}
+
+/* ---- rows ---- */
+
+static bool is_wanted(const struct ag_profile *source, const struct ag_model_collection *raw) {
+    const struct ag_profile_options *options = &source->options;
+    const uint64_t start_ns = source->definitions.start_ns;
+    const uint64_t since_ns = raw->row.start_ns > start_ns ? raw->row.start_ns - start_ns : 0;
+    return since_ns >= options->from_ns && (options->to_ns == 0 || since_ns < options->to_ns) &&
+           (options->thread < 0 || options->thread == raw->thread_id) &&
+           (!options->runtime || strcmp(options->runtime, raw->row.runtime) == 0);
+}
+
+static int add_source(struct gathering *gathering, struct ag_profile *source, uint64_t offset_ns) {
+    const struct ag_definitions *definitions = &source->definitions;
+    struct ag_collections *to = &gathering->profile->collections;
+    gathering->source = source;
+    gathering->offset_ns = offset_ns;
+    gathering->n_verdicts = 0;
+    int r = ag_index_map_init(&gathering->stacks);
+    for (size_t i = 0; i < definitions->n_collections && r == 0; i++) {
+        const struct ag_model_collection *raw = &definitions->collections[i];
+        struct verdict verdict = {.is_kept = false};
+        r = is_wanted(source, raw) ? verdict_on(gathering, raw, &verdict) : 0;
+        if (r == 0 && verdict.is_kept) {
+            struct ag_collection_row *row = &to->rows[to->n_rows++];
+            *row = raw->row;
+            row->cause_frame = verdict.cause_frame;
+            row->start_ns =
+                row->start_ns > definitions->start_ns ? row->start_ns - definitions->start_ns : 0;
+            row->start_ns += offset_ns;
+        }
+    }
+    ag_index_map_done(&gathering->stacks);
+    return r;
+}
+
+static int by_start(const void *a, const void *b) {
+    const struct ag_collection_row *left = a, *right = b;
+    if (left->start_ns != right->start_ns) {
+        return left->start_ns < right->start_ns ? -1 : 1;
+    }
+    return (left->pause_ns > right->pause_ns) - (left->pause_ns < right->pause_ns);
+}
+
+/* ---- sums ---- */
+
+static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection_row *row) {
+    sum->collections++;
+    if (row->known & AG_GC_KNOWN_END) {
+        sum->pause_total_ns += row->pause_ns;
+        sum->pause_max_ns = row->pause_ns > sum->pause_max_ns ? row->pause_ns : sum->pause_max_ns;
+    } else {
+        sum->unended++;
+    }
+    sum->needed_bytes += row->known & AG_GC_KNOWN_NEED ? row->needed_bytes : 0;
+    sum->reclaimed_bytes += ag_collection_reclaimed(row);
+    if (row->known & AG_GC_KNOWN_PROMOTED) {
+        sum->promoted_bytes += row->promoted_bytes;
+        sum->has_promoted = true;
+    }
+    sum->allocated_bytes += row->known & AG_GC_KNOWN_ALLOCATED ? row->weight_bytes : 0;
+}
+
+/* The sum of a key, new or known. NULL: no memory; LIST has room for all. */
+static struct ag_collection_sum *sum_of(struct ag_collection_sum *list, size_t *count,
+                                        struct ag_index_map *map, uint64_t key,
+                                        struct ag_collection_sum made) {
+    uint32_t at = ag_index_map_find(map, key);
+    if (at == AG_INDEX_NONE) {
+        at = (uint32_t)*count;
+        if (ag_index_map_insert(map, key, at) < 0) {
+            return NULL;
+        }
+        list[(*count)++] = made;
+    }
+    return &list[at];
+}
+
+/* Functions are the same when their names and runtimes are, whatever the line. */
+static uint64_t cause_key(const struct ag_profile *profile, uint32_t frame) {
+    if (frame == NOBODY) {
+        return UINT64_MAX;
+    }
+    const struct ag_model_frame *model = ag_frame_table_get(&profile->frames, frame);
+    return model->function | (uint64_t)model->image << 32;
+}
+
+static int add_to_process(struct ag_profile *profile, struct ag_index_map *processes,
+                          const struct ag_collection_row *row, uint32_t runtime) {
+    struct ag_collections *all = &profile->collections;
+    const uint32_t name =
+        ag_text_id(&profile->definitions.texts, row->process, strlen(row->process));
+    struct ag_collection_sum *sum = sum_of(
+        all->processes, &all->n_processes, processes, name | (uint64_t)runtime << 32,
+        (struct ag_collection_sum){
+            .runtime = row->runtime, .process = row->process, .cause_frame = row->cause_frame});
+    if (!sum) {
+        return -ENOMEM;
+    }
+    if (row->known & AG_GC_KNOWN_END && row->pause_ns > sum->pause_max_ns) {
+        sum->cause_frame = row->cause_frame;
+    }
+    add_to_sum(sum, row);
+    return 0;
+}
+
+static int add_up(struct ag_profile *profile) {
+    struct ag_collections *all = &profile->collections;
+    struct ag_index_map runtimes = {0}, causes = {0}, processes = {0};
+    int r = ag_index_map_init(&runtimes);
+    r = r < 0 ? r : ag_index_map_init(&causes);
+    r = r < 0 ? r : ag_index_map_init(&processes);
+    for (size_t i = 0; i < all->n_rows && r == 0; i++) {
+        const struct ag_collection_row *row = &all->rows[i];
+        const uint32_t name =
+            ag_text_id(&profile->definitions.texts, row->runtime, strlen(row->runtime));
+        struct ag_collection_sum *runtime =
+            sum_of(all->runtimes, &all->n_runtimes, &runtimes, name,
+                   (struct ag_collection_sum){.runtime = row->runtime, .cause_frame = NOBODY});
+        const char *of_cause = row->cause_frame != NOBODY
+                                   ? ag_profile_frame(profile, row->cause_frame)->runtime
+                                   : NULL;
+        struct ag_collection_sum *cause = sum_of(
+            all->causes, &all->n_causes, &causes, cause_key(profile, row->cause_frame),
+            (struct ag_collection_sum){.runtime = of_cause, .cause_frame = row->cause_frame});
+        if (runtime && cause) {
+            add_to_sum(runtime, row);
+            add_to_sum(cause, row);
+        } else {
+            r = -ENOMEM;
+        }
+        r = r < 0 || !row->process ? r : add_to_process(profile, &processes, row, name);
+    }
+    ag_index_map_done(&runtimes);
+    ag_index_map_done(&causes);
+    ag_index_map_done(&processes);
+    return r;
+}
+
+static int gather(struct ag_profile *profile) {
+    struct ag_collections *all = &profile->collections;
+    struct gathering gathering = {.profile = profile};
+    size_t most = profile->definitions.n_collections;
+    for (size_t p = 0; p < profile->n_parts; p++) {
+        most += profile->parts[p].profile->definitions.n_collections;
+    }
+    all->rows = calloc(most + 1, sizeof(*all->rows));
+    all->runtimes = calloc(most + 1, sizeof(*all->runtimes));
+    all->causes = calloc(most + 1, sizeof(*all->causes));
+    all->processes = calloc(most + 1, sizeof(*all->processes));
+    int r = all->rows && all->runtimes && all->causes && all->processes ? 0 : -ENOMEM;
+    if (r == 0 && profile->n_parts == 0) {
+        r = add_source(&gathering, profile, /* offset_ns= */ 0);
+    }
+    for (size_t p = 0; p < profile->n_parts && r == 0; p++) {
+        const struct ag_merged_part *part = &profile->parts[p];
+        r = add_source(&gathering, part->profile, part->offset_ns);
+    }
+    free(gathering.verdicts);
+    if (r == 0) {
+        qsort(all->rows, all->n_rows, sizeof(*all->rows), by_start);
+        r = add_up(profile);
+    }
+    return r;
+}
+
+int ag_profile_collections(struct ag_profile *profile,
+                           const struct ag_collections **ret_collections) {
+    if (!profile->has_collections) {
+        const int r = gather(profile);
+        if (r < 0) {
+            ag_collections_end(profile);
+            return r;
+        }
+        profile->has_collections = true;
+    }
+    *ret_collections = &profile->collections;
+    return 0;
+}
+
+void ag_collections_end(struct ag_profile *profile) {
+    free(profile->collections.rows);
+    free(profile->collections.runtimes);
+    free(profile->collections.causes);
+    free(profile->collections.processes);
+    profile->collections = (struct ag_collections){0};
+}

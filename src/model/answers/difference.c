@@ -1,0 +1,138 @@
+/* difference.c: matches the sites of two profiles by name.
+ *
+ * The key is a text: image, function, and by line the file's base name (two builds lie in two
+ * folders) and the line. The program's own image counts as one whatever it is called, since people
+ * compare program-1 with program-2. */
+#include "model/answers/difference.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/definitions/text_store.h"
+#include "model/metric.h"
+
+enum { KEY_BYTES = 8192 };
+
+struct difference { /* the public part first */
+    struct ag_difference shown;
+    struct ag_difference_row *rows;
+    size_t capacity;
+    struct ag_text_store texts;
+    struct ag_index_map by_key;
+};
+
+static const char *base_name(const char *path) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "";
+}
+
+static const char *keep(struct difference *difference, const char *text) {
+    return text ? ag_text_keep(&difference->texts, text, strlen(text)) : NULL;
+}
+
+/* The row that stands for a site; what it is called is taken from whoever names it last. */
+static struct ag_difference_row *row_of(struct difference *difference, struct ag_profile *profile,
+                                        enum ag_site_key by, const struct ag_site_row *site) {
+    const bool is_labelled = ag_site_key_is_named(by);
+    const struct ag_frame none = {.line = 0};
+    const struct ag_frame *frame = is_labelled ? &none : ag_profile_frame(profile, site->frame);
+    const char *exe = base_name(ag_profile_identity(profile)->exe);
+    const bool is_own = frame->image && strcmp(frame->image, exe) == 0;
+    char key[KEY_BYTES], where[1024] = "";
+    if (by == AG_BY_LINE) {
+        snprintf(where, sizeof(where), "%s:%u", base_name(frame->file), frame->line);
+    }
+    snprintf(key, sizeof(key), "%s\n%s\n%s\n%s",
+             is_own         ? ""
+             : frame->image ? frame->image
+                            : "?",
+             is_labelled && site->label ? site->label : "", where,
+             by == AG_BY_IMAGE || !frame->function ? "" : frame->function);
+    const uint32_t text = ag_text_id(&difference->texts, key, strlen(key));
+    uint32_t at = ag_index_map_find(&difference->by_key, text);
+    if (at == AG_INDEX_NONE) {
+        if (difference->shown.n_rows == difference->capacity) {
+            const size_t capacity = difference->capacity ? difference->capacity * 2 : 256;
+            struct ag_difference_row *rows =
+                realloc(difference->rows, capacity * sizeof(*difference->rows));
+            if (!rows) {
+                return NULL;
+            }
+            difference->rows = rows;
+            difference->capacity = capacity;
+        }
+        at = (uint32_t)difference->shown.n_rows;
+        if (ag_index_map_insert(&difference->by_key, text, at) < 0) {
+            return NULL;
+        }
+        difference->rows[difference->shown.n_rows++] = (struct ag_difference_row){.line = 0};
+    }
+    struct ag_difference_row *row = &difference->rows[at];
+    row->function = by == AG_BY_IMAGE ? NULL : keep(difference, frame->function);
+    row->file = by == AG_BY_IMAGE ? NULL : keep(difference, frame->file);
+    row->image = keep(difference, frame->image);
+    row->runtime = keep(difference, frame->runtime ? frame->runtime : "c");
+    row->line = by == AG_BY_IMAGE ? 0 : frame->line;
+    row->label = keep(difference, site->label);
+    return row;
+}
+
+static int take(struct difference *difference, struct ag_profile *profile, enum ag_site_key by,
+                bool is_after) {
+    static const struct ag_metrics nothing;
+    const struct ag_site_row *sites;
+    size_t n;
+    const int r = ag_profile_sites(profile, by, &sites, &n);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        if (memcmp(&sites[i].own, &nothing, sizeof(nothing)) == 0) {
+            continue; /* it only calls */
+        }
+        struct ag_difference_row *row = row_of(difference, profile, by, &sites[i]);
+        if (!row) {
+            return -ENOMEM;
+        }
+        row->is_after |= is_after;
+        row->is_before |= !is_after;
+        ag_metrics_add(is_after ? &row->after : &row->before, &sites[i].own);
+        ag_metrics_add(is_after ? &difference->shown.after : &difference->shown.before,
+                       &sites[i].own);
+    }
+    return r;
+}
+
+int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum ag_site_key by,
+                      struct ag_difference **ret_difference) {
+    if (by == AG_BY_STACK || by == AG_BY_THREAD ||
+        by >= AG_BY_PROCESS) { /* their names are of one run */
+        return -EINVAL;
+    }
+    struct difference *difference = calloc(1, sizeof(*difference));
+    int r = difference ? ag_text_store_init(&difference->texts) : -ENOMEM;
+    if (difference) {
+        difference->shown.is_sampled =
+            ag_profile_identity(before)->is_sampled || ag_profile_identity(after)->is_sampled;
+    }
+    r = r < 0 ? r : ag_index_map_init(&difference->by_key);
+    r = r < 0 ? r : take(difference, before, by, /* is_after= */ false);
+    r = r < 0 ? r : take(difference, after, by, /* is_after= */ true);
+    if (r < 0) {
+        (void)ag_difference_free(difference ? &difference->shown : NULL);
+        return r;
+    }
+    difference->shown.rows = difference->rows;
+    *ret_difference = &difference->shown;
+    return 0;
+}
+
+struct ag_difference *ag_difference_free(struct ag_difference *shown) {
+    struct difference *difference = (struct difference *)(void *)shown;
+    if (difference) {
+        ag_text_store_done(&difference->texts);
+        ag_index_map_done(&difference->by_key);
+        free(difference->rows);
+        free(difference);
+    }
+    return NULL;
+}

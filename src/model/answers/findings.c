@@ -1,0 +1,610 @@
+/* findings.c: the rules: which numbers are worth a look.
+ *
+ * 1. Evidence. Sums of each line, pairs of threads and the course of the whole process come with
+ * every profile. How a single line grew, by how much its blocks grow and how large they are takes
+ * the events: they are read where there are no more than EVENTS_MOST, or when asked for. Without
+ * them steps and outsized blocks are not looked for, and growth only as far as section 4 goes. What
+ * lost events, a damaged file or a time window leave open is no evidence: see can_tell_*.
+ *
+ * 2. Two measures for everything. A share of the whole says that it matters to this program, a
+ * number of its own that it would matter to anybody: a program of a hundred blocks has no storm.
+ *
+ *    rule      number                      share
+ *    leak      100 blocks and 16 KiB, or   10 % of the bytes or blocks left at the end
+ *              24 blocks and 2 MiB
+ *    steps     100 in a row of one block   5 % of all bytes, or 1000 in a row
+ *    outsized  1 MiB, 64 times the others  10 % of the peak
+ *    storm     10000 blocks, 1000 a second 20 % of all blocks
+ *    foreign   1000 blocks                 20 % of all deaths
+ *    peak      2 MiB                       50 % of the peak
+ *
+ * Why these. Leak: a handful of small blocks is set up once and left on purpose; 24 slices are 3 in
+ * each eighth of the way. Steps: doubling from 16 bytes to all memory takes 30; 100 equal steps are
+ * nobody's doubling. Outsized: section 5. Storm: at 50 ns a pair 10000 are half a millisecond; less
+ * cannot be measured, nor can less often. Foreign: what threads hand over when they start and end
+ * is tens. Peak: an empty C program is as large; more than all others together.
+ *
+ * They were tried on programs with one fault planted and with none (tests/programs/faults.c and its
+ * like), and on jq, sqlite3, python3, git and a C compiler.
+ *
+ * 3. A leak that grows. What is left at the end is no leak yet: a cache that is built at the start
+ * and kept is left, too. A leak is made little by little until the end. So the blocks that are left
+ * are looked at by when they were made: from the first of them on, at least an eighth of the way
+ * before the end, each quarter of the rest has to have made a twentieth of them. That alone holds
+ * for whatever keeps the newest of something, too (a ring, a cache of a fixed size), but then
+ * nothing grows: what the line has in use has to rise, since the first of them, by half of what is
+ * left. The way is counted in blocks made, for a program's time depends on the machine; but a cache
+ * that is built by a program that then only computes is made all that way, so by the clock, too, a
+ * twentieth has to be made in the second half of the time since. When a recording ends is not when
+ * the program did: on a machine that many want, more than a second of two was seen to pass until
+ * the collector came to it. So the program is taken to have gone on for all but CLOCK_LATE_NS of
+ * the recording, or a quarter of it, or for as long as it computed, whichever is most; the clock
+ * says nothing of recordings below CLOCK_LEAST_NS, or of computing below CPU_LEAST_NS, which is ten
+ * of the kernel's ticks.
+ *
+ * 4. Without events there is only the course of the process. A line cannot have had more in use
+ * than the process had: if it has B at the end, and the floor of the process at three quarters of
+ * the way was F, it grew by B - F or more since. That proves growth of whoever holds nearly all.
+ *
+ * 5. Blocks far larger than what their neighbours use. Neighbours are the blocks of the same line:
+ * those somebody meant to be alike. (Neighbours in memory are the allocator's affair, and what of a
+ * block was ever touched is not recorded.) Sizes are classed by powers of 8. Outsized are the
+ * blocks above a gap of two empty classes, a factor of 64 at least, with nine tenths of the blocks
+ * below it. Sizes that are spread naturally leave no gap, nor do blocks that double.
+ *
+ * 6. One line has one finding, the first rule that holds, in the order of enum ag_finding_kind:
+ * growing leaks and outsized blocks hold the peak, too, and steps are temporary blocks. Leaks and
+ * storms of one function are one, and so are leaks made below a line that leaks itself (the members
+ * of an object). Of each kind the largest share comes first; then the second of each. */
+#include "model/answers/findings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "model/answers/finding_search.h"
+
+/* A fifth of a second on the machine of docs/overhead.md. */
+#define EVENTS_MOST UINT64_C(4000000)
+#define CLOCK_LEAST_NS UINT64_C(500000000)
+#define CLOCK_LATE_NS UINT64_C(2000000000)
+#define CPU_LEAST_NS UINT64_C(100000000)
+#define SECOND_NS UINT64_C(1000000000)
+
+enum {
+    LEAK_SMALL_BLOCKS = 100,
+    LEAK_SMALL_BYTES = 16 << 10,
+    LEAK_LARGE_BLOCKS = 24,
+    LEAK_LARGE_BYTES = 2 << 20,
+    LEAK_PERCENT = 10,
+    LEAK_SLICES = AG_COURSE_SLICES / 8, /* from the first block that is left to the end */
+    LEAK_RISE_PERCENT = 5,              /* of what is left, in each quarter */
+    LEAK_GROUND_PERCENT = 2,            /* of what is left: less is not its beginning yet */
+    LEAK_GAIN_PERCENT = 50,             /* of what is left */
+    QUARTERS = 4,
+    COURSE_LEAST_POINTS = 32, /* of the timeline, which has up to 4096 */
+    STEPS = 100,
+    STEPS_PERCENT = 5,
+    STEPS_MANY = 1000,
+    STEPS_SAME_PERCENT = 90, /* of all that the line enlarges */
+    OUTSIZED_BYTES = 1 << 20,
+    OUTSIZED_PERCENT = 10,
+    OUTSIZED_GAP = 2, /* empty classes */
+    OUTSIZED_OTHERS = 10,
+    OUTSIZED_OTHERS_PERCENT = 90,
+    TEMPORARY_BLOCKS = 10000,
+    TEMPORARY_A_SECOND = 1000,
+    TEMPORARY_PERCENT = 20,
+    FOREIGN_BLOCKS = 1000,
+    FOREIGN_PERCENT = 20,
+    PEAK_BYTES = 2 << 20,
+    PEAK_PERCENT = 50,
+    FOUND_MOST = 32,
+    SPOTS_MOST =
+        1 << 16, /* 60 MiB of evidence; a line of a large program is one of some thousand */
+};
+
+static bool is_share(uint64_t part, unsigned percent, uint64_t whole) {
+    return whole > 0 && (unsigned __int128)part * 100 >= (unsigned __int128)whole * percent;
+}
+
+static bool is_larger_share(const struct ag_finding *left, const struct ag_finding *right) {
+    return (unsigned __int128)left->part * right->whole >
+           (unsigned __int128)right->part * left->whole;
+}
+
+/* ---- what a profile can be evidence of ---- */
+
+static bool is_whole(const struct ag_profile *profile) {
+    for (uint32_t cause = 0; ag_profile_lost_name(cause); cause++) {
+        if (ag_profile_lost(profile, cause) > 0) {
+            return false;
+        }
+    }
+    return !profile->identity.is_damaged;
+}
+
+/* What lives when a window ends, or when recording stops before the process does, may yet die. */
+static bool can_tell_leaks(const struct ag_profile *profile) {
+    return is_whole(profile) && profile->n_parts == 0 && profile->options.to_ns == 0 &&
+           (strcmp(profile->identity.end, "exit") == 0 ||
+            strcmp(profile->identity.end, "signal") == 0);
+}
+
+/* The highest moment of what was made in a window is not the process'. */
+static bool can_tell_peak(const struct ag_profile *profile) {
+    return !profile->has_window || profile->window.counts_older;
+}
+
+/* ---- leaks ---- */
+
+static bool rises(uint64_t from, uint64_t to, uint64_t end) {
+    return to > from && is_share(to - from, LEAK_RISE_PERCENT, end);
+}
+
+/* How long the program went on for certain; 0: nothing is certain. */
+static uint64_t end_ns_of(const struct ag_finding_search *search) {
+    const uint64_t duration_ns = search->whole->duration_ns;
+    const uint64_t cpu_ns = ag_profile_cost(search->profile)->target_cpu_ns;
+    uint64_t by_clock_ns = duration_ns >= CLOCK_LEAST_NS ? duration_ns / 4 : 0;
+    if (duration_ns > CLOCK_LATE_NS && duration_ns - CLOCK_LATE_NS > by_clock_ns) {
+        by_clock_ns = duration_ns - CLOCK_LATE_NS;
+    }
+    const uint64_t by_cpu_ns = cpu_ns < CPU_LEAST_NS  ? 0
+                               : cpu_ns < duration_ns ? cpu_ns
+                                                      : duration_ns;
+    return by_cpu_ns > by_clock_ns ? by_cpu_ns : by_clock_ns;
+}
+
+/* MADE: of what is left, before each slice. FIRST: the slice with the first of it. */
+static bool grows_by_the_clock(const struct ag_finding_search *search, const uint64_t *made,
+                               size_t first) {
+    const uint64_t first_ns = first > 0 ? search->slice_ns[first - 1] : 0;
+    const uint64_t end_ns = end_ns_of(search);
+    if (end_ns <= first_ns) {
+        return true;
+    }
+    const uint64_t half_ns = first_ns + (end_ns - first_ns) / 2;
+    size_t half = first;
+    while (half < AG_COURSE_SLICES && search->slice_ns[half] < half_ns) {
+        half++;
+    }
+    const uint64_t end = made[AG_COURSE_SLICES];
+    return half < AG_COURSE_SLICES && rises(made[half], end, end);
+}
+
+/* Does a line have more in use than when the first of what is left was made? */
+static bool has_gained(const struct ag_spot_evidence *evidence, size_t first, uint64_t end) {
+    const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
+    uint64_t most = 0;
+    for (size_t i = first; i < AG_COURSE_SLICES; i++) {
+        most = evidence->course_bytes[i] > most ? evidence->course_bytes[i] : most;
+    }
+    return most > before && is_share(most - before, LEAK_GAIN_PERCENT, end);
+}
+
+static bool is_growing(const struct ag_finding_search *search,
+                       const struct ag_spot_evidence *evidence) {
+    uint64_t made[AG_COURSE_SLICES + 1] = {0};
+    for (size_t i = 0; i < AG_COURSE_SLICES; i++) {
+        made[i + 1] = made[i] + evidence->left_bytes[i];
+    }
+    const uint64_t end = made[AG_COURSE_SLICES];
+    size_t first = 0;
+    while (first < AG_COURSE_SLICES && !is_share(made[first + 1], LEAK_GROUND_PERCENT, end)) {
+        first++;
+    }
+    const size_t way = AG_COURSE_SLICES - first;
+    if (way < LEAK_SLICES || !has_gained(evidence, first, end)) {
+        return false;
+    }
+    for (size_t quarter = 0; quarter < QUARTERS; quarter++) {
+        const size_t from = first + way * quarter / QUARTERS,
+                     to = first + way * (quarter + 1) / QUARTERS;
+        if (!rises(made[from], made[to], end)) {
+            return false;
+        }
+    }
+    return grows_by_the_clock(search, made, first);
+}
+
+/* The floor of the process: the level that it never again fell below, since the moment when FROM_NS
+ * or FROM_BYTES made was last ahead. */
+static uint64_t floor_since(const struct ag_finding_search *search, uint64_t from_ns,
+                            uint64_t from_bytes) {
+    const struct ag_timeline_point *points;
+    uint64_t lowest = search->whole->in_use_bytes;
+    for (size_t i = ag_profile_timeline(search->profile, &points); i-- > 0;) {
+        lowest = points[i].in_use_bytes < lowest ? points[i].in_use_bytes : lowest;
+        if (points[i].time_ns < from_ns || points[i].allocated_bytes < from_bytes) {
+            break;
+        }
+    }
+    return lowest;
+}
+
+static bool must_have_grown(const struct ag_finding_search *search, uint64_t bytes) {
+    const struct ag_timeline_point *points;
+    const size_t n = ag_profile_timeline(search->profile, &points);
+    if (n < COURSE_LEAST_POINTS || search->profile->has_window) {
+        return false;
+    }
+    const uint64_t end = search->whole->in_use_bytes, made = points[n - 1].allocated_bytes;
+    uint64_t floor = floor_since(search, 0, made / QUARTERS);
+    for (uint64_t quarter = 2; quarter < QUARTERS; quarter++) {
+        const uint64_t next = floor_since(search, 0, made / QUARTERS * quarter);
+        if (!rises(floor, next, end)) {
+            return false;
+        }
+        floor = next;
+    }
+    return rises(floor, end, end) && rises(floor, bytes, bytes) &&
+           rises(floor_since(search, end_ns_of(search) / 2, 0), bytes, bytes);
+}
+
+static bool find_leak(struct ag_finding_search *search, size_t spot, struct ag_finding *finding) {
+    const struct ag_metrics *metrics = &search->spots[spot].metrics;
+    const uint64_t blocks = metrics->in_use_blocks, bytes = metrics->in_use_bytes;
+    const struct ag_summary *whole = search->whole;
+    const bool is_much = (blocks >= LEAK_SMALL_BLOCKS && bytes >= LEAK_SMALL_BYTES) ||
+                         (blocks >= LEAK_LARGE_BLOCKS && bytes >= LEAK_LARGE_BYTES);
+    if (!is_much || !can_tell_leaks(search->profile) ||
+        (!is_share(bytes, LEAK_PERCENT, whole->in_use_bytes) &&
+         !is_share(blocks, LEAK_PERCENT, whole->in_use_blocks))) {
+        return false;
+    }
+    const struct ag_spot_evidence *evidence = search->evidence ? &search->evidence[spot] : NULL;
+    if (evidence ? !is_growing(search, evidence) : !must_have_grown(search, bytes)) {
+        return false;
+    }
+    *finding = (struct ag_finding){.kind = AG_FINDING_LEAK,
+                                   .part = bytes,
+                                   .whole = whole->in_use_bytes,
+                                   .blocks = blocks,
+                                   .bytes = bytes,
+                                   .knows_half_way = evidence};
+    for (size_t i = 0; i < AG_COURSE_SLICES / 2 && evidence; i++) {
+        finding->half_way_bytes += evidence->left_bytes[i];
+    }
+    return true;
+}
+
+/* ---- single blocks ---- */
+
+static bool find_steps(struct ag_finding_search *search, size_t spot, struct ag_finding *finding) {
+    const struct ag_spot_evidence *evidence = search->evidence ? &search->evidence[spot] : NULL;
+    const uint64_t all = search->whole->allocated_bytes;
+    if (!evidence || evidence->longest_chain < STEPS ||
+        !is_share(evidence->stepped_blocks, STEPS_SAME_PERCENT, evidence->enlarged_blocks) ||
+        (evidence->longest_chain < STEPS_MANY &&
+         !is_share(evidence->enlarged_bytes, STEPS_PERCENT, all))) {
+        return false;
+    }
+    *finding = (struct ag_finding){.kind = AG_FINDING_STEPS,
+                                   .part = evidence->enlarged_bytes,
+                                   .whole = all,
+                                   .blocks = evidence->enlarged_blocks,
+                                   .bytes = evidence->enlarged_bytes,
+                                   .step_bytes = evidence->step_bytes,
+                                   .largest_bytes = evidence->largest_enlarged_bytes};
+    return true;
+}
+
+/* The class where the outsized blocks begin: the highest above a gap; AG_SIZE_CLASSES: no gap. */
+static size_t find_gap(const struct ag_spot_evidence *evidence) {
+    size_t n_empty = 0, above = AG_SIZE_CLASSES;
+    for (size_t class = AG_SIZE_CLASSES; class -- > 0;) {
+        if (evidence->class_blocks[class] == 0) {
+            n_empty++;
+            continue;
+        }
+        if (above < AG_SIZE_CLASSES && n_empty >= OUTSIZED_GAP) {
+            return above;
+        }
+        above = class;
+        n_empty = 0;
+    }
+    return AG_SIZE_CLASSES;
+}
+
+static bool find_outsized(struct ag_finding_search *search, size_t spot,
+                          struct ag_finding *finding) {
+    const struct ag_spot_evidence *evidence = search->evidence ? &search->evidence[spot] : NULL;
+    if (!evidence || !can_tell_peak(search->profile) || evidence->largest_bytes < OUTSIZED_BYTES ||
+        !is_share(evidence->largest_bytes, OUTSIZED_PERCENT, search->whole->peak_bytes)) {
+        return false;
+    }
+    const size_t gap = find_gap(evidence);
+    struct ag_finding found = {.kind = AG_FINDING_OUTSIZED,
+                               .part = evidence->largest_bytes,
+                               .whole = search->whole->peak_bytes,
+                               .largest_bytes = evidence->largest_bytes};
+    for (size_t class = 0; class < AG_SIZE_CLASSES; class ++) {
+        found.blocks += class >= gap ? evidence->class_blocks[class] : 0;
+        found.bytes += class >= gap ? evidence->class_bytes[class] : 0;
+        found.other_blocks += class < gap ? evidence->class_blocks[class] : 0;
+        found.other_bytes += class < gap ? evidence->class_bytes[class] : 0;
+    }
+    if (found.blocks == 0 || found.other_blocks < OUTSIZED_OTHERS ||
+        !is_share(found.other_blocks, OUTSIZED_OTHERS_PERCENT, found.blocks + found.other_blocks)) {
+        return false;
+    }
+    *finding = found;
+    return true;
+}
+
+/* ---- sums ---- */
+
+static bool find_temporary(struct ag_finding_search *search, size_t spot,
+                           struct ag_finding *finding) {
+    const uint64_t blocks = search->spots[spot].metrics.temporary_blocks;
+    const uint64_t all = search->whole->allocated_blocks;
+    if (blocks < TEMPORARY_BLOCKS || !is_share(blocks, TEMPORARY_PERCENT, all) ||
+        blocks / TEMPORARY_A_SECOND < search->whole->duration_ns / SECOND_NS) {
+        return false;
+    }
+    *finding = (struct ag_finding){.kind = AG_FINDING_TEMPORARY,
+                                   .part = blocks,
+                                   .whole = all,
+                                   .blocks = blocks,
+                                   .within = search->profile->options.temporary_within};
+    return true;
+}
+
+static bool find_peak(struct ag_finding_search *search, size_t spot, struct ag_finding *finding) {
+    const struct ag_metrics *metrics = &search->spots[spot].metrics;
+    const uint64_t peak = search->whole->peak_bytes;
+    if (metrics->peak_bytes < PEAK_BYTES || !can_tell_peak(search->profile) ||
+        !is_share(metrics->peak_bytes, PEAK_PERCENT, peak)) {
+        return false;
+    }
+    *finding = (struct ag_finding){.kind = AG_FINDING_PEAK,
+                                   .part = metrics->peak_bytes,
+                                   .whole = peak,
+                                   .blocks = metrics->peak_blocks,
+                                   .bytes = metrics->peak_bytes};
+    return true;
+}
+
+/* ---- threads ---- */
+
+static const struct ag_thread_row *thread_of(const struct ag_profile *profile, uint32_t stream) {
+    for (size_t i = 0; i < profile->n_threads; i++) {
+        if (profile->threads[i].stream == stream) {
+            return &profile->threads[i];
+        }
+    }
+    return NULL;
+}
+
+/* Pairs are the whole process': where a filter leaves stacks out nobody can tell whose they are. */
+static bool find_foreign_frees(const struct ag_finding_search *search, struct ag_finding *finding) {
+    const struct ag_thread_pair *pairs;
+    const size_t n_pairs = ag_profile_thread_pairs(search->profile, &pairs);
+    const struct ag_thread_pair *largest = NULL;
+    struct ag_finding found = {.kind = AG_FINDING_FOREIGN_FREES, .frame = UINT32_MAX};
+    for (size_t i = 0; i < n_pairs && !search->profile->is_filtered; i++) {
+        if (pairs[i].allocated_by != pairs[i].freed_by) {
+            found.blocks += pairs[i].blocks;
+            found.bytes += pairs[i].bytes;
+            largest = largest && largest->blocks >= pairs[i].blocks ? largest : &pairs[i];
+        }
+    }
+    found.part = found.blocks;
+    found.whole = search->whole->freed_blocks;
+    if (!largest || found.blocks < FOREIGN_BLOCKS ||
+        !is_share(found.blocks, FOREIGN_PERCENT, found.whole)) {
+        return false;
+    }
+    found.allocated_by = thread_of(search->profile, largest->allocated_by);
+    found.freed_by = thread_of(search->profile, largest->freed_by);
+    *finding = found;
+    return true;
+}
+
+/* The line that makes most of them, where events tell; it is that finding's then. */
+static void place_foreign_frees(struct ag_finding_search *search, struct ag_finding *finding) {
+    size_t most = search->n_spots;
+    for (size_t i = 0; i < search->n_spots && search->evidence; i++) {
+        if (search->evidence[i].foreign_blocks > 0 &&
+            (most == search->n_spots ||
+             search->evidence[i].foreign_blocks > search->evidence[most].foreign_blocks)) {
+            most = i;
+        }
+    }
+    if (most < search->n_spots) {
+        finding->frame = search->spots[most].frame;
+        search->is_taken[most] = true;
+    }
+}
+
+/* ---- all rules over all lines, and the best of it ---- */
+
+typedef bool rule(struct ag_finding_search *search, size_t spot, struct ag_finding *finding);
+
+struct found { /* of one kind; the rules' shares leave room for no more than some twenty */
+    struct ag_finding rows[FOUND_MOST];
+    size_t spots[FOUND_MOST];
+    size_t count;
+};
+
+static void apply(struct ag_finding_search *search, rule *holds, struct found *found) {
+    for (size_t i = 0; i < search->n_spots && found->count < FOUND_MOST; i++) {
+        if (!search->is_taken[i] && holds(search, i, &found->rows[found->count])) {
+            found->rows[found->count].frame = search->spots[i].frame;
+            found->spots[found->count++] = i;
+            search->is_taken[i] = true;
+        }
+    }
+}
+
+static bool is_same_function(const struct ag_finding_search *search, uint32_t left,
+                             uint32_t right) {
+    const struct ag_frame_table *table = &search->profile->frames;
+    const struct ag_model_frame *a = ag_frame_table_get(table, left),
+                                *b = ag_frame_table_get(table, right);
+    return a->function == b->function && a->image == b->image;
+}
+
+static bool belongs_to(const struct ag_finding_search *search, const struct found *found,
+                       size_t one, size_t other) {
+    const uint32_t frame = found->rows[one].frame, outer = found->rows[other].frame;
+    if (is_same_function(search, frame, outer)) {
+        return !is_larger_share(&found->rows[one], &found->rows[other]);
+    }
+    return found->rows[one].kind == AG_FINDING_LEAK &&
+           ag_profile_spot_goes_through(search->profile, found->spots[one], outer);
+}
+
+/* What belongs together: the parts of an object are made on several lines, or below the one that
+ * makes it, and lost together. */
+static void fold(const struct ag_finding_search *search, struct found *found) {
+    for (size_t i = 0; i < found->count; i++) {
+        for (size_t k = 0; k < found->count; k++) {
+            struct ag_finding *whole = &found->rows[k];
+            const struct ag_finding *part = &found->rows[i];
+            if (i == k || !belongs_to(search, found, i, k)) {
+                continue;
+            }
+            whole->part += part->part;
+            whole->blocks += part->blocks;
+            whole->bytes += part->bytes;
+            whole->half_way_bytes += part->half_way_bytes;
+            found->rows[i] = found->rows[--found->count];
+            found->spots[i] = found->spots[found->count];
+            i = SIZE_MAX; /* from the beginning: the whole may be part of another */
+            break;
+        }
+    }
+}
+
+/* The largest that is not chosen yet; NULL: none. */
+static struct ag_finding *take_largest(struct found *found) {
+    struct ag_finding *largest = NULL;
+    for (size_t i = 0; i < found->count; i++) {
+        struct ag_finding *row = &found->rows[i];
+        if (row->whole > 0 && (!largest || is_larger_share(row, largest))) {
+            largest = row;
+        }
+    }
+    return largest;
+}
+
+static void choose(struct found *found, struct ag_findings *findings) {
+    for (size_t rank = 0; rank < AG_FINDINGS_MOST; rank++) {
+        for (size_t kind = 0; kind < AG_FINDING_KINDS; kind++) {
+            struct ag_finding *largest = take_largest(&found[kind]);
+            if (largest && findings->count < AG_FINDINGS_MOST) {
+                findings->rows[findings->count++] = *largest;
+                largest->whole = 0;
+            }
+        }
+    }
+}
+
+static void find(struct ag_finding_search *search, struct ag_finding *foreign,
+                 struct ag_findings *findings) {
+    struct found found[AG_FINDING_KINDS] = {{.count = 0}};
+    apply(search, find_leak, &found[AG_FINDING_LEAK]);
+    fold(search, &found[AG_FINDING_LEAK]);
+    apply(search, find_steps, &found[AG_FINDING_STEPS]);
+    apply(search, find_outsized, &found[AG_FINDING_OUTSIZED]);
+    apply(search, find_temporary, &found[AG_FINDING_TEMPORARY]);
+    fold(search, &found[AG_FINDING_TEMPORARY]);
+    if (search->watches_threads) {
+        place_foreign_frees(search, foreign);
+        found[AG_FINDING_FOREIGN_FREES].rows[0] = *foreign;
+        found[AG_FINDING_FOREIGN_FREES].count = 1;
+    }
+    apply(search, find_peak, &found[AG_FINDING_PEAK]);
+    choose(found, findings);
+}
+
+/* Could a rule hold that needs no events, by the sums of the whole process? If not, and no events
+ * are read, no line is looked at, let alone its name. */
+static bool can_hold_by_sums(const struct ag_finding_search *search) {
+    const struct ag_summary *whole = search->whole;
+    return search->watches_threads || whole->peak_bytes >= PEAK_BYTES ||
+           (whole->in_use_blocks >= LEAK_LARGE_BLOCKS && whole->in_use_bytes >= LEAK_SMALL_BYTES) ||
+           (whole->temporary_blocks >= TEMPORARY_BLOCKS &&
+            is_share(whole->temporary_blocks, TEMPORARY_PERCENT, whole->allocated_blocks));
+}
+
+/* Could one that takes the events? Many programs have neither; of theirs nothing is read. */
+static bool needs_events(const struct ag_finding_search *search) {
+    const struct ag_profile *profile = search->profile;
+    const struct ag_summary *whole = search->whole;
+    if (search->watches_threads || whole->peak_bytes >= OUTSIZED_BYTES ||
+        (whole->in_use_blocks >= LEAK_LARGE_BLOCKS && whole->in_use_bytes >= LEAK_SMALL_BYTES)) {
+        return true;
+    }
+    uint64_t reallocated = 0;
+    const char *via = NULL; /* of the row before: names of one via are one text */
+    bool is_realloc = false;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const struct ag_stack_row *row = &profile->rows[i];
+        is_realloc = row->via_name == via ? is_realloc : ag_finding_is_realloc(row);
+        via = row->via_name;
+        reallocated += is_realloc ? row->metrics.allocated_blocks : 0;
+    }
+    return reallocated >= STEPS;
+}
+
+static bool can_read_events(const struct ag_finding_search *search, enum ag_findings_reach reach) {
+    const struct ag_summary *whole = search->whole;
+    if (search->profile->n_parts > 0) { /* merged: only its parts have events */
+        return false;
+    }
+    return reach == AG_FINDINGS_ALL ||
+           whole->allocated_blocks + whole->freed_blocks + whole->ghost_frees <= EVENTS_MOST;
+}
+
+static int take_spots(struct ag_finding_search *search) {
+    const int r = ag_profile_spots(search->profile, &search->spots, &search->n_spots);
+    if (r < 0) {
+        return r;
+    }
+    search->is_taken = calloc(search->n_spots + 1, sizeof(*search->is_taken));
+    return search->is_taken ? 0 : -ENOMEM;
+}
+
+static int search_all(struct ag_finding_search *search, enum ag_findings_reach reach,
+                      struct ag_findings *findings) {
+    struct ag_finding foreign;
+    search->watches_threads = find_foreign_frees(search, &foreign);
+    const bool is_needed = needs_events(search);
+    bool is_read = is_needed && can_read_events(search, reach);
+    findings->is_partial = is_needed && !is_read;
+    if (!is_read && !can_hold_by_sums(search)) {
+        return 0;
+    }
+    int r = take_spots(search);
+    if (r == 0 && is_read && search->n_spots > SPOTS_MOST) {
+        is_read = false;
+        findings->is_partial = true;
+    }
+    r = r == 0 && is_read ? ag_finding_read_events(search) : r;
+    if (r == 0) {
+        find(search, &foreign, findings);
+    }
+    return r;
+}
+
+int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach,
+                        struct ag_findings *ret_findings) {
+    const bool is_merged = profile->n_parts > 0;
+    struct ag_finding_search search = {
+        .profile = profile, .whole = is_merged ? &profile->summary : &profile->sums.summary};
+    struct ag_findings findings = {.count = 0};
+    int r = 0;
+    if (strcmp(profile->identity.mode, "exact") == 0) { /* the rules count blocks, not samples */
+        r = search_all(&search, reach, &findings);
+    }
+    if (r == 0) {
+        *ret_findings = findings;
+    }
+    free(search.is_taken);
+    free(search.evidence);
+    return r;
+}

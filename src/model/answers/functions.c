@@ -1,0 +1,513 @@
+/* functions.c: the call trees of a trace, laid over each other by function.
+ *
+ * 1. Each row of a tree finds or makes its place below its parent's place, so equal paths of all
+ *    trees share one. A trace is not trusted: a parent that is not among the rows before is taken
+ *    for the root, so there are no cycles, and every place is younger than its parent.
+ * 2. Filters look at whole paths: what does not pass has its own counts taken away, not its place,
+ *    for others are called through it.
+ * 3. acc of a place is its own and that of the places below: one loop from the youngest on. acc of
+ *    a function is the sum over its places that are below no other of its places; a walk keeps for
+ *    each function how many of its places are on the path.
+ * Everything is a loop: trees are as deep as a program's recursion. */
+#include "model/answers/functions.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/profile_state.h"
+
+#define NONE UINT32_MAX
+
+/* ---- laying trees over each other ---- */
+
+struct builder {
+    struct ag_profile *profile; /* whose functions these are */
+    struct ag_profile *source;  /* whose trees are read: it, or a part of it */
+    struct ag_functions *functions;
+    size_t row_capacity, node_capacity;
+    struct ag_index_map rows;       /* function text | image text << 32 -> row */
+    struct ag_index_map children;   /* place << 32 | row -> place */
+    struct ag_index_map own_frames; /* of the source: FRAME id -> row */
+    uint32_t *places;               /* of the tree at hand: by row of its snapshot */
+    size_t place_capacity;
+};
+
+/* Room for one more. NULL: no memory. */
+static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
+    if (count < *capacity) {
+        return items;
+    }
+    const size_t wanted = *capacity ? *capacity * 2 : 64;
+    void *more = wanted < NONE ? realloc(items, wanted * item_bytes) : NULL;
+    *capacity = more ? wanted : *capacity;
+    return more;
+}
+
+/* The number of the function's frame in the profile; the frames of a part are copied. */
+static uint32_t frame_of(struct builder *builder, uint32_t id) {
+    struct ag_frame_table *own = &builder->source->frames;
+    const uint32_t frame = ag_frame_table_managed(own, id, /* line= */ 0);
+    if (frame == AG_INDEX_NONE || builder->source == builder->profile) {
+        return frame;
+    }
+    return ag_frame_table_copy(&builder->profile->frames, &ag_frame_table_get(own, frame)->frame);
+}
+
+/* The row of a frame of the profile. NONE: no memory. */
+static uint32_t row_of_frame(struct builder *builder, uint32_t frame) {
+    struct ag_functions *functions = builder->functions;
+    if (frame == AG_INDEX_NONE) {
+        return NONE;
+    }
+    const struct ag_model_frame *model = ag_frame_table_get(&builder->profile->frames, frame);
+    const uint64_t key = model->function | (uint64_t)model->image << 32;
+    uint32_t row = ag_index_map_find(&builder->rows, key);
+    if (row == AG_INDEX_NONE) {
+        struct ag_function_row *rows =
+            grown(functions->rows, &builder->row_capacity, functions->n_rows, sizeof(*rows));
+        if (!rows) {
+            return NONE;
+        }
+        functions->rows = rows;
+        row = (uint32_t)functions->n_rows;
+        if (ag_index_map_insert(&builder->rows, key, row) < 0) {
+            return NONE;
+        }
+        rows[functions->n_rows++] = (struct ag_function_row){.frame = frame};
+    }
+    return row;
+}
+
+/* The row of a FRAME's function. NONE: no memory. */
+static uint32_t row_of(struct builder *builder, uint32_t id) {
+    const uint32_t known = ag_index_map_find(&builder->own_frames, id);
+    if (known != AG_INDEX_NONE) {
+        return known;
+    }
+    const uint32_t row = row_of_frame(builder, frame_of(builder, id));
+    return row == NONE || ag_index_map_insert(&builder->own_frames, id, row) < 0 ? NONE : row;
+}
+
+/* The place of a function below PARENT. NONE: no memory. */
+static uint32_t place_of(struct builder *builder, uint32_t parent, uint32_t row) {
+    struct ag_functions *functions = builder->functions;
+    const uint64_t key = (uint64_t)parent << 32 | row;
+    const uint32_t known = ag_index_map_find(&builder->children, key);
+    if (known != AG_INDEX_NONE) {
+        return known;
+    }
+    struct ag_function_node *nodes =
+        grown(functions->nodes, &builder->node_capacity, functions->n_nodes, sizeof(*nodes));
+    if (!nodes) {
+        return NONE;
+    }
+    functions->nodes = nodes;
+    const uint32_t made = (uint32_t)functions->n_nodes;
+    if (ag_index_map_insert(&builder->children, key, made) < 0) {
+        return NONE;
+    }
+    nodes[functions->n_nodes++] =
+        (struct ag_function_node){.row = row,
+                                  .parent = parent,
+                                  .first_child = NONE,
+                                  .next_sibling = nodes[parent].first_child};
+    nodes[parent].first_child = made;
+    return made;
+}
+
+/* The place that a snapshot's paths begin below. A group's row is told from a function of the same
+ * name by its image. NONE: no memory. */
+static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *snapshot) {
+    struct ag_functions *functions = builder->functions;
+    if (functions->group == AG_CALLS_TOGETHER) {
+        return 0;
+    }
+    struct ag_text_store *texts = &builder->source->definitions.texts;
+    const bool is_process = functions->group == AG_CALLS_BY_PROCESS;
+    const char *name = ag_text(texts, is_process ? snapshot->process : snapshot->initial_call);
+    const char *runtime = ag_text(texts, snapshot->runtime);
+    char thread[32], image[128];
+    if (!name || name[0] == '\0') {
+        (void)snprintf(thread, sizeof thread, "thread %u", snapshot->thread_id);
+        name = !is_process ? "(not known)" : snapshot->thread_id != 0 ? thread : "(no name)";
+    }
+    (void)snprintf(image, sizeof image, "[%s process]", runtime);
+    const struct ag_frame frame = {
+        .function = name, .image = image, .runtime = runtime, .is_known = true};
+    const uint32_t row =
+        row_of_frame(builder, ag_frame_table_copy(&builder->profile->frames, &frame));
+    if (row == NONE) {
+        return NONE;
+    }
+    functions->rows[row].is_group = true;
+    functions->rows[row].n_trees++;
+    return place_of(builder, /* parent= */ 0, row);
+}
+
+/* The places of the nodes that a snapshot's rows name as parents. Writers number nodes 1, 2, 3 ...;
+ * then the row is told by the number, and BY_NODE is not needed. */
+static uint32_t parent_place(struct builder *builder, const struct ag_call_snapshot *snapshot,
+                             size_t at, uint32_t top, const struct ag_index_map *by_node) {
+    const uint32_t parent = snapshot->rows[at].parent;
+    if (parent == 0) {
+        return top;
+    }
+    if (!by_node->slots) {
+        return parent - 1 < at ? builder->places[parent - 1] : top;
+    }
+    const uint32_t row = ag_index_map_find(by_node, parent);
+    return row != AG_INDEX_NONE && row < at ? builder->places[row] : top;
+}
+
+/* Makes the map where the nodes are not numbered 1, 2, 3 ...; the first row of a number counts. */
+static int map_nodes(const struct ag_call_snapshot *snapshot, struct ag_index_map *by_node) {
+    bool is_in_order = true;
+    for (size_t i = 0; i < snapshot->n_rows && is_in_order; i++) {
+        is_in_order = snapshot->rows[i].node == i + 1;
+    }
+    int r = is_in_order ? 0 : ag_index_map_init(by_node);
+    for (size_t i = 0; i < snapshot->n_rows && r == 0 && !is_in_order; i++) {
+        if (ag_index_map_find(by_node, snapshot->rows[i].node) == AG_INDEX_NONE) {
+            r = ag_index_map_insert(by_node, snapshot->rows[i].node, (uint32_t)i);
+        }
+    }
+    return r;
+}
+
+static int add_paths(struct builder *builder, const struct ag_call_snapshot *snapshot,
+                     const struct ag_index_map *by_node) {
+    const uint32_t top = top_of(builder, snapshot);
+    if (top == NONE) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < snapshot->n_rows; i++) {
+        const struct ag_call_row *path = &snapshot->rows[i];
+        const uint32_t row = row_of(builder, path->frame);
+        const uint32_t place =
+            row != NONE ? place_of(builder, parent_place(builder, snapshot, i, top, by_node), row)
+                        : NONE;
+        if (place == NONE) {
+            return -ENOMEM;
+        }
+        builder->places[i] = place;
+        const struct ag_call_counts counts = {.calls = path->calls,
+                                              .own_words = path->own_words,
+                                              .own_bytes = path->own_words * snapshot->word_bytes,
+                                              .own_ns = path->own_ns};
+        ag_call_counts_add_own(&builder->functions->nodes[place].counts, &counts);
+    }
+    return 0;
+}
+
+static void add_apart(struct ag_apart *sum, uint64_t count, uint64_t words, uint64_t word_bytes) {
+    sum->count += count;
+    sum->words += words;
+    sum->bytes += words * word_bytes;
+}
+
+static int add_snapshot(struct builder *builder, const struct ag_call_snapshot *snapshot) {
+    struct ag_functions *functions = builder->functions;
+    if (snapshot->n_rows > builder->place_capacity) {
+        uint32_t *places = realloc(builder->places, snapshot->n_rows * sizeof(*places));
+        if (!places) {
+            return -ENOMEM;
+        }
+        builder->places = places;
+        builder->place_capacity = snapshot->n_rows;
+    }
+    struct ag_index_map by_node = {0};
+    int r = map_nodes(snapshot, &by_node);
+    r = r < 0 ? r : add_paths(builder, snapshot, &by_node);
+    ag_index_map_done(&by_node);
+    functions->n_trees++;
+    functions->n_partial_trees += !ag_call_snapshot_is_whole(snapshot);
+    const uint32_t word_bytes = snapshot->word_bytes;
+    add_apart(&functions->messages, snapshot->messages, snapshot->message_words, word_bytes);
+    add_apart(&functions->spawn_arguments, snapshot->spawns, snapshot->spawn_words, word_bytes);
+    add_apart(&functions->profiler, snapshot->profiler_events, snapshot->profiler_words,
+              word_bytes);
+    return r;
+}
+
+static bool is_tree_wanted(const struct ag_profile *profile,
+                           const struct ag_call_snapshot *snapshot) {
+    const struct ag_profile_options *options = &profile->options;
+    const char *runtime = ag_text(&profile->definitions.texts, snapshot->runtime);
+    return (options->thread < 0 || options->thread == snapshot->thread_id) &&
+           (!options->runtime || strcmp(options->runtime, runtime) == 0);
+}
+
+static int add_trees(struct builder *builder, struct ag_profile *source) {
+    const struct ag_call_trees *trees = &source->definitions.call_trees;
+    const uint32_t epoch = ag_call_trees_epoch(trees);
+    builder->source = source;
+    int r = ag_index_map_init(&builder->own_frames);
+    for (size_t i = 0; i < trees->count && r == 0; i++) {
+        const struct ag_call_snapshot *snapshot = ag_call_tree_snapshot(&trees->trees[i]);
+        if (snapshot->epoch == epoch && is_tree_wanted(source, snapshot)) {
+            r = add_snapshot(builder, snapshot);
+        }
+    }
+    ag_index_map_done(&builder->own_frames);
+    return r;
+}
+
+/* ---- filters ---- */
+
+static bool matches(const regex_t *regex, const struct ag_frame *frame) {
+    return regexec(regex, frame->function, 0, NULL, 0) == 0 ||
+           regexec(regex, frame->label, 0, NULL, 0) == 0;
+}
+
+/* Takes the places out of the lists of children that have nothing, nor has anything below them. */
+static void unlink_empty(struct ag_functions *functions, uint8_t *has_any) {
+    memset(has_any, 0, functions->n_nodes);
+    for (size_t i = functions->n_nodes; i-- > 1;) {
+        const struct ag_function_node *node = &functions->nodes[i];
+        const struct ag_call_counts *counts = &node->counts;
+        has_any[i] |= counts->calls != 0 || counts->own_words != 0 || counts->own_ns != 0;
+        has_any[node->parent] |= has_any[i];
+        functions->nodes[i].first_child = NONE;
+    }
+    functions->nodes[0].first_child = NONE;
+    for (size_t i = functions->n_nodes; i-- > 1;) {
+        struct ag_function_node *node = &functions->nodes[i];
+        if (has_any[i]) {
+            node->next_sibling = functions->nodes[node->parent].first_child;
+            functions->nodes[node->parent].first_child = (uint32_t)i;
+        }
+    }
+}
+
+/* Of a merged profile the parts have the expressions. */
+static int filter(struct builder *builder) {
+    struct ag_profile *profile = builder->profile;
+    const struct ag_profile *options = profile->n_parts > 0 ? profile->parts[0].profile : profile;
+    struct ag_functions *functions = builder->functions;
+    if (!options->has_focus && !options->has_ignore) {
+        return 0;
+    }
+    enum { FOCUSED = 1, IGNORED = 2 };
+    uint8_t *of_row = calloc(functions->n_rows + 1, 1);
+    uint8_t *of_node = calloc(functions->n_nodes + 1, 1);
+    if (!of_row || !of_node) {
+        free(of_row);
+        free(of_node);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        const struct ag_frame *frame = ag_profile_frame(profile, functions->rows[i].frame);
+        if (functions->rows[i].is_group) {
+            continue; /* it is no function of a path */
+        }
+        of_row[i] |= options->has_focus && matches(&options->focus, frame) ? FOCUSED : 0;
+        of_row[i] |= options->has_ignore && matches(&options->ignore, frame) ? IGNORED : 0;
+    }
+    for (size_t i = 1; i < functions->n_nodes; i++) {
+        struct ag_function_node *node = &functions->nodes[i];
+        of_node[i] = of_node[node->parent] | of_row[node->row];
+        if ((options->has_focus && !(of_node[i] & FOCUSED)) || of_node[i] & IGNORED) {
+            node->counts = (struct ag_call_counts){0};
+        }
+    }
+    free(of_row);
+    unlink_empty(functions, of_node);
+    free(of_node);
+    return 0;
+}
+
+/* ---- adding up ---- */
+
+static void add_up_nodes(struct ag_functions *functions) {
+    for (size_t i = functions->n_nodes; i-- > 0;) { /* children are younger than their parents */
+        struct ag_function_node *node = &functions->nodes[i];
+        node->counts.acc_words += node->counts.own_words;
+        node->counts.acc_bytes += node->counts.own_bytes;
+        node->counts.acc_ns += node->counts.own_ns;
+        if (i > 0) {
+            ag_call_counts_add_acc(&functions->nodes[node->parent].counts, &node->counts);
+            ag_call_counts_add_own(&functions->rows[node->row].counts, &node->counts);
+            ag_call_counts_add_own(&functions->total, &node->counts);
+        }
+    }
+    ag_call_counts_add_acc(&functions->total, &functions->nodes[0].counts);
+}
+
+/* Children after parents, and up again by the parents' own links. */
+static void add_up_rows(struct ag_functions *functions, uint32_t *on_path) {
+    struct ag_function_node *nodes = functions->nodes;
+    uint32_t at = nodes[0].first_child;
+    while (at != NONE && at != 0) {
+        on_path[nodes[at].row]++;
+        uint32_t next = nodes[at].first_child;
+        while (next == NONE && at != 0) {
+            if (--on_path[nodes[at].row] == 0) {
+                ag_call_counts_add_acc(&functions->rows[nodes[at].row].counts, &nodes[at].counts);
+            }
+            next = nodes[at].next_sibling;
+            at = next == NONE ? nodes[at].parent : at;
+        }
+        at = next;
+    }
+}
+
+/* A group has what is below it: own is acc. */
+static int add_up_groups(struct ag_functions *functions) {
+    uint32_t *group_of = calloc(functions->n_nodes, sizeof(*group_of)); /* row, by node */
+    if (!group_of) {
+        return -ENOMEM;
+    }
+    for (size_t i = 1; i < functions->n_nodes; i++) {
+        const struct ag_function_node *node = &functions->nodes[i];
+        group_of[i] = node->parent == 0 ? node->row : group_of[node->parent];
+        functions->rows[group_of[i]].counts.calls += node->counts.calls;
+    }
+    free(group_of);
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        struct ag_call_counts *counts = &functions->rows[i].counts;
+        if (functions->rows[i].is_group) {
+            counts->own_words = counts->acc_words;
+            counts->own_bytes = counts->acc_bytes;
+            counts->own_ns = counts->acc_ns;
+        }
+    }
+    return 0;
+}
+
+/* By node: the place that it was called from, from outside where a function calls itself. */
+static uint32_t *find_outer_callers(const struct ag_functions *functions) {
+    uint32_t *callers = calloc(functions->n_nodes + 1, sizeof(*callers));
+    for (size_t i = 1; callers && i < functions->n_nodes; i++) {
+        const uint32_t parent = functions->nodes[i].parent;
+        const bool is_recursion =
+            parent != 0 && functions->nodes[parent].row == functions->nodes[i].row;
+        callers[i] = is_recursion ? callers[parent] : parent;
+    }
+    return callers;
+}
+
+static int add_up(struct builder *builder) {
+    struct ag_functions *functions = builder->functions;
+    uint32_t *on_path = calloc(functions->n_rows + 1, sizeof(*on_path));
+    builder->profile->outer_callers = find_outer_callers(functions);
+    if (!on_path || !builder->profile->outer_callers) {
+        free(on_path);
+        return -ENOMEM;
+    }
+    add_up_nodes(functions);
+    add_up_rows(functions, on_path);
+    free(on_path);
+    return functions->group != AG_CALLS_TOGETHER ? add_up_groups(functions) : 0;
+}
+
+static int build(struct builder *builder) {
+    struct ag_profile *profile = builder->profile;
+    const struct ag_profile *options = profile->n_parts > 0 ? profile->parts[0].profile : profile;
+    builder->functions->group = options->options.call_group;
+    int r = ag_index_map_init(&builder->rows);
+    r = r < 0 ? r : ag_index_map_init(&builder->children);
+    builder->node_capacity = 64;
+    builder->functions->nodes = calloc(builder->node_capacity, sizeof(struct ag_function_node));
+    if (r < 0 || !builder->functions->nodes) {
+        return -ENOMEM;
+    }
+    builder->functions->nodes[builder->functions->n_nodes++] = (struct ag_function_node){
+        .row = NONE, .parent = NONE, .first_child = NONE, .next_sibling = NONE};
+    if (profile->n_parts == 0) {
+        r = add_trees(builder, profile);
+    }
+    for (size_t p = 0; p < profile->n_parts && r == 0; p++) {
+        r = add_trees(builder, profile->parts[p].profile);
+    }
+    r = r < 0 ? r : filter(builder);
+    return r < 0 ? r : add_up(builder);
+}
+
+int ag_profile_functions(struct ag_profile *profile, const struct ag_functions **ret_functions) {
+    if (!profile->has_functions) {
+        struct builder builder = {.profile = profile, .functions = &profile->functions};
+        const int r = build(&builder);
+        ag_index_map_done(&builder.rows);
+        ag_index_map_done(&builder.children);
+        free(builder.places);
+        if (r < 0) {
+            ag_functions_end(profile);
+            return r;
+        }
+        profile->has_functions = true;
+    }
+    *ret_functions = &profile->functions;
+    return 0;
+}
+
+void ag_functions_end(struct ag_profile *profile) {
+    free(profile->functions.rows);
+    free(profile->functions.nodes);
+    free(profile->outer_callers);
+    profile->functions = (struct ag_functions){0};
+    profile->outer_callers = NULL;
+}
+
+/* ---- callers ---- */
+
+/* By row: is it called NAME? Returns how many are. */
+static size_t find_named(const struct ag_profile *profile, const char *name, bool *is_named) {
+    size_t count = 0;
+    for (size_t i = 0; i < profile->functions.n_rows; i++) {
+        const struct ag_frame *frame = ag_profile_frame(profile, profile->functions.rows[i].frame);
+        is_named[i] = !profile->functions.rows[i].is_group &&
+                      (strcmp(frame->function, name) == 0 || strcmp(frame->label, name) == 0);
+        count += is_named[i];
+    }
+    return count;
+}
+
+/* Sums by caller; the last of them is for what is called by nothing. */
+static void add_up_callers(const struct ag_profile *profile, const bool *is_named,
+                           struct ag_caller_row *rows) {
+    const struct ag_functions *functions = &profile->functions;
+    for (size_t i = 1; i < functions->n_nodes; i++) {
+        const struct ag_function_node *node = &functions->nodes[i];
+        if (is_named[node->row]) {
+            const uint32_t caller = profile->outer_callers[i];
+            struct ag_caller_row *row =
+                &rows[caller != 0 ? functions->nodes[caller].row : functions->n_rows];
+            row->calls += node->counts.calls;
+            row->words += node->counts.own_words;
+            row->bytes += node->counts.own_bytes;
+            row->ns += node->counts.own_ns;
+        }
+    }
+}
+
+int ag_profile_callers(struct ag_profile *profile, const char *name,
+                       struct ag_caller_row **ret_rows, size_t *ret_count) {
+    const struct ag_functions *functions;
+    int r = ag_profile_functions(profile, &functions);
+    if (r < 0) {
+        return r;
+    }
+    bool *is_named = calloc(functions->n_rows + 1, sizeof(*is_named));
+    struct ag_caller_row *rows = calloc(functions->n_rows + 1, sizeof(*rows));
+    r = !is_named || !rows ? -ENOMEM : find_named(profile, name, is_named) == 0 ? -ENOENT : 0;
+    if (r < 0) {
+        free(is_named);
+        free(rows);
+        return r;
+    }
+    add_up_callers(profile, is_named, rows);
+    size_t count = 0;
+    for (size_t i = 0; i <= functions->n_rows; i++) {
+        const struct ag_caller_row row = rows[i];
+        if (row.calls != 0 || row.words != 0 || row.ns != 0) {
+            rows[count] = row;
+            rows[count++].row = i < functions->n_rows ? (uint32_t)i : NONE;
+        }
+    }
+    free(is_named);
+    *ret_rows = rows;
+    *ret_count = count;
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* functions.h: function counters: how often functions were called, what they allocated and how long
+ * they took, by function and by call path; the trees of all threads and processes added up.
+ *
+ * own is of a function (or a path) alone, acc with all that it called; acc of a function counts a
+ * path once however often the function recurs in it. They are counts of the whole recording: no
+ * time window narrows them.
+ *
+ * With the option call_group each process (or initial call) is a row and a node too, above the
+ * paths that it counted: a group. As a row it has what all its functions have. */
+#ifndef AG_FUNCTIONS_H
+#define AG_FUNCTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/answers/call_metric.h"
+#include "model/profile.h"
+
+struct ag_function_row {
+    uint32_t frame; /* of the profile: what it is called, and of which runtime */
+    struct ag_call_counts counts;
+    bool is_group;
+    uint32_t n_trees; /* of a group: processes or threads in it */
+};
+struct ag_function_node {                       /* index 0 is the root; children are linked */
+    uint32_t row;                               /* UINT32_MAX at the root */
+    uint32_t parent, first_child, next_sibling; /* UINT32_MAX: none */
+    struct ag_call_counts counts;
+};
+struct ag_apart { /* what is kept out of the functions */
+    uint64_t count, words, bytes;
+};
+struct ag_functions {
+    struct ag_function_row *rows;
+    size_t n_rows;
+    struct ag_function_node *nodes;
+    size_t n_nodes;
+    struct ag_call_counts total; /* own and acc are the same */
+    enum ag_call_group group;
+    struct ag_apart messages, spawn_arguments, profiler;
+    size_t n_trees;         /* threads and processes that counted; 0: nothing did */
+    size_t n_partial_trees; /* of these: no snapshot is whole, what is there is too low */
+};
+/* Whether only time was counted: by samples from outside, which know no words. */
+static inline bool ag_functions_is_time_only(const struct ag_functions *functions) {
+    return functions->total.own_words == 0 && functions->total.own_ns != 0;
+}
+/* Narrowed by --focus, --ignore (a path is kept when a function on it matches), --runtime and
+ * --thread. Valid until the profile is closed. 0 or -ENOMEM. */
+int ag_profile_functions(struct ag_profile *profile, const struct ag_functions **ret_functions);
+
+struct ag_caller_row {
+    uint32_t row; /* of the functions; UINT32_MAX: called by nothing that is counted */
+    uint64_t calls, words, bytes, ns;
+};
+/* Who made the function NAME (with or without the mark of its runtime) do what it did itself.
+ * Recursion is folded: the caller is the one from outside. Several functions with that name are
+ * one. The caller of this frees *ret_rows. 0, -ENOMEM, or -ENOENT: there is none of that name. */
+int ag_profile_callers(struct ag_profile *profile, const char *name,
+                       struct ag_caller_row **ret_rows, size_t *ret_count);
+
+#endif

@@ -1,0 +1,513 @@
+/* history.c: the events once more, with every stack replaced by its group, so that the ledger has
+ * some thousand sums instead of a million. At the end of each slice the sums are compared with what
+ * they were; what changed is an entry. The ledger looks for the highest moment of each slice anew:
+ * so the composition of the highest moment of any range of slices is known to the byte.
+ *
+ * Sizes, lifetimes, leaks and threads come from the blocks, which the ledger shows when they die.
+ *
+ * Of a sampled trace the ledger has groups of samples (weights.h) in the place of the outline's:
+ * bytes are what samples stand for already, blocks are put right here. Counts of single blocks are
+ * gathered in parts of AG_REPLAY_ONE_BLOCK and rounded at the end, each once. */
+#include "model/answers/history.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/interval.h"
+#include "model/pass/replay.h"
+#include "model/profile_state.h"
+
+struct making {
+    struct ag_profile *profile;
+    const struct ag_outline *outline;
+    struct ag_history *history;
+    ag_history_visit *visit;
+    void *context;
+    uint64_t start_ns;           /* session time */
+    struct ag_index_map groups;  /* stack | via << 32 -> group */
+    struct ag_index_map threads; /* stream -> thread */
+    struct ag_index_map pairs;   /* slice, thread, thread -> pair */
+    struct ag_index_map leaks;   /* slice, group -> leak */
+    bool is_sampled;
+    struct ag_weights weights; /* then: of the ledger's groups, whose stack is an outline's group */
+    double *now_blocks;        /* and: by group * BLOCK_SUMS, before they are rounded */
+    struct ag_stack_sum *before;   /* by group: at the end of the slice before */
+    struct ag_stack_sum *now;      /* by group */
+    struct ag_history_entry *list; /* of one slice */
+    size_t pair_capacity, leak_capacity;
+    uint64_t slice_from_ns; /* where `slice` begins, session time */
+    size_t slice;
+    int error;
+};
+
+/* Nearly all blocks begin and end in the slice that was asked for last: no division for those. */
+static size_t slice_of(struct making *making, uint64_t time_ns) {
+    const struct ag_history *history = making->history;
+    if (time_ns - making->slice_from_ns < history->slice_ns) {
+        return making->slice;
+    }
+    const uint64_t since_ns = time_ns > making->start_ns ? time_ns - making->start_ns : 0;
+    const uint64_t slice = since_ns / history->slice_ns;
+    making->slice = slice < history->n_slices ? (size_t)slice : history->n_slices - 1;
+    making->slice_from_ns = making->start_ns + making->slice * history->slice_ns;
+    return making->slice;
+}
+
+/* Room for one more, or NULL. */
+static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
+    if (count < *capacity) {
+        return items;
+    }
+    const size_t wanted = *capacity ? *capacity * 2 : 64;
+    void *more = realloc(items, wanted * item_bytes);
+    *capacity = more ? wanted : *capacity;
+    return more;
+}
+
+static uint32_t order_of(uint64_t number) {
+    return number == 0 ? 0 : 63 - (uint32_t)__builtin_clzll(number);
+}
+
+/* ---- the sums at the end of a slice ---- */
+
+/* Blocks of a sampled trace: each sample stands for a fraction of them. */
+enum { BLOCKS_ALLOCATED, BLOCKS_FREED, BLOCKS_AT_PEAK, BLOCK_SUMS };
+
+static void add_blocks(const struct making *making, const struct ag_stack_sum *sum,
+                       const struct ag_weight *weight) {
+    double *blocks = &making->now_blocks[(size_t)weight->stack * BLOCK_SUMS];
+    blocks[BLOCKS_ALLOCATED] += weight->blocks * (double)sum->allocated_blocks;
+    blocks[BLOCKS_FREED] += weight->blocks * (double)sum->freed_blocks;
+    blocks[BLOCKS_AT_PEAK] += weight->blocks * (double)sum->peak_blocks;
+}
+
+static void round_blocks(const struct making *making) {
+    for (size_t i = 0; i < making->history->n_groups; i++) {
+        const double *blocks = &making->now_blocks[i * BLOCK_SUMS];
+        making->now[i].allocated_blocks = ag_estimate_whole(blocks[BLOCKS_ALLOCATED]);
+        making->now[i].freed_blocks = ag_estimate_whole(blocks[BLOCKS_FREED]);
+        making->now[i].peak_blocks = ag_estimate_whole(blocks[BLOCKS_AT_PEAK]);
+        making->now[i].temporary_blocks = 0; /* samples do not tell */
+    }
+}
+
+/* Groups of several vias have a sum for each. */
+static void add_up(struct making *making, const struct ag_ledger *ledger) {
+    const struct ag_stack_sum *sums;
+    const size_t n = ag_ledger_stack_sums(ledger, &sums);
+    memset(making->now, 0, making->history->n_groups * sizeof(*making->now));
+    if (making->is_sampled) {
+        memset(making->now_blocks, 0,
+               making->history->n_groups * BLOCK_SUMS * sizeof(*making->now_blocks));
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct ag_weight *weight =
+            making->is_sampled ? ag_weights_of(&making->weights, sums[i].stack) : NULL;
+        const uint32_t group = weight ? weight->stack : sums[i].stack;
+        if (group >= making->history->n_groups) {
+            continue; /* AG_STACK_OTHER */
+        }
+        if (weight) {
+            add_blocks(making, &sums[i], weight);
+        }
+        struct ag_stack_sum *sum = &making->now[group];
+        sum->allocated_blocks += sums[i].allocated_blocks;
+        sum->allocated_bytes += sums[i].allocated_bytes;
+        sum->freed_blocks += sums[i].freed_blocks;
+        sum->freed_bytes += sums[i].freed_bytes;
+        sum->temporary_blocks += sums[i].temporary_blocks;
+        sum->peak_blocks += sums[i].peak_blocks;
+        sum->peak_bytes += sums[i].peak_bytes;
+    }
+    if (making->is_sampled) {
+        round_blocks(making);
+    }
+}
+
+static int64_t change(uint64_t now, uint64_t before) {
+    return (int64_t)(now - before);
+}
+
+static struct ag_history_entry entry_of(uint32_t group, const struct ag_stack_sum *now,
+                                        const struct ag_stack_sum *before) {
+    return (struct ag_history_entry){
+        .group = group,
+        .allocated_blocks = change(now->allocated_blocks, before->allocated_blocks),
+        .allocated_bytes = change(now->allocated_bytes, before->allocated_bytes),
+        .freed_blocks = change(now->freed_blocks, before->freed_blocks),
+        .freed_bytes = change(now->freed_bytes, before->freed_bytes),
+        .temporary_blocks = change(now->temporary_blocks, before->temporary_blocks),
+        .rise_blocks = change(now->peak_blocks, before->allocated_blocks - before->freed_blocks),
+        .rise_bytes = change(now->peak_bytes, before->allocated_bytes - before->freed_bytes),
+    };
+}
+
+static void tell_slice(struct making *making, size_t slice, const struct ag_ledger *ledger,
+                       const struct ag_ledger_period *period) {
+    struct ag_history *history = making->history;
+    struct ag_history_slice *told = &history->slices[slice];
+    size_t count = 0;
+    add_up(making, ledger);
+    for (uint32_t group = 0; group < history->n_groups; group++) {
+        const struct ag_stack_sum *now = &making->now[group], *before = &making->before[group];
+        told->in_use_bytes += now->allocated_bytes - now->freed_bytes;
+        told->in_use_blocks += now->allocated_blocks - now->freed_blocks;
+        told->allocated_bytes += now->allocated_bytes - before->allocated_bytes;
+        told->peak_blocks += now->peak_blocks;
+        if (now->allocated_blocks != before->allocated_blocks ||
+            now->freed_blocks != before->freed_blocks ||
+            now->allocated_bytes != before->allocated_bytes ||
+            now->temporary_blocks != before->temporary_blocks) {
+            making->list[count++] = entry_of(group, now, before);
+        }
+    }
+    const uint64_t peak_ns = period->peak_time_ns;
+    told->peak_bytes = period->peak_bytes;
+    told->peak_blocks = making->is_sampled ? told->peak_blocks : period->peak_blocks;
+    told->peak_time_ns = peak_ns > making->start_ns ? peak_ns - making->start_ns : 0;
+    struct ag_stack_sum *spare = making->before;
+    making->before = making->now;
+    making->now = spare;
+    if (making->error == 0) {
+        making->error = making->visit(making->context, slice, making->list, count);
+    }
+}
+
+static void end_slice(void *context, size_t slice, struct ag_ledger *ledger) {
+    struct ag_ledger_period period;
+    ag_ledger_end_period(ledger, &period);
+    tell_slice(context, slice, ledger, &period);
+}
+
+/* ---- the blocks ---- */
+
+static void add_pair(struct making *making, size_t slice, uint32_t by, uint32_t freed_by,
+                     const struct ag_history_count *what) {
+    struct ag_history *history = making->history;
+    const uint64_t key = (uint64_t)slice << 32 | by << 16 | freed_by;
+    uint32_t at = ag_index_map_find(&making->pairs, key);
+    if (at == AG_INDEX_NONE) {
+        if (history->n_pairs == AG_HISTORY_PAIRS) {
+            return;
+        }
+        struct ag_history_pair *pairs =
+            grown(history->pairs, &making->pair_capacity, history->n_pairs, sizeof(*pairs));
+        at = (uint32_t)history->n_pairs;
+        history->pairs = pairs ? pairs : history->pairs;
+        if (!pairs || ag_index_map_insert(&making->pairs, key, at) < 0) {
+            making->error = -ENOMEM;
+            return;
+        }
+        pairs[history->n_pairs++] = (struct ag_history_pair){
+            .slice = (uint32_t)slice, .allocated_by = by, .freed_by = freed_by};
+    }
+    history->pairs[at].blocks += what->blocks;
+    history->pairs[at].bytes += what->bytes;
+}
+
+static void add_leak(struct making *making, size_t slice, uint32_t group,
+                     const struct ag_history_count *what) {
+    struct ag_history *history = making->history;
+    const uint64_t key = (uint64_t)slice << 32 | group;
+    uint32_t at = ag_index_map_find(&making->leaks, key);
+    if (at == AG_INDEX_NONE) {
+        struct ag_history_leak *leaks =
+            grown(history->leaks, &making->leak_capacity, history->n_leaks, sizeof(*leaks));
+        at = (uint32_t)history->n_leaks;
+        history->leaks = leaks ? leaks : history->leaks;
+        if (!leaks || ag_index_map_insert(&making->leaks, key, at) < 0) {
+            making->error = -ENOMEM;
+            return;
+        }
+        leaks[history->n_leaks++] =
+            (struct ag_history_leak){.slice = (uint32_t)slice, .group = group};
+    }
+    history->leaks[at].blocks += what->blocks;
+    history->leaks[at].bytes += what->bytes;
+}
+
+/* The last thread stands for all that have no row of their own. */
+static uint32_t thread_of(const struct making *making, uint32_t stream) {
+    const uint32_t known = ag_index_map_find(&making->threads, stream);
+    return known != AG_INDEX_NONE ? known : (uint32_t)making->history->n_threads - 1;
+}
+
+static void count_threads(struct making *making, const struct ag_block *block, size_t born,
+                          const struct ag_history_count *what) {
+    struct ag_history *history = making->history;
+    const size_t n = history->n_threads;
+    const uint32_t by = thread_of(making, block->allocated_by);
+    history->threads[born * n + by].allocated_blocks += what->blocks;
+    history->threads[born * n + by].allocated_bytes += what->bytes;
+    if (block->freed_ns == UINT64_MAX || block->freed_by == UINT32_MAX) {
+        return;
+    }
+    const size_t died = slice_of(making, block->freed_ns);
+    const uint32_t freed_by = thread_of(making, block->freed_by);
+    history->threads[died * n + freed_by].freed_blocks += what->blocks;
+    history->threads[died * n + freed_by].freed_bytes += what->bytes;
+    if (by != freed_by) {
+        add_pair(making, died, by, freed_by, what);
+    }
+}
+
+static void add_count(struct ag_history_count *count, const struct ag_history_count *what) {
+    count->blocks += what->blocks;
+    count->bytes += what->bytes;
+}
+
+static void count_block(void *context, const struct ag_block *block) {
+    struct making *making = context;
+    struct ag_history *history = making->history;
+    const struct ag_weight *weight =
+        making->is_sampled ? ag_weights_of(&making->weights, block->stack) : NULL;
+    const uint32_t group = weight ? weight->stack : block->stack;
+    const struct ag_history_count what = {
+        .blocks = weight ? ag_estimate_whole(weight->blocks * AG_REPLAY_ONE_BLOCK) : 1,
+        .bytes = block->size};
+    const size_t born = slice_of(making, block->allocated_ns);
+    const uint32_t size_order = order_of(weight ? weight->size : block->size);
+    const bool is_open = block->freed_ns == UINT64_MAX;
+    const uint64_t lived_ns =
+        block->freed_ns > block->allocated_ns ? block->freed_ns - block->allocated_ns : 0;
+    const uint32_t life_order = order_of(lived_ns);
+    add_count(&history->sizes[born * AG_HISTORY_ORDERS + size_order], &what);
+    if (!is_open) {
+        add_count(&history->lifetimes[born * AG_HISTORY_ORDERS + life_order], &what);
+    }
+    if (group < history->n_groups) {
+        const size_t row = (size_t)group * AG_HISTORY_ORDERS;
+        history->group_sizes[row + size_order] += what.blocks;
+        if (is_open) {
+            add_leak(making, born, group, &what);
+        } else {
+            history->group_lifetimes[row + life_order] += what.blocks;
+        }
+    }
+    if (history->n_threads > 0) {
+        count_threads(making, block, born, &what);
+    }
+}
+
+static void round_one(uint64_t *blocks) {
+    *blocks = (*blocks + AG_REPLAY_ONE_BLOCK / 2) / AG_REPLAY_ONE_BLOCK;
+}
+
+/* Of a sampled trace: parts of blocks become blocks. A sample stands for one at least. */
+static void round_counts(const struct making *making) {
+    struct ag_history *history = making->history;
+    for (size_t i = 0; i < history->n_slices * AG_HISTORY_ORDERS; i++) {
+        round_one(&history->sizes[i].blocks);
+        round_one(&history->lifetimes[i].blocks);
+    }
+    for (size_t i = 0; i < history->n_groups * AG_HISTORY_ORDERS; i++) {
+        round_one(&history->group_sizes[i]);
+        round_one(&history->group_lifetimes[i]);
+    }
+    for (size_t i = 0; i < history->n_slices * history->n_threads; i++) {
+        round_one(&history->threads[i].allocated_blocks);
+        round_one(&history->threads[i].freed_blocks);
+    }
+    for (size_t i = 0; i < history->n_pairs; i++) {
+        round_one(&history->pairs[i].blocks);
+    }
+    for (size_t i = 0; i < history->n_leaks; i++) {
+        round_one(&history->leaks[i].blocks);
+    }
+}
+
+/* ---- threads: the greatest allocators have a row ---- */
+
+static int by_allocations(const void *a, const void *b, void *context) {
+    const struct ag_thread_row *rows = context;
+    const uint64_t left = rows[*(const uint32_t *)a].sum.allocated_bytes,
+                   right = rows[*(const uint32_t *)b].sum.allocated_bytes;
+    return (left < right) - (left > right);
+}
+
+static int name_threads(struct making *making) {
+    struct ag_history *history = making->history;
+    const struct ag_thread_row *rows;
+    const size_t n = ag_profile_threads(making->profile, &rows);
+    history->thread_rows = malloc((n + 1) * sizeof(*history->thread_rows));
+    if (!history->thread_rows) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        history->thread_rows[i] = (uint32_t)i;
+    }
+    qsort_r(history->thread_rows, n, sizeof(*history->thread_rows), by_allocations, (void *)rows);
+    history->has_other_threads = n > AG_HISTORY_THREADS;
+    history->n_threads = history->has_other_threads ? AG_HISTORY_THREADS : n;
+    const size_t told_apart = history->n_threads - history->has_other_threads;
+    int r = 0;
+    for (size_t i = 0; i < told_apart && r == 0; i++) {
+        r = ag_index_map_insert(&making->threads, rows[history->thread_rows[i]].stream,
+                                (uint32_t)i);
+    }
+    return r;
+}
+
+/* What a thread's signal handlers did, in a stream of their own, the thread did. */
+static int name_nested(struct making *making) {
+    const struct ag_definitions *definitions = &making->profile->definitions;
+    const struct ag_thread_row *rows;
+    (void)ag_profile_threads(making->profile, &rows);
+    int r = 0;
+    for (size_t i = 0; i < definitions->n_threads && r == 0; i++) {
+        const struct ag_model_thread *thread = &definitions->threads[i];
+        if (!(thread->thread_id & AG_THREAD_NESTED) ||
+            ag_index_map_find(&making->threads, thread->stream) != AG_INDEX_NONE) {
+            continue;
+        }
+        const size_t told_apart = making->history->n_threads - making->history->has_other_threads;
+        for (size_t k = 0; k < told_apart && r == 0; k++) {
+            if (rows[making->history->thread_rows[k]].thread_id ==
+                (thread->thread_id & ~AG_THREAD_NESTED)) {
+                r = ag_index_map_insert(&making->threads, thread->stream, (uint32_t)k);
+                break;
+            }
+        }
+    }
+    return r;
+}
+
+/* ---- making one ---- */
+
+static int group_stacks(struct making *making) {
+    const struct ag_stack_row *rows;
+    const size_t n = ag_profile_stacks(making->profile, &rows);
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const uint64_t key = rows[i].stack | (uint64_t)rows[i].via << 32;
+        if (ag_index_map_find(&making->groups, key) == AG_INDEX_NONE) {
+            r = ag_index_map_insert(&making->groups, key, making->outline->group_of_row[i]);
+        }
+    }
+    return r;
+}
+
+static int start(struct making *making, uint64_t **ret_ends_ns) {
+    struct ag_history *history = making->history;
+    if (ag_index_map_init(&making->groups) < 0 || ag_index_map_init(&making->threads) < 0 ||
+        ag_index_map_init(&making->pairs) < 0 || ag_index_map_init(&making->leaks) < 0 ||
+        name_threads(making) < 0) {
+        return -ENOMEM;
+    }
+    const size_t n_orders = history->n_slices * AG_HISTORY_ORDERS;
+    const size_t n_group_orders = (history->n_groups + 1) * AG_HISTORY_ORDERS;
+    making->before = calloc(history->n_groups + 1, sizeof(*making->before));
+    making->now = calloc(history->n_groups + 1, sizeof(*making->now));
+    if (making->is_sampled) {
+        making->now_blocks =
+            calloc(history->n_groups * BLOCK_SUMS + 1, sizeof(*making->now_blocks));
+        if (!making->now_blocks || ag_weights_init(&making->weights) < 0) {
+            return -ENOMEM;
+        }
+    }
+    making->list = calloc(history->n_groups + 1, sizeof(*making->list));
+    history->slices = calloc(history->n_slices, sizeof(*history->slices));
+    history->sizes = calloc(n_orders, sizeof(*history->sizes));
+    history->lifetimes = calloc(n_orders, sizeof(*history->lifetimes));
+    history->group_sizes = calloc(n_group_orders, sizeof(*history->group_sizes));
+    history->group_lifetimes = calloc(n_group_orders, sizeof(*history->group_lifetimes));
+    history->threads =
+        calloc(history->n_slices * (history->n_threads + 1), sizeof(*history->threads));
+    *ret_ends_ns = calloc(history->n_slices, sizeof(**ret_ends_ns));
+    if (!making->before || !making->now || !making->list || !history->slices || !history->sizes ||
+        !history->lifetimes || !history->group_sizes || !history->group_lifetimes ||
+        !history->threads || !*ret_ends_ns) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < history->n_slices; i++) {
+        history->slices[i].end_ns = history->slice_ns * (i + 1);
+        (*ret_ends_ns)[i] = making->start_ns + history->slice_ns * (i + 1);
+    }
+    const int r = name_nested(making);
+    return r < 0 ? r : group_stacks(making);
+}
+
+static int by_slice(const void *a, const void *b) {
+    const struct ag_history_leak *left = a, *right = b;
+    if (left->slice != right->slice) {
+        return left->slice < right->slice ? -1 : 1;
+    }
+    return (left->group > right->group) - (left->group < right->group);
+}
+
+static int run(struct making *making, const uint64_t *ends_ns) {
+    struct ag_history *history = making->history;
+    struct ag_profile *profile = making->profile;
+    struct ag_pass_options options = profile->pass;
+    options.groups = &making->groups;
+    options.period_ends_ns = ends_ns;
+    options.n_periods = history->n_slices;
+    options.end_period = end_slice;
+    options.period_context = making;
+    options.visit_block = count_block;
+    options.visit_context = making;
+    options.weights = making->is_sampled ? &making->weights : NULL;
+    struct ag_ledger *ledger = ag_ledger_new();
+    int r =
+        ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger) : -ENOMEM;
+    if (r == 0) { /* the last slice ended with the books */
+        const struct ag_summary *summary = ag_ledger_summary(ledger);
+        tell_slice(making, history->n_slices - 1, ledger,
+                   &(struct ag_ledger_period){.peak_bytes = summary->peak_bytes,
+                                              .peak_blocks = summary->peak_blocks,
+                                              .peak_time_ns = summary->peak_time_ns});
+        if (history->n_leaks > 0) {
+            qsort(history->leaks, history->n_leaks, sizeof(*history->leaks), by_slice);
+        }
+        if (making->is_sampled) {
+            round_counts(making);
+        }
+        r = making->error;
+    }
+    (void)ag_ledger_free(ledger);
+    return r;
+}
+
+int ag_history_make(struct ag_profile *profile, const struct ag_outline *outline, size_t n_slices,
+                    ag_history_visit *visit, void *context, struct ag_history *ret_history) {
+    const uint64_t duration_ns = profile->summary.duration_ns;
+    *ret_history = (struct ag_history){.n_slices = n_slices,
+                                       .n_groups = outline->n_groups,
+                                       .slice_ns = duration_ns / n_slices + 1};
+    struct making making = {.profile = profile,
+                            .outline = outline,
+                            .history = ret_history,
+                            .visit = visit,
+                            .context = context,
+                            .is_sampled = profile->definitions.is_sampled,
+                            .start_ns = profile->definitions.start_ns,
+                            .slice_from_ns = profile->definitions.start_ns};
+    uint64_t *ends_ns = NULL;
+    int r = start(&making, &ends_ns);
+    r = r < 0 ? r : run(&making, ends_ns);
+    ag_index_map_done(&making.groups);
+    ag_index_map_done(&making.threads);
+    ag_index_map_done(&making.pairs);
+    ag_index_map_done(&making.leaks);
+    free(making.before);
+    free(making.now);
+    free(making.list);
+    free(making.now_blocks);
+    ag_weights_done(&making.weights);
+    free(ends_ns);
+    return r;
+}
+
+void ag_history_done(struct ag_history *history) {
+    free(history->slices);
+    free(history->sizes);
+    free(history->lifetimes);
+    free(history->group_sizes);
+    free(history->group_lifetimes);
+    free(history->threads);
+    free(history->thread_rows);
+    free(history->pairs);
+    free(history->leaks);
+    *history = (struct ag_history){0};
+}

@@ -1,0 +1,420 @@
+/* lifetimes.c: for each site (or type) how many blocks lived how long, in counters that do not grow
+ * with the number of blocks.
+ *
+ * A lifetime falls into one of 16 steps of its power of two, so a percentile is known to 1/32 of
+ * its value; counters of a power of two come into being when the first block needs them. The sites
+ * of all stacks are looked up before the pass, and the ledger of the pass keeps sums of these
+ * instead of stacks: a million stacks are a third of a GiB less.
+ *
+ * What a collector keeps it moves, or promotes, or both at once; so a block survived as many
+ * collections as it was moved or promoted, whichever is more often. */
+#include "model/answers/lifetimes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/answers/blocks.h"
+#include "model/answers/labels.h"
+#include "model/interval.h"
+#include "model/profile_state.h"
+
+enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
+
+struct sketch {             /* of one key */
+    double *powers[POWERS]; /* STEPS counters each of those that ended, then STEPS of those that
+                               did not, by their age at the end; NULL: no block */
+    double blocks, bytes, ended, ended_bytes;
+    long double sum_ns; /* of 2^32 hours an integer would run over */
+    struct ag_lifetime lifetime;
+    struct {
+        double blocks, survived, died_young, promoted, promoted_bytes, collections;
+        uint32_t max_collections;
+    } young;              /* as in ag_survival; collections: the sum of all */
+    uint32_t frame, type; /* type: a text; see has_types */
+    uint32_t stack;       /* one that counts in it */
+    bool has_type, has_types;
+};
+struct life {                              /* of a block */
+    uint64_t size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: it has not ended */
+    double stands_for;
+    bool is_of_moving;
+    uint32_t n_moves, n_promotions;
+};
+struct lifetime_pass {
+    struct ag_profile *profile;
+    struct sketch *sketches;
+    size_t n_sketches;
+    struct ag_index_map of_stack; /* stack | via << 32 -> sketch */
+    struct sketch all;
+    struct ag_lifetime_step decades[DECADES];
+    double decade_blocks[DECADES], decade_bytes[DECADES];
+    uint64_t end_ns;               /* of the recording, in the time that blocks have */
+    bool is_moving[AG_MODEL_VIAS]; /* by via: the heap's collector tells what it keeps */
+    int error;
+};
+
+/* ---- counting ---- */
+
+static size_t power_of(uint64_t lifetime_ns) {
+    return lifetime_ns < STEPS ? 0 : 63 - (size_t)__builtin_clzll(lifetime_ns) - STEP_BITS + 1;
+}
+
+static size_t step_of(uint64_t lifetime_ns, size_t power) {
+    return power == 0 ? lifetime_ns : (lifetime_ns >> (power - 1)) & (STEPS - 1);
+}
+
+static int count(struct sketch *sketch, uint64_t size, double n, uint64_t lifetime_ns,
+                 bool has_ended) {
+    struct ag_lifetime *lifetime = &sketch->lifetime;
+    const double bytes = n * (double)size;
+    sketch->blocks += n;
+    sketch->bytes += bytes;
+    const size_t power = power_of(lifetime_ns);
+    if (!sketch->powers[power]) {
+        sketch->powers[power] = calloc((size_t)2 * STEPS, sizeof(double));
+        if (!sketch->powers[power]) {
+            return -ENOMEM;
+        }
+    }
+    sketch->powers[power][step_of(lifetime_ns, power) + (has_ended ? 0 : STEPS)] += n;
+    if (!has_ended) {
+        return 0;
+    }
+    sketch->sum_ns += (long double)lifetime_ns * (long double)n;
+    lifetime->min_ns =
+        sketch->ended == 0 || lifetime_ns < lifetime->min_ns ? lifetime_ns : lifetime->min_ns;
+    lifetime->max_ns = lifetime_ns > lifetime->max_ns ? lifetime_ns : lifetime->max_ns;
+    sketch->ended += n;
+    sketch->ended_bytes += bytes;
+    return 0;
+}
+
+static void count_decade(struct lifetime_pass *pass, uint64_t size, double n,
+                         uint64_t lifetime_ns) {
+    size_t decade = 0;
+    while (decade + 1 < DECADES && lifetime_ns >= pass->decades[decade].to_ns) {
+        decade++;
+    }
+    pass->decade_blocks[decade] += n;
+    pass->decade_bytes[decade] += n * (double)size;
+}
+
+static void count_survival(struct sketch *sketch, const struct life *life) {
+    const uint32_t collections =
+        life->n_moves > life->n_promotions ? life->n_moves : life->n_promotions;
+    const double n = life->stands_for;
+    sketch->young.blocks += n;
+    sketch->young.survived += collections > 0 ? n : 0;
+    sketch->young.died_young += collections == 0 && life->freed_ns != UINT64_MAX ? n : 0;
+    if (life->n_promotions > 0) {
+        sketch->young.promoted += n;
+        sketch->young.promoted_bytes += n * (double)life->size;
+    }
+    sketch->young.collections += n * collections;
+    if (collections > sketch->young.max_collections) {
+        sketch->young.max_collections = collections;
+    }
+}
+
+static void count_life(struct lifetime_pass *pass, uint32_t at, const struct life *life) {
+    if (at >= pass->n_sketches || pass->error < 0) {
+        return;
+    }
+    const bool has_ended = life->freed_ns != UINT64_MAX;
+    const uint64_t end_ns = has_ended ? life->freed_ns : pass->end_ns;
+    const uint64_t lifetime_ns = end_ns > life->allocated_ns ? end_ns - life->allocated_ns : 0;
+    const int r = count(&pass->sketches[at], life->size, life->stands_for, lifetime_ns, has_ended);
+    pass->error =
+        r < 0 ? r : count(&pass->all, life->size, life->stands_for, lifetime_ns, has_ended);
+    if (has_ended) {
+        count_decade(pass, life->size, life->stands_for, lifetime_ns);
+    }
+    if (life->is_of_moving) {
+        count_survival(&pass->sketches[at], life);
+        count_survival(&pass->all, life);
+    }
+}
+
+static uint64_t key_of(uint32_t stack, uint32_t via) {
+    return stack | (uint64_t)via << 32;
+}
+
+/* A block of several processes merged. */
+static void visit(void *context, const struct ag_block_row *row) {
+    struct lifetime_pass *pass = context;
+    const struct life life = {.size = row->size,
+                              .allocated_ns = row->allocated_ns,
+                              .freed_ns = row->freed_ns,
+                              .stands_for = row->stands_for,
+                              .is_of_moving = row->is_of_moving,
+                              .n_moves = row->n_moves,
+                              .n_promotions = row->n_promotions};
+    count_life(pass, ag_index_map_find(&pass->of_stack, key_of(row->stack, row->via)), &life);
+}
+
+/* A block of one process, whose stack is its sketch; times of the session. */
+static void visit_grouped(void *context, const struct ag_block *block) {
+    struct lifetime_pass *pass = context;
+    if (block->freed_ns >= pass->profile->pass.from_ns) {
+        const struct life life = {.size = block->size,
+                                  .allocated_ns = block->allocated_ns,
+                                  .freed_ns = block->freed_ns,
+                                  .stands_for = block->weight ? block->weight->blocks : 1,
+                                  .is_of_moving = pass->is_moving[block->via],
+                                  .n_moves = block->n_moves,
+                                  .n_promotions = block->n_promotions};
+        count_life(pass, block->stack, &life);
+    }
+}
+
+/* ---- which sketch a stack counts in ---- */
+
+static int note_type(struct sketch *sketch, uint32_t type) {
+    sketch->has_types |= sketch->has_type && sketch->type != type;
+    sketch->has_type = true;
+    sketch->type = type;
+    return 0;
+}
+
+static uint64_t key_of_row(struct ag_profile *profile, enum ag_site_key by,
+                           const uint32_t *key_of_frame, size_t row, uint32_t *ret_frame) {
+    *ret_frame = profile->frames.no_stack;
+    if (!AG_IS_ROOT(profile->row_nodes[row])) {
+        size_t n;
+        *ret_frame = ag_profile_node_frames(profile, profile->row_nodes[row], &n)[0];
+    }
+    if (by == AG_BY_LABEL) {
+        return ag_stack_nodes_leaf(&profile->definitions.nodes, profile->rows[row].stack).label;
+    }
+    return by == AG_BY_TYPE ? ag_profile_row_type(profile, row) : key_of_frame[*ret_frame];
+}
+
+static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_t *key_of_frame) {
+    struct ag_profile *profile = pass->profile;
+    struct ag_index_map keys = {0};
+    int r = ag_index_map_init(&keys);
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        const uint64_t of = key_of(profile->rows[i].stack, profile->rows[i].via);
+        uint32_t frame;
+        const uint64_t key = key_of_row(profile, by, key_of_frame, i, &frame);
+        uint32_t at = ag_index_map_find(&keys, key);
+        if (at == AG_INDEX_NONE) {
+            at = (uint32_t)pass->n_sketches;
+            pass->sketches[at].stack = profile->rows[i].stack;
+            pass->sketches[pass->n_sketches++].frame = frame;
+            r = ag_index_map_insert(&keys, key, at);
+        }
+        r = r < 0 ? r : note_type(&pass->sketches[at], ag_profile_row_type(profile, i));
+        if (r == 0 && ag_index_map_find(&pass->of_stack, of) == AG_INDEX_NONE) {
+            r = ag_index_map_insert(&pass->of_stack, of, at);
+        }
+    }
+    ag_index_map_done(&keys);
+    return r;
+}
+
+static int assign_stacks(struct lifetime_pass *pass, enum ag_site_key by) {
+    struct ag_profile *profile = pass->profile;
+    uint32_t *key_of_frame = NULL, *frame_of_key = NULL;
+    size_t n_keys;
+    int r = ag_profile_prepare_types(profile);
+    if (r == 0 && !ag_site_key_is_named(by)) {
+        r = ag_profile_function_keys(profile, by, &key_of_frame, &frame_of_key, &n_keys);
+    }
+    r = r < 0 ? r : ag_index_map_init(&pass->of_stack);
+    pass->sketches = calloc(profile->n_rows + 1, sizeof(*pass->sketches));
+    r = r < 0 ? r : pass->sketches ? assign(pass, by, key_of_frame) : -ENOMEM;
+    free(key_of_frame);
+    free(frame_of_key);
+    return r;
+}
+
+/* ---- results ---- */
+
+/* The middle of a step, between what was really seen. */
+static uint64_t middle_of(const struct ag_lifetime *lifetime, size_t power, size_t step) {
+    const uint64_t width = power == 0 ? 1 : UINT64_C(1) << (power - 1);
+    const uint64_t low = power == 0 ? step : (STEPS + step) * width;
+    const uint64_t middle = low + width / 2;
+    return middle < lifetime->min_ns   ? lifetime->min_ns
+           : middle > lifetime->max_ns ? lifetime->max_ns
+                                       : middle;
+}
+
+/* Of those that ended, the nearest rank. */
+static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
+    const uint64_t n = (uint64_t)sketch->ended;
+    const uint64_t rank = n / 100 * percent + (n % 100 * percent + 99) / 100;
+    double seen = 0;
+    for (size_t power = 0; power < POWERS; power++) {
+        for (size_t step = 0; sketch->powers[power] && step < STEPS; step++) {
+            seen += sketch->powers[power][step];
+            if (seen >= (double)rank) {
+                return middle_of(&sketch->lifetime, power, step);
+            }
+        }
+    }
+    return sketch->lifetime.max_ns;
+}
+
+/* Of all blocks (Kaplan and Meier 1958): what was in use at the end lived at least until then, and
+ * counts among those at risk up to its age. Unknown where fewer have died. */
+static uint64_t survival_percentile(const struct sketch *sketch, unsigned percent) {
+    double at_risk = sketch->blocks, alive = 1;
+    for (size_t power = 0; power < POWERS; power++) {
+        for (size_t step = 0; sketch->powers[power] && step < STEPS; step++) {
+            const double died = sketch->powers[power][step];
+            alive *= at_risk > 0 ? 1 - died / at_risk : 1;
+            if (died > 0 && alive <= 1 - percent / 100.0 + 1e-9) {
+                return middle_of(&sketch->lifetime, power, step);
+            }
+            at_risk -= died + sketch->powers[power][step + STEPS];
+        }
+    }
+    return AG_LIFETIME_UNKNOWN;
+}
+
+static struct ag_lifetime result_of(const struct lifetime_pass *pass, const struct sketch *sketch) {
+    struct ag_lifetime lifetime = sketch->lifetime;
+    lifetime.blocks = ag_estimate_whole(sketch->blocks);
+    lifetime.bytes = ag_estimate_whole(sketch->bytes);
+    lifetime.ended = ag_estimate_whole(sketch->ended);
+    lifetime.ended_bytes = ag_estimate_whole(sketch->ended_bytes);
+    if (lifetime.ended > 0) {
+        uint64_t (*const find)(const struct sketch *sketch, unsigned percent) =
+            pass->profile->definitions.is_sampled ? survival_percentile : percentile;
+        lifetime.mean_ns = (uint64_t)(sketch->sum_ns / (long double)sketch->ended + 0.5L);
+        lifetime.p50_ns = find(sketch, 50);
+        lifetime.p90_ns = find(sketch, 90);
+        lifetime.p99_ns = find(sketch, 99);
+    }
+    return lifetime;
+}
+
+static const char *label_of(const struct lifetime_pass *pass, enum ag_site_key by,
+                            const struct sketch *sketch, const char *type) {
+    return by == AG_BY_LABEL  ? ag_profile_stack_label(pass->profile, sketch->stack)
+           : by == AG_BY_TYPE ? type
+                              : NULL;
+}
+
+static struct ag_survival survival_of(const struct sketch *sketch) {
+    return (struct ag_survival){
+        .blocks = ag_estimate_whole(sketch->young.blocks),
+        .survived_blocks = ag_estimate_whole(sketch->young.survived),
+        .died_young_blocks = ag_estimate_whole(sketch->young.died_young),
+        .promoted_blocks = ag_estimate_whole(sketch->young.promoted),
+        .promoted_bytes = ag_estimate_whole(sketch->young.promoted_bytes),
+        .mean_collections =
+            sketch->young.blocks > 0 ? sketch->young.collections / sketch->young.blocks : 0,
+        .max_collections = sketch->young.max_collections};
+}
+
+static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifetimes *result) {
+    struct ag_lifetime_row *rows = calloc(pass->n_sketches + 1, sizeof(*rows));
+    struct ag_lifetime_step *steps = calloc(DECADES, sizeof(*steps));
+    result->rows = rows;
+    result->steps = steps;
+    if (!rows || !steps) {
+        return -ENOMEM;
+    }
+    const struct ag_text_store *texts = &pass->profile->definitions.texts;
+    for (size_t i = 0; i < pass->n_sketches; i++) {
+        const struct sketch *sketch = &pass->sketches[i];
+        const bool is_told = sketch->has_type && !sketch->has_types && sketch->type != 0;
+        const char *type = is_told ? ag_text(texts, sketch->type) : NULL;
+        if (sketch->blocks > 0) {
+            rows[result->n_rows++] =
+                (struct ag_lifetime_row){.frame = sketch->frame,
+                                         .label = label_of(pass, by, sketch, type),
+                                         .type = type,
+                                         .lifetime = result_of(pass, sketch),
+                                         .survival = survival_of(sketch)};
+        }
+    }
+    for (size_t i = 0; i < DECADES; i++) {
+        pass->decades[i].blocks = ag_estimate_whole(pass->decade_blocks[i]);
+        pass->decades[i].bytes = ag_estimate_whole(pass->decade_bytes[i]);
+    }
+    size_t first = 0, end = DECADES;
+    while (first < DECADES && pass->decades[first].blocks == 0) {
+        first++;
+    }
+    while (end > first && pass->decades[end - 1].blocks == 0) {
+        end--;
+    }
+    result->n_steps = end - first;
+    memcpy(steps, pass->decades + first, result->n_steps * sizeof(*steps));
+    result->all = result_of(pass, &pass->all);
+    result->all_survival = survival_of(&pass->all);
+    return 0;
+}
+
+static void end_sketch(struct sketch *sketch) {
+    for (size_t power = 0; power < POWERS; power++) {
+        free(sketch->powers[power]);
+    }
+}
+
+static int see_blocks(struct lifetime_pass *pass) {
+    struct ag_profile *profile = pass->profile;
+    if (profile->n_parts > 0) {
+        return ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED, visit, pass);
+    }
+    struct ag_pass_options options = profile->pass;
+    options.groups = &pass->of_stack;
+    options.visit_block = visit_grouped;
+    options.visit_context = pass;
+    return ag_profile_visit(profile, &options);
+}
+
+static int run(struct ag_profile *profile, enum ag_site_key by, struct ag_lifetimes *result) {
+    struct lifetime_pass pass = {
+        .profile = profile, .end_ns = profile->definitions.start_ns + profile->summary.duration_ns};
+    uint64_t to_ns = 10;
+    for (size_t i = 0; i < DECADES; i++) {
+        pass.decades[i].from_ns = i > 0 ? pass.decades[i - 1].to_ns : 0;
+        pass.decades[i].to_ns = i + 1 < DECADES - 1 ? to_ns : UINT64_MAX;
+        to_ns = i + 1 < DECADES - 1 ? to_ns * 10 : to_ns;
+    }
+    for (uint32_t via = 0; via < AG_MODEL_VIAS; via++) {
+        const struct ag_model_heap *heap = ag_definitions_heap_of_via(&profile->definitions, via);
+        pass.is_moving[via] = heap && heap->is_moving;
+    }
+    int r = assign_stacks(&pass, by);
+    r = r < 0 ? r : see_blocks(&pass);
+    r = r < 0 ? r : pass.error;
+    r = r < 0 ? r : take(&pass, by, result);
+    for (size_t i = 0; i < pass.n_sketches; i++) {
+        end_sketch(&pass.sketches[i]);
+    }
+    end_sketch(&pass.all);
+    free(pass.sketches);
+    ag_index_map_done(&pass.of_stack);
+    return r;
+}
+
+int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
+                         const struct ag_lifetimes **ret_lifetimes) {
+    if (by != AG_BY_FUNCTION && by != AG_BY_LINE && by != AG_BY_IMAGE && by != AG_BY_TYPE &&
+        by != AG_BY_LABEL) {
+        return -EINVAL;
+    }
+    struct ag_lifetimes *result = &profile->lifetimes[by];
+    if (!result->rows) {
+        const int r = run(profile, by, result);
+        if (r < 0) {
+            ag_lifetimes_end(result);
+            return r;
+        }
+    }
+    *ret_lifetimes = result;
+    return 0;
+}
+
+void ag_lifetimes_end(struct ag_lifetimes *lifetimes) {
+    free((void *)(uintptr_t)lifetimes->rows); /* const for readers */
+    free((void *)(uintptr_t)lifetimes->steps);
+    *lifetimes = (struct ag_lifetimes){0};
+}

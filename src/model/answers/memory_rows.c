@@ -1,0 +1,145 @@
+/* memory_rows.c: see memory_rows.h.
+ *
+ * 1. A row is a runtime with all its heaps, or a heap that is none's. Heaps that hold others are
+ * rows of their own: what the program mapped itself, stacks.
+ *
+ * 2. Nothing counts twice. A runtime that takes its memory from malloc says how much; malloc has
+ * lent that, and sums leave it out. Where malloc's half of the recorder told of those blocks, too,
+ * they stand in its own number of what is in use, and are not taken off once more. */
+#include "model/answers/memory_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/metric.h"
+
+struct gathering {
+    struct ag_memory_row *rows;
+    size_t count;
+    size_t lender;       /* the row that has malloc; SIZE_MAX: none has */
+    uint64_t lent_bytes; /* to all the others */
+};
+
+static const char *owner_of(const struct ag_heap_row *heap) {
+    const bool is_a_runtimes = !heap->is_backing && heap->runtime && heap->runtime[0];
+    return is_a_runtimes ? heap->runtime : heap->name;
+}
+
+static struct ag_memory_row *row_of(struct gathering *all, const struct ag_heap_row *heap) {
+    const char *name = owner_of(heap);
+    size_t at = 0;
+    while (at < all->count && strcmp(all->rows[at].name, name) != 0) {
+        at++;
+    }
+    struct ag_memory_row *row = &all->rows[at];
+    if (at == all->count) {
+        all->count++;
+        *row = (struct ag_memory_row){.name = name, .has_committed = true, .has_free = true};
+    }
+    if (!heap->is_backing && strcmp(heap->name, "malloc") == 0) {
+        all->lender = at;
+    }
+    return row;
+}
+
+/* What it holds in numbers: as it was counted, or as its blocks are. */
+static struct ag_heap_memory sizes_of(const struct ag_heap_row *heap) {
+    struct ag_heap_memory memory = heap->memory;
+    if (!(memory.known & AG_MEMORY_SIZES) && memory.known & AG_MEMORY_IN_MALLOC) {
+        memory.known |= AG_MEMORY_SIZES | AG_MEMORY_FREE;
+        memory.reserved_bytes = memory.committed_bytes = memory.of_malloc_bytes =
+            heap->sum.in_use_bytes;
+        memory.free_bytes = 0;
+    }
+    return memory;
+}
+
+static void add_heap(struct gathering *all, const struct ag_heap_row *heap) {
+    const struct ag_heap_memory memory = sizes_of(heap);
+    struct ag_memory_row *row = row_of(all, heap);
+    if (!heap->is_backing) {
+        ag_metrics_add(&row->metrics, &heap->metrics);
+    }
+    if (memory.known & AG_MEMORY_SIZES) {
+        row->has_reserved = true;
+        row->reserved_bytes += memory.reserved_bytes;
+        row->committed_bytes += memory.committed_bytes;
+        row->of_malloc_bytes += memory.of_malloc_bytes;
+        row->free_bytes += memory.free_bytes;
+        row->has_free = row->has_free && memory.known & AG_MEMORY_FREE;
+        row->time_ns = memory.time_ns > row->time_ns ? memory.time_ns : row->time_ns;
+        all->lent_bytes += memory.known & AG_MEMORY_TOLD_TWICE ? 0 : memory.of_malloc_bytes;
+    } else if (heap->sum.mapped_bytes > 0) {
+        row->has_reserved = true;
+        row->reserved_bytes += heap->sum.mapped_bytes;
+        row->has_committed = false;
+    }
+}
+
+/* Of several heaps of a runtime one alone may be counted, for all: the others have nothing to say
+ * of. A row that nothing was counted of knows nothing. */
+static void settle(struct gathering *all) {
+    for (size_t i = 0; i < all->count; i++) {
+        struct ag_memory_row *row = &all->rows[i];
+        row->has_committed = row->has_committed && row->has_reserved;
+        row->has_free = row->has_free && row->has_committed;
+        row->lent_bytes = i == all->lender ? all->lent_bytes : 0;
+        const uint64_t used = row->metrics.in_use_bytes + row->lent_bytes;
+        row->has_fragmentation = row->has_committed && row->committed_bytes >= used;
+        row->fragmentation_bytes = row->has_fragmentation ? row->committed_bytes - used : 0;
+    }
+}
+
+static int by_size(const void *a, const void *b) {
+    const struct ag_memory_row *left = a, *right = b;
+    if (left->reserved_bytes != right->reserved_bytes) {
+        return left->reserved_bytes < right->reserved_bytes ? 1 : -1;
+    }
+    return strcmp(left->name, right->name);
+}
+
+static struct ag_memory_total total_of(const struct gathering *all) {
+    struct ag_memory_total total = {.reserved_bytes = 0};
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ag_memory_row *row = &all->rows[i];
+        total.reserved_bytes += row->reserved_bytes - row->of_malloc_bytes;
+        total.committed_bytes +=
+            row->has_committed ? row->committed_bytes - row->of_malloc_bytes : 0;
+        total.fragmentation_bytes += row->fragmentation_bytes;
+        ag_metrics_add(&total.metrics, &row->metrics);
+    }
+    return total;
+}
+
+int ag_memory_rows_make(const struct ag_heap_row *heaps, size_t n_heaps,
+                        struct ag_memory_row **ret_rows, size_t *ret_count,
+                        struct ag_memory_total *ret_total) {
+    struct gathering all = {.rows = calloc(n_heaps + 1, sizeof(*all.rows)), .lender = SIZE_MAX};
+    bool is_known = false;
+    if (!all.rows) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n_heaps; i++) {
+        const struct ag_heap_row *heap = &heaps[i];
+        if (heap->memory.known || heap->sum.mapped_bytes > 0 || heap->sum.in_use_bytes > 0) {
+            is_known = is_known || heap->memory.known || heap->sum.mapped_bytes > 0;
+            add_heap(&all, heap);
+        }
+    }
+    settle(&all);
+    *ret_total = total_of(&all);
+    qsort(all.rows, all.count, sizeof(*all.rows), by_size);
+    *ret_rows = all.rows;
+    *ret_count = is_known ? all.count : 0;
+    return 0;
+}
+
+void ag_heap_memory_add(struct ag_heap_memory *sum, const struct ag_heap_memory *more) {
+    sum->known |= more->known;
+    sum->time_ns = more->time_ns > sum->time_ns ? more->time_ns : sum->time_ns;
+    sum->reserved_bytes += more->reserved_bytes;
+    sum->committed_bytes += more->committed_bytes;
+    sum->free_bytes += more->free_bytes;
+    sum->of_malloc_bytes += more->of_malloc_bytes;
+}

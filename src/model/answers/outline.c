@@ -1,0 +1,314 @@
+/* outline.c: which part of a call tree is worth showing.
+ *
+ * A stack weighs as much as the greatest of its shares of the whole (allocated, peak, in use at the
+ * end, temporary; bytes and blocks), a node as much as all stacks through it. So a parent weighs at
+ * least as much as its child, and the nodes above any weight are a tree. The weight to cut at is
+ * found by halving: some forty loops over the nodes, half a second for three million of them. */
+#include "model/answers/outline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/metric.h"
+#include "model/profile_state.h"
+
+enum {
+    HALVINGS = 40,
+    VIA_BITS = 8,
+    ATTEMPTS = 8,
+};
+
+struct cutting {
+    struct ag_profile *profile;
+    struct ag_outline *outline;
+    double *weight;    /* by node: of all stacks through it */
+    uint32_t *rows_at; /* by node: rows that end there */
+    uint8_t *has_cut_child;
+    uint32_t *place; /* by node: its node of the outline */
+    double limit;
+    struct ag_index_map by_step;  /* place << 32 | frame -> place */
+    struct ag_index_map by_via;   /* place << VIA_BITS | via -> number */
+    struct ag_index_map by_group; /* that number << 32 | text of the type -> group */
+    uint32_t n_vias;
+    size_t node_capacity, group_capacity;
+};
+
+/* ---- weights ---- */
+
+static double share(uint64_t part, uint64_t whole) {
+    return whole > 0 ? (double)part / (double)whole : 0;
+}
+
+static double greatest(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double weight_of(const struct ag_metrics *part, const struct ag_metrics *whole) {
+    double weight = share(part->allocated_bytes, whole->allocated_bytes);
+    weight = greatest(weight, share(part->allocated_blocks, whole->allocated_blocks));
+    weight = greatest(weight, share(part->in_use_bytes, whole->in_use_bytes));
+    weight = greatest(weight, share(part->peak_bytes, whole->peak_bytes));
+    return greatest(weight, share(part->temporary_blocks, whole->temporary_blocks));
+}
+
+static void weigh(struct cutting *cutting, const struct ag_metrics *whole) {
+    const struct ag_profile *profile = cutting->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const uint32_t node = profile->row_nodes[i];
+        if (!AG_IS_ROOT(node)) {
+            cutting->weight[node] += weight_of(&profile->rows[i].metrics, whole);
+            cutting->rows_at[node]++;
+        }
+    }
+    for (size_t i = nodes->count; i-- > 0;) {
+        if (!AG_IS_ROOT(nodes->nodes[i].parent)) {
+            cutting->weight[nodes->nodes[i].parent] += cutting->weight[i];
+        }
+    }
+}
+
+static bool is_kept(const struct cutting *cutting, uint32_t node) {
+    return cutting->weight[node] > 0 && cutting->weight[node] >= cutting->limit;
+}
+
+/* Whether cutting at LIMIT leaves few enough. */
+static bool fits(struct cutting *cutting, double limit, size_t most_nodes, size_t most_groups) {
+    const struct ag_stack_nodes *nodes = &cutting->profile->definitions.nodes;
+    size_t n_nodes = 0, n_groups = 0;
+    cutting->limit = limit;
+    memset(cutting->has_cut_child, 0, nodes->count);
+    for (size_t i = nodes->count; i-- > 0;) {
+        if (is_kept(cutting, (uint32_t)i)) {
+            n_nodes++;
+            n_groups += cutting->rows_at[i] + cutting->has_cut_child[i];
+        } else if (cutting->weight[i] > 0 && !AG_IS_ROOT(nodes->nodes[i].parent)) {
+            cutting->has_cut_child[nodes->nodes[i].parent] = 1;
+        }
+    }
+    return n_nodes <= most_nodes && n_groups <= most_groups;
+}
+
+static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_groups) {
+    if (fits(cutting, 0, most_nodes, most_groups)) {
+        return;
+    }
+    double low = 0, high = 0; /* above the weight of every node: nothing is kept */
+    for (size_t i = 0; i < cutting->profile->definitions.nodes.count; i++) {
+        high = greatest(high, cutting->weight[i] * 2);
+    }
+    for (int i = 0; i < HALVINGS; i++) {
+        /* most weights are tiny: the first steps go down by tens */
+        const double middle = low == 0 ? high / 8 : (low + high) / 2;
+        if (fits(cutting, middle, most_nodes, most_groups)) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    (void)fits(cutting, high, most_nodes, most_groups); /* sets what belongs to it */
+}
+
+/* ---- the tree ---- */
+
+static int add_node(struct cutting *cutting, uint32_t parent, uint32_t frame, uint32_t *ret_place) {
+    struct ag_outline *outline = cutting->outline;
+    const uint64_t key = (uint64_t)parent << 32 | frame;
+    *ret_place = ag_index_map_find(&cutting->by_step, key);
+    if (*ret_place != AG_INDEX_NONE) {
+        return 0;
+    }
+    if (outline->n_nodes == cutting->node_capacity) {
+        const size_t capacity = cutting->node_capacity * 2;
+        struct ag_outline_node *nodes = realloc(outline->nodes, capacity * sizeof(*nodes));
+        if (!nodes) {
+            return -ENOMEM;
+        }
+        outline->nodes = nodes;
+        cutting->node_capacity = capacity;
+    }
+    *ret_place = (uint32_t)outline->n_nodes;
+    outline->nodes[outline->n_nodes++] = (struct ag_outline_node){.parent = parent, .frame = frame};
+    return ag_index_map_insert(&cutting->by_step, key, *ret_place);
+}
+
+static int plant(struct cutting *cutting) {
+    struct ag_profile *profile = cutting->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (!is_kept(cutting, (uint32_t)i)) {
+            continue;
+        }
+        const uint32_t parent = nodes->nodes[i].parent;
+        uint32_t place = AG_IS_ROOT(parent) ? 0 : cutting->place[parent];
+        size_t n;
+        const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
+        while (n-- > 0) { /* outermost first: what was inlined into the others comes last */
+            const int r = add_node(cutting, place, frames[n], &place);
+            if (r < 0) {
+                return r;
+            }
+        }
+        cutting->place[i] = place;
+    }
+    return 0;
+}
+
+/* ---- groups ---- */
+
+static int add_group(struct cutting *cutting, const struct ag_outline_group *group) {
+    struct ag_outline *outline = cutting->outline;
+    if (outline->n_groups == cutting->group_capacity) {
+        const size_t capacity = cutting->group_capacity * 2;
+        struct ag_outline_group *groups = realloc(outline->groups, capacity * sizeof(*groups));
+        if (!groups) {
+            return -ENOMEM;
+        }
+        outline->groups = groups;
+        cutting->group_capacity = capacity;
+    }
+    outline->groups[outline->n_groups++] = *group;
+    return 0;
+}
+
+static int group_of(struct cutting *cutting, const struct ag_outline_group *like, uint32_t via,
+                    uint32_t type, uint32_t *ret_group) {
+    const uint64_t via_key = (uint64_t)like->node << VIA_BITS | via;
+    uint32_t number = ag_index_map_find(&cutting->by_via, via_key);
+    if (number == AG_INDEX_NONE) {
+        number = cutting->n_vias++;
+        const int r = ag_index_map_insert(&cutting->by_via, via_key, number);
+        if (r < 0) {
+            return r;
+        }
+    }
+    const uint64_t key = (uint64_t)number << 32 | type;
+    *ret_group = ag_index_map_find(&cutting->by_group, key);
+    if (*ret_group != AG_INDEX_NONE) {
+        return 0;
+    }
+    *ret_group = (uint32_t)cutting->outline->n_groups;
+    const int r = add_group(cutting, like);
+    return r < 0 ? r : ag_index_map_insert(&cutting->by_group, key, *ret_group);
+}
+
+/* Puts each row into the group of its node, or of the "other" below what is kept of its stack. */
+static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
+    struct ag_profile *profile = cutting->profile;
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    struct ag_outline *outline = cutting->outline;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const struct ag_stack_row *row = &profile->rows[i];
+        uint32_t node = profile->row_nodes[i];
+        const bool has_stack = !AG_IS_ROOT(node);
+        const bool is_folded = has_stack && !is_kept(cutting, node);
+        while (!AG_IS_ROOT(node) && !is_kept(cutting, node)) {
+            node = nodes->nodes[node].parent;
+        }
+        uint32_t place = AG_IS_ROOT(node) ? 0 : cutting->place[node];
+        int r = 0;
+        if (is_folded) { /* who called it is lost, not what allocated */
+            size_t n;
+            const uint32_t innermost =
+                ag_profile_node_frames(profile, profile->row_nodes[i], &n)[0];
+            r = add_node(cutting, place, AG_OUTLINE_OTHER, &place);
+            r = r < 0 ? r : add_node(cutting, place, innermost, &place);
+        } else if (!has_stack) {
+            r = add_node(cutting, place, profile->frames.no_stack, &place);
+        }
+        const uint32_t type = ag_profile_row_type(profile, i);
+        const struct ag_outline_group like = {
+            .node = place,
+            .via_name = row->via_name,
+            .type = type ? ag_text(&profile->definitions.texts, type) : NULL};
+        r = r < 0 ? r
+                  : group_of(cutting, &like, row->via % AG_MODEL_VIAS, type,
+                             &outline->group_of_row[i]);
+        if (r < 0) {
+            return r;
+        }
+        ag_metrics_add(&outline->groups[outline->group_of_row[i]].metrics, &row->metrics);
+    }
+    for (size_t i = 0; i < outline->n_groups; i++) {
+        outline->groups[i].weight = weight_of(&outline->groups[i].metrics, whole);
+    }
+    return 0;
+}
+
+/* ---- making one ---- */
+
+static int start(struct cutting *cutting) {
+    struct ag_profile *profile = cutting->profile;
+    struct ag_outline *outline = cutting->outline;
+    const size_t n = profile->definitions.nodes.count + 1;
+    cutting->weight = calloc(n, sizeof(*cutting->weight));
+    cutting->rows_at = calloc(n, sizeof(*cutting->rows_at));
+    cutting->has_cut_child = calloc(n, sizeof(*cutting->has_cut_child));
+    cutting->place = calloc(n, sizeof(*cutting->place));
+    cutting->node_capacity = cutting->group_capacity = 1024;
+    outline->nodes = malloc(cutting->node_capacity * sizeof(*outline->nodes));
+    outline->groups = malloc(cutting->group_capacity * sizeof(*outline->groups));
+    outline->group_of_row = calloc(profile->n_rows + 1, sizeof(*outline->group_of_row));
+    outline->n_rows = profile->n_rows;
+    if (!cutting->weight || !cutting->rows_at || !cutting->has_cut_child || !cutting->place ||
+        !outline->nodes || !outline->groups || !outline->group_of_row ||
+        ag_index_map_init(&cutting->by_step) < 0 || ag_index_map_init(&cutting->by_via) < 0 ||
+        ag_index_map_init(&cutting->by_group) < 0) {
+        return -ENOMEM;
+    }
+    outline->nodes[outline->n_nodes++] =
+        (struct ag_outline_node){.parent = 0, .frame = AG_OUTLINE_ROOT};
+    return 0;
+}
+
+static void stop(struct cutting *cutting) {
+    ag_index_map_done(&cutting->by_step);
+    ag_index_map_done(&cutting->by_via);
+    ag_index_map_done(&cutting->by_group);
+    free(cutting->weight);
+    free(cutting->rows_at);
+    free(cutting->has_cut_child);
+    free(cutting->place);
+}
+
+static int make(struct ag_profile *profile, const struct ag_metrics *whole, size_t most_nodes,
+                size_t most_groups, struct ag_outline *outline) {
+    struct cutting cutting = {.profile = profile, .outline = outline};
+    int r = start(&cutting);
+    if (r == 0) {
+        weigh(&cutting, whole);
+        find_limit(&cutting, most_nodes, most_groups);
+        r = plant(&cutting);
+    }
+    r = r < 0 ? r : group_rows(&cutting, whole);
+    stop(&cutting);
+    return r;
+}
+
+int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_groups,
+                    struct ag_outline *ret_outline) {
+    struct ag_metrics whole = {0};
+    *ret_outline = (struct ag_outline){0};
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        ag_metrics_add(&whole, &profile->rows[i].metrics);
+    }
+    int r = ag_profile_prepare_types(profile);
+    /* An "other" has as many groups as functions were folded into it: only then are they counted.
+     */
+    for (size_t limit = most_groups, i = 0; r == 0 && i < ATTEMPTS; i++, limit /= 2) {
+        ag_outline_done(ret_outline);
+        r = make(profile, &whole, most_nodes, limit, ret_outline);
+        if (ret_outline->n_groups <= most_groups) {
+            break;
+        }
+    }
+    return r;
+}
+
+void ag_outline_done(struct ag_outline *outline) {
+    free(outline->nodes);
+    free(outline->groups);
+    free(outline->group_of_row);
+    *outline = (struct ag_outline){0};
+}

@@ -1,0 +1,74 @@
+/* places.c: places are the answers of the frame table, by their number there: twice the site, plus
+ * one where the pc was interrupted instead of called from. */
+#include "model/answers/places.h"
+
+#include "model/profile_state.h"
+
+/* Those of all parts, one part behind the other. */
+static size_t images_of_parts(const struct ag_profile *merged, struct ag_image_row *ret_rows,
+                              size_t capacity) {
+    size_t count = 0;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        const size_t room = capacity > count ? capacity - count : 0;
+        count +=
+            ag_profile_images(merged->parts[p].profile, room > 0 ? ret_rows + count : NULL, room);
+    }
+    return count;
+}
+
+size_t ag_profile_images(const struct ag_profile *profile, struct ag_image_row *ret_rows,
+                         size_t capacity) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    if (profile->n_parts > 0) {
+        return images_of_parts(profile, ret_rows, capacity);
+    }
+    for (size_t i = 0; i < definitions->n_images && i < capacity; i++) {
+        const struct ag_model_image *image = &definitions->images[i];
+        ret_rows[i] = (struct ag_image_row){.path = ag_text(&definitions->texts, image->path),
+                                            .build_id = image->build_id,
+                                            .build_id_bytes = image->build_id_bytes,
+                                            .low = image->low,
+                                            .high = image->high};
+    }
+    return definitions->n_images;
+}
+
+uint32_t ag_profile_place_limit(const struct ag_profile *profile) {
+    return (uint32_t)(2 * profile->definitions.nodes.n_sites);
+}
+
+size_t ag_profile_stack_places(struct ag_profile *profile, uint32_t row, uint32_t *ret_places) {
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    size_t count = 0;
+    if (ag_profile_resolve(profile) < 0) {
+        return 0;
+    }
+    for (uint32_t node = profile->row_nodes[row]; !AG_IS_ROOT(node) && count < AG_PLACES_MOST;
+         node = nodes->nodes[node].parent) {
+        ret_places[count++] = 2 * nodes->nodes[node].site + profile->node_is_exact[node];
+    }
+    return count;
+}
+
+struct ag_place ag_profile_place(struct ag_profile *profile, uint32_t place) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    const struct ag_stack_site *site = &definitions->nodes.sites[place / 2];
+    const struct ag_frame_answer *answer = &profile->frames.answers[place];
+    if (profile->n_parts >
+        0) { /* the frames are the merged one's, the rest is as the part has it */
+        struct ag_merged_part *part = &profile->parts[site->pc >> AG_MERGED_SITE_BITS];
+        const uint64_t own = site->pc & ((UINT64_C(1) << AG_MERGED_SITE_BITS) - 1);
+        struct ag_place found = ag_profile_place(part->profile, (uint32_t)own);
+        found.image += found.image != AG_NO_IMAGE ? (uint32_t)part->image_base : 0;
+        found.frames = profile->frames.list + answer->first;
+        found.n_frames = answer->count;
+        return found;
+    }
+    const uint32_t image = ag_index_map_find(&definitions->image_index, site->image);
+    const bool has_no_step = place & 1 || site->pc == 0;
+    const uint64_t address = site->image == AG_IMAGE_MANAGED ? 0 : site->pc - !has_no_step;
+    return (struct ag_place){.address = address,
+                             .image = image == AG_INDEX_NONE ? AG_NO_IMAGE : image,
+                             .frames = profile->frames.list + answer->first,
+                             .n_frames = answer->count};
+}

@@ -1,0 +1,772 @@
+/* type_names.c: from "std::__new_allocator<std::_List_node<Point> >::allocate(unsigned long)" to
+ * "std::list<Point>".
+ *
+ * 1. Why names
+ *
+ * malloc does not know what it allocates, and no debug information says it at the call. But the
+ * generic code that calls malloc was instantiated for a type, and its name carries that: the
+ * allocator of C++ in its own template argument, Rust's Box and RawVec in theirs (the symbolizer
+ * adds them where the mangled name has none). Compilers inline all of this; the inlined frames are
+ * as good as called ones.
+ *
+ * 2. What is read
+ *
+ * Frames from the allocation function outward, as long as they belong to the allocating library.
+ * The first that knows the container decides; before it, the allocator says the element, which is
+ * the answer where no container is told. The first frame of somebody else ends the reading, told or
+ * not: what the user's function is called says nothing about the block.
+ *
+ * In Rust the linker folds instances with equal code, so that a called RawVec<T> may name another
+ * type of the same size; the Vec<T> around it is inlined into the user's function and tells the
+ * truth: it outranks the RawVec, as String outranks its Vec<u8>.
+ *
+ * 3. What is not known
+ *
+ * `new T` leaves no trace of T but in the code behind it: untyped. So are C's mallocs, allocators
+ * of users, and code without debug information (the caller asks for none of its frames). Guessing
+ * from the size was turned down: it would be wrong silently.
+ *
+ * 4. Forms
+ *
+ * A type is written by its form, where 1 stands for the first argument and 2 for the second:
+ * "std::map<1, 2>"; "1" is the argument itself. */
+#include "model/answers/type_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PARTS_MOST = 24 };
+
+struct part {                            /* "vector<int, A>" of std::vector<int, A>::push_back */
+    struct ag_type_text name, arguments; /* arguments without brackets; text NULL: none */
+};
+struct path {
+    struct part parts[PARTS_MOST];
+    size_t count;
+};
+
+static bool is(struct ag_type_text text, const char *wanted) {
+    return text.text && strlen(wanted) == text.len && memcmp(text.text, wanted, text.len) == 0;
+}
+
+static bool same(struct ag_type_text one, struct ag_type_text other) {
+    return one.len == other.len && one.len > 0 && memcmp(one.text, other.text, one.len) == 0;
+}
+
+static bool begins(struct ag_type_text text, const char *wanted) {
+    const size_t length = strlen(wanted);
+    return text.text && text.len >= length && memcmp(text.text, wanted, length) == 0;
+}
+
+static bool is_one_of(struct ag_type_text text, const char *const *list) {
+    for (; *list; list++) {
+        if (is(text, *list)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- brackets ---- */
+
+static int depth_change(const char *text, size_t at) {
+    switch (text[at]) {
+    case '<':
+    case '(':
+    case '[':
+    case '{':
+        return 1;
+    case '>': /* but not of an arrow */
+        return at > 0 && text[at - 1] == '-' ? 0 : -1;
+    case ')':
+    case ']':
+    case '}':
+        return -1;
+    }
+    return 0;
+}
+
+static struct ag_type_text trimmed(const char *text, size_t length) {
+    while (length > 0 && *text == ' ') {
+        text++;
+        length--;
+    }
+    while (length > 0 && text[length - 1] == ' ') {
+        length--;
+    }
+    return (struct ag_type_text){text, length};
+}
+
+/* Argument number INDEX of a list such as "int, std::less<int> ". */
+static struct ag_type_text argument(struct ag_type_text list, size_t index) {
+    size_t start = 0, number = 0;
+    int depth = 0;
+    for (size_t i = 0; list.text && i <= list.len; i++) {
+        if (i == list.len || (list.text[i] == ',' && depth == 0)) {
+            if (number++ == index) {
+                return trimmed(list.text + start, i - start);
+            }
+            start = i + 1;
+        } else {
+            depth += depth_change(list.text, i);
+        }
+    }
+    return (struct ag_type_text){NULL, 0};
+}
+
+/* Where the parameters of a function begin: the first '(' outside of all brackets that stands
+ * behind a name. */
+static size_t end_of_name(const char *text, size_t length) {
+    int depth = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '(' && depth == 0 && i > 0 && text[i - 1] != ':' && text[i - 1] != ' ') {
+            return i;
+        }
+        depth += depth_change(text, i);
+    }
+    return length;
+}
+
+/* The name without a return type before it. */
+static struct ag_type_text without_return_type(struct ag_type_text name) {
+    int depth = 0;
+    size_t start = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.text[i] == ' ' && depth == 0) {
+            start = i + 1;
+        }
+        depth += depth_change(name.text, i);
+    }
+    return (struct ag_type_text){name.text + start, name.len - start};
+}
+
+static void add_part(struct path *path, struct ag_type_text text) {
+    static const char *const inline_spaces[] = {"__cxx11", "__1", "__detail", "__debug", NULL};
+    size_t bracket = 0;
+    while (bracket < text.len && text.text[bracket] != '<') {
+        bracket++;
+    }
+    struct part part = {.name = {text.text, bracket}};
+    if (bracket + 1 < text.len && text.text[text.len - 1] == '>') {
+        part.arguments = (struct ag_type_text){text.text + bracket + 1, text.len - bracket - 2};
+    }
+    if (path->count < PARTS_MOST && text.len > 0 && !is_one_of(part.name, inline_spaces)) {
+        path->parts[path->count++] = part;
+    }
+}
+
+/* "std::vector<int>::push_back" -> std, vector<int>, push_back. */
+static void split(struct path *path, struct ag_type_text name) {
+    int depth = 0;
+    size_t start = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        if (depth == 0 && name.text[i] == ':' && i + 1 < name.len && name.text[i + 1] == ':') {
+            add_part(path, (struct ag_type_text){name.text + start, i - start});
+            start = i + 2;
+            i++;
+        } else {
+            depth += depth_change(name.text, i);
+        }
+    }
+    add_part(path, (struct ag_type_text){name.text + start, name.len - start});
+}
+
+/* The path that a type is named by. */
+static struct path path_of(struct ag_type_text type) {
+    struct path path = {.count = 0};
+    split(&path, type);
+    return path;
+}
+
+static const struct part *last_of(const struct path *path) {
+    static const struct part none;
+    return path->count > 0 ? &path->parts[path->count - 1] : &none;
+}
+
+/* ---- answers ---- */
+
+static bool tell(struct ag_type_reading *reading, unsigned rank, const char *form,
+                 struct ag_type_text first, struct ag_type_text second) {
+    if (first.len > 0 && rank > reading->rank) {
+        reading->form = form;
+        reading->first = first;
+        reading->second = second;
+        reading->rank = rank;
+    }
+    return true;
+}
+
+/* A node outranks the container that asks for it, and only says less than one that may hold a key
+ * more than once: its nodes are the same. */
+enum { RANK_ELEMENT = 1, RANK_RAW = 2, RANK_CONTAINER = 3, RANK_NODE = 4, RANK_FINAL = 5 };
+
+/* Takes the const off a type that is constant itself: `int const` as linkers name it, `const int`
+ * as debug information does (where `const char*` is a pointer that may change). */
+static bool strip_const(struct ag_type_text *type) {
+    static const char before[] = "const ", behind[] = " const";
+    const size_t n = sizeof(before) - 1;
+    if (type->len <= n) {
+        return false;
+    }
+    const char last = type->text[type->len - 1];
+    if (memcmp(type->text + type->len - n, behind, n) == 0) {
+        type->len -= n;
+        return true;
+    }
+    if (begins(*type, before) && last != '*' && last != '&') {
+        type->text += n;
+        type->len -= n;
+        return true;
+    }
+    return false;
+}
+
+/* A map's or a set's, told by the type of its values: a pair is a map's where its first half cannot
+ * change; else it is a set of pairs. */
+static bool tell_associative(struct ag_type_reading *reading, unsigned rank, const char *map,
+                             const char *set, struct ag_type_text value) {
+    const struct path path = path_of(value);
+    const struct part *last = last_of(&path);
+    struct ag_type_text key = argument(last->arguments, 0);
+    const bool is_constant = strip_const(&key);
+    const bool is_map = (is(last->name, "pair") && is_constant) || is(last->name, "__value_type") ||
+                        is(last->name, "__hash_value_type");
+    if (!is_map || key.len == 0) {
+        return tell(reading, rank, set, value, (struct ag_type_text){NULL, 0});
+    }
+    return tell(reading, rank, map, key, argument(last->arguments, 1));
+}
+
+/* ---- C++ ---- */
+
+struct simple { /* a class whose first argument says it all */
+    const char *name, *form;
+};
+
+static const struct simple cxx_containers[] = {
+    {"vector", "std::vector<1>"},
+    {"_Vector_base", "std::vector<1>"},
+    {"_Bvector_base", "std::vector<bool>"},
+    {"__split_buffer", "std::vector<1>"},
+    {"deque", "std::deque<1>"},
+    {"_Deque_base", "std::deque<1>"},
+    {"list", "std::list<1>"},
+    {"_List_base", "std::list<1>"},
+    {"forward_list", "std::forward_list<1>"},
+    {"_Fwd_list_base", "std::forward_list<1>"},
+    {"basic_string", "std::basic_string<1>"},
+    {"set", "std::set<1>"},
+    {"unordered_set", "std::unordered_set<1>"},
+    {"map", "std::map<1, 2>"},
+    {"unordered_map", "std::unordered_map<1, 2>"},
+    {"valarray", "std::valarray<1>"},
+    {"shared_ptr", "std::shared_ptr<1>"}, /* its counts, where they stand apart */
+    {"__shared_ptr", "std::shared_ptr<1>"},
+    {NULL, NULL},
+};
+static const struct simple cxx_multiple[] = {
+    {"multiset", "std::multiset<1>"},
+    {"multimap", "std::multimap<1, 2>"},
+    {"unordered_multiset", "std::unordered_multiset<1>"},
+    {"unordered_multimap", "std::unordered_multimap<1, 2>"},
+    {NULL, NULL},
+};
+static const struct simple cxx_nodes[] = {
+    /* what containers ask allocators for */
+    {"_Sp_counted_ptr_inplace", "1"},
+    {"__shared_ptr_emplace", "1"},
+    {"_List_node", "std::list<1>"},
+    {"__list_node", "std::list<1>"},
+    {"_Fwd_list_node", "std::forward_list<1>"},
+    {"__forward_list_node", "std::forward_list<1>"},
+    {NULL, NULL},
+};
+
+static const char *form_of(const struct simple *list, struct ag_type_text name) {
+    for (; list->name; list++) {
+        if (is(name, list->name)) {
+            return list->form;
+        }
+    }
+    return NULL;
+}
+
+/* The element is the block's type, unless it is a node that a container made around it. */
+static bool tell_cxx_element(struct ag_type_reading *reading, struct ag_type_text element) {
+    const struct path path = path_of(element);
+    const struct part *last = last_of(&path);
+    const struct ag_type_text none = {NULL, 0}, inner = argument(last->arguments, 0);
+    const char *form = is(path.parts[0].name, "std") ? form_of(cxx_nodes, last->name) : NULL;
+    if (form) {
+        return tell(reading, RANK_FINAL, form, inner, none);
+    }
+    if (is(last->name, "_Rb_tree_node") || is(last->name, "__tree_node")) {
+        return tell_associative(reading, RANK_NODE, "std::map<1, 2>", "std::set<1>", inner);
+    }
+    if (is(last->name, "_Hash_node") || is(last->name, "__hash_node")) {
+        return tell_associative(reading, RANK_NODE, "std::unordered_map<1, 2>",
+                                "std::unordered_set<1>", inner);
+    }
+    return tell(reading, RANK_ELEMENT, "1", element, none);
+}
+
+static bool is_associative(const struct ag_type_reading *reading) {
+    return reading->form && (strstr(reading->form, "map<") || strstr(reading->form, "set<"));
+}
+
+/* std::function and std::any make an object of their own of what they are given. */
+static bool read_cxx_holder(struct ag_type_reading *reading, const struct part *class,
+                            const struct part *function) {
+    static const char *const managers[] = {"_Function_base", "_Base_manager", "_Function_handler",
+                                           NULL};
+    const struct ag_type_text none = {NULL, 0}, first = argument(class->arguments, 0);
+    if (is_one_of(class->name, managers)) {
+        return begins(function->name, "_M_") && !begins(function->name, "_M_invoke");
+    }
+    if (is(class->name, "function") && !begins(function->name, "operator")) {
+        return tell(reading, RANK_CONTAINER, "std::function<1>", first, none);
+    }
+    if (is(class->name, "_Manager_external") && reading->n_frames == 1) {
+        return tell(reading, RANK_FINAL, "1", first, none);
+    }
+    return false;
+}
+
+static bool read_cxx_class(struct ag_type_reading *reading, const struct part *class,
+                           const struct part *function) {
+    static const char *const allocators[] = {"new_allocator", "__new_allocator", "allocator",
+                                             "malloc_allocator", NULL};
+    static const char *const plumbing[] = {"allocator_traits",  "__alloc_traits",
+                                           "_Hashtable_alloc",  "__allocator",
+                                           "__allocate_guard",  "_Deque_iterator",
+                                           "_Base_alloc",       "__shared_count",
+                                           "_Insert_base",      "_Insert",
+                                           "_Map_base",         "_AllocNode",
+                                           "_ReuseOrAllocNode", NULL};
+    const struct ag_type_text first = argument(class->arguments, 0);
+    if (is_one_of(class->name, allocators)) {
+        return begins(function->name, "allocate") && tell_cxx_element(reading, first);
+    }
+    if (is(class->name, "_Rb_tree") || is(class->name, "__tree")) {
+        const size_t value = is(class->name, "_Rb_tree") ? 1 : 0;
+        return tell_associative(reading, RANK_CONTAINER, "std::map<1, 2>", "std::set<1>",
+                                argument(class->arguments, value));
+    }
+    if (is(class->name, "_Hashtable") || is(class->name, "__hash_table")) {
+        const size_t value = is(class->name, "_Hashtable") ? 1 : 0;
+        return tell_associative(reading, RANK_CONTAINER, "std::unordered_map<1, 2>",
+                                "std::unordered_set<1>", argument(class->arguments, value));
+    }
+    const char *form = form_of(cxx_containers, class->name);
+    if (form) {
+        return tell(reading, RANK_CONTAINER, form, first, argument(class->arguments, 1));
+    }
+    const char *multiple = form_of(cxx_multiple, class->name);
+    if (multiple) {
+        return is_associative(reading) &&
+               tell(reading, RANK_FINAL, multiple, first, argument(class->arguments, 1));
+    }
+    return is_one_of(class->name, plumbing) || read_cxx_holder(reading, class, function);
+}
+
+static bool read_cxx(struct ag_type_reading *reading, const struct path *path) {
+    static const char *const plumbing[] = {"__allocate_guarded",     "__libcpp_allocate",
+                                           "__libcpp_operator_new",  "__allocate_at_least",
+                                           "__valarray_get_storage", NULL};
+    const struct part *function = last_of(path);
+    if (path->count < 2) {
+        return false;
+    }
+    if (path->count == 2 && is(function->name, "make_unique")) {
+        return reading->n_frames == 1 &&
+               tell(reading, RANK_FINAL, "1", argument(function->arguments, 0),
+                    (struct ag_type_text){NULL, 0});
+    }
+    for (size_t i = 1; i + 1 < path->count; i++) { /* vector<T>::_Guard::_Guard is vector's */
+        if (read_cxx_class(reading, &path->parts[i], function)) {
+            return true;
+        }
+    }
+    return path->count == 2 && is_one_of(function->name, plumbing);
+}
+
+/* ---- Rust ---- */
+
+/* The arguments of the type whose method runs: its own where it names types, else the method's:
+ * "T,A" says nothing, and the method repeats them first. */
+static struct ag_type_text rust_arguments(const struct part *class, const struct part *method) {
+    const struct ag_type_text own = class->arguments;
+    const struct ag_type_text first = argument(own, 0);
+    const size_t at = begins(first, "[") ? 1 : 0; /* [T] */
+    const bool is_name_only =
+        first.len == 1 + 2 * at && first.text[at] >= 'A' && first.text[at] <= 'Z';
+    return is_name_only || !own.text ? method->arguments : own;
+}
+
+static bool tell_rust_box(struct ag_type_reading *reading, struct ag_type_text inner) {
+    const struct path path = path_of(inner);
+    const struct part *last = last_of(&path);
+    const struct ag_type_text none = {NULL, 0};
+    static const char *const counted[] = {"RcInner", "ArcInner", "RcBox", NULL};
+    static const char *const nodes[] = {"LeafNode", "InternalNode", NULL};
+    if (is_one_of(last->name, counted)) {
+        return tell(reading, RANK_FINAL, "1", argument(last->arguments, 0), none);
+    }
+    if (path.count > 1 && is(last->name, "Node") &&
+        is(path.parts[path.count - 2].name, "linked_list")) {
+        return tell(reading, RANK_FINAL, "LinkedList<1>", argument(last->arguments, 0), none);
+    }
+    if (is_one_of(last->name, nodes)) {
+        const struct ag_type_text value = argument(last->arguments, 1);
+        const struct path value_path = path_of(value);
+        const bool is_set = is(last_of(&value_path)->name, "SetValZST");
+        return tell(reading, RANK_FINAL, is_set ? "BTreeSet<1>" : "BTreeMap<1, 2>",
+                    argument(last->arguments, 0), value);
+    }
+    return tell(reading, RANK_FINAL, "1", inner, none);
+}
+
+/* The array of vec![a, b]: made as a box of its own kind, which a Box::new around it would show. */
+static bool is_array_of_vec(const struct part *method, struct ag_type_text inner,
+                            struct ag_type_text *ret_element) {
+    if (!is(method->name, "new_uninit") || !begins(inner, "[")) {
+        return false;
+    }
+    int depth = 0;
+    for (size_t i = 0; i < inner.len; i++) {
+        if (inner.text[i] == ';' && depth == 1) {
+            *ret_element = trimmed(inner.text + 1, i - 1);
+            return true;
+        }
+        depth += depth_change(inner.text, i);
+    }
+    return false;
+}
+
+/* Rc<[T]> and Arc<[T]>: counts and a slice; Rc<str> is a slice of u8 within. */
+static bool read_rust_counted(struct ag_type_reading *reading, const struct part *class,
+                              const struct part *method, struct ag_type_text first) {
+    const struct ag_type_text none = {NULL, 0};
+    if (begins(method->name, "allocate_for_slice")) {
+        const bool has_brackets = begins(first, "[") && first.len > 2;
+        return tell(reading, RANK_CONTAINER, "[1]",
+                    has_brackets ? (struct ag_type_text){first.text + 1, first.len - 2} : first,
+                    none);
+    }
+    const struct ag_type_text own = argument(class->arguments, 0);
+    if (is(own, "str") && is(reading->first, "u8")) {
+        return tell(reading, RANK_FINAL, "1", own, none);
+    }
+    return true;
+}
+
+static bool tell_rust_table(struct ag_type_reading *reading, struct ag_type_text pair) {
+    const struct ag_type_text none = {NULL, 0};
+    if (pair.len < 2 || pair.text[0] != '(') {
+        return tell(reading, RANK_RAW, "HashMap<1>", pair, none);
+    }
+    const struct ag_type_text both = {pair.text + 1, pair.len - 2};
+    const struct ag_type_text value = argument(both, 1);
+    return tell(reading, RANK_RAW, is(value, "()") ? "HashSet<1>" : "HashMap<1, 2>",
+                argument(both, 0), value);
+}
+
+static bool read_rust_class(struct ag_type_reading *reading, const struct part *class,
+                            const struct part *method) {
+    const struct ag_type_text none = {NULL, 0}, list = rust_arguments(class, method);
+    const struct ag_type_text first = argument(list, 0), second = argument(list, 1);
+    if (is(class->name, "Box")) {
+        static const char *const makers[] = {
+            "new", "try_new", "pin", "default", "from", "clone_from_ref", "try_clone_from_ref",
+            NULL};
+        struct ag_type_text element;
+        if (is_array_of_vec(method, first, &element)) {
+            return tell(reading, RANK_RAW, "Vec<1>", element, none);
+        }
+        for (const char *const *maker = makers; *maker; maker++) {
+            if (begins(method->name, *maker)) {
+                return tell_rust_box(reading, first);
+            }
+        }
+        return false;
+    }
+    if (is(class->name, "RawVec")) {
+        return tell(reading, RANK_RAW, "Vec<1>", first, none);
+    }
+    if (is(class->name, "Vec")) {
+        return tell(reading, RANK_CONTAINER, "Vec<1>", first, none);
+    }
+    if (is(class->name, "VecDeque") && reading->rank == RANK_RAW) {
+        return tell(reading, RANK_FINAL, "VecDeque<1>", first, none);
+    }
+    if (is(class->name, "BinaryHeap") && reading->form && same(first, reading->first)) {
+        return tell(reading, RANK_FINAL, "BinaryHeap<1>", first, none);
+    }
+    if (is(class->name, "Rc") || is(class->name, "Arc")) {
+        return read_rust_counted(reading, class, method, first);
+    }
+    if (is(class->name, "String") && reading->rank <= RANK_CONTAINER && is(reading->first, "u8")) {
+        return tell(reading, RANK_FINAL, "String", class->name, none);
+    }
+    if (is(class->name, "RawTable")) {
+        return tell_rust_table(reading, first);
+    }
+    if (is(class->name, "HashMap") && reading->rank <= RANK_RAW) {
+        return tell(reading, RANK_CONTAINER, is(second, "()") ? "HashSet<1>" : "HashMap<1, 2>",
+                    first, second);
+    }
+    return true; /* the rest of the library hands on what it is asked for */
+}
+
+/* What the library does for any type: whose it is says nothing, and nobody else's code runs. */
+static bool is_plumbing_trait(struct ag_type_text trait) {
+    const struct path path = path_of(trait);
+    static const char *const traits[] = {"Allocator", "ConvertVec", NULL};
+    return is_one_of(last_of(&path)->name, traits);
+}
+
+/* Methods of slices and of str, their own or of the library's traits: str's bytes are a String's.
+ */
+static bool read_rust_slice(struct ag_type_reading *reading, struct ag_type_text of,
+                            struct ag_type_text trait) {
+    static const char *const crates[] = {"alloc", "core", "std", NULL};
+    const struct path path = path_of(trait);
+    const struct ag_type_text none = {NULL, 0};
+    if (trait.len > 0 && !is_one_of(path.parts[0].name, crates)) {
+        return false; /* somebody's own trait */
+    }
+    if (is(of, "str") && reading->form && is(reading->first, "u8")) {
+        return tell(reading, RANK_FINAL, "String", of, none);
+    }
+    return true;
+}
+
+/* "<alloc::vec::Vec<u8> as Clone>::clone" -> the type, and clone. */
+static bool read_rust_impl(struct ag_type_reading *reading, struct ag_type_text name) {
+    int depth = 0;
+    size_t end = 0, as = 0;
+    for (size_t i = 0; i < name.len && end == 0; i++) {
+        depth += depth_change(name.text, i);
+        if (depth == 1 && as == 0 && i + 4 < name.len && memcmp(name.text + i, " as ", 4) == 0) {
+            as = i;
+        }
+        end = depth == 0 ? i : 0;
+    }
+    if (end == 0) {
+        return false;
+    }
+    const struct ag_type_text of = {name.text + 1, (as ? as : end) - 1};
+    const struct ag_type_text trait = {as ? name.text + as + 4 : NULL, as ? end - as - 4 : 0};
+    const struct path type = path_of(of);
+    const struct path rest =
+        path_of((struct ag_type_text){name.text + end + 1, name.len - end - 1});
+    if (is_plumbing_trait(trait)) {
+        return true;
+    }
+    if (is(of, "str") || begins(of, "[")) {
+        return read_rust_slice(reading, of, trait);
+    }
+    const bool is_ours = is(type.parts[0].name, "alloc") || is(type.parts[0].name, "hashbrown");
+    return type.count > 0 && is_ours && read_rust_class(reading, last_of(&type), last_of(&rest));
+}
+
+static bool is_rust_library(const struct path *path) {
+    static const char *const crates[] = {"alloc", "hashbrown", "__rustc", NULL};
+    const struct ag_type_text first = path->parts[0].name;
+    return is_one_of(first, crates) ||
+           (is(first, "std") && path->count > 2 && is(path->parts[1].name, "collections")) ||
+           (is(first, "core") && path->count > 2 && is(path->parts[1].name, "alloc"));
+}
+
+static bool read_rust(struct ag_type_reading *reading, const struct path *path) {
+    static const char *const strings[] = {"str", "string", "fmt", NULL};
+    const struct ag_type_text none = {NULL, 0};
+    if (is(path->parts[0].name, "alloc") && path->count > 2 &&
+        is_one_of(path->parts[1].name, strings) && is(reading->first, "u8") && reading->form) {
+        return tell(reading, RANK_FINAL, "String", path->parts[1].name, none);
+    }
+    const struct part *method = last_of(path);
+    return path->count < 3 || read_rust_class(reading, &path->parts[path->count - 2], method);
+}
+
+/* ---- reading ---- */
+
+static bool read_name(struct ag_type_reading *reading, const char *function) {
+    const size_t length = strlen(function);
+    struct ag_type_text name = {function, end_of_name(function, length)};
+    if (*function == '<') {
+        return read_rust_impl(reading, (struct ag_type_text){function, length});
+    }
+    static const char *const shims[] = {"__rust_alloc",
+                                        "__rust_realloc",
+                                        "__rust_alloc_zeroed",
+                                        "__rdl_alloc",
+                                        "__rdl_realloc",
+                                        "__rdl_alloc_zeroed",
+                                        NULL};
+    name = name.len == length ? name : without_return_type(name);
+    const struct path path = path_of(name);
+    if (path.count == 0) {
+        return false;
+    }
+    if (is_rust_library(&path) || (path.count == 1 && is_one_of(path.parts[0].name, shims))) {
+        return read_rust(reading, &path);
+    }
+    if (!is(path.parts[0].name, "std") && !is(path.parts[0].name, "__gnu_cxx")) {
+        return false;
+    }
+    return read_cxx(reading, &path);
+}
+
+bool ag_type_read(struct ag_type_reading *reading, const char *function) {
+    reading->n_frames++;
+    return read_name(reading, function) && reading->rank < RANK_FINAL;
+}
+
+bool ag_type_runs_no_other_code(const char *function) {
+    static const char *const heads[] = {"std::__cxx11::basic_string<char,",
+                                        "std::__cxx11::basic_string<wchar_t,",
+                                        "std::basic_string<char,",
+                                        "alloc::raw_vec::",
+                                        "<alloc::raw_vec::",
+                                        "__rust_",
+                                        "__rdl_",
+                                        NULL};
+    for (const char *const *head = heads; *head; head++) {
+        if (strncmp(function, *head, strlen(*head)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- writing ---- */
+
+struct writing {
+    char *text;
+    size_t used, capacity;
+};
+
+static void put(struct writing *writing, const char *text, size_t length) {
+    for (size_t i = 0; i < length && writing->used + 1 < writing->capacity; i++) {
+        writing->text[writing->used++] = text[i];
+    }
+}
+
+/* Defaults that nobody writes: the length of ", std::allocator<int>" at TEXT, or 0. */
+static size_t default_argument(const char *text, size_t length) {
+    static const char *const defaults[] = {", std::allocator<",
+                                           ", std::char_traits<",
+                                           ", std::less<",
+                                           ", std::equal_to<",
+                                           ", std::default_delete<",
+                                           ", std::hash<",
+                                           NULL};
+    static const char *const whole[] = {", alloc::alloc::Global",
+                                        ", std::hash::random::RandomState",
+                                        ", std::collections::hash::map::RandomState", NULL};
+    for (const char *const *one = whole; *one; one++) {
+        if (begins((struct ag_type_text){text, length}, *one)) {
+            return strlen(*one);
+        }
+    }
+    for (const char *const *one = defaults; *one; one++) {
+        const size_t n = strlen(*one);
+        if (length >= n && memcmp(text, *one, n) == 0) {
+            int depth = 1;
+            size_t at = n;
+            for (; at < length && depth > 0; at++) {
+                depth += depth_change(text, at);
+            }
+            return at;
+        }
+    }
+    return 0;
+}
+
+struct shorter {
+    const char *text, *instead;
+};
+
+static size_t shorten(struct writing *writing, const char *text, size_t length) {
+    static const struct shorter list[] = {
+        {"std::__cxx11::", "std::"},
+        {"std::__1::", "std::"},
+        {"alloc::string::String", "String"},
+        {"alloc::vec::Vec", "Vec"},
+        {"alloc::boxed::Box", "Box"},
+        {"alloc::rc::Rc", "Rc"},
+        {"alloc::sync::Arc", "Arc"},
+        {"core::option::Option", "Option"},
+        {"alloc::collections::btree::map::BTreeMap", "BTreeMap"},
+        {"alloc::collections::btree::set::BTreeSet", "BTreeSet"},
+        {"alloc::collections::vec_deque::VecDeque", "VecDeque"},
+        {"std::collections::hash::map::HashMap", "HashMap"},
+        {"std::collections::hash::set::HashSet", "HashSet"},
+        {" >", ">"},
+        {" []", "[]"},
+    };
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        const size_t n = strlen(list[i].text);
+        if (length >= n && memcmp(text, list[i].text, n) == 0) {
+            put(writing, list[i].instead, strlen(list[i].instead));
+            return n;
+        }
+    }
+    return 0;
+}
+
+static void put_type(struct writing *writing, struct ag_type_text type) {
+    for (size_t i = 0; i < type.len;) {
+        const size_t skipped = default_argument(type.text + i, type.len - i);
+        const bool is_gap = type.text[i] == ' ' && i > 0 && i + 1 < type.len &&
+                            type.text[i + 1] == '(' && type.text[i - 1] != ',';
+        if (is_gap) { /* "int (int)" is "int(int)", as its user writes it */
+            i++;
+            continue;
+        }
+        const size_t replaced = skipped > 0 ? 0 : shorten(writing, type.text + i, type.len - i);
+        if (skipped + replaced == 0) {
+            put(writing, type.text + i, 1);
+        }
+        i += skipped + replaced > 0 ? skipped + replaced : 1;
+    }
+}
+
+/* "std::basic_string<char>" is what everybody calls std::string. */
+static void name_strings(char *text) {
+    static const struct shorter names[] = {
+        {"std::basic_string<char>", "std::string"},
+        {"std::basic_string<wchar_t>", "std::wstring"},
+        {"std::basic_string<char8_t>", "std::u8string"},
+        {"std::basic_string<char16_t>", "std::u16string"},
+        {"std::basic_string<char32_t>", "std::u32string"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const size_t from = strlen(names[i].text), to = strlen(names[i].instead);
+        for (char *at = strstr(text, names[i].text); at; at = strstr(at, names[i].text)) {
+            memcpy(at, names[i].instead, to);
+            memmove(at + to, at + from, strlen(at + from) + 1);
+        }
+    }
+}
+
+bool ag_type_name(const struct ag_type_reading *reading, char *ret_text, size_t capacity) {
+    if (!reading->form || capacity == 0) {
+        return false;
+    }
+    struct writing writing = {.text = ret_text, .capacity = capacity};
+    for (const char *at = reading->form; *at; at++) {
+        const bool is_digit_of_form = at == reading->form || strchr("< [", at[-1]);
+        if (*at == '1' && is_digit_of_form) {
+            put_type(&writing, reading->first);
+        } else if (*at == '2' && is_digit_of_form) {
+            put_type(&writing, reading->second);
+        } else {
+            put(&writing, at, 1);
+        }
+    }
+    ret_text[writing.used] = '\0';
+    name_strings(ret_text);
+    return true;
+}

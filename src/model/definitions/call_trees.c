@@ -1,0 +1,149 @@
+/* call_trees.c: snapshots in, the newest whole one of each tree out. See call_trees.h. */
+#include "model/definitions/call_trees.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int ag_call_trees_init(struct ag_call_trees *trees) {
+    return ag_index_map_init(&trees->by_id);
+}
+
+static void end_snapshot(struct ag_call_snapshot *snapshot) {
+    free(snapshot->rows);
+    *snapshot = (struct ag_call_snapshot){0};
+}
+
+void ag_call_trees_done(struct ag_call_trees *trees) {
+    for (size_t i = 0; i < trees->count; i++) {
+        end_snapshot(&trees->trees[i].newest);
+        end_snapshot(&trees->trees[i].whole);
+    }
+    free(trees->trees);
+    ag_index_map_done(&trees->by_id);
+    *trees = (struct ag_call_trees){0};
+}
+
+static struct ag_call_tree *find(const struct ag_call_trees *trees, uint32_t id) {
+    const uint32_t at = ag_index_map_find(&trees->by_id, id);
+    return at != AG_INDEX_NONE ? &trees->trees[at] : NULL;
+}
+
+static struct ag_call_tree *add(struct ag_call_trees *trees, uint32_t id) {
+    if (trees->count == trees->capacity) {
+        const size_t capacity = trees->capacity ? trees->capacity * 2 : 16;
+        struct ag_call_tree *more = realloc(trees->trees, capacity * sizeof(*more));
+        if (!more) {
+            return NULL;
+        }
+        trees->trees = more;
+        trees->capacity = capacity;
+    }
+    if (ag_index_map_insert(&trees->by_id, id, (uint32_t)trees->count) < 0) {
+        return NULL;
+    }
+    struct ag_call_tree *tree = &trees->trees[trees->count++];
+    *tree = (struct ag_call_tree){.has_whole = false};
+    return tree;
+}
+
+static int begin(struct ag_call_trees *trees, struct ag_text_store *texts,
+                 const struct ag_record *record) {
+    const uint32_t id = record->u.functions.tree;
+    struct ag_call_tree *tree = find(trees, id);
+    const bool is_known = tree != NULL;
+    tree = is_known ? tree : add(trees, id);
+    if (!tree) {
+        return -ENOMEM;
+    }
+    if (is_known && record->u.functions.snapshot <= tree->newest.snapshot) {
+        return 0; /* they go up */
+    }
+    if (is_known && ag_call_snapshot_is_whole(&tree->newest)) {
+        end_snapshot(&tree->whole);
+        tree->whole = tree->newest;
+        tree->has_whole = true;
+    } else {
+        end_snapshot(&tree->newest);
+    }
+    const struct ag_bytes runtime = record->u.functions.runtime,
+                          process = record->u.functions.process,
+                          initial_call = record->u.functions.initial_call;
+    const uint32_t word_bytes = record->u.functions.word_bytes;
+    tree->newest = (struct ag_call_snapshot){
+        .snapshot = record->u.functions.snapshot,
+        .epoch = record->u.functions.epoch,
+        .n_calls = record->u.functions.n_calls,
+        .word_bytes = word_bytes != 0 ? word_bytes : sizeof(uint64_t),
+        .thread_id = record->u.functions.thread_id,
+        .runtime = ag_text_id(texts, runtime.data, runtime.length),
+        .process = ag_text_id(texts, process.data, process.length),
+        .initial_call = ag_text_id(texts, initial_call.data, initial_call.length),
+        .messages = record->u.functions.messages,
+        .message_words = record->u.functions.message_words,
+        .spawns = record->u.functions.spawns,
+        .spawn_words = record->u.functions.spawn_words,
+        .profiler_events = record->u.functions.profiler_events,
+        .profiler_words = record->u.functions.profiler_words,
+    };
+    return 0;
+}
+
+static int add_row(struct ag_call_snapshot *snapshot, const struct ag_call_path *path) {
+    if (snapshot->n_rows == snapshot->capacity) {
+        const size_t capacity = snapshot->capacity ? snapshot->capacity * 2 : 16;
+        struct ag_call_row *rows = realloc(snapshot->rows, capacity * sizeof(*rows));
+        if (!rows) {
+            return -ENOMEM;
+        }
+        snapshot->rows = rows;
+        snapshot->capacity = capacity;
+    }
+    snapshot->rows[snapshot->n_rows++] = (struct ag_call_row){.node = path->node,
+                                                              .parent = path->parent,
+                                                              .frame = path->frame,
+                                                              .calls = path->calls,
+                                                              .own_words = path->own_words,
+                                                              .own_ns = path->own_ns};
+    return 0;
+}
+
+static int add_rows(struct ag_call_trees *trees, const struct ag_record *record) {
+    struct ag_call_path path;
+    struct ag_call_tree *tree = NULL;
+    uint32_t id = 0;
+    for (size_t cursor = 0; ag_calls_next(record, &cursor, &path) > 0;) {
+        if (!tree || path.tree != id) {
+            id = path.tree;
+            tree = find(trees, id);
+        }
+        if (!tree || path.snapshot != tree->newest.snapshot ||
+            ag_call_snapshot_is_whole(&tree->newest)) {
+            continue; /* nobody's, or more than were announced */
+        }
+        const int r = add_row(&tree->newest, &path);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+int ag_call_trees_take(struct ag_call_trees *trees, struct ag_text_store *texts,
+                       const struct ag_record *record) {
+    return record->kind == AG_RECORD_FUNCTIONS ? begin(trees, texts, record)
+                                               : add_rows(trees, record);
+}
+
+const struct ag_call_snapshot *ag_call_tree_snapshot(const struct ag_call_tree *tree) {
+    const bool is_older_better = tree->has_whole && !ag_call_snapshot_is_whole(&tree->newest) &&
+                                 tree->whole.epoch >= tree->newest.epoch;
+    return is_older_better ? &tree->whole : &tree->newest;
+}
+
+uint32_t ag_call_trees_epoch(const struct ag_call_trees *trees) {
+    uint32_t epoch = 0;
+    for (size_t i = 0; i < trees->count; i++) {
+        epoch = trees->trees[i].newest.epoch > epoch ? trees->trees[i].newest.epoch : epoch;
+    }
+    return epoch;
+}

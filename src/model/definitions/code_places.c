@@ -1,0 +1,65 @@
+/* code_places.c: see code_places.h. The places of a pc are told one after the other, the innermost
+ * first, so each new one is chained to the one before. */
+#include "model/definitions/code_places.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int ag_code_places_init(struct ag_code_places *places) {
+    *places = (struct ag_code_places){0};
+    return ag_index_map_init(&places->by_pc);
+}
+
+void ag_code_places_done(struct ag_code_places *places) {
+    ag_index_map_done(&places->by_pc);
+    free(places->list);
+}
+
+static int append(struct ag_code_places *places, const struct ag_code_place *place) {
+    enum { FIRST = 256 };
+    const size_t n = places->count;
+    if (n == UINT32_MAX - 1) {
+        return -ENOMEM;
+    }
+    if (n == 0 || (n >= FIRST && (n & (n - 1)) == 0)) {
+        struct ag_code_place *list =
+            realloc(places->list, (n == 0 ? (size_t)FIRST : 2 * n) * sizeof(*list));
+        if (!list) {
+            return -ENOMEM;
+        }
+        places->list = list;
+    }
+    places->list[places->count++] = *place;
+    return 0;
+}
+
+int ag_code_places_take(struct ag_code_places *places, const struct ag_record *record) {
+    const uint64_t pc = record->u.code.pc;
+    const struct ag_code_place place = {.frame = record->u.code.frame, .line = record->u.code.line};
+    if (record->u.code.place == 0) {
+        places->open_pc = 0;
+        if (pc == 0 || ag_index_map_find(&places->by_pc, pc) != AG_INDEX_NONE) {
+            return 0;
+        }
+        int r = append(places, &place);
+        r = r < 0 ? r : ag_index_map_insert(&places->by_pc, pc, (uint32_t)places->count - 1);
+        places->open_pc = pc;
+        places->n_told = 1;
+        return r;
+    }
+    if (pc == 0 || pc != places->open_pc || record->u.code.place != places->n_told ||
+        places->n_told == AG_CODE_PLACES_MOST) {
+        return 0;
+    }
+    const int r = append(places, &place);
+    if (r == 0) {
+        places->list[places->count - 2].next = (uint32_t)places->count;
+        places->n_told++;
+    }
+    return r;
+}
+
+const struct ag_code_place *ag_code_places_find(const struct ag_code_places *places, uint64_t pc) {
+    const uint32_t at = ag_index_map_find(&places->by_pc, pc);
+    return at != AG_INDEX_NONE ? &places->list[at] : NULL;
+}

@@ -1,0 +1,655 @@
+/* definitions.c: reads the chunks of records and of the index: a small part of the file.
+ *
+ * Nearly all of that part are the nodes of the stacks and the index' sums per stack. Each of the
+ * two is loaded on its own, passing over everything else: the one beside other work
+ * (stacks_beside.h), the other where somebody wants it. */
+#include "model/definitions/definitions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- growing lists ---- */
+
+/* Room for one more in a list that doubles at powers of two. NULL: no memory. */
+static void *more(void *items, size_t count, size_t item_bytes) {
+    if ((count & (count + 1)) != 0) { /* full at 0, 1, 3, 7 ... */
+        return items;
+    }
+    return realloc(items, (count + 1) * 2 * item_bytes);
+}
+
+#define APPEND(list, count, ...)                              \
+    do {                                                      \
+        void *items = more((list), (count), sizeof(*(list))); \
+        if (!items) {                                         \
+            return -ENOMEM;                                   \
+        }                                                     \
+        (list) = items;                                       \
+        (list)[(count)++] = __VA_ARGS__;                      \
+    } while (0)
+
+/* ---- one record each ---- */
+
+static const char *keep(struct ag_definitions *definitions, struct ag_bytes bytes) {
+    return ag_text_keep(&definitions->texts, bytes.data, bytes.length);
+}
+
+static int take_process(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (definitions->has_process) {
+        return 0;
+    }
+    definitions->has_process = true;
+    definitions->pid = record->u.process.pid;
+    definitions->mode = record->u.process.mode;
+    definitions->is_sampled |= record->u.process.mode == AG_MODE_SAMPLE;
+    definitions->start_ns = record->u.process.start_ns;
+    definitions->start_realtime_ns = record->u.process.start_realtime_ns;
+    definitions->exe = keep(definitions, record->u.process.exe);
+    struct ag_bytes left = record->u.process.command;
+    size_t n_arguments = 0;
+    while (left.length > 0 && n_arguments < record->u.process.n_arguments) {
+        const char *argument = keep(definitions, left);
+        APPEND(definitions->arguments, n_arguments, argument);
+        const uint32_t taken = (uint32_t)strnlen(left.data, left.length) + 1;
+        left.data += taken <= left.length ? taken : left.length;
+        left.length -= taken <= left.length ? taken : left.length;
+    }
+    definitions->n_arguments = (uint32_t)n_arguments;
+    return 0;
+}
+
+static int take_image(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_bytes path = record->u.image_load.path,
+                          build_id = record->u.image_load.build_id;
+    if (ag_index_map_find(&definitions->image_index, record->u.image_load.image) != AG_INDEX_NONE) {
+        return 0; /* ids are not reused */
+    }
+    struct ag_model_image image = {.image = record->u.image_load.image,
+                                   .bias = record->u.image_load.bias,
+                                   .low = record->u.image_load.low,
+                                   .high = record->u.image_load.high};
+    image.path = ag_text_id(&definitions->texts, path.data, path.length);
+    const char *text = ag_text(&definitions->texts, image.path);
+    const char *slash = strrchr(text, '/');
+    const char *base_name = slash ? slash + 1 : text;
+    image.base_name = ag_text_id(&definitions->texts, base_name, strlen(base_name));
+    image.build_id_bytes =
+        build_id.length < sizeof(image.build_id) ? build_id.length : sizeof(image.build_id);
+    if (image.build_id_bytes > 0) {
+        memcpy(image.build_id, build_id.data, image.build_id_bytes);
+    }
+    const uint32_t at = (uint32_t)definitions->n_images;
+    APPEND(definitions->images, definitions->n_images, image);
+    return ag_index_map_insert(&definitions->image_index, image.image, at);
+}
+
+static int take_function(struct ag_definitions *definitions, const struct ag_record *record) {
+    const uint32_t id = record->u.frame.frame;
+    if (id == 0 || id > AG_FRAME_MOST ||
+        ag_index_map_find(&definitions->function_index, id) != AG_INDEX_NONE) {
+        return 0; /* nothing can name it, or known already */
+    }
+    struct ag_text_store *texts = &definitions->texts;
+    const struct ag_bytes runtime = record->u.frame.runtime, function = record->u.frame.function,
+                          file = record->u.frame.file;
+    const struct ag_model_function made = {
+        .runtime = ag_text_id(texts, runtime.data, runtime.length),
+        .function = ag_text_id(texts, function.data, function.length),
+        .file = ag_text_id(texts, file.data, file.length),
+        .line = record->u.frame.line};
+    const uint32_t at = (uint32_t)definitions->n_functions;
+    APPEND(definitions->functions, definitions->n_functions, made);
+    return ag_index_map_insert(&definitions->function_index, id, at);
+}
+
+static int take_thread(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_model_thread thread = {.stream = record->u.thread.stream,
+                                           .thread_id = record->u.thread.thread_id,
+                                           .name = keep(definitions, record->u.thread.name)};
+    const uint32_t known = ag_index_map_find(&definitions->stream_index, thread.stream);
+    if (known != AG_INDEX_NONE) { /* renamed */
+        definitions->threads[known] = thread;
+        return 0;
+    }
+    const uint32_t at = (uint32_t)definitions->n_threads;
+    APPEND(definitions->threads, definitions->n_threads, thread);
+    return ag_index_map_insert(&definitions->stream_index, thread.stream, at);
+}
+
+static const char *domain_name(uint32_t domain) {
+    static const char *const names[] = {"cpu", "gpu", "external"};
+    return domain < AG_ARRAY_SIZE(names) ? names[domain] : "unknown";
+}
+
+static const char *heap_kind_name(uint32_t kind) {
+    static const char *const names[] = {"malloc", "moving", "non_moving"};
+    return kind < AG_ARRAY_SIZE(names) ? names[kind] : "unknown";
+}
+
+static int take_heap(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (ag_definitions_heap(definitions, record->u.heap.heap)) {
+        return 0;
+    }
+    const struct ag_model_heap heap = {
+        .heap = record->u.heap.heap,
+        .name = keep(definitions, record->u.heap.name),
+        .domain = domain_name(record->u.heap.domain),
+        .allocator = keep(definitions, record->u.heap.allocator),
+        .runtime = keep(definitions, record->u.heap.runtime),
+        .kind = heap_kind_name(record->u.heap.kind),
+        .is_moving = record->u.heap.kind == AG_HEAP_MOVING,
+        .unit = record->u.heap.unit.length > 0 ? keep(definitions, record->u.heap.unit) : "bytes",
+        .is_backing = record->u.heap.is_backing != 0};
+    APPEND(definitions->heaps, definitions->n_heaps, heap);
+    return 0;
+}
+
+static int take_memory(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_model_memory told = {
+        .heap = record->u.memory.heap,
+        .memory = {.known = record->u.memory.known,
+                   .time_ns = record->u.memory.time_ns,
+                   .reserved_bytes = record->u.memory.reserved_bytes,
+                   .committed_bytes = record->u.memory.committed_bytes,
+                   .free_bytes = record->u.memory.free_bytes,
+                   .of_malloc_bytes = record->u.memory.of_malloc_bytes}};
+    for (size_t i = 0; i < definitions->n_memory; i++) {
+        struct ag_model_memory *known = &definitions->memory[i];
+        if (known->heap == told.heap) {
+            *known = told.memory.time_ns >= known->memory.time_ns ? told : *known;
+            return 0;
+        }
+    }
+    APPEND(definitions->memory, definitions->n_memory, told);
+    return 0;
+}
+
+static int take_runtime(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_profile_runtime runtime = {.name = keep(definitions, record->u.runtime.name),
+                                               .version =
+                                                   keep(definitions, record->u.runtime.version),
+                                               .note = keep(definitions, record->u.runtime.note),
+                                               .hooked = record->u.runtime.hooked != 0,
+                                               .told = record->u.runtime.told,
+                                               .counted = record->u.runtime.counted};
+    for (size_t i = 0; i < definitions->n_runtimes; i++) {
+        if (definitions->runtimes[i].name == runtime.name) { /* texts are kept once */
+            definitions->runtimes[i] = runtime;
+            return 0;
+        }
+    }
+    APPEND(definitions->runtimes, definitions->n_runtimes, runtime);
+    return 0;
+}
+
+/* What is told first stays. */
+static int take_stack_type(struct ag_definitions *definitions, const struct ag_record *record) {
+    const uint64_t stack = record->u.stack_type.stack;
+    return ag_index_map_find(&definitions->stack_type_index, stack) != AG_INDEX_NONE
+               ? 0
+               : ag_index_map_insert(&definitions->stack_type_index, stack,
+                                     record->u.stack_type.type);
+}
+
+static int take_type(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_bytes name = record->u.type.name;
+    const struct ag_model_type type = {.name =
+                                           ag_text_id(&definitions->texts, name.data, name.length),
+                                       .runtime = keep(definitions, record->u.type.runtime)};
+    return ag_definitions_add_type(definitions, record->u.type.type, &type);
+}
+
+static int take_sample(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_model_sample sample = {.time_ns = record->u.resident.time_ns,
+                                           .bytes = record->u.resident.bytes};
+    APPEND(definitions->samples, definitions->n_samples, sample);
+    return 0;
+}
+
+static int take_collection(struct ag_definitions *definitions, const struct ag_record *record) {
+    const struct ag_bytes process = record->u.gc.process;
+    const struct ag_model_collection made = {
+        .row = {.runtime = keep(definitions, record->u.gc.runtime),
+                .kind = keep(definitions, record->u.gc.kind),
+                .process = process.length > 0 ? keep(definitions, process) : NULL,
+                .start_ns = record->u.gc.start_ns,
+                .pause_ns = record->u.gc.pause_ns,
+                .heap_before_bytes = record->u.gc.heap_before_bytes,
+                .heap_after_bytes = record->u.gc.heap_after_bytes,
+                .needed_bytes = record->u.gc.needed_bytes,
+                .promoted_bytes = record->u.gc.promoted_bytes,
+                .allocated_bytes = record->u.gc.allocated_bytes,
+                .weight_bytes = record->u.gc.weight_bytes,
+                .known = record->u.gc.known,
+                .cause_frame = UINT32_MAX},
+        .stack = record->u.gc.stack,
+        .frame = record->u.gc.frame,
+        .thread_id = record->u.gc.thread_id};
+    APPEND(definitions->collections, definitions->n_collections, made);
+    return 0;
+}
+
+static void take_observed(struct ag_definitions *definitions, const struct ag_record *record) {
+    definitions->observed =
+        (struct ag_profile_observed){.is_there = true,
+                                     .rate_hz = record->u.observed.rate_hz,
+                                     .samples = record->u.observed.samples,
+                                     .lost = record->u.observed.lost,
+                                     .stale = record->u.observed.stale,
+                                     .complete_stacks = record->u.observed.complete_stacks,
+                                     .target_cpu_ns = record->u.observed.target_cpu_ns,
+                                     .sample_cost_ns = record->u.observed.sample_cost_ns,
+                                     .collections_seen = record->u.observed.collections_seen};
+}
+
+static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
+    enum { AHEAD = 8 }; /* nodes: their slots of a large table are on the way meanwhile */
+    struct ag_node node;
+    size_t ahead = AHEAD;
+    for (size_t cursor = 0; ag_nodes_next(record, &cursor, &node) > 0;) {
+        struct ag_node next;
+        if (ag_nodes_next(record, &ahead, &next) > 0) {
+            ag_node_ids_expect(&definitions->nodes.by_id, next.id);
+        }
+        const int r = ag_stack_nodes_add(&definitions->nodes, &node);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int take_stack_sums(struct ag_definitions *definitions, const struct ag_record *record) {
+    struct ag_model_sums *sums = &definitions->index;
+    struct ag_stack_sum stack;
+    for (size_t cursor = 0; ag_sums_next_stack(record, &cursor, &stack) > 0;) {
+        APPEND(sums->stacks, sums->n_stacks, stack);
+    }
+    return 0;
+}
+
+static int take_sums(struct ag_model_sums *sums, const struct ag_record *record) {
+    struct ag_timeline_point point;
+    struct ag_thread_sum thread;
+    struct ag_thread_pair pair;
+    struct ag_heap_sum heap;
+    switch (record->kind) {
+    case AG_RECORD_SUMMARY:
+        sums->summary = record->u.summary;
+        sums->has_summary = true;
+        break;
+    case AG_RECORD_TIMELINE:
+        for (size_t cursor = 0; ag_sums_next_timeline(record, &cursor, &point) > 0;) {
+            APPEND(sums->timeline, sums->n_timeline, point);
+        }
+        break;
+    case AG_RECORD_THREAD_SUMS:
+        for (size_t cursor = 0; ag_sums_next_thread(record, &cursor, &thread) > 0;) {
+            APPEND(sums->threads, sums->n_threads, thread);
+        }
+        break;
+    case AG_RECORD_THREAD_PAIRS:
+        for (size_t cursor = 0; ag_sums_next_pair(record, &cursor, &pair) > 0;) {
+            APPEND(sums->pairs, sums->n_pairs, pair);
+        }
+        break;
+    case AG_RECORD_HEAP_SUMS:
+        for (size_t cursor = 0; ag_sums_next_heap(record, &cursor, &heap) > 0;) {
+            APPEND(sums->heaps, sums->n_heaps, heap);
+        }
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static void take_via(struct ag_definitions *definitions, const struct ag_record *record) {
+    const uint32_t via = record->u.via.via;
+    if (via < AG_MODEL_VIAS) {
+        definitions->vias[via].name = keep(definitions, record->u.via.name);
+        definitions->vias[via].heap = record->u.via.heap;
+    }
+}
+
+static void take_lost(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (record->u.lost.cause < AG_LOST_CAUSES) {
+        definitions->lost[record->u.lost.cause] += record->u.lost.events;
+    }
+}
+
+static void take_end(struct ag_definitions *definitions, const struct ag_record *record) {
+    definitions->has_end = true;
+    definitions->end_how = record->u.end.how;
+    definitions->end_ns = record->u.end.time_ns;
+    definitions->wait_status = record->u.end.wait_status;
+    definitions->wait_status_known = record->u.end.wait_status_known;
+}
+
+static void take_sampling(struct ag_definitions *definitions, const struct ag_record *record) {
+    definitions->is_sampled = true;
+    definitions->interval_bytes = record->u.sampling.interval_bytes;
+    definitions->seed = record->u.sampling.seed;
+}
+
+/* What allogram itself cost. */
+static void take_cost(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (record->kind == AG_RECORD_PROFILER) {
+        definitions->cost =
+            (struct ag_profile_cost){.rss_bytes = record->u.profiler.rss_bytes,
+                                     .cpu_ns = record->u.profiler.cpu_ns,
+                                     .target_cpu_ns = record->u.profiler.target_cpu_ns};
+    } else {
+        definitions->sampler = (struct ag_profile_sampler){
+            .cpu_ns = record->u.sampler.cpu_ns,
+            .budget_percent = (double)record->u.sampler.budget_millionths / 10000,
+            .least_interval_bytes = record->u.sampler.least_interval_bytes,
+            .most_interval_bytes = record->u.sampler.most_interval_bytes};
+    }
+}
+
+/* What could not be decided is of the via's heap, which stands before it. */
+static int take_filter(struct ag_definitions *definitions, const struct ag_record *record) {
+    if (record->kind == AG_RECORD_FILTER) {
+        definitions->filter = keep(definitions, record->u.filter.expression);
+        return 0;
+    }
+    const uint32_t via = record->u.undecided.via;
+    const struct ag_model_heap *heap =
+        via < AG_MODEL_VIAS && definitions->vias[via].name
+            ? ag_definitions_heap(definitions, definitions->vias[via].heap)
+            : NULL;
+    for (size_t i = 0; heap && i < definitions->n_undecided; i++) {
+        heap = definitions->undecided[i] == heap->name ? NULL : heap; /* texts are kept once */
+    }
+    if (heap) {
+        APPEND(definitions->undecided, definitions->n_undecided, heap->name);
+    }
+    return 0;
+}
+
+static int take_record(struct ag_definitions *definitions, const struct ag_record *record) {
+    switch (record->kind) {
+    case AG_RECORD_PROCESS:
+        return take_process(definitions, record);
+    case AG_RECORD_IMAGE_LOAD:
+        return take_image(definitions, record);
+    case AG_RECORD_FRAME:
+        return take_function(definitions, record);
+    case AG_RECORD_FUNCTIONS:
+    case AG_RECORD_CALLS:
+        return ag_call_trees_take(&definitions->call_trees, &definitions->texts, record);
+    case AG_RECORD_GC:
+        return take_collection(definitions, record);
+    case AG_RECORD_THREAD:
+        return take_thread(definitions, record);
+    case AG_RECORD_HEAP:
+        return take_heap(definitions, record);
+    case AG_RECORD_MEMORY:
+        return take_memory(definitions, record);
+    case AG_RECORD_VIA:
+        take_via(definitions, record);
+        return 0;
+    case AG_RECORD_RUNTIME:
+        return take_runtime(definitions, record);
+    case AG_RECORD_CODE:
+        return ag_code_places_take(&definitions->code, record);
+    case AG_RECORD_STACK_TYPE:
+        return take_stack_type(definitions, record);
+    case AG_RECORD_TYPE:
+        return take_type(definitions, record);
+    case AG_RECORD_LABEL:
+        return ag_definitions_add_label(definitions, record->u.label.label,
+                                        keep(definitions, record->u.label.name));
+    case AG_RECORD_FILTER:
+    case AG_RECORD_UNDECIDED:
+        return take_filter(definitions, record);
+    case AG_RECORD_SAMPLING:
+        take_sampling(definitions, record);
+        return 0;
+    case AG_RECORD_RESIDENT:
+        return take_sample(definitions, record);
+    case AG_RECORD_LOST:
+        take_lost(definitions, record);
+        return 0;
+    case AG_RECORD_END:
+        take_end(definitions, record);
+        return 0;
+    case AG_RECORD_PROFILER:
+    case AG_RECORD_SAMPLER:
+        take_cost(definitions, record);
+        return 0;
+    case AG_RECORD_OBSERVED:
+        take_observed(definitions, record);
+        return 0;
+    default:
+        return take_sums(&definitions->index, record);
+    }
+}
+
+/* ---- all of them ---- */
+
+void ag_definitions_note_damage(struct ag_definitions *definitions,
+                                const struct ag_decode_error *error) {
+    const enum ag_decode_code known = definitions->damage.code;
+    const bool has_place = known != AG_DECODE_OK && known != AG_DECODE_UNSEALED;
+    if (error->code != AG_DECODE_OK && !has_place) {
+        definitions->damage = *error;
+    }
+}
+
+#define KIND(NAME) (UINT64_C(1) << AG_RECORD_##NAME)
+
+struct loading {
+    struct ag_definitions *definitions;
+    int (*take)(struct ag_definitions *definitions, const struct ag_record *record);
+    uint64_t passed_over;          /* kinds, as ag_chunk_decoder_pass_over has them */
+    struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
+    bool has_half_an_index;        /* which is none */
+};
+
+static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
+                      const struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
+    struct ag_decode_error error = {0};
+    struct ag_event none;
+    struct ag_record record = {0};
+    int r = ag_chunk_decoder_start(decoder, file, entry, &error);
+    while (r >= 0) {
+        r = ag_chunk_decoder_next(decoder, &none, 1, &record, &error);
+        if (r == 0 && record.kind == 0) {
+            return 0;
+        }
+        if (r >= 0 && record.kind != 0 && loading->take(loading->definitions, &record) < 0) {
+            return -ENOMEM;
+        }
+    }
+    if (error.code == AG_DECODE_NO_MEMORY) {
+        return -ENOMEM;
+    }
+    if (loading->damage.code == AG_DECODE_OK) {
+        loading->damage = error;
+    }
+    loading->has_half_an_index |= entry->kind == AG_CHUNK_KIND_INDEX;
+    return 0;
+}
+
+static int load(struct loading *loading, const struct ag_trace_file *file) {
+    const struct ag_chunk_entry *entries;
+    const size_t n = ag_trace_file_chunks(file, &entries);
+    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
+    if (!decoder) {
+        return -ENOMEM;
+    }
+    ag_chunk_decoder_pass_over(decoder, loading->passed_over);
+    int r = 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        if (entries[i].kind != AG_CHUNK_KIND_EVENTS) {
+            r = take_chunk(loading, decoder, file, &entries[i]);
+        }
+    }
+    (void)ag_chunk_decoder_free(decoder);
+    return r;
+}
+
+static int by_time(const void *a, const void *b) {
+    const struct ag_model_sample *left = a, *right = b;
+    return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
+}
+
+static int init(struct ag_definitions *definitions) {
+    definitions->exe = "";
+    int r = ag_text_store_init(&definitions->texts);
+    r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
+    r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
+    r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
+    r = r < 0 ? r : ag_code_places_init(&definitions->code);
+    r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->label_index);
+    return r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
+}
+
+int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file) {
+    if (ag_trace_file_damage(file)) {
+        ag_definitions_note_damage(definitions, ag_trace_file_damage(file));
+    }
+    struct loading loading = {.definitions = definitions,
+                              .take = take_record,
+                              .passed_over = KIND(NODES) | KIND(STACK_SUMS)};
+    int r = init(definitions);
+    r = r < 0 ? r : load(&loading, file);
+    definitions->index.has_summary &= !loading.has_half_an_index;
+    ag_definitions_note_damage(definitions, &loading.damage);
+    if (definitions->n_samples > 0) {
+        qsort(definitions->samples, definitions->n_samples, sizeof(*definitions->samples), by_time);
+    }
+    return r;
+}
+
+int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
+                               struct ag_decode_error *ret_damage) {
+    struct loading loading = {
+        .definitions = definitions, .take = take_nodes, .passed_over = ~KIND(NODES)};
+    const int r = load(&loading, file);
+    *ret_damage = loading.damage;
+    return r;
+}
+
+int ag_definitions_load_stack_sums(struct ag_definitions *definitions,
+                                   const struct ag_trace_file *file) {
+    struct loading loading = {
+        .definitions = definitions, .take = take_stack_sums, .passed_over = ~KIND(STACK_SUMS)};
+    const int r = load(&loading, file);
+    definitions->index.has_summary &= !loading.has_half_an_index;
+    ag_definitions_note_damage(definitions, &loading.damage);
+    return r;
+}
+
+void ag_model_sums_done(struct ag_model_sums *sums) {
+    free(sums->stacks);
+    free(sums->timeline);
+    free(sums->threads);
+    free(sums->pairs);
+    free(sums->heaps);
+    free(sums->stack_estimates);
+    free(sums->timeline_estimates);
+    free(sums->thread_estimates);
+    free(sums->pair_estimates);
+    free(sums->heap_estimates);
+    *sums = (struct ag_model_sums){0};
+}
+
+void ag_definitions_done(struct ag_definitions *definitions) {
+    ag_text_store_done(&definitions->texts);
+    ag_stack_nodes_done(&definitions->nodes);
+    ag_index_map_done(&definitions->image_index);
+    ag_index_map_done(&definitions->stream_index);
+    ag_index_map_done(&definitions->function_index);
+    ag_call_trees_done(&definitions->call_trees);
+    ag_code_places_done(&definitions->code);
+    ag_index_map_done(&definitions->type_index);
+    ag_index_map_done(&definitions->label_index);
+    ag_index_map_done(&definitions->stack_type_index);
+    ag_model_sums_done(&definitions->index);
+    free(definitions->arguments);
+    free(definitions->undecided);
+    free(definitions->images);
+    free(definitions->heaps);
+    free(definitions->memory);
+    free(definitions->threads);
+    free(definitions->runtimes);
+    free(definitions->samples);
+    free(definitions->functions);
+    free(definitions->collections);
+    free(definitions->types);
+    free(definitions->labels);
+}
+
+int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,
+                            const struct ag_model_type *definition) {
+    if (ag_definitions_type(definitions, type)) {
+        return 0;
+    }
+    const uint32_t at = (uint32_t)definitions->n_types;
+    APPEND(definitions->types, definitions->n_types, *definition);
+    return ag_index_map_insert(&definitions->type_index, type, at);
+}
+
+const struct ag_model_type *ag_definitions_type(const struct ag_definitions *definitions,
+                                                uint32_t type) {
+    const uint32_t at = ag_index_map_find(&definitions->type_index, type);
+    return at != AG_INDEX_NONE ? &definitions->types[at] : NULL;
+}
+
+int ag_definitions_add_label(struct ag_definitions *definitions, uint32_t label, const char *name) {
+    if (ag_definitions_label(definitions, label)) {
+        return 0;
+    }
+    const uint32_t at = (uint32_t)definitions->n_labels;
+    const struct ag_model_label told = {.label = label, .name = name};
+    APPEND(definitions->labels, definitions->n_labels, told);
+    return ag_index_map_insert(&definitions->label_index, label, at);
+}
+
+const char *ag_definitions_label(const struct ag_definitions *definitions, uint32_t label) {
+    const uint32_t at = ag_index_map_find(&definitions->label_index, label);
+    return at != AG_INDEX_NONE ? definitions->labels[at].name : NULL;
+}
+
+const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,
+                                                uint32_t heap) {
+    for (size_t i = 0; i < definitions->n_heaps; i++) {
+        if (definitions->heaps[i].heap == heap) {
+            return &definitions->heaps[i];
+        }
+    }
+    return NULL;
+}
+
+const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitions *definitions,
+                                                       uint32_t via) {
+    const uint32_t known = via % AG_MODEL_VIAS;
+    return definitions->vias[known].name
+               ? ag_definitions_heap(definitions, definitions->vias[known].heap)
+               : NULL;
+}
+
+struct ag_heap_memory ag_definitions_memory(const struct ag_definitions *definitions,
+                                            uint32_t heap) {
+    struct ag_heap_memory memory = {.known = 0};
+    for (size_t i = 0; i < definitions->n_memory; i++) {
+        if (definitions->memory[i].heap == heap) {
+            memory = definitions->memory[i].memory;
+            memory.time_ns -=
+                memory.time_ns < definitions->start_ns ? memory.time_ns : definitions->start_ns;
+        }
+    }
+    return memory;
+}
+
+const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream) {
+    const uint32_t at = ag_index_map_find(&definitions->stream_index, stream);
+    return at != AG_INDEX_NONE ? definitions->threads[at].name : "";
+}

@@ -1,0 +1,308 @@
+/* frame_table.c: asks the symbolizer once for each site and keeps the frames once each.
+ *
+ * How a frame is known to have been interrupted: the frame it seems to have called is the kernel's
+ * signal trampoline, __restore_rt in libc. The handler "returns" to its first instruction, so
+ * its pc minus one belongs to the function before; a lookup that names nothing, or that stands at
+ * the very end of something, is repeated with the pc itself to find it. */
+#include "model/definitions/frame_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char trampoline_name[] = "__restore_rt";
+
+static uint32_t text_of(struct ag_frame_table *table, const char *text) {
+    return text ? ag_text_id(&table->definitions->texts, text, strlen(text)) : 0;
+}
+
+static bool is_same(const struct ag_model_frame *a, const struct ag_model_frame *b) {
+    return a->function == b->function && a->file == b->file && a->image == b->image &&
+           a->runtime == b->runtime && a->frame.line == b->frame.line &&
+           a->frame.is_inlined == b->frame.is_inlined;
+}
+
+static uint64_t hash_of(const struct ag_model_frame *frame) {
+    uint64_t hash = frame->function | (uint64_t)frame->file << 32;
+    hash ^= (uint64_t)frame->runtime << 20;
+    hash = hash * UINT64_C(0xff51afd7ed558ccd) + frame->image;
+    hash = (hash ^ hash >> 31) * UINT64_C(0xc4ceb9fe1a85ec53) + frame->frame.line * 2u +
+           frame->frame.is_inlined;
+    return hash ^ hash >> 29;
+}
+
+static int add_page(struct ag_frame_table *table) {
+    const size_t n_pages = table->n_frames / AG_FRAME_PAGE;
+    struct ag_model_frame **pages = realloc(table->pages, (n_pages + 1) * sizeof(*pages));
+    if (!pages) {
+        return -ENOMEM;
+    }
+    table->pages = pages;
+    pages[n_pages] = malloc(AG_FRAME_PAGE * sizeof(**pages));
+    return pages[n_pages] ? 0 : -ENOMEM;
+}
+
+/* "[vm] f"; what is native needs no mark. */
+static const char *label_of(struct ag_frame_table *table, const struct ag_model_frame *frame) {
+    struct ag_text_store *texts = &table->definitions->texts;
+    const char *runtime = ag_text(texts, frame->runtime),
+               *function = ag_text(texts, frame->function);
+    char *label = NULL;
+    if (frame->runtime == table->native || asprintf(&label, "[%s] %s", runtime, function) < 0) {
+        return function;
+    }
+    const char *kept = ag_text_keep(texts, label, strlen(label));
+    free(label);
+    return kept;
+}
+
+/* The number of an equal frame, new or known. AG_INDEX_NONE: no memory. */
+static uint32_t intern(struct ag_frame_table *table, struct ag_model_frame *frame) {
+    const uint64_t hash = hash_of(frame);
+    uint32_t last = AG_INDEX_NONE;
+    for (uint32_t at = ag_index_map_find(&table->by_hash, hash); at != AG_INDEX_NONE;
+         at = ag_frame_table_get(table, at)->next - 1) {
+        if (is_same(ag_frame_table_get(table, at), frame)) {
+            return at;
+        }
+        last = at;
+    }
+    if (table->n_frames % AG_FRAME_PAGE == 0 && add_page(table) < 0) {
+        return AG_INDEX_NONE;
+    }
+    const uint32_t made = (uint32_t)table->n_frames;
+    if (last != AG_INDEX_NONE) {
+        ag_frame_table_get(table, last)->next = made + 1;
+    } else if (ag_index_map_insert(&table->by_hash, hash, made) < 0) {
+        return AG_INDEX_NONE;
+    }
+    const struct ag_text_store *texts = &table->definitions->texts;
+    frame->frame.function = ag_text(texts, frame->function);
+    frame->frame.file = frame->file ? ag_text(texts, frame->file) : NULL;
+    frame->frame.image = ag_text(texts, frame->image);
+    frame->frame.runtime = ag_text(texts, frame->runtime);
+    frame->frame.label = label_of(table, frame);
+    table->n_frames++;
+    *ag_frame_table_get(table, made) = *frame;
+    return made;
+}
+
+int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *definitions,
+                        const struct ag_symbol_options *options) {
+    *table = (struct ag_frame_table){.definitions = definitions};
+    table->symbolizer = ag_symbolizer_new(options);
+    if (!table->symbolizer || ag_index_map_init(&table->by_hash) < 0) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < definitions->n_images; i++) {
+        const struct ag_model_image *image = &definitions->images[i];
+        const int r = ag_symbolizer_image(
+            table->symbolizer, image->image, ag_text(&definitions->texts, image->path),
+            image->build_id, image->build_id_bytes, image->bias, image->low, image->high);
+        if (r < 0) {
+            return r;
+        }
+    }
+    table->native = text_of(table, "c");
+    struct ag_model_frame none = {.function = text_of(table, "[no stack]"),
+                                  .runtime = table->native};
+    table->no_stack = intern(table, &none);
+    return table->no_stack != AG_INDEX_NONE ? 0 : -ENOMEM;
+}
+
+int ag_frame_table_expect_sites(struct ag_frame_table *table) {
+    table->answers = calloc(2 * table->definitions->nodes.n_sites + 1, sizeof(*table->answers));
+    return table->answers ? 0 : -ENOMEM;
+}
+
+void ag_frame_table_open_images(struct ag_frame_table *table) {
+    const struct ag_stack_nodes *nodes = &table->definitions->nodes;
+    uint32_t last = 0;
+    for (size_t i = 0; i < nodes->n_sites; i++) {
+        const uint32_t image = nodes->sites[i].image;
+        if (image != last && image != AG_IMAGE_MANAGED) {
+            ag_symbolizer_open_image(table->symbolizer, image);
+            last = image;
+        }
+    }
+}
+
+void ag_frame_table_done(struct ag_frame_table *table) {
+    (void)ag_symbolizer_free(table->symbolizer);
+    ag_index_map_done(&table->by_hash);
+    for (size_t i = 0; i * AG_FRAME_PAGE < table->n_frames; i++) {
+        free(table->pages[i]);
+    }
+    free(table->pages);
+    free(table->list);
+    free(table->answers);
+}
+
+static bool is_trampoline(const struct ag_symbol_frame *frame) {
+    return (frame->linkage && strcmp(frame->linkage, trampoline_name) == 0) ||
+           strcmp(frame->function, trampoline_name) == 0;
+}
+
+static int add_to_list(struct ag_frame_table *table, uint32_t frame) {
+    if (table->n_list == table->list_capacity) {
+        const size_t capacity = table->list_capacity ? table->list_capacity * 2 : 1024;
+        uint32_t *list = realloc(table->list, capacity * sizeof(*list));
+        if (!list) {
+            return -ENOMEM;
+        }
+        table->list = list;
+        table->list_capacity = capacity;
+    }
+    table->list[table->n_list++] = frame;
+    return 0;
+}
+
+static uint32_t image_name(const struct ag_frame_table *table, uint32_t image) {
+    const uint32_t at = ag_index_map_find(&table->definitions->image_index, image);
+    return at != AG_INDEX_NONE ? table->definitions->images[at].base_name : 0;
+}
+
+/* "[vm]": it stands where native frames have the file that their code is in. */
+static uint32_t managed_image(struct ag_frame_table *table, uint32_t runtime) {
+    char name[64];
+    snprintf(name, sizeof(name), "[%.60s]", ag_text(&table->definitions->texts, runtime));
+    return text_of(table, name);
+}
+
+uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint32_t line) {
+    const struct ag_definitions *definitions = table->definitions;
+    const uint32_t at = ag_index_map_find(&definitions->function_index, id);
+    struct ag_model_frame frame = {.frame = {.line = line, .is_known = at != AG_INDEX_NONE}};
+    if (at != AG_INDEX_NONE) {
+        const struct ag_model_function *function = &definitions->functions[at];
+        frame.runtime = function->runtime;
+        frame.function = function->function;
+        frame.file = function->file;
+        frame.frame.line = line != 0 ? line : function->line;
+    } else {
+        char name[32];
+        snprintf(name, sizeof(name), "frame %u", id);
+        frame.function = text_of(table, name);
+    }
+    if (*ag_text(&definitions->texts, frame.runtime) == '\0') {
+        frame.runtime = text_of(table, "managed");
+    }
+    frame.image = frame.runtime == table->native ? 0 : managed_image(table, frame.runtime);
+    return intern(table, &frame);
+}
+
+static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table, uint64_t pc,
+                                                    struct ag_frame_answer *answer) {
+    const uint32_t frame = ag_frame_table_managed(table, ag_managed_frame(pc), ag_managed_line(pc));
+    if (frame == AG_INDEX_NONE || add_to_list(table, frame) < 0) {
+        return NULL;
+    }
+    *answer = (struct ag_frame_answer){.first = (uint32_t)table->n_list - 1, .count = 1};
+    return answer;
+}
+
+/* Of generated code, whose names the trace has. */
+static const struct ag_frame_answer *answer_generated(struct ag_frame_table *table,
+                                                      const struct ag_code_place *place,
+                                                      struct ag_frame_answer *answer) {
+    const uint32_t first = (uint32_t)table->n_list;
+    for (; place; place = place->next ? &table->definitions->code.list[place->next - 1] : NULL) {
+        const uint32_t found = ag_frame_table_managed(table, place->frame, place->line);
+        if (found == AG_INDEX_NONE) {
+            return NULL;
+        }
+        struct ag_model_frame frame = *ag_frame_table_get(table, found);
+        frame.frame.is_inlined = place->next != 0;
+        frame.next = 0;
+        const uint32_t number = intern(table, &frame);
+        if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+            return NULL;
+        }
+    }
+    *answer = (struct ag_frame_answer){.first = first, .count = (uint32_t)table->n_list - first};
+    return answer;
+}
+
+/* Innermost frames that only hand a call on to the allocator. */
+static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
+    size_t count = 0;
+    while (count < n && frames[count].is_shim) {
+        count++;
+    }
+    return count;
+}
+
+const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,
+                                                  bool is_exact) {
+    struct ag_frame_answer *answer = &table->answers[2 * (size_t)site + is_exact];
+    if (answer->count > 0) {
+        return answer;
+    }
+    const struct ag_stack_site *where = &table->definitions->nodes.sites[site];
+    if (where->image == AG_IMAGE_MANAGED) {
+        return answer_managed(table, where->pc, answer);
+    }
+    const struct ag_code_place *generated =
+        where->image == 0 ? ag_code_places_find(&table->definitions->code, where->pc) : NULL;
+    if (generated) {
+        return answer_generated(table, generated, answer);
+    }
+    const struct ag_symbol_frame *found;
+    size_t n = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,
+                                    /* return_address= */ !is_exact, &found);
+    if (!is_exact && !found[0].is_known) {
+        const struct ag_symbol_frame *here;
+        const size_t n_here = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,
+                                                   /* return_address= */ false, &here);
+        if (is_trampoline(&here[0])) {
+            found = here;
+            n = n_here;
+        }
+    }
+    const uint32_t first = (uint32_t)table->n_list;
+    const size_t n_shims = count_shims(found, n);
+    for (size_t i = n_shims < n ? n_shims : 0; i < n; i++) {
+        struct ag_model_frame frame = {
+            .function = text_of(table, found[i].function),
+            .file = text_of(table, found[i].file),
+            .image = image_name(table, where->image),
+            .runtime = found[i].runtime ? text_of(table, found[i].runtime) : table->native,
+            .frame = {.line = found[i].line,
+                      .is_inlined = found[i].is_inlined,
+                      .is_known = found[i].is_known}};
+        const uint32_t number = intern(table, &frame);
+        if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+            return NULL;
+        }
+    }
+    answer->first = first;
+    answer->count = (uint32_t)table->n_list - first;
+    answer->is_shim = n_shims == n;
+    answer->is_trampoline = is_trampoline(&found[0]);
+    return answer;
+}
+
+uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame *frame) {
+    struct ag_model_frame copy = {.function = text_of(table, frame->function),
+                                  .file = text_of(table, frame->file),
+                                  .image = text_of(table, frame->image),
+                                  .runtime = text_of(table, frame->runtime),
+                                  .frame = {.line = frame->line,
+                                            .is_inlined = frame->is_inlined,
+                                            .is_known = frame->is_known}};
+    return intern(table, &copy);
+}
+
+int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame) {
+    struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
+    const uint32_t number = ag_frame_table_copy(table, frame);
+    if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+        return -ENOMEM;
+    }
+    if (answers[0].count++ == 0) {
+        answers[0].first = (uint32_t)table->n_list - 1;
+    }
+    answers[1] = answers[0];
+    return 0;
+}

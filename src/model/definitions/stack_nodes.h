@@ -1,0 +1,63 @@
+/* stack_nodes.h: the stack tree of a trace, made dense: nodes 0, 1, 2 ... with parents before
+ * children.
+ *
+ * A trace names nodes by the slots of the recorder's hash table, all over 24 million. It defines
+ * parents first; a node whose parent it never defined is taken as the outermost of an incomplete
+ * stack. So there are no cycles, whatever the trace says, and a loop over rising or falling numbers
+ * visits parents before or after their children. */
+#ifndef AG_STACK_NODES_H
+#define AG_STACK_NODES_H
+
+#include <stdbool.h>
+
+#include "base/stack_tree.h"
+#include "format/decode.h"
+#include "ledger/index_map.h"
+#include "model/definitions/node_ids.h"
+
+enum { AG_STACK_DEPTH_MOST = 65536 }; /* deeper nodes are dropped: their stacks are cut */
+
+/* A parent is a node, or one of these: the walk ended, by enum ag_root. */
+#define AG_NODE_ROOT(root) (UINT32_MAX - (root))
+#define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_CUT))
+
+struct ag_stack_node {
+    uint32_t parent; /* < own number, or AG_NODE_ROOT */
+    uint32_t site;   /* index into sites */
+    uint32_t depth;  /* frames from here outward, at least 1 */
+    uint32_t root;   /* enum ag_root: how the walk ended */
+};
+struct ag_stack_site { /* a pc where frames stood */
+    uint64_t pc;
+    uint32_t image; /* id of the trace */
+    uint32_t next;  /* site + 1 with the same hash */
+};
+struct ag_stack_leaf {    /* what is known of the blocks of a stack beside their code */
+    uint32_t node;        /* of the stack: a node, or AG_NODE_ROOT */
+    uint32_t type, label; /* numbers of the trace, 0: none */
+};
+struct ag_stack_nodes { /* zero-initialise, then init */
+    struct ag_stack_node *nodes;
+    size_t count, capacity;
+    struct ag_stack_site *sites;
+    size_t n_sites, site_capacity;
+    uint32_t last_id; /* of the newest node */
+    struct ag_node_ids by_id;
+    struct ag_index_map by_site;
+    struct ag_stack_leaf *leaves;
+    size_t n_leaves, leaf_capacity;
+    struct ag_index_map by_leaf; /* id of the trace -> leaf */
+};
+
+int ag_stack_nodes_init(struct ag_stack_nodes *nodes);
+void ag_stack_nodes_done(struct ag_stack_nodes *nodes);
+int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node); /* 0 or -ENOMEM */
+/* The node of a stack's id, or AG_NODE_ROOT when it has no frame (or the trace does not know it).
+ */
+uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack);
+/* Type and label of the blocks of a stack's id; node is what ag_stack_nodes_find says. */
+struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack);
+/* How a stack ended: one of enum ag_root. */
+uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node);
+
+#endif

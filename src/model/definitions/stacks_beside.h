@@ -1,0 +1,32 @@
+/* stacks_beside.h: a thread of its own loads the nodes of a trace's stacks, and opens files that
+ * their names will come from, beside what needs neither: a pass over events, the sums of the index.
+ * With 100,000 stacks the nodes are a fifth of what opening a trace takes; the debug information of
+ * a libc is 55 ms of decompressing, as long as 1.5 million events. */
+#ifndef AG_STACKS_BESIDE_H
+#define AG_STACKS_BESIDE_H
+
+#include <pthread.h>
+
+#include "model/definitions/definitions.h"
+
+struct ag_symbolizer;
+
+struct ag_stacks_beside {
+    struct ag_definitions *definitions;
+    const struct ag_trace_file *file;
+    struct ag_symbolizer *symbolizer;
+    pthread_t thread;
+    bool has_thread;
+    int r;
+    struct ag_decode_error damage;
+};
+
+/* Begins to load definitions->nodes, and then to open files; where there can be no thread, does it
+ * here and now. Until the end nobody else touches the nodes or the SYMBOLIZER (NULL: opens
+ * nothing), and BESIDE stays where it is. */
+void ag_stacks_beside_start(struct ag_stacks_beside *beside, struct ag_definitions *definitions,
+                            const struct ag_trace_file *file, struct ag_symbolizer *symbolizer);
+/* Waits until all is done, and notes what was damaged. 0 or -ENOMEM. */
+int ag_stacks_beside_end(struct ag_stacks_beside *beside);
+
+#endif

@@ -1,0 +1,504 @@
+/* chunk_feed.c: a pool of decoder threads in front of one consumer.
+ *
+ * 1. Jobs
+ *
+ * A chunk that is open is a job: a decoder, standing somewhere inside the chunk, and a ring of two
+ * blocks. Whoever works on a job fills one block and lets go of it, so no thread ever waits with a
+ * job in its hands, and any number of streams can be open with any number of threads.
+ *
+ *     consumer        open: current chunk of each stream asked for, and `ahead` more in time order
+ *     worker          takes the earliest job that is idle, not done, and has an empty block
+ *     consumer        takes filled blocks in the stream's order; fills one itself if need be
+ *
+ * 2. What the lock protects
+ *
+ * All fields of jobs but the decoder and the blocks. Those belong to whoever set is_busy; a filled
+ * block belongs to the consumer until it asks for the next one. The lock is taken twice for a block
+ * of 2,048 events; where the consumer decodes on its own, twice for a chunk.
+ *
+ * 3. The order of chunks
+ *
+ * Inside a stream by sequence. Their first times rise in an honest trace; where they do not, a
+ * chunk counts as no earlier than the one before it. */
+#include "model/pass/chunk_feed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/segment.h"
+#include "ledger/index_map.h"
+
+enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2 };
+
+struct job {
+    const struct ag_chunk_entry *entry;
+    struct ag_chunk_decoder *decoder;
+    struct ag_feed_block *blocks[RING];
+    uint32_t first, n_filled; /* blocks[first] is the oldest filled one */
+    bool is_lent;             /* the consumer holds blocks[first] */
+    bool is_ahead;            /* no stream has come to it */
+    bool is_busy, is_started, is_done;
+    bool is_whole;           /* to be started only: the decoder is handed to the consumer */
+    bool is_ready;           /* whole, started, not yet handed out */
+    uint64_t time_ns;        /* the decoder's: last stamp */
+    uint64_t interval_bytes; /* and the last SAMPLING */
+    uint32_t extra_bytes;
+    struct ag_decode_error error;
+    struct job *next; /* spare, or open in time order */
+};
+struct chunk {
+    const struct ag_chunk_entry *entry;
+    uint64_t time_ns; /* first time, never before the chunk in front */
+    struct job *job;  /* while it is open */
+    uint32_t stream;  /* index */
+};
+struct stream {
+    uint32_t first, count; /* its chunks, in its order */
+    uint32_t at;           /* the current one */
+};
+
+struct ag_chunk_feed {
+    const struct ag_trace_file *file;
+    struct chunk *chunks; /* by stream, then sequence */
+    uint32_t *by_time;    /* all of them */
+    size_t n_chunks;
+    struct ag_feed_stream *streams;
+    struct stream *cursors;
+    size_t n_streams;
+    size_t next_ahead; /* by_time[0, this) were opened ahead */
+    uint64_t to_ns;    /* chunks that start here or later are not opened ahead */
+
+    pthread_mutex_t lock;
+    pthread_cond_t has_work, has_block;
+    pthread_t threads[MOST_THREADS];
+    size_t n_threads, n_ahead; /* n_ahead: jobs that are is_ahead */
+    bool is_ending;
+    enum ag_feed_way way; /* of jobs that are opened */
+    struct job *open, *spare;
+    struct ag_decode_error damage;
+};
+
+/* ---- filling a block; without the lock ---- */
+
+void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *record,
+                           uint64_t time_ns) {
+    if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) {
+        block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = time_ns,
+                                                            .address = record->u.map.address,
+                                                            .bytes = record->u.map.bytes,
+                                                            .via = record->u.map.via,
+                                                            .kind = record->kind};
+    }
+}
+
+static void note_time(struct job *job, const struct ag_event *events, size_t count) {
+    for (size_t i = count; i-- > 0;) {
+        if (events[i].kind == AG_RECORD_STAMP) {
+            job->time_ns = events[i].size;
+            return;
+        }
+    }
+}
+
+static bool start(const struct ag_trace_file *file, struct job *job) {
+    job->is_started = true;
+    job->time_ns = job->entry->first_time_ns;
+    job->interval_bytes = 0;
+    job->extra_bytes = 1;
+    return ag_chunk_decoder_start(job->decoder, file, job->entry, &job->error) == 0;
+}
+
+/* Returns whether the chunk goes on. */
+static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_feed_block *block) {
+    block->count = block->n_maps = 0;
+    if (!job->is_started && !start(file, job)) {
+        return false;
+    }
+    block->interval_bytes = job->interval_bytes;
+    block->extra_bytes = job->extra_bytes;
+    while (block->count < AG_FEED_EVENTS && block->n_maps < AG_FEED_MAPS) {
+        struct ag_record record = {0};
+        struct ag_event *events = block->events + block->count;
+        const int n = ag_chunk_decoder_next(job->decoder, events, AG_FEED_EVENTS - block->count,
+                                            &record, &job->error);
+        if (n < 0 || (n == 0 && record.kind == 0)) {
+            return false;
+        }
+        note_time(job, events, (size_t)n);
+        block->count += (size_t)n;
+        ag_feed_block_add_map(block, &record, job->time_ns);
+        if (record.kind == AG_RECORD_SAMPLING) {
+            job->interval_bytes = record.u.sampling.interval_bytes;
+            job->extra_bytes = ag_sampling_extra_bytes(record.u.sampling.method);
+            if (block->count > 0) {
+                break; /* a block has one interval */
+            }
+            block->interval_bytes = job->interval_bytes;
+            block->extra_bytes = job->extra_bytes;
+        }
+    }
+    return true;
+}
+
+/* ---- jobs; with the lock ---- */
+
+static bool can_work(const struct job *job) {
+    return !job->is_busy && !job->is_done && job->n_filled < RING;
+}
+
+static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decode_error *error) {
+    if (feed->damage.code == AG_DECODE_OK) {
+        feed->damage = *error;
+    }
+}
+
+/* Fills one block of the job, or starts it; lets go of the lock meanwhile. */
+static void work(struct ag_chunk_feed *feed, struct job *job) {
+    struct ag_feed_block *block = job->blocks[(job->first + job->n_filled) % RING];
+    job->is_busy = true;
+    pthread_mutex_unlock(&feed->lock);
+    const bool goes_on = job->is_whole ? start(feed->file, job) : fill(feed->file, job, block);
+    pthread_mutex_lock(&feed->lock);
+    job->is_busy = false;
+    job->is_ready = job->is_whole && goes_on;
+    job->is_done = job->is_whole || !goes_on;
+    job->n_filled += !job->is_whole && (block->count > 0 || block->n_maps > 0 || goes_on);
+    if (job->is_done) {
+        note_damage_locked(feed, &job->error);
+    }
+    pthread_cond_signal(&feed->has_block);
+}
+
+static void *worker(void *context) {
+    struct ag_chunk_feed *feed = context;
+    pthread_mutex_lock(&feed->lock);
+    while (!feed->is_ending) {
+        struct job *job = feed->open;
+        while (job && !can_work(job)) {
+            job = job->next;
+        }
+        if (job) {
+            work(feed, job);
+        } else {
+            pthread_cond_wait(&feed->has_work, &feed->lock);
+        }
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return NULL;
+}
+
+static struct job *free_job(struct job *job) {
+    if (job) {
+        for (size_t i = 0; i < RING; i++) {
+            free(job->blocks[i]);
+        }
+        (void)ag_chunk_decoder_free(job->decoder);
+        free(job);
+    }
+    return NULL;
+}
+
+static struct job *new_job(struct ag_chunk_feed *feed) {
+    struct job *job = feed->spare;
+    if (job) {
+        feed->spare = job->next;
+        *job = (struct job){.decoder = job->decoder, .blocks = {job->blocks[0], job->blocks[1]}};
+        return job;
+    }
+    job = calloc(1, sizeof(*job));
+    if (!job) {
+        return NULL;
+    }
+    job->decoder = ag_chunk_decoder_new();
+    for (size_t i = 0; i < RING; i++) {
+        job->blocks[i] = malloc(sizeof(*job->blocks[i]));
+    }
+    return job->decoder && job->blocks[0] && job->blocks[1] ? job : free_job(job);
+}
+
+/* Opens a chunk, unless it is; jobs stay in the order of time. */
+static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
+    if (chunk->job) {
+        return 0;
+    }
+    struct job *job = new_job(feed);
+    if (!job) {
+        return -ENOMEM;
+    }
+    job->entry = chunk->entry;
+    job->is_whole = feed->way == AG_FEED_WHOLE;
+    chunk->job = job;
+    struct job **link = &feed->open;
+    while (*link && (*link)->entry->first_time_ns <= chunk->entry->first_time_ns) {
+        link = &(*link)->next;
+    }
+    job->next = *link;
+    *link = job;
+    pthread_cond_signal(&feed->has_work);
+    return 0;
+}
+
+static void close_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
+    struct job *job = chunk->job;
+    struct job **link = &feed->open;
+    while (*link != job) {
+        link = &(*link)->next;
+    }
+    *link = job->next;
+    job->next = feed->spare;
+    feed->spare = job;
+    chunk->job = NULL;
+}
+
+static int open_ahead(struct ag_chunk_feed *feed) {
+    while (feed->n_ahead < feed->n_threads * AHEAD_PER_THREAD &&
+           feed->next_ahead < feed->n_chunks) {
+        const uint32_t index = feed->by_time[feed->next_ahead];
+        struct chunk *chunk = &feed->chunks[index];
+        if (chunk->time_ns >= feed->to_ns) {
+            break;
+        }
+        feed->next_ahead++;
+        if (index < feed->cursors[chunk->stream].at || chunk->job) {
+            continue; /* its stream has come to it already */
+        }
+        const int r = open_chunk(feed, chunk);
+        if (r < 0) {
+            return r;
+        }
+        chunk->job->is_ahead = true;
+        feed->n_ahead++;
+    }
+    return 0;
+}
+
+/* ---- the consumer ---- */
+
+static bool has_ended(const struct stream *cursor) {
+    return cursor->at == cursor->first + cursor->count;
+}
+
+/* Opens the stream's current chunk, and takes back the block that was lent of it. */
+static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
+    int r = open_chunk(feed, chunk);
+    if (r < 0) {
+        return r;
+    }
+    struct job *job = chunk->job;
+    if (job->is_ahead) {
+        job->is_ahead = false;
+        feed->n_ahead--;
+    }
+    if (job->is_lent) {
+        job->is_lent = false;
+        job->first = (job->first + 1) % RING;
+        job->n_filled--;
+        pthread_cond_signal(&feed->has_work);
+    }
+    return open_ahead(feed);
+}
+
+static int next_piece(struct ag_chunk_feed *feed, struct stream *cursor,
+                      struct ag_feed_piece *ret_piece) {
+    if (has_ended(cursor)) {
+        return AG_FEED_END;
+    }
+    struct chunk *chunk = &feed->chunks[cursor->at];
+    const int r = come_to(feed, chunk);
+    if (r < 0) {
+        return r;
+    }
+    struct job *job = chunk->job;
+    while (job->n_filled == 0 && !job->is_done) {
+        if (job->is_busy) {
+            pthread_cond_wait(&feed->has_block, &feed->lock);
+        } else {
+            work(feed, job);
+        }
+    }
+    if (job->n_filled > 0) {
+        job->is_lent = true;
+        ret_piece->block = job->blocks[job->first];
+        return AG_FEED_BLOCK;
+    }
+    if (job->is_ready) {
+        job->is_ready = false;
+        ret_piece->chunk = job->decoder;
+        return AG_FEED_CHUNK;
+    }
+    close_chunk(feed, chunk);
+    cursor->at++;
+    if (has_ended(cursor)) {
+        return AG_FEED_END;
+    }
+    ret_piece->next_ns = feed->chunks[cursor->at].time_ns;
+    return AG_FEED_PAUSE;
+}
+
+int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece) {
+    *ret_piece = (struct ag_feed_piece){0};
+    pthread_mutex_lock(&feed->lock);
+    const int r = next_piece(feed, &feed->cursors[index], ret_piece);
+    pthread_mutex_unlock(&feed->lock);
+    return r;
+}
+
+void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way) {
+    pthread_mutex_lock(&feed->lock);
+    feed->way = way;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
+                             const struct ag_feed_stream **ret_streams) {
+    *ret_streams = feed->streams;
+    return feed->n_streams;
+}
+
+void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decode_error *error) {
+    pthread_mutex_lock(&feed->lock);
+    note_damage_locked(feed, error);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+struct ag_decode_error ag_chunk_feed_damage(struct ag_chunk_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    const struct ag_decode_error damage = feed->damage;
+    pthread_mutex_unlock(&feed->lock);
+    return damage;
+}
+
+/* ---- life ---- */
+
+static int by_stream(const void *a, const void *b) {
+    const struct chunk *left = a, *right = b;
+    if (left->entry->stream != right->entry->stream) {
+        return left->entry->stream < right->entry->stream ? -1 : 1;
+    }
+    if (left->entry->first_sequence != right->entry->first_sequence) {
+        return left->entry->first_sequence < right->entry->first_sequence ? -1 : 1;
+    }
+    return (left->entry->offset > right->entry->offset) -
+           (left->entry->offset < right->entry->offset);
+}
+
+static int by_time(const void *a, const void *b, void *context) {
+    const struct chunk *chunks = context;
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    if (chunks[left].time_ns != chunks[right].time_ns) {
+        return chunks[left].time_ns < chunks[right].time_ns ? -1 : 1;
+    }
+    return (left > right) - (left < right);
+}
+
+static void list_streams(struct ag_chunk_feed *feed) {
+    for (size_t i = 0; i < feed->n_chunks; i++) {
+        struct chunk *chunk = &feed->chunks[i];
+        const bool is_new = i == 0 || chunk[-1].entry->stream != chunk->entry->stream;
+        if (is_new) {
+            feed->streams[feed->n_streams] =
+                (struct ag_feed_stream){.stream = chunk->entry->stream,
+                                        .thread_id = chunk->entry->thread_id,
+                                        .first_time_ns = chunk->entry->first_time_ns};
+            feed->cursors[feed->n_streams++] =
+                (struct stream){.first = (uint32_t)i, .at = (uint32_t)i};
+        }
+        chunk->stream = (uint32_t)feed->n_streams - 1;
+        chunk->time_ns = chunk->entry->first_time_ns;
+        if (!is_new && chunk[-1].time_ns > chunk->time_ns) {
+            chunk->time_ns = chunk[-1].time_ns;
+        }
+        feed->cursors[chunk->stream].count++;
+        feed->by_time[i] = (uint32_t)i;
+    }
+    qsort_r(feed->by_time, feed->n_chunks, sizeof(*feed->by_time), by_time, feed->chunks);
+}
+
+static int list_chunks(struct ag_chunk_feed *feed) {
+    const struct ag_chunk_entry *entries;
+    const size_t n = ag_trace_file_chunks(feed->file, &entries);
+    feed->chunks = calloc(n + 1, sizeof(*feed->chunks));
+    feed->by_time = calloc(n + 1, sizeof(*feed->by_time));
+    feed->streams = calloc(n + 1, sizeof(*feed->streams));
+    feed->cursors = calloc(n + 1, sizeof(*feed->cursors));
+    if (!feed->chunks || !feed->by_time || !feed->streams || !feed->cursors || n >= UINT32_MAX) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (entries[i].kind == AG_CHUNK_KIND_EVENTS) {
+            feed->chunks[feed->n_chunks++] = (struct chunk){.entry = &entries[i]};
+        }
+    }
+    qsort(feed->chunks, feed->n_chunks, sizeof(*feed->chunks), by_stream);
+    list_streams(feed);
+    return 0;
+}
+
+int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
+                      struct ag_chunk_feed **ret_feed) {
+    struct ag_chunk_feed *feed = calloc(1, sizeof(*feed));
+    if (!feed) {
+        return -ENOMEM;
+    }
+    feed->file = file;
+    feed->to_ns = UINT64_MAX;
+    pthread_mutex_init(&feed->lock, NULL); /* with default attributes these cannot fail */
+    pthread_cond_init(&feed->has_work, NULL);
+    pthread_cond_init(&feed->has_block, NULL);
+    const int r = list_chunks(feed);
+    if (r < 0) {
+        (void)ag_chunk_feed_free(feed);
+        return r;
+    }
+    while (feed->n_threads < n_threads && feed->n_threads < MOST_THREADS &&
+           pthread_create(&feed->threads[feed->n_threads], NULL, worker, feed) == 0) {
+        feed->n_threads++; /* fewer than wanted are fine: the consumer decodes as well */
+    }
+    *ret_feed = feed;
+    return 0;
+}
+
+void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t to_ns) {
+    feed->to_ns = to_ns;
+    for (size_t i = 0; i < feed->n_streams; i++) {
+        struct stream *cursor = &feed->cursors[i];
+        const uint32_t end = cursor->first + cursor->count;
+        while (cursor->at + 1 < end && feed->chunks[cursor->at + 1].time_ns < from_ns) {
+            cursor->at++;
+        }
+        feed->streams[i].first_time_ns = feed->chunks[cursor->at].time_ns;
+    }
+}
+
+struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed) {
+    if (!feed) {
+        return NULL;
+    }
+    pthread_mutex_lock(&feed->lock);
+    feed->is_ending = true;
+    pthread_cond_broadcast(&feed->has_work);
+    pthread_mutex_unlock(&feed->lock);
+    for (size_t i = 0; i < feed->n_threads; i++) {
+        (void)pthread_join(feed->threads[i], NULL); /* our own thread, joined once */
+    }
+    for (struct job *list = feed->open, *next; list; list = next) {
+        next = list->next;
+        (void)free_job(list);
+    }
+    for (struct job *list = feed->spare, *next; list; list = next) {
+        next = list->next;
+        (void)free_job(list);
+    }
+    pthread_cond_destroy(&feed->has_block);
+    pthread_cond_destroy(&feed->has_work);
+    pthread_mutex_destroy(&feed->lock);
+    free(feed->chunks);
+    free(feed->by_time);
+    free(feed->streams);
+    free(feed->cursors);
+    free(feed);
+    return NULL;
+}

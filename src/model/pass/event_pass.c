@@ -1,0 +1,463 @@
+/* event_pass.c: streams are read side by side, only as far as time has come: whose delivered events
+ * end earliest gives its next block, so no stream is read ahead of the others, and one whose next
+ * chunk starts later is not read at all. A trace of one stream needs no merge, and where nothing is
+ * left out its events go straight from their bytes into the ledger (straight_pass.h).
+ *
+ * A time window cuts each stream at a stamp: windows of events belong to where they start. Blocks
+ * from before it are left out, unless asked for: then reading begins at the chunk of each stream
+ * that the window's start lies in, and what comes before the start is thrown away. */
+#include "model/pass/event_pass.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "format/segment.h"
+#include "ledger/merge.h"
+#include "model/pass/chunk_feed.h"
+#include "model/pass/straight_pass.h"
+
+enum { REST_EVENTS = 64 }; /* at once of what a straight pass leaves: what it can leave at most */
+
+struct reader {                     /* of one stream */
+    struct ag_feed_block *block;    /* the current one, [at, count) is not delivered */
+    struct ag_chunk_decoder *chunk; /* a whole one, decoded here; NULL: blocks come decoded */
+    size_t at;
+    uint64_t reached_ns; /* everything before is delivered */
+    uint64_t now_ns;     /* last stamp seen */
+    uint32_t stream, thread_id;
+    bool has_ended;
+};
+struct pass {
+    const struct ag_pass_options *options;
+    struct ag_definitions *definitions;
+    struct ag_ledger *ledger;
+    struct ag_merge *merge; /* NULL: a single stream */
+    struct ag_chunk_feed *feed;
+    struct reader *readers;
+    size_t n_readers;
+    uint32_t *heap; /* readers that have not ended, the least reached_ns on top */
+    size_t heap_count;
+    struct ag_feed_block
+        *rest;                /* what of a whole chunk does not go straight; NULL: in blocks all */
+    struct ag_feed_map *maps; /* not yet applied */
+    size_t n_maps, map_capacity;
+    size_t next_sample;
+    uint64_t last_ns;
+    bool is_skipping; /* what is delivered lies before the window, and goes nowhere */
+};
+
+/* ---- what happens beside the events ---- */
+
+static void apply_map(struct pass *pass, const struct ag_feed_map *map) {
+    if (pass->is_skipping) {
+        return;
+    }
+    if (map->kind == AG_RECORD_MAP) {
+        const uint32_t heap = pass->definitions->vias[map->via % AG_MODEL_VIAS].heap;
+        ag_ledger_map(pass->ledger, heap, map->address, map->bytes);
+    } else {
+        ag_ledger_unmap(pass->ledger, map->address, map->bytes);
+    }
+}
+
+static int by_time(const void *a, const void *b) {
+    const struct ag_feed_map *left = a, *right = b;
+    return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
+}
+
+/* Maps and resident sizes from before TIME_NS. */
+static void apply_rare(struct pass *pass, uint64_t time_ns) {
+    if (pass->n_maps > 0) {
+        size_t kept = 0;
+        qsort(pass->maps, pass->n_maps, sizeof(*pass->maps), by_time); /* merge sort: stable */
+        for (size_t i = 0; i < pass->n_maps; i++) {
+            if (pass->maps[i].time_ns < time_ns) {
+                apply_map(pass, &pass->maps[i]);
+            } else {
+                pass->maps[kept++] = pass->maps[i];
+            }
+        }
+        pass->n_maps = kept;
+    }
+    const struct ag_definitions *definitions = pass->definitions;
+    while (pass->next_sample < definitions->n_samples &&
+           definitions->samples[pass->next_sample].time_ns < time_ns) {
+        const struct ag_model_sample *sample = &definitions->samples[pass->next_sample++];
+        if (!pass->is_skipping) {
+            ag_ledger_resident(pass->ledger, sample->time_ns, sample->bytes);
+        }
+    }
+}
+
+static int keep_maps(struct pass *pass, const struct ag_feed_block *block) {
+    for (size_t i = 0; i < block->n_maps; i++) {
+        if (pass->n_maps == pass->map_capacity) {
+            const size_t capacity = pass->map_capacity ? pass->map_capacity * 2 : AG_FEED_MAPS;
+            struct ag_feed_map *maps = realloc(pass->maps, capacity * sizeof(*maps));
+            if (!maps) {
+                return -ENOMEM;
+            }
+            pass->maps = maps;
+            pass->map_capacity = capacity;
+        }
+        pass->maps[pass->n_maps++] = block->maps[i];
+    }
+    return 0;
+}
+
+/* ---- what the reader does not want ---- */
+
+static bool is_plain(const struct ag_pass_options *options) {
+    return options->thread < 0 && options->tail_ns == UINT64_MAX && !options->is_by_stream &&
+           !options->kept && !options->groups && !options->weights;
+}
+
+static uint32_t stack_of(const struct ag_pass_options *options, const struct reader *reader,
+                         const struct ag_event *event) {
+    if (options->groups) { /* one that is in none is other: AG_INDEX_NONE */
+        return ag_index_map_find(options->groups, event->stack | (uint64_t)event->via << 32);
+    }
+    return options->is_by_stream ? reader->stream : event->stack;
+}
+
+/* A type that became known: of a stack that is kept, and whole. Where blocks stand under their
+ * stream, or as samples under what was left out of them, it stays unknown. */
+static bool takes_type(const struct ag_pass_options *options, const struct ag_event *event) {
+    const bool is_kept =
+        !options->kept || ag_index_map_find(options->kept, event->stack) != AG_INDEX_NONE;
+    const bool has_left_out =
+        options->thread >= 0 || options->tail_ns != UINT64_MAX || options->kept;
+    return is_kept && !options->is_by_stream && !(options->weights && has_left_out);
+}
+
+/* A sample becomes one of its group. 0 or -ENOMEM. */
+static int weigh(const struct pass *pass, const struct reader *reader, struct ag_event *event) {
+    struct ag_weights *weights = pass->options->weights;
+    const uint32_t group =
+        ag_weights_group(weights, event->stack, event->size, reader->block->interval_bytes,
+                         reader->block->extra_bytes);
+    if (group == AG_INDEX_NONE) {
+        return -ENOMEM;
+    }
+    event->stack = group;
+    event->size = ag_weight_whole_bytes(&weights->groups[group]);
+    return 0;
+}
+
+static int rewrite(const struct pass *pass, struct reader *reader, struct ag_event *events,
+                   size_t count) {
+    const struct ag_pass_options *options = pass->options;
+    const bool is_wanted =
+        options->thread < 0 || (reader->thread_id & ~AG_THREAD_NESTED) == options->thread;
+    for (size_t i = 0; i < count; i++) {
+        struct ag_event *event = &events[i];
+        if (event->kind == AG_RECORD_STAMP) {
+            reader->now_ns = event->size;
+        } else if (event->kind == AG_RECORD_ALLOC) {
+            const bool is_kept =
+                !options->kept || ag_index_map_find(options->kept, event->stack) != AG_INDEX_NONE;
+            if (!is_wanted || !is_kept || reader->now_ns >= options->tail_ns) {
+                event->stack = AG_STACK_OTHER;
+            } else {
+                event->stack = stack_of(options, reader, event);
+            }
+            if (options->weights && weigh(pass, reader, event) < 0) {
+                return -ENOMEM;
+            }
+        } else if (event->kind == AG_RECORD_BLOCK_TYPE) {
+            if (!takes_type(options, event)) {
+                event->address = 0; /* of no block */
+                continue;
+            }
+            event->stack = stack_of(options, reader, event);
+            if (options->weights && weigh(pass, reader, event) < 0) {
+                return -ENOMEM;
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- delivering ---- */
+
+/* Where events that start at LIMIT_NS or later begin in the reader's block. */
+static size_t find_limit(const struct reader *reader, uint64_t limit_ns) {
+    const struct ag_feed_block *block = reader->block;
+    size_t at = reader->at;
+    while (at < block->count &&
+           (block->events[at].kind != AG_RECORD_STAMP || block->events[at].size < limit_ns)) {
+        at++;
+    }
+    return at;
+}
+
+static void reach(struct pass *pass, struct reader *reader, uint64_t time_ns) {
+    reader->reached_ns = time_ns > reader->reached_ns ? time_ns : reader->reached_ns;
+    pass->last_ns = reader->reached_ns > pass->last_ns ? reader->reached_ns : pass->last_ns;
+}
+
+static void note_reached(struct pass *pass, struct reader *reader, size_t end) {
+    uint64_t time_ns = 0;
+    for (size_t i = end; i-- > reader->at && time_ns == 0;) {
+        time_ns =
+            reader->block->events[i].kind == AG_RECORD_STAMP ? reader->block->events[i].size : 0;
+    }
+    reach(pass, reader, time_ns);
+}
+
+/* Delivers the rest of the reader's block, or what of it comes before the limit. */
+static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
+    struct ag_event *events = reader->block->events + reader->at;
+    const size_t end = limit_ns == UINT64_MAX ? reader->block->count : find_limit(reader, limit_ns);
+    const size_t count = end - reader->at;
+    if (pass->is_skipping) {
+        note_reached(pass, reader, end);
+        if (end < reader->block->count) {
+            reader->reached_ns = reader->block->events[end].size;
+        }
+        reader->at = end;
+        return 0;
+    }
+    int r = is_plain(pass->options) ? 0 : rewrite(pass, reader, events, count);
+    note_reached(pass, reader, end);
+    if (r < 0) {
+        return r;
+    }
+    if (pass->merge) {
+        r = ag_merge_add(pass->merge, reader->stream, events, count);
+    } else {
+        apply_rare(pass, count > 0 && events[0].kind == AG_RECORD_STAMP ? events[0].size
+                                                                        : reader->reached_ns);
+        r = ag_ledger_apply(pass->ledger, reader->stream, events, count);
+    }
+    if (end < reader->block->count) {
+        reader->reached_ns = reader->block->events[end].size;
+    }
+    reader->at = end;
+    return r;
+}
+
+/* The next of a whole chunk's events, up to CAPACITY, or of its records. */
+static int decode_block(struct pass *pass, struct reader *reader, size_t capacity) {
+    struct ag_feed_block *block = pass->rest;
+    struct ag_record record = {0};
+    struct ag_decode_error error;
+    const int n = ag_chunk_decoder_next(reader->chunk, block->events, capacity, &record, &error);
+    if (n < 0) {
+        ag_chunk_feed_note_damage(pass->feed, &error);
+    }
+    if (n < 0 || (n == 0 && record.kind == 0)) {
+        reader->chunk = NULL;
+        return 0;
+    }
+    block->count = (size_t)n;
+    block->n_maps = 0;
+    ag_feed_block_add_map(block, &record, record.time_ns);
+    reader->block = block;
+    return keep_maps(pass, block);
+}
+
+/* Goes on in a whole chunk: straight where that can be, else a block of it is there afterwards. */
+static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
+    if (pass->is_skipping) {
+        return decode_block(pass, reader, AG_FEED_EVENTS);
+    }
+    struct ag_straight_run run = {.limit_ns = limit_ns};
+    apply_rare(pass, reader->reached_ns);
+    const int r = ag_straight_pass_run(pass->ledger, reader->stream, reader->chunk, &run);
+    reach(pass, reader, run.last_ns);
+    if (run.next_ns > reader->reached_ns) {
+        reader->reached_ns = run.next_ns;
+    }
+    return r == 0 && run.is_at_rest ? decode_block(pass, reader, REST_EVENTS) : r;
+}
+
+/* Makes sure that the reader has events to deliver; or notes how far it has come without. */
+static int refill(struct pass *pass, size_t index, uint64_t limit_ns) {
+    struct reader *reader = &pass->readers[index];
+    if (reader->block && reader->at < reader->block->count) {
+        return 0;
+    }
+    reader->at = 0;
+    reader->block = NULL;
+    if (reader->chunk) {
+        return go_on(pass, reader, limit_ns);
+    }
+    struct ag_feed_piece piece;
+    const int r = ag_chunk_feed_next(pass->feed, index, &piece);
+    reader->block = piece.block;
+    reader->chunk = piece.chunk;
+    if (r == AG_FEED_BLOCK) {
+        return keep_maps(pass, reader->block);
+    }
+    if (r == AG_FEED_PAUSE && piece.next_ns > reader->reached_ns) {
+        reader->reached_ns = piece.next_ns;
+    }
+    reader->has_ended = r <= 0;
+    return r < 0 ? r : 0;
+}
+
+static void sink(struct pass *pass, uint32_t reader) {
+    const struct reader *readers = pass->readers;
+    size_t at = 0;
+    for (size_t child = 1; child < pass->heap_count; child = 2 * at + 1) {
+        if (child + 1 < pass->heap_count &&
+            readers[pass->heap[child + 1]].reached_ns < readers[pass->heap[child]].reached_ns) {
+            child++;
+        }
+        if (readers[pass->heap[child]].reached_ns >= readers[reader].reached_ns) {
+            break;
+        }
+        pass->heap[at] = pass->heap[child];
+        at = child;
+    }
+    pass->heap[at] = reader;
+}
+
+/* Delivers all windows of all streams that start before the limit. */
+static int run_until(struct pass *pass, uint64_t limit_ns) {
+    int r = 0;
+    while (r == 0 && pass->heap_count > 0) {
+        const uint32_t index = pass->heap[0];
+        struct reader *reader = &pass->readers[index];
+        if (reader->reached_ns >= limit_ns) {
+            break;
+        }
+        if (pass->merge && !pass->is_skipping) {
+            apply_rare(pass, reader->reached_ns);
+            r = ag_merge_advance(pass->merge, reader->reached_ns);
+        }
+        r = r < 0 ? r : refill(pass, index, limit_ns);
+        if (r == 0 && reader->block) {
+            r = deliver(pass, reader, limit_ns);
+        }
+        if (reader->has_ended) {
+            if (--pass->heap_count > 0) {
+                sink(pass, pass->heap[pass->heap_count]);
+            }
+        } else {
+            sink(pass, index);
+        }
+    }
+    r = r == 0 && pass->merge ? ag_merge_finish(pass->merge) : r;
+    apply_rare(pass, limit_ns);
+    return r;
+}
+
+/* ---- the pass ---- */
+
+static int by_first_time(const void *a, const void *b, void *context) {
+    const struct reader *readers = context;
+    const uint64_t left = readers[*(const uint32_t *)a].reached_ns,
+                   right = readers[*(const uint32_t *)b].reached_ns;
+    return (left > right) - (left < right);
+}
+
+static bool is_cut_off(const struct ag_pass_options *options) {
+    return options->from_ns > 0 && !options->counts_older;
+}
+
+static int watch_blocks(struct pass *pass) {
+    const struct ag_pass_options *options = pass->options;
+    if (options->visit_ghost) {
+        ag_ledger_on_ghost(pass->ledger, options->visit_ghost, options->visit_context);
+    }
+    return options->visit_block
+               ? ag_ledger_on_block(pass->ledger, options->visit_block, options->visit_context)
+               : 0;
+}
+
+static int start(struct pass *pass, const struct ag_trace_file *file) {
+    int r = ag_chunk_feed_new(file, pass->options->n_threads, &pass->feed);
+    if (r < 0) {
+        return r;
+    }
+    if (is_cut_off(pass->options)) {
+        ag_chunk_feed_narrow(pass->feed, pass->options->from_ns, pass->options->to_ns);
+    }
+    const struct ag_feed_stream *streams;
+    const size_t n = ag_chunk_feed_streams(pass->feed, &streams);
+    pass->readers = calloc(n + 1, sizeof(*pass->readers));
+    pass->heap = calloc(n + 1, sizeof(*pass->heap));
+    pass->merge = n > 1 ? ag_merge_new(pass->ledger) : NULL;
+    pass->rest = n == 1 && is_plain(pass->options) && ag_straight_pass_is_for(pass->ledger)
+                     ? malloc(sizeof(*pass->rest))
+                     : NULL;
+    if (pass->rest) { /* without memory for it, in blocks */
+        ag_chunk_feed_go(pass->feed, AG_FEED_WHOLE);
+    }
+    if (!pass->readers || !pass->heap || (n > 1 && !pass->merge)) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        pass->readers[i] = (struct reader){.stream = streams[i].stream,
+                                           .thread_id = streams[i].thread_id,
+                                           .reached_ns = streams[i].first_time_ns,
+                                           .now_ns = streams[i].first_time_ns};
+        pass->heap[pass->heap_count++] = (uint32_t)i;
+        ag_ledger_thread(pass->ledger, streams[i].stream, streams[i].thread_id);
+    }
+    pass->n_readers = n;
+    /* a sorted array is a heap */
+    qsort_r(pass->heap, n, sizeof(*pass->heap), by_first_time, pass->readers);
+    for (uint32_t via = 0; via < AG_MODEL_VIAS; via++) {
+        ag_ledger_via_heap(pass->ledger, via, pass->definitions->vias[via].heap);
+    }
+    ag_ledger_set_temporary_within(pass->ledger, pass->options->temporary_within);
+    return watch_blocks(pass);
+}
+
+/* The window begins with nothing in use; resident is what was seen last before it. */
+static int skip_to(struct pass *pass, uint64_t from_ns) {
+    const struct ag_definitions *definitions = pass->definitions;
+    pass->is_skipping = true;
+    const int r = run_until(pass, from_ns);
+    pass->is_skipping = false;
+    const uint64_t bytes =
+        pass->next_sample > 0 ? definitions->samples[pass->next_sample - 1].bytes : 0;
+    ag_ledger_resident(pass->ledger, from_ns, bytes);
+    return r;
+}
+
+static int run(struct pass *pass) {
+    const struct ag_pass_options *options = pass->options;
+    int r = 0;
+    if (is_cut_off(options)) {
+        r = skip_to(pass, options->from_ns);
+    } else if (options->from_ns > 0) {
+        r = run_until(pass, options->from_ns);
+        ag_ledger_reach(pass->ledger, options->from_ns);
+        r = r < 0 ? r : ag_ledger_restart(pass->ledger);
+    }
+    for (size_t i = 0; i + 1 < options->n_periods && r == 0; i++) {
+        r = run_until(pass, options->period_ends_ns[i]);
+        options->end_period(options->period_context, i, pass->ledger);
+    }
+    r = r < 0 ? r : run_until(pass, options->to_ns);
+    uint64_t end_ns = pass->definitions->end_ns;
+    end_ns = pass->last_ns > end_ns ? pass->last_ns : end_ns;
+    ag_ledger_reach(pass->ledger, end_ns < options->to_ns ? end_ns : options->to_ns);
+    return r < 0 ? r : ag_ledger_close(pass->ledger);
+}
+
+int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
+                  const struct ag_pass_options *options, struct ag_ledger *ledger) {
+    struct pass pass = {.options = options, .definitions = definitions, .ledger = ledger};
+    int r = start(&pass, file);
+    r = r < 0 ? r : run(&pass);
+    if (pass.feed) {
+        const struct ag_decode_error damage = ag_chunk_feed_damage(pass.feed);
+        if (damage.code == AG_DECODE_NO_MEMORY) {
+            r = -ENOMEM;
+        } else if (damage.code != AG_DECODE_OK) {
+            ag_definitions_note_damage(definitions, &damage);
+        }
+    }
+    (void)ag_chunk_feed_free(pass.feed);
+    (void)ag_merge_free(pass.merge);
+    free(pass.readers);
+    free(pass.heap);
+    free(pass.rest);
+    free(pass.maps);
+    return r;
+}

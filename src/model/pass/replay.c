@@ -1,0 +1,141 @@
+/* replay.c: from the ledger's steps to a history without second thoughts.
+ *
+ * 1. Steps wait in a ring. One that is taken back is looked for from the newest backwards and
+ *    struck out together with its undoing; what leaves the ring at its other end is settled. A
+ *    window that could still change is some milliseconds long, the ring holds a quarter of a
+ * million steps: longer than that nobody's window stays open. Should one be, its undoing comes out
+ * as a step of the opposite kind, so that the sums still hold.
+ *
+ * 2. A step belongs to a row of the profile (step_rows.h); what the filters left out has none and
+ *    is passed over.
+ *
+ * 3. The ledger of a sampled trace is fed with groups in the place of stacks (weights.h): their
+ * weights tell what a sample stands for.
+ *
+ * 4. Windows of several threads overlap, so a step may be stamped before the one that was applied
+ *    earlier: a history's time stands still then, it never falls. */
+#include "model/pass/replay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/interval.h"
+#include "model/pass/step_rows.h"
+#include "model/profile_state.h"
+
+enum { HELD_STEPS = 1 << 18 };
+
+struct held {
+    struct ag_step step;
+    bool is_struck;
+};
+struct replay {
+    struct ag_profile *profile;
+    struct ag_ledger *ledger;
+    ag_replay_visit *visit;
+    void *context;
+    struct held *ring;
+    uint64_t first, end; /* numbers of steps: held are [first, end) */
+    struct ag_step_rows rows;
+    struct ag_weights weights; /* of a sampled trace: groups are what steps have as stacks */
+    uint64_t now_ns;
+};
+
+/* ---- settled steps go out ---- */
+
+/* The step as it was of its stack, and what it stands for. */
+static void weigh(const struct replay *replay, struct ag_step *step,
+                  struct ag_replay_step *ret_told) {
+    const struct ag_weight *weight = replay->profile->definitions.is_sampled
+                                         ? ag_weights_of(&replay->weights, step->stack)
+                                         : NULL;
+    ret_told->bytes = step->size; /* the ledger counts with what a sample stands for */
+    ret_told->block_parts = AG_REPLAY_ONE_BLOCK;
+    if (weight) {
+        step->stack = weight->stack;
+        step->size = weight->size;
+        ret_told->block_parts = ag_estimate_whole(weight->blocks * AG_REPLAY_ONE_BLOCK);
+    }
+}
+
+static int pass_on(struct replay *replay, const struct ag_step *held) {
+    struct ag_step own = *held, *step = &own;
+    struct ag_replay_step told = {0};
+    weigh(replay, step, &told);
+    const uint64_t start_ns = replay->profile->definitions.start_ns;
+    const uint64_t time_ns = step->time_ns > start_ns ? step->time_ns - start_ns : 0;
+    const uint64_t born_ns = step->allocated_ns > start_ns ? step->allocated_ns - start_ns : 0;
+    if (step->sum >= replay->rows.n_sums && ag_step_rows_grow(&replay->rows, step->sum) < 0) {
+        return -ENOMEM;
+    }
+    const uint32_t row = ag_step_rows_of(&replay->rows, step);
+    replay->now_ns = time_ns > replay->now_ns ? time_ns : replay->now_ns;
+    if (row == UINT32_MAX) {
+        return 0;
+    }
+    const bool is_death = step->kind == AG_STEP_DEATH || step->kind == AG_STEP_BIRTH_UNDONE;
+    told.time_ns = replay->now_ns;
+    told.size = step->size;
+    told.born_ns = born_ns;
+    told.lifetime_ns = is_death && time_ns > born_ns ? time_ns - born_ns : 0;
+    told.row = row;
+    told.is_death = is_death;
+    told.is_temporary = step->is_temporary;
+    return replay->visit(replay->context, &told);
+}
+
+static int let_go(struct replay *replay, uint64_t until) {
+    int r = 0;
+    while (replay->first < until && r == 0) {
+        const struct held *oldest = &replay->ring[replay->first++ % HELD_STEPS];
+        r = oldest->is_struck ? 0 : pass_on(replay, &oldest->step);
+    }
+    return r;
+}
+
+/* Strikes out the newest held step of that block and kind. */
+static bool strike(struct replay *replay, const struct ag_step *undone, enum ag_step_kind kind) {
+    for (uint64_t i = replay->end; i-- > replay->first;) {
+        struct held *held = &replay->ring[i % HELD_STEPS];
+        if (held->step.address == undone->address && held->step.kind == kind && !held->is_struck &&
+            held->step.sum == undone->sum && held->step.size == undone->size) {
+            held->is_struck = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int hold(void *context, const struct ag_step *step) {
+    struct replay *replay = context;
+    if ((step->kind == AG_STEP_BIRTH_UNDONE && strike(replay, step, AG_STEP_BIRTH)) ||
+        (step->kind == AG_STEP_DEATH_UNDONE && strike(replay, step, AG_STEP_DEATH))) {
+        return 0;
+    }
+    const int r = replay->end - replay->first == HELD_STEPS ? let_go(replay, replay->first + 1) : 0;
+    replay->ring[replay->end++ % HELD_STEPS] = (struct held){.step = *step};
+    return r;
+}
+
+int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *context) {
+    if (profile->n_parts > 0) {
+        return ag_profile_replay_of_parts(profile, visit, context);
+    }
+    struct replay replay = {.profile = profile, .visit = visit, .context = context};
+    struct ag_pass_options pass = profile->pass;
+    pass.weights = profile->definitions.is_sampled ? &replay.weights : NULL;
+    replay.ledger = ag_ledger_new();
+    replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring)); /* pages come as they are used */
+    int r =
+        replay.ledger && replay.ring ? ag_step_rows_init(&replay.rows, replay.profile) : -ENOMEM;
+    r = r < 0 ? r : ag_weights_init(&replay.weights);
+    r = r < 0 ? r : ag_ledger_on_step(replay.ledger, hold, &replay);
+    r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &pass, replay.ledger);
+    r = r < 0 ? r : let_go(&replay, replay.end);
+    (void)ag_ledger_free(replay.ledger);
+    ag_step_rows_done(&replay.rows);
+    ag_weights_done(&replay.weights);
+    free(replay.ring);
+    return r;
+}

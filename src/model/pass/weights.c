@@ -1,0 +1,78 @@
+/* weights.c: the groups of a pass over samples, see weights.h. Numbers of a trace are hostile:
+ * every double is brought into range before it becomes an integer. */
+#include "model/pass/weights.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/skip.h"
+#include "model/interval.h"
+
+uint64_t ag_weight_whole_bytes(const struct ag_weight *weight) {
+    return ag_estimate_whole(weight->bytes);
+}
+
+int ag_weights_init(struct ag_weights *weights) {
+    return ag_index_map_init(&weights->index);
+}
+
+void ag_weights_done(struct ag_weights *weights) {
+    ag_index_map_done(&weights->index);
+    free(weights->groups);
+    *weights = (struct ag_weights){0};
+}
+
+const struct ag_weight *ag_weights_of(const struct ag_weights *weights, uint32_t group) {
+    return group < weights->n_groups ? &weights->groups[group] : NULL;
+}
+
+static uint64_t mixed(uint64_t value) {
+    value = (value ^ value >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return value ^ value >> 32;
+}
+
+static uint32_t add_group(struct ag_weights *weights, uint64_t key, uint32_t stack, uint64_t size,
+                          uint64_t interval_bytes, uint32_t extra_bytes) {
+    if (weights->n_groups == weights->capacity) {
+        const size_t capacity = weights->capacity ? weights->capacity * 2 : 256;
+        struct ag_weight *groups = realloc(weights->groups, capacity * sizeof(*groups));
+        if (!groups) {
+            return AG_INDEX_NONE;
+        }
+        weights->groups = groups;
+        weights->capacity = capacity;
+    }
+    const double p = ag_skip_probability(size + extra_bytes - 1, interval_bytes);
+    const uint32_t group = (uint32_t)weights->n_groups;
+    weights->groups[group] = (struct ag_weight){.stack = stack,
+                                                .size = size,
+                                                .interval_bytes = interval_bytes,
+                                                .extra_bytes = extra_bytes,
+                                                .blocks = 1 / p,
+                                                .bytes = (double)size / p,
+                                                .spread = (1 - p) / (p * p)};
+    if (ag_index_map_insert(&weights->index, key, group) < 0) {
+        return AG_INDEX_NONE;
+    }
+    weights->n_groups++;
+    return group;
+}
+
+uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,
+                          uint64_t interval_bytes, uint32_t extra_bytes) {
+    if (interval_bytes > AG_INTERVAL_MAX_BYTES) {
+        interval_bytes = AG_INTERVAL_MAX_BYTES; /* as the sampler does */
+    }
+    uint64_t key = mixed(mixed(size + stack) ^ interval_bytes) + stack + extra_bytes;
+    for (;; key = mixed(key) + 1) {
+        const uint32_t group = ag_index_map_find(&weights->index, key);
+        if (group == AG_INDEX_NONE) {
+            return add_group(weights, key, stack, size, interval_bytes, extra_bytes);
+        }
+        const struct ag_weight *found = &weights->groups[group];
+        if (found->stack == stack && found->size == size &&
+            found->interval_bytes == interval_bytes && found->extra_bytes == extra_bytes) {
+            return group;
+        }
+    }
+}
