@@ -15,7 +15,7 @@ SCRIPT = adapter_kit.SCRIPT
 
 
 class Interpreter:
-    runtime, heap = "lua", "lua"
+    runtime, heap, source = "lua", "lua", None
 
     def __init__(self, path=INTERPRETER):
         self.command = [path, SCRIPT]
