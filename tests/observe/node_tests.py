@@ -215,7 +215,8 @@ def whatever_a_node_does(_node, root, beams):
     """Stacks end where their processes began, in programs of many kinds; code that comes and goes is named."""
     failures = tap.Failures()
     node = Node(beams, root, module="varied_node")
-    unknown = samples = unended = 0
+    samples = unended = 0
+    unknown = dict.fromkeys(VARIED, 0)
     for name in VARIED:
         node.ask(name)
         result = observe(node, "--duration=400ms", "--rate=499", "--stacks")
@@ -224,16 +225,24 @@ def whatever_a_node_does(_node, root, beams):
         # a collection of a deep stack moves what was not captured: the rest is told as incomplete
         least = 0.8 if name == "natives" else 0.9
         failures.require("%s: %d of %d complete" % (name, complete, n), n >= 10 and complete >= least * n - 1)
-        failures.require("%s: %d stale beside %d" % (name, stale, n), stale <= 0.05 * n + 3)
+        # of processes that live for microseconds some are gone, or another one is there, when their stack is looked at
+        most = 0.15 if name in ("spawning", "hibernating") else 0.05
+        failures.require("%s: %d stale beside %d" % (name, stale, n), stale <= most * n + 3)
         for stack in result["stacks"]:
-            if "sched" in stack["thread_name"]:
+            # a process that ends has no stack any more, only the function that it was in last
+            ends = any(frame["function"] in ("erts_do_exit_process", "erts_continue_exit_process") for frame in stack["frames"])
+            if "sched" in stack["thread_name"] and not ends:
                 entry = stack["frames"][-1]["function"]
                 samples += stack["count"]
                 unended += 0 if entry.startswith(ENTRIES) else stack["count"]
-                unknown += stack["count"] if any("memfd" in frame["function"] for frame in stack["frames"]) else 0
+                unknown[name] += stack["count"] if any("memfd" in frame["function"] for frame in stack["frames"]) else 0
     node.close()
     failures.require("not to an entry: %d of %d" % (unended, samples), unended <= 0.05 * samples)
-    failures.require("in code without a name: %d of %d" % (unknown, samples), unknown <= 0.01 * samples + 1)
+    # of what is loaded and purged without a pause some is gone before anybody can look for its name: up to 26 samples of 200 were
+    # seen, and 40 to 176 where the node's table of code was not read again
+    reloaded = unknown.pop("reloading")
+    failures.require("code without a name while it is loaded: %d of %d" % (reloaded, samples), reloaded <= 0.05 * samples)
+    failures.require("in code without a name: %s of %d" % (unknown, samples), sum(unknown.values()) <= 0.01 * samples + 1)
     return failures
 
 
