@@ -17,6 +17,7 @@ tsan) sanitizer=thread ;;
     exit 2
     ;;
 esac
+[ "$which" != tsan ] || export AG_TEST_SCALE="${AG_TEST_SCALE:-quarter}" # ten times as slow, and races need no rare bytes
 mkdir -p "$build"
 tools/configure.sh "$build/$which" -Db_sanitize=$sanitizer -Db_lundef=false -Dviewer=disabled
 # shellcheck disable=SC2046 # a list of files
