@@ -329,7 +329,9 @@ static enum allogram_stack_verdict tell_words(struct node *node,
     struct node_moment moment = process->moment;
     const struct node_captured *captured = process->captured;
     if (captured != NULL && moment.innermost != NODE_TOP_TOLD && moment.top == moment.heap_end) {
-        (void)tell_innermost(node, &moment, stack); /* it begins, or it has ended: no frame */
+        if ((moment.state & NODE_STATE_EXITING) == 0) { /* else what it was in last is over */
+            (void)tell_innermost(node, &moment, stack); /* it begins: no frame yet */
+        }
         return ALLOGRAM_STACK_COMPLETE;
     }
     moment.n_words = is_word_address(moment.top) ? n_words_of(&moment, captured) : 0;
