@@ -1,24 +1,14 @@
 /* all_standing.c: what is done while all threads of the process stand: looking where they are, and
  * writing code. See attach_state.h. */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 
 #include "attach_state.h"
-#include "base/compiler.h"
+#include "base/told_failure.h"
 #include "remote/remote_memory.h"
 
 enum { STAND_TRIES = 200 };
-
-static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(message, 512, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times) {
     const uint64_t stood_ns = ag_stopped_threads_release(&attach->threads);
@@ -27,8 +17,8 @@ void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *tim
 
 int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
     return ag_observed_images_refresh(&attach->images) < 0
-               ? fail(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
-                      attach->process.name)
+               ? ag_told_failure(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
+                                 attach->process.name)
                : ag_stopped_threads_all(&attach->threads, message);
 }
 
@@ -92,10 +82,10 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
         }
         r = r < 0 ? r : write_code(attach, site->place, is_on ? site->after : site->before);
         if (r < 0) {
-            result =
-                fail(message, r, "%d (%s): its code at 0x%llx cannot be changed: %s",
-                     attach->process.pid, attach->process.name, (unsigned long long)site->place,
-                     r == -EBUSY ? "somebody else changed it" : strerror(-r));
+            result = ag_told_failure(
+                message, r, "%d (%s): its code at 0x%llx cannot be changed: %s",
+                attach->process.pid, attach->process.name, (unsigned long long)site->place,
+                r == -EBUSY ? "somebody else changed it" : strerror(-r));
         }
     }
     return result;
@@ -115,10 +105,11 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
         }
         ag_attach_pause(attach);
     }
-    return fail(message, -EAGAIN,
-                "%d (%s): its threads were never all outside of the beginnings of allocation "
-                "functions; try again",
-                attach->process.pid, attach->process.name);
+    return ag_told_failure(
+        message, -EAGAIN,
+        "%d (%s): its threads were never all outside of the beginnings of allocation "
+        "functions; try again",
+        attach->process.pid, attach->process.name);
 }
 
 bool ag_attach_anybody_is_inside(struct ag_attach *attach) {

@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@
 #include <unistd.h>
 
 #include "attach_state.h"
-#include "base/compiler.h"
+#include "base/told_failure.h"
 #include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
 #include "remote/remote_memory.h"
@@ -47,16 +46,9 @@ enum {
 };
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
 
-static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(message, 512, format, arguments);
-    va_end(arguments);
-    return error;
-}
-
 static int ended(const struct ag_attach *attach, char message[512]) {
-    return fail(message, -ESRCH, "%d (%s): has ended", attach->process.pid, attach->process.name);
+    return ag_told_failure(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
+                           attach->process.name);
 }
 
 void ag_attach_pause(struct ag_attach *attach) {
@@ -86,7 +78,7 @@ static int check(struct ag_attach *attach, char message[512]) {
 static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
-        return fail(ret_message, -ENOMEM, "attach: no memory");
+        return ag_told_failure(ret_message, -ENOMEM, "attach: no memory");
     }
     attach->random = (uint32_t)ag_attach_now_ns();
     int r = ag_remote_process_open(pid, &attach->process, ret_message);
@@ -100,8 +92,8 @@ static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[51
     r = r < 0 ? r : check(attach, ret_message);
     if (r == 0 &&
         ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
-        r = fail(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all", pid,
-                 attach->process.name);
+        r = ag_told_failure(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all",
+                            pid, attach->process.name);
     }
     if (r < 0) {
         (void)ag_attach_free(attach);
@@ -228,20 +220,22 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
         const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
         if (r == 0 && passed_ns > PATIENCE_NS &&
             (times->n_tries > TRIES_LEAST || passed_ns > longest_patience_ns)) {
-            return fail(message, -EAGAIN,
-                        "%d (%s): no thread was at a place where it can be stopped safely in %u "
-                        "tries, the last was %s; try again, or start it under allogram run",
-                        attach->process.pid, attach->process.name, times->n_tries, obstacle);
+            return ag_told_failure(
+                message, -EAGAIN,
+                "%d (%s): no thread was at a place where it can be stopped safely in %u "
+                "tries, the last was %s; try again, or start it under allogram run",
+                attach->process.pid, attach->process.name, times->n_tries, obstacle);
         }
         if (r == 0) {
             ag_attach_pause(attach);
         }
     }
     if (r == -EPERM) {
-        return fail(message, r,
-                    "%d (%s): the kernel does not let it be traced; another tracer came first, or "
-                    "kernel.yama.ptrace_scope or a container forbid it: allogram doctor",
-                    attach->process.pid, attach->process.name);
+        return ag_told_failure(
+            message, r,
+            "%d (%s): the kernel does not let it be traced; another tracer came first, or "
+            "kernel.yama.ptrace_scope or a container forbid it: allogram doctor",
+            attach->process.pid, attach->process.name);
     }
     return r == 1 ? 0 : ended(attach, message);
 }
@@ -270,7 +264,8 @@ static int look_into_agent(struct ag_attach *attach, const char *agent, char mes
     }
     return code != NULL && attach->end_function != 0 && attach->variable != 0
                ? 0
-               : fail(message, -ENOEXEC, "%.300s: is not the agent of this allogram", agent);
+               : ag_told_failure(message, -ENOEXEC, "%.300s: is not the agent of this allogram",
+                                 agent);
 }
 
 static int write_attachment(struct ag_attach *attach) {
@@ -336,10 +331,11 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
     r = r < 0 ? r
               : ag_remote_call_make(call, attach->attachable.dlopen, dlopen_arguments, 2, &handle);
     if (r == 0 && handle == 0) {
-        return fail(message, -ENOEXEC,
-                    "%d (%s): its loader refused %.200s; may user %u read it, and is there room "
-                    "for thread-local variables?",
-                    attach->process.pid, attach->process.name, agent, attach->process.user);
+        return ag_told_failure(
+            message, -ENOEXEC,
+            "%d (%s): its loader refused %.200s; may user %u read it, and is there room "
+            "for thread-local variables?",
+            attach->process.pid, attach->process.name, agent, attach->process.user);
     }
     if (r == 0) {
         attach->handle = handle;
@@ -350,12 +346,12 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
     r = r < 0 ? r : ag_remote_call_make(call, bias + attach->begin_function, NULL, 0, &result);
     r = r < 0 ? r : read_attachment(attach);
     if (r == 0 && (int32_t)result < 0) {
-        return fail(message, (int32_t)result, "%d (%s): cannot be recorded: %.200s: %s",
-                    attach->process.pid, attach->process.name, attach->attachment.note,
-                    strerror(-(int32_t)result));
+        return ag_told_failure(message, (int32_t)result, "%d (%s): cannot be recorded: %.200s: %s",
+                               attach->process.pid, attach->process.name, attach->attachment.note,
+                               strerror(-(int32_t)result));
     }
-    return r < 0 ? fail(message, r, "%d (%s): loading the agent failed: %s", attach->process.pid,
-                        attach->process.name, strerror(-r))
+    return r < 0 ? ag_told_failure(message, r, "%d (%s): loading the agent failed: %s",
+                                   attach->process.pid, attach->process.name, strerror(-r))
                  : 0;
 }
 
@@ -400,8 +396,8 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     }
     r = ag_attach_begin_call(attach, &thread);
     if (r < 0) {
-        (void)fail(ret_message, r, "%d (%s): cannot be made to call anything: %s",
-                   attach->process.pid, attach->process.name, strerror(-r));
+        (void)ag_told_failure(ret_message, r, "%d (%s): cannot be made to call anything: %s",
+                              attach->process.pid, attach->process.name, strerror(-r));
     } else {
         r = load(attach, agent, session_path, ret_message);
         if (r < 0) {
@@ -490,10 +486,11 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
             return r;
         }
         if (ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
-            return fail(message, -EBUSY,
-                        "%d (%s): a thread stays inside of the agent: its code is left in the "
-                        "process, unhooked",
-                        attach->process.pid, attach->process.name);
+            return ag_told_failure(
+                message, -EBUSY,
+                "%d (%s): a thread stays inside of the agent: its code is left in the "
+                "process, unhooked",
+                attach->process.pid, attach->process.name);
         }
         ag_attach_pause(attach);
     }
@@ -510,8 +507,8 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         return ended(attach, ret_message);
     }
     if (!is_there(attach)) {
-        return fail(ret_message, -ESTALE, "%d: executed another program meanwhile",
-                    attach->process.pid);
+        return ag_told_failure(ret_message, -ESTALE, "%d: executed another program meanwhile",
+                               attach->process.pid);
     }
     if (attach->attachment.wants_standing != 0) {
         return ag_attach_runtimes_off(attach, ret_times, ret_message);
@@ -533,8 +530,8 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         ag_remote_call_end(&attach->call);
     }
     ret_times->one_ns = ag_traced_thread_release(&thread);
-    return r < 0 ? fail(ret_message, r, "%d (%s): unloading the agent failed: %s",
-                        attach->process.pid, attach->process.name, strerror(-r))
+    return r < 0 ? ag_told_failure(ret_message, r, "%d (%s): unloading the agent failed: %s",
+                                   attach->process.pid, attach->process.name, strerror(-r))
                  : 0;
 }
 

@@ -6,26 +6,16 @@
  * agent must not vanish while one is under way, and the others have to stand until it has been
  * unloaded. For that nobody may hold a lock of the libc or of the loader either. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "attach_state.h"
-#include "base/compiler.h"
+#include "base/told_failure.h"
 #include "remote/remote_memory.h"
 
 enum { RANGES_MOST = AG_ATTACHMENT_SITES + 1 + AG_ATTACHMENT_PAGES + AG_ZONES_MOST };
 static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = UINT64_C(1000000000);
-
-static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(message, 512, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 static bool anybody_is_in_a_runtime(struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -76,10 +66,11 @@ static int call_stand(struct ag_attach *attach, bool is_on) {
 }
 
 static int never_quiet(const struct ag_attach *attach, char message[512]) {
-    return fail(message, -EAGAIN,
-                "%d (%s): its threads were never all outside of the runtime and the allocator; "
-                "try again",
-                attach->process.pid, attach->process.name);
+    return ag_told_failure(
+        message, -EAGAIN,
+        "%d (%s): its threads were never all outside of the runtime and the allocator; "
+        "try again",
+        attach->process.pid, attach->process.name);
 }
 
 /* ---- on ---- */
@@ -93,8 +84,8 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
             r = call_stand(attach, /* is_on= */ true);
             ag_remote_call_end(&attach->call);
         }
-        r = r < 0 ? fail(message, r, "%d (%s): its runtime cannot be called: %s",
-                         attach->process.pid, attach->process.name, strerror(-r))
+        r = r < 0 ? ag_told_failure(message, r, "%d (%s): its runtime cannot be called: %s",
+                                    attach->process.pid, attach->process.name, strerror(-r))
                   : 0;
     }
     if (r < 0) {

@@ -14,13 +14,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
+#include "base/told_failure.h"
 
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
@@ -28,14 +27,6 @@ enum {
     DEAF_NAP_NS = 1000 * 1000,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
-
-static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(message, 512, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* The kernel's letter for what it does; 'X': it is gone. */
 static char state_of(pid_t pid, pid_t tid) {
@@ -150,10 +141,11 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
             threads->items[threads->n++] = thread;
         } else if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
-            result = fail(message, r,
-                          "%d (%s): thread %d does not let itself be stopped: it waits in the "
-                          "kernel; try again",
-                          threads->process->pid, threads->process->name, thread.tid);
+            result = ag_told_failure(
+                message, r,
+                "%d (%s): thread %d does not let itself be stopped: it waits in the "
+                "kernel; try again",
+                threads->process->pid, threads->process->name, thread.tid);
         }
     }
     return result;
@@ -206,8 +198,8 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
     const size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
     int refused = 0;
     if (n > AG_THREADS_MOST) {
-        return fail(message, -E2BIG, "%d (%s): has more than %d threads", pid,
-                    threads->process->name, AG_THREADS_MOST);
+        return ag_told_failure(message, -E2BIG, "%d (%s): has more than %d threads", pid,
+                               threads->process->name, AG_THREADS_MOST);
     }
     for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
         if (stands(threads, tids[i])) {
@@ -216,8 +208,9 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
         const int r = ag_traced_thread_begin_stop(pid, tids[i], &threads->items[threads->n]);
         threads->n += r == 0;
         if (r != 0 && r != -ESRCH && !ag_thread_has_ended(pid, tids[i])) {
-            refused = fail(message, r, "%d (%s): thread %d does not let itself be traced: %s", pid,
-                           threads->process->name, tids[i], strerror(-r));
+            refused =
+                ag_told_failure(message, r, "%d (%s): thread %d does not let itself be traced: %s",
+                                pid, threads->process->name, tids[i], strerror(-r));
         }
     }
     const bool were_some = threads->n > first;
@@ -233,8 +226,8 @@ int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[
         r = stop_more(threads, ret_message);
     }
     if (r == 0 && threads->n == 0) {
-        r = fail(ret_message, -ESRCH, "%d (%s): has ended", threads->process->pid,
-                 threads->process->name);
+        r = ag_told_failure(ret_message, -ESRCH, "%d (%s): has ended", threads->process->pid,
+                            threads->process->name);
     }
     return r;
 }

@@ -9,24 +9,15 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
+#include "base/told_failure.h"
 
 enum { PATH_BYTES = 96, STAT_BYTES = 1024 };
-
-static int AG_PRINTF(3, 4) fail(char message[512], int error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(message, 512, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* The whole of a small file, ended by a zero; the bytes, or a negative errno. */
 static ssize_t read_small(const char *path, char *ret_text, size_t limit) {
@@ -115,17 +106,18 @@ static int check_access(const struct ag_remote_process *process, char message[51
         close(fd);
     }
     if (error == EACCES || error == EPERM) {
-        return fail(message, -EPERM,
-                    process->user != geteuid()
-                        ? "%d (%s): belongs to user %u; run as that user or as root"
-                        : "%d (%s): the kernel does not let it be read (user %u); it changed its "
-                          "rights since it started, or kernel.yama.ptrace_scope forbids it: run as "
-                          "root",
-                    process->pid, process->name, process->user);
+        return ag_told_failure(
+            message, -EPERM,
+            process->user != geteuid()
+                ? "%d (%s): belongs to user %u; run as that user or as root"
+                : "%d (%s): the kernel does not let it be read (user %u); it changed its "
+                  "rights since it started, or kernel.yama.ptrace_scope forbids it: run as "
+                  "root",
+            process->pid, process->name, process->user);
     }
     if (error != 0) {
-        return fail(message, -ESRCH, "%d (%s): ended while it was being opened", process->pid,
-                    process->name);
+        return ag_told_failure(message, -ESRCH, "%d (%s): ended while it was being opened",
+                               process->pid, process->name);
     }
     return 0;
 }
@@ -139,36 +131,40 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     struct stat folder;
     (void)snprintf(path, sizeof path, "/proc/%d", pid);
     if (pid <= 0 || read_stat(pid, &line, process.name) < 0 || stat(path, &folder) < 0) {
-        return fail(ret_message, -ESRCH, "%d: no such process; `ps -e` lists those that there are",
-                    pid);
+        return ag_told_failure(ret_message, -ESRCH,
+                               "%d: no such process; `ps -e` lists those that there are", pid);
     }
     process.user = folder.st_uid;
     process.start_ticks = line.start_ticks;
     if (line.state == 'Z' && ag_remote_process_threads(&process, NULL, 0) > 1) {
-        return fail(ret_message, -ESRCH,
-                    "%d (%s): its first thread has ended, and the kernel shows no memory of a "
-                    "process without it; start it under allogram run",
-                    pid, process.name);
+        return ag_told_failure(
+            ret_message, -ESRCH,
+            "%d (%s): its first thread has ended, and the kernel shows no memory of a "
+            "process without it; start it under allogram run",
+            pid, process.name);
     }
     if (line.state == 'Z' || line.state == 'X') {
-        return fail(ret_message, -ESRCH,
-                    "%d (%s): has ended and waits to be reaped by its parent (a zombie); there is "
-                    "nothing to look at",
-                    pid, process.name);
+        return ag_told_failure(
+            ret_message, -ESRCH,
+            "%d (%s): has ended and waits to be reaped by its parent (a zombie); there is "
+            "nothing to look at",
+            pid, process.name);
     }
     if ((line.flags & KERNEL_THREAD) != 0) {
-        return fail(ret_message, -EINVAL,
-                    "%d (%s): is a thread of the kernel, not a program; perf record -a looks at "
-                    "those",
-                    pid, process.name);
+        return ag_told_failure(
+            ret_message, -EINVAL,
+            "%d (%s): is a thread of the kernel, not a program; perf record -a looks at "
+            "those",
+            pid, process.name);
     }
     const int r = check_access(&process, ret_message);
     if (r < 0) {
         return r;
     }
     if (is_32_bit(pid)) {
-        return fail(ret_message, -ENOTSUP, "%d (%s): is a 32-bit program; 64-bit ones can be read",
-                    pid, process.name);
+        return ag_told_failure(ret_message, -ENOTSUP,
+                               "%d (%s): is a 32-bit program; 64-bit ones can be read", pid,
+                               process.name);
     }
     process.is_64_bit = true;
     find_root(&process);
