@@ -575,15 +575,7 @@ static void find_offsets(struct ag_profile *merged) {
 
 static int merge(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
-    int r = ag_text_store_init(&definitions->texts);
-    r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
-    r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->label_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
-    r = r < 0 ? r : ag_code_places_init(&definitions->code);
+    int r = ag_definitions_init(definitions);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
     r = r < 0 ? r : make_room(merged);
     find_offsets(merged);

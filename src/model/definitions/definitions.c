@@ -497,7 +497,7 @@ static int by_time(const void *a, const void *b) {
     return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
 }
 
-static int init(struct ag_definitions *definitions) {
+int ag_definitions_init(struct ag_definitions *definitions) {
     definitions->exe = "";
     int r = ag_text_store_init(&definitions->texts);
     r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
@@ -518,7 +518,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     struct loading loading = {.definitions = definitions,
                               .take = take_record,
                               .passed_over = KIND(NODES) | KIND(STACK_SUMS)};
-    int r = init(definitions);
+    int r = ag_definitions_init(definitions);
     r = r < 0 ? r : load(&loading, file);
     definitions->index.has_summary &= !loading.has_half_an_index;
     ag_definitions_note_damage(definitions, &loading.damage);

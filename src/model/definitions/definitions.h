@@ -118,6 +118,9 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
     struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
 };
 
+/* Empty ones, for who fills them otherwise than from a file: ag_definitions_load does it itself. 0
+ * or -ENOMEM; then ag_definitions_done either way. */
+int ag_definitions_init(struct ag_definitions *definitions);
 /* Reads every chunk that holds no events, without what the two below load; first of the three.
  * Damaged chunks are noted and skipped. 0 or -ENOMEM. */
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
