@@ -402,15 +402,23 @@ static int fail_open(const char *path, const struct ag_decode_error *error, int 
     return r;
 }
 
-/* The sums by this thread, the stacks meanwhile by another; which also opens the files that names
- * come from, where the sums take a pass over events, and so longer than that. */
+/* Where the sums take a pass over events, another thread loads the stacks meanwhile and opens the
+ * files that names come from. The sums of the index are too quick for it to gain anything. */
 static int load_sums_and_stacks(struct ag_profile *profile) {
-    struct ag_stacks_beside stacks;
-    ag_stacks_beside_start(&stacks, &profile->definitions, profile->file,
-                           profile->needs_pass ? profile->frames.symbolizer : NULL);
-    int r = make_sums(profile);
-    const int r_stacks = ag_stacks_beside_end(&stacks);
-    r = r < 0 ? r : r_stacks;
+    struct ag_definitions *definitions = &profile->definitions;
+    int r;
+    if (profile->needs_pass) {
+        struct ag_stacks_beside stacks;
+        ag_stacks_beside_start(&stacks, definitions, profile->file, profile->frames.symbolizer);
+        r = make_sums(profile);
+        const int r_stacks = ag_stacks_beside_end(&stacks);
+        r = r < 0 ? r : r_stacks;
+    } else {
+        struct ag_decode_error damage;
+        r = ag_definitions_load_stacks(definitions, profile->file, &damage);
+        ag_definitions_note_damage(definitions, &damage);
+        r = r < 0 ? r : make_sums(profile);
+    }
     return r < 0 ? r : ag_frame_table_expect_sites(&profile->frames);
 }
 

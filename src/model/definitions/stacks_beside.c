@@ -22,7 +22,7 @@ static void open_files(struct ag_symbolizer *symbolizer, const struct ag_stack_n
 static void *load(void *context) {
     struct ag_stacks_beside *beside = context;
     beside->r = ag_definitions_load_stacks(beside->definitions, beside->file, &beside->damage);
-    if (beside->r == 0 && beside->symbolizer) {
+    if (beside->r == 0) {
         open_files(beside->symbolizer, &beside->definitions->nodes);
     }
     return NULL;

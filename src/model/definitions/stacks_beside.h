@@ -1,5 +1,5 @@
 /* stacks_beside.h: a thread of its own loads the nodes of a trace's stacks, and opens files that
- * their names will come from, beside what needs neither: a pass over events, the sums of the index.
+ * their names will come from, beside a pass over events, which needs neither.
  * With 100,000 stacks the nodes are a fifth of what opening a trace takes; the debug information of
  * a libc is 55 ms of decompressing, as long as 1.5 million events. */
 #ifndef AG_STACKS_BESIDE_H
@@ -22,8 +22,8 @@ struct ag_stacks_beside {
 };
 
 /* Begins to load definitions->nodes, and then to open files; where there can be no thread, does it
- * here and now. Until the end nobody else touches the nodes or the SYMBOLIZER (NULL: opens
- * nothing), and BESIDE stays where it is. */
+ * here and now. Until the end nobody else touches the nodes or the SYMBOLIZER, and
+ * BESIDE stays where it is. */
 void ag_stacks_beside_start(struct ag_stacks_beside *beside, struct ag_definitions *definitions,
                             const struct ag_trace_file *file, struct ag_symbolizer *symbolizer);
 /* Waits until all is done, and notes what was damaged. 0 or -ENOMEM. */
