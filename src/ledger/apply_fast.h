@@ -95,9 +95,7 @@ AG_FAST void ag_ledger_count_death_fast(struct ag_ledger *ledger, struct ag_sum 
 AG_FAST int ag_ledger_put_fast(struct ag_live_table *live, uint64_t at,
                                const struct ag_live_block *block, struct ag_live_past past) {
     live->blocks[at] = *block;
-    if (live->pasts) {
-        live->pasts[at] = past;
-    }
+    ag_live_table_set_past(live, at, past);
     return AG_LIKELY(++live->count <= live->limit) ? 0 : ag_live_table_grow(live);
 }
 
@@ -189,7 +187,7 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
     }
     if (is_told && r == 0) {
         r = ag_ledger_tell_step(ledger, AG_STEP_DEATH, &block, tally->now_ns,
-                                ledger->live.pasts[at].born_ns, is_temporary);
+                                ledger->live.times_ns[at], is_temporary);
     }
     ag_live_table_remove(&ledger->live, at);
     if (AG_UNLIKELY(block.stream != index) && r == 0) {

@@ -44,7 +44,7 @@ static int move(struct ag_ledger *ledger, uint64_t from, uint64_t to) {
     at = ag_live_table_seek(&ledger->live, from);
     struct ag_live_block block = ledger->live.blocks[at];
     struct ag_live_past past = ag_live_table_past(&ledger->live, at);
-    past.n_moves += past.n_moves < UINT32_MAX;
+    past.collections.n_moves += past.collections.n_moves < UINT32_MAX;
     ag_live_table_remove(&ledger->live, at);
     block.address = to;
     heap_of(ledger, from)->moved++;
@@ -59,8 +59,8 @@ static void promote(struct ag_ledger *ledger, uint64_t address) {
         return;
     }
     heap_of(ledger, address)->promoted++;
-    if (ledger->live.pasts) {
-        uint32_t *n_promotions = &ledger->live.pasts[at].n_promotions;
+    if (ledger->live.collections) {
+        uint32_t *n_promotions = &ledger->live.collections[at].n_promotions;
         *n_promotions += *n_promotions < UINT32_MAX;
     }
 }
@@ -135,12 +135,16 @@ int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event) 
     if (event->address == 0) {
         return 0;
     }
+    if (event->kind != AG_RECORD_MOVE && event->kind != AG_RECORD_PROMOTE) {
+        return give_type(ledger, event);
+    }
+    const int r = ag_live_table_keep_collections(&ledger->live);
+    if (r < 0) {
+        return r;
+    }
     if (event->kind == AG_RECORD_MOVE) {
         return move(ledger, event->address, event->size);
     }
-    if (event->kind == AG_RECORD_PROMOTE) {
-        promote(ledger, event->address);
-        return 0;
-    }
-    return give_type(ledger, event);
+    promote(ledger, event->address);
+    return 0;
 }

@@ -130,7 +130,7 @@ int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit, void *co
     ledger->visit = visit;
     ledger->visit_context = context;
     ledger->deaths_are_kept = true;
-    return ag_live_table_keep_pasts(&ledger->live);
+    return ag_live_table_keep_times(&ledger->live);
 }
 
 void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit, void *context) {
@@ -178,8 +178,8 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
                                    .allocated_by = ledger->streams[death->block.stream].number,
                                    .freed_by = freed_by,
                                    .free_stack = death->free_stack,
-                                   .n_moves = death->past.n_moves,
-                                   .n_promotions = death->past.n_promotions};
+                                   .n_moves = death->past.collections.n_moves,
+                                   .n_promotions = death->past.collections.n_promotions};
     ledger->visit(ledger->visit_context, &block);
 }
 
@@ -682,7 +682,7 @@ static void visit_open_blocks(const struct ag_ledger *ledger) {
     for (uint64_t at = 0; at <= ledger->live.mask; at++) {
         if (ledger->live.blocks[at].address) {
             const struct ag_death open = {.block = ledger->live.blocks[at],
-                                          .past = ledger->live.pasts[at],
+                                          .past = ag_live_table_past(&ledger->live, at),
                                           .freed_ns = UINT64_MAX};
             ag_ledger_visit_death(ledger, &open, AG_INDEX_NONE);
         }

@@ -37,15 +37,24 @@ int ag_live_table_init(struct ag_live_table *table) {
 void ag_live_table_done(struct ag_live_table *table) {
     ag_table_memory_free(table->blocks,
                          table->blocks ? (table->mask + 1) * sizeof(*table->blocks) : 0);
-    free(table->pasts);
+    free(table->times_ns);
+    free(table->collections);
     *table = (struct ag_live_table){0};
 }
 
-int ag_live_table_keep_pasts(struct ag_live_table *table) {
-    if (!table->pasts) {
-        table->pasts = malloc((table->mask + 1) * sizeof(*table->pasts));
+int ag_live_table_keep_times(struct ag_live_table *table) {
+    if (!table->times_ns) {
+        table->times_ns = malloc((table->mask + 1) * sizeof(*table->times_ns));
     }
-    return table->pasts ? 0 : -ENOMEM;
+    return table->times_ns ? 0 : -ENOMEM;
+}
+
+int ag_live_table_keep_collections(struct ag_live_table *table) {
+    if (table->times_ns && !table->collections) {
+        table->collections = calloc(table->mask + 1, sizeof(*table->collections));
+        return table->collections ? 0 : -ENOMEM;
+    }
+    return 0;
 }
 
 /* ---- growing ---- */
@@ -74,9 +83,7 @@ static int set_aside(struct set_aside *aside, const struct moved_block *moved) {
 
 static void put_at(struct ag_live_table *table, uint64_t at, const struct moved_block *moved) {
     table->blocks[at] = moved->block;
-    if (table->pasts) {
-        table->pasts[at] = moved->past;
-    }
+    ag_live_table_set_past(table, at, moved->past);
 }
 
 static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
@@ -106,12 +113,20 @@ static int move(struct ag_live_table *table, uint64_t from, struct set_aside *as
 
 static int widen(struct ag_live_table *table) {
     const size_t slots = table->mask + 1;
-    if (table->pasts) {
-        struct ag_live_past *pasts = realloc(table->pasts, slots * 2 * sizeof(*pasts));
-        if (!pasts) {
+    if (table->times_ns) {
+        uint64_t *times_ns = realloc(table->times_ns, slots * 2 * sizeof(*times_ns));
+        if (!times_ns) {
             return -ENOMEM;
         }
-        table->pasts = pasts;
+        table->times_ns = times_ns;
+    }
+    if (table->collections) {
+        struct ag_live_collections *collections =
+            realloc(table->collections, slots * 2 * sizeof(*collections));
+        if (!collections) {
+            return -ENOMEM;
+        }
+        table->collections = collections;
     }
     const size_t block_bytes = sizeof(*table->blocks);
     struct ag_live_block *blocks =

@@ -23,14 +23,19 @@ struct ag_live_block {
     uint32_t stream;  /* index of the stream that allocated it */
 };
 _Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");
-struct ag_live_past {               /* what no sum needs of a block */
-    uint64_t born_ns;               /* when it was allocated */
-    uint32_t n_moves, n_promotions; /* how often a collector did that to it */
+struct ag_live_collections { /* how often a collector did that to a block */
+    uint32_t n_moves, n_promotions;
+};
+struct ag_live_past { /* what no sum needs of a block */
+    uint64_t born_ns; /* when it was allocated */
+    struct ag_live_collections collections;
 };
 
 struct ag_live_table {
     struct ag_live_block *blocks;
-    struct ag_live_past *pasts; /* of each block, beside it, only where somebody asks; or NULL */
+    /* Of each block, beside it. NULL: nobody asks; collections also until the first one does. */
+    uint64_t *times_ns;
+    struct ag_live_collections *collections;
     uint64_t mask;
     uint32_t shift;
     size_t count, limit; /* grown as soon as count > limit */
@@ -38,7 +43,9 @@ struct ag_live_table {
 
 int ag_live_table_init(struct ag_live_table *table);
 void ag_live_table_done(struct ag_live_table *table);
-int ag_live_table_keep_pasts(struct ag_live_table *table); /* before the first block */
+int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
+/* From now on, where times are kept; so far a collector did nothing to any block. 0 or -ENOMEM. */
+int ag_live_table_keep_collections(struct ag_live_table *table);
 /* Doubles. 0, or -ENOMEM: then it may only be ended. */
 int ag_live_table_grow(struct ag_live_table *table);
 
@@ -57,7 +64,20 @@ AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t 
 
 /* Of the block in slot AT; zeros where nobody asks. */
 AG_FAST struct ag_live_past ag_live_table_past(const struct ag_live_table *table, uint64_t at) {
-    return table->pasts ? table->pasts[at] : (struct ag_live_past){0};
+    return (struct ag_live_past){.born_ns = table->times_ns ? table->times_ns[at] : 0,
+                                 .collections = table->collections
+                                                    ? table->collections[at]
+                                                    : (struct ag_live_collections){0}};
+}
+
+AG_FAST void ag_live_table_set_past(struct ag_live_table *table, uint64_t at,
+                                    struct ag_live_past past) {
+    if (table->times_ns) {
+        table->times_ns[at] = past.born_ns;
+        if (AG_UNLIKELY(table->collections != NULL)) {
+            table->collections[at] = past.collections;
+        }
+    }
 }
 
 /* Empties slot AT and moves back what was displaced over it. */
@@ -68,9 +88,7 @@ AG_FAST void ag_live_table_remove(struct ag_live_table *table, uint64_t at) {
         const uint64_t home = ag_live_table_home(table, table->blocks[next].address);
         if (((next - home) & table->mask) >= ((next - hole) & table->mask)) {
             table->blocks[hole] = table->blocks[next];
-            if (table->pasts) {
-                table->pasts[hole] = table->pasts[next];
-            }
+            ag_live_table_set_past(table, hole, ag_live_table_past(table, next));
             hole = next;
         }
     }

@@ -10,7 +10,7 @@
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {
     ledger->step_visit = visit;
     ledger->step_context = context;
-    return ag_live_table_keep_pasts(&ledger->live);
+    return ag_live_table_keep_times(&ledger->live);
 }
 
 int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,

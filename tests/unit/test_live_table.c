@@ -39,7 +39,9 @@ static bool insert(struct ag_live_table *table, uint64_t address) {
         return false;
     }
     table->blocks[at] = (struct ag_live_block){.address = address, .size = ~address};
-    table->pasts[at] = (struct ag_live_past){.born_ns = address / 3, .n_moves = (uint32_t)address};
+    ag_live_table_set_past(
+        table, at,
+        (struct ag_live_past){.born_ns = address / 3, .collections.n_moves = (uint32_t)address});
     if (++table->count > table->limit) {
         assert_int_equal(ag_live_table_grow(table), 0);
     }
@@ -52,8 +54,8 @@ static void check(const struct ag_live_table *table, const uint64_t *addresses, 
         const uint64_t at = ag_live_table_seek(table, addresses[i]);
         assert_int_equal(table->blocks[at].address, addresses[i]);
         assert_int_equal(table->blocks[at].size, ~addresses[i]);
-        assert_int_equal(table->pasts[at].born_ns, addresses[i] / 3);
-        assert_int_equal(table->pasts[at].n_moves, (uint32_t)addresses[i]);
+        assert_int_equal(ag_live_table_past(table, at).born_ns, addresses[i] / 3);
+        assert_int_equal(ag_live_table_past(table, at).collections.n_moves, (uint32_t)addresses[i]);
     }
     size_t n_found = 0;
     for (uint64_t at = 0; at <= table->mask; at++) {
@@ -68,7 +70,8 @@ static void grow_around(uint64_t home, uint64_t span) {
     static uint64_t addresses[BLOCKS];
     struct ag_live_table table;
     assert_int_equal(ag_live_table_init(&table), 0);
-    assert_int_equal(ag_live_table_keep_pasts(&table), 0);
+    assert_int_equal(ag_live_table_keep_times(&table), 0);
+    assert_int_equal(ag_live_table_keep_collections(&table), 0);
     for (size_t i = 0, next_check = 100; i < BLOCKS; i++) {
         do {
             addresses[i] = address_of(home - span / 2 + random_word() % span);
