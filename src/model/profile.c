@@ -144,12 +144,6 @@ static void tell_window(struct ag_profile *profile) {
 static int make_sums(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     if (!profile->needs_pass && definitions->index.has_summary) {
-        const int r = ag_definitions_load_stack_sums(definitions, profile->file);
-        if (r < 0) {
-            return r;
-        }
-    }
-    if (!profile->needs_pass && definitions->index.has_summary) { /* still: they were whole */
         profile->sums = definitions->index;
         definitions->index = (struct ag_model_sums){0};
     } else {
@@ -407,16 +401,14 @@ static int fail_open(const char *path, const struct ag_decode_error *error, int 
 static int load_sums_and_stacks(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     int r;
-    if (profile->needs_pass) {
+    if (profile->needs_pass || !definitions->index.has_summary) {
         struct ag_stacks_beside stacks;
         ag_stacks_beside_start(&stacks, definitions, profile->file, profile->frames.symbolizer);
         r = make_sums(profile);
         const int r_stacks = ag_stacks_beside_end(&stacks);
         r = r < 0 ? r : r_stacks;
     } else {
-        struct ag_decode_error damage;
-        r = ag_definitions_load_stacks(definitions, profile->file, &damage);
-        ag_definitions_note_damage(definitions, &damage);
+        r = ag_definitions_load_stacks_and_sums(definitions, profile->file);
         r = r < 0 ? r : make_sums(profile);
     }
     return r < 0 ? r : ag_frame_table_expect_sites(&profile->frames);

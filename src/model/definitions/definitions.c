@@ -1,8 +1,8 @@
 /* definitions.c: reads the chunks of records and of the index: a small part of the file.
  *
  * Nearly all of that part are the nodes of the stacks and the index' sums per stack. Each of the
- * two is loaded on its own, passing over everything else: the one beside other work
- * (stacks_beside.h), the other where somebody wants it. */
+ * two are loaded apart from everything else, which is passed over then: both together, or the nodes
+ * alone beside a pass over events, which makes the sums anew (stacks_beside.h). */
 #include "model/definitions/definitions.h"
 
 #include <errno.h>
@@ -528,6 +528,12 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
     return r;
 }
 
+static int take_stacks_and_sums(struct ag_definitions *definitions,
+                                const struct ag_record *record) {
+    return record->kind == AG_RECORD_NODES ? take_nodes(definitions, record)
+                                           : take_stack_sums(definitions, record);
+}
+
 int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
                                struct ag_decode_error *ret_damage) {
     struct loading loading = {
@@ -537,10 +543,11 @@ int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct 
     return r;
 }
 
-int ag_definitions_load_stack_sums(struct ag_definitions *definitions,
-                                   const struct ag_trace_file *file) {
-    struct loading loading = {
-        .definitions = definitions, .take = take_stack_sums, .passed_over = ~KIND(STACK_SUMS)};
+int ag_definitions_load_stacks_and_sums(struct ag_definitions *definitions,
+                                        const struct ag_trace_file *file) {
+    struct loading loading = {.definitions = definitions,
+                              .take = take_stacks_and_sums,
+                              .passed_over = ~(KIND(NODES) | KIND(STACK_SUMS))};
     const int r = load(&loading, file);
     definitions->index.has_summary &= !loading.has_half_an_index;
     ag_definitions_note_damage(definitions, &loading.damage);

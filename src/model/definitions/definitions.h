@@ -70,8 +70,7 @@ struct ag_model_sums { /* of the index, or of a ledger */
     size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;
 };
 
-struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of its two others is
-                           wanted */
+struct ag_definitions { /* zero-initialise, then ag_definitions_load, then one that loads stacks */
     struct ag_text_store texts;
     struct ag_stack_nodes nodes;
 
@@ -121,17 +120,17 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load and what of
 /* Empty ones, for who fills them otherwise than from a file: ag_definitions_load does it itself. 0
  * or -ENOMEM; then ag_definitions_done either way. */
 int ag_definitions_init(struct ag_definitions *definitions);
-/* Reads every chunk that holds no events, without what the two below load; first of the three.
- * Damaged chunks are noted and skipped. 0 or -ENOMEM. */
+/* Reads every chunk that holds no events, without what the two below load; before one of the
+ * others. Damaged chunks are noted and skipped. 0 or -ENOMEM. */
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
 /* The nodes of the stacks. Touches nothing but nodes, so that another thread may do it meanwhile
  * (stacks_beside.h); *ret_damage is the first of its own, code AG_DECODE_OK: none. 0 or -ENOMEM. */
 int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
                                struct ag_decode_error *ret_damage);
-/* The index' sums per stack. Where they are damaged, index.has_summary is false afterwards. 0 or
- * -ENOMEM. */
-int ag_definitions_load_stack_sums(struct ag_definitions *definitions,
-                                   const struct ag_trace_file *file);
+/* The nodes, and the index' sums per stack. Where these are damaged, index.has_summary is false
+ * afterwards. 0 or -ENOMEM. */
+int ag_definitions_load_stacks_and_sums(struct ag_definitions *definitions,
+                                        const struct ag_trace_file *file);
 void ag_definitions_done(struct ag_definitions *definitions);
 void ag_definitions_note_damage(struct ag_definitions *definitions,
                                 const struct ag_decode_error *error);
