@@ -248,6 +248,21 @@ def why_not(tools):
         "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
 
 
+def run_cases(tools, cases, of_elixir, **options):
+    """Runs (name, case) of CASES with one Erlang, made with OPTIONS; those OF_ELIXIR only where there is one. The exit status."""
+    results = tap.Plan(len(cases))
+    why = why_not(tools)
+    with recorded.Folder() as folder:
+        erlang = None if why else Erlang(tools, folder, **options)
+        for name, case in cases:
+            reason = why or ("no elixir here" if case in of_elixir and not shutil.which("elixir") else "")
+            if reason:
+                results.skip(name, reason)
+            else:
+                results.run(name, lambda case=case: case(erlang))
+    return results.status()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -256,17 +271,7 @@ def main():
              ("time", times_are_right),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),
              ("what is not traced", others_are_left_alone), ("escript", escript_is_named), ("elixir", elixir_is_named)]
-    results = tap.Plan(len(cases))
-    why = why_not(tools)
-    with recorded.Folder() as folder:
-        erlang = None if why else Erlang(tools, folder)
-        for name, case in cases:
-            reason = why or ("no elixir here" if case is elixir_is_named and not shutil.which("elixir") else "")
-            if reason:
-                results.skip(name, reason)
-            else:
-                results.run(name, lambda case=case: case(erlang))
-    return results.status()
+    return run_cases(tools, cases, [elixir_is_named])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ and by what the program itself finds. Then the ways in which nodes are started: 
 
 import argparse
 import os
-import shutil
 import sys
 
 import erlang_counted
@@ -107,17 +106,7 @@ def main():
     tools = recorded.Tools(parser.parse_args().build)
     cases = [("heaps grow by what is counted", heaps_grow_by_what_is_counted), ("servers, sleepers, ports", servers_and_sleepers),
              ("a release's script", release_is_counted), ("elixir -e", elixir_evaluates)]
-    results = tap.Plan(len(cases))
-    why = erlang_counted.why_not(tools)
-    with recorded.Folder() as folder:
-        erlang = None if why else erlang_counted.Erlang(tools, folder, programs=("everyday",))
-        for name, case in cases:
-            reason = why or ("no elixir here" if case is elixir_evaluates and not shutil.which("elixir") else "")
-            if reason:
-                results.skip(name, reason)
-            else:
-                results.run(name, lambda case=case: case(erlang))
-    return results.status()
+    return erlang_counted.run_cases(tools, cases, [elixir_evaluates], programs=("everyday",))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import tempfile
 import threading
 import time
 
-from attached import ALLOGRAM, IS_FULL, PROGRAMS, Attached, Skip, Target, image, run_all, test
+from attached import IS_FULL, Attached, Target, image
+from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 CYCLES = 100 if IS_FULL else 2
 ROUNDS = 200  # of rough.c, 1000 bytes each

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-from attached import IS_FULL, PROGRAMS, Attached, Skip, Target, image, maps, run_all, test
+from attached import IS_FULL, Attached, Target, image, maps
+from cases import PROGRAMS, Skip, run_all, test
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CYCLES = 200 if IS_FULL else 3

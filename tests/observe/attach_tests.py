@@ -5,7 +5,6 @@ Of each program: it goes on, says the right things, and after the last detach it
 those of before. AG_TEST_SCALE=full: 10,000 cycles on the hammer, 1,000 on each of the others.
 """
 
-import json
 import math
 import os
 import re
@@ -17,7 +16,8 @@ import sys
 import tempfile
 import time
 
-from attached import ALLOGRAM, IS_FULL, OTHER_CYCLES, PROGRAMS, Attached, Skip, Target, cycles, image, run_all, test
+from attached import IS_FULL, OTHER_CYCLES, Attached, Target, cycles, image
+from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 HAMMER_CYCLES = 10000 if IS_FULL else 30
 

@@ -8,24 +8,14 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-ALLOGRAM, PROGRAMS = sys.argv[1:3]
+from cases import ALLOGRAM
+
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 OTHER_CYCLES = 1000 if IS_FULL else 5
 MOST_REFUSED = 0.01
-tests = []
-
-
-class Skip(Exception):
-    """What this machine cannot do, as text."""
-
-
-def test(function):
-    tests.append(function)
-    return function
 
 
 class Target:
@@ -126,22 +116,3 @@ def cycles(target, n, work, *options):
     print(f"# {n} cycles, {n_refused} refused; the thread stood for {statistics.median(stood):.0f} us (median), "
           f"{max(stood):.0f} (most)")
     return stood
-
-
-def run_all():
-    """Prints TAP; returns the exit status."""
-    print(f"1..{len(tests)}")
-    n_failed = 0
-    for number, case in enumerate(tests, 1):
-        name = case.__name__.replace("_", " ")
-        begin = time.monotonic()
-        try:
-            case()
-            print(f"ok {number} {name}")
-        except Skip as why:
-            print(f"ok {number} {name} # SKIP {why}")
-        except Exception as error:  # one failure must not hide the others
-            n_failed += 1
-            print(f"not ok {number} {name}\n# {type(error).__name__}: {str(error)[:2000]!r}")
-        print(f"# {time.monotonic() - begin:.1f} s", flush=True)
-    return 1 if n_failed else 0

@@ -14,17 +14,7 @@ import sys
 import tempfile
 import time
 
-ALLOGRAM, PROGRAMS = sys.argv[1:3]
-tests = []
-
-
-class Skip(Exception):
-    """What this machine cannot do, as text."""
-
-
-def test(function):
-    tests.append(function)
-    return function
+from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 
 class Target:
@@ -391,20 +381,4 @@ def why_not():
     return result.stderr.strip() if result.returncode != 0 and "perf events" in result.stderr else None
 
 
-def main():
-    reason = why_not()
-    print(f"1..{len(tests)}")
-    for number, function_of in enumerate(tests, 1):
-        name = function_of.__name__.replace("_", " ")
-        try:
-            if reason:
-                raise Skip(reason)
-            function_of()
-            print(f"ok {number} - {name}", flush=True)
-        except Skip as skip:
-            print(f"ok {number} - {name} # SKIP {skip}", flush=True)
-        except Exception as error:  # pylint: disable=broad-except
-            print(f"not ok {number} - {name}\n# {type(error).__name__}: {str(error)[:2000]}", flush=True)
-
-
-main()
+sys.exit(run_all(why_not()))

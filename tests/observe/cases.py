@@ -1,0 +1,37 @@
+"""cases: the frame of the tests here that are called with ALLOGRAM PROGRAMS: a function with @test is a case."""
+
+import sys
+import time
+
+ALLOGRAM, PROGRAMS = sys.argv[1:3]
+tests = []
+
+
+class Skip(Exception):
+    """What this machine cannot do, as text."""
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def run_all(why_none=None):
+    """Prints TAP; returns the exit status. With WHY_NONE all are skipped for that reason."""
+    print(f"1..{len(tests)}")
+    n_failed = 0
+    for number, case in enumerate(tests, 1):
+        name = case.__name__.replace("_", " ")
+        begin = time.monotonic()
+        try:
+            if why_none:
+                raise Skip(why_none)
+            case()
+            print(f"ok {number} {name}")
+        except Skip as why:
+            print(f"ok {number} {name} # SKIP {why}")
+        except Exception as error:  # one failure must not hide the others
+            n_failed += 1
+            print(f"not ok {number} {name}\n# {type(error).__name__}: {str(error)[:2000]!r}")
+        print(f"# {time.monotonic() - begin:.1f} s", flush=True)
+    return 1 if n_failed else 0
