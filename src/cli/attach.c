@@ -464,6 +464,7 @@ static int parse_pid(const struct request *request, const char *text, pid_t *ret
 
 int ag_command_attach(int argc, char **argv) {
     struct request request = {.session = {.size = sizeof(request.session),
+                                          .keeper = AG_KEEPER_ATTACH,
                                           .is_sampling = true,
                                           .is_attached = true,
                                           .no_children = true},

@@ -165,6 +165,7 @@ static int give_to_owner(struct ag_session *session, uint32_t pid) {
 static int make_session(struct attachment *at, char message[512]) {
     const struct ag_link_attach *attach = at->attach;
     const struct ag_session_options options = {.size = sizeof(options),
+                                               .keeper = AG_KEEPER_LINK,
                                                .output_pattern = attach->output_pattern,
                                                .max_bytes = attach->max_bytes,
                                                .no_children = true,

@@ -1,9 +1,11 @@
-/* control.c: `allogram control`: asks a recording that runs, of somebody's `allogram attach`. */
+/* control.c: `allogram control`: asks a recording that runs, of a process (control_process.c) or a
+ * node (attach_link.c). */
 #include <string.h>
 
 #include "base/compiler.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
+#include "cli/control_process.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "remote/machine_link.h"
@@ -16,21 +18,30 @@ static const struct ag_option table[] = {
 };
 
 static bool is_action(const char *word) {
-    static const char *const actions[] = {"pause", "resume", "reset", "dump", "stop"};
     bool found = false;
-    for (size_t i = 0; i < AG_ARRAY_SIZE(actions); i++) {
-        found |= strcmp(word, actions[i]) == 0;
+    for (size_t i = 0; ag_control_actions[i]; i++) {
+        found |= strcmp(word, ag_control_actions[i]) == 0;
     }
     return found;
+}
+
+/* A process' number. false: it is none. */
+static bool parse_pid(const char *text, pid_t *ret_pid) {
+    uint64_t number;
+    const bool is_one = ag_parse_count(text, &number) && number > 0 && number <= INT32_MAX;
+    *ret_pid = is_one ? (pid_t)number : 0;
+    return is_one;
 }
 
 int ag_command_control(int argc, char **argv) {
     const char *cookie_file = NULL;
     struct ag_options options = {
-        .usage = "control NODE ACTION [OPTIONS]",
+        .usage = "control PID|NODE ACTION [OPTIONS]",
         .about =
-            "Asks a recording that `allogram attach` began for one of: pause, resume; reset (ends the trace and begins\n"
-            "another one); dump (a trace of what was recorded until now, beside the trace); stop.",
+            "Asks a recording that runs, of `allogram run` or `attach`, for one of: pause, resume; reset (reports\n"
+            "begin here; of a NODE: ends the trace and begins another one); dump (a trace of what was recorded until\n"
+            "now, beside the trace); stop. PID is the program or its allogram; what concerns one process of a\n"
+            "session concerns all, but for dump.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
@@ -43,16 +54,22 @@ int ag_command_control(int argc, char **argv) {
     }
     if (options.n_operands != 2) {
         return ag_fail(AG_EXIT_USAGE,
-                       "control: allogram control NODE pause|resume|reset|dump|stop");
+                       "control: allogram control PID|NODE pause|resume|reset|dump|stop");
     }
     const char *name = options.operands[0], *action = options.operands[1];
     const struct ag_link_kind *kind = ag_link_kind_of(name);
-    if (!kind) {
-        return ag_fail(AG_EXIT_USAGE, "control: %s is no NODE, which is name@host", name);
+    pid_t pid = 0;
+    if (!kind && !parse_pid(name, &pid)) {
+        return ag_fail(AG_EXIT_USAGE,
+                       "control: %s: neither a process number nor a node's name@host", name);
     }
     if (!is_action(action)) {
         return ag_fail(AG_EXIT_USAGE, "control: %s: none of pause, resume, reset, dump, stop",
                        action);
     }
-    return ag_control_link(name, kind, cookie_file, action);
+    if (!kind && cookie_file) {
+        return ag_fail(AG_EXIT_USAGE, "control: --cookie-file means nothing for a process");
+    }
+    return kind ? ag_control_link(name, kind, cookie_file, action)
+                : ag_control_process(pid, action);
 }

@@ -38,14 +38,14 @@ bool ag_recording_times_set(struct ag_recording_times *times, const char *name, 
 static void begin(struct ag_recording_times *times, struct ag_session *session, uint64_t now_ms) {
     times->phase = AG_TIMES_RECORD;
     times->end_ms = times->has_duration ? now_ms + times->duration_ms : 0;
-    ag_session_pause(session, AG_PAUSE_NONE);
+    (void)ag_session_pause(session, AG_PAUSE_NONE);
 }
 
 void ag_recording_times_start(struct ag_recording_times *times, struct ag_session *session,
                               uint64_t now_ms) {
     times->begin_ms = now_ms + times->delay_ms;
     if (times->delay_ms > 0) {
-        ag_session_pause(session, AG_PAUSE_ALL);
+        (void)ag_session_pause(session, AG_PAUSE_ALL);
     } else {
         begin(times, session, now_ms);
     }
@@ -59,7 +59,7 @@ int ag_recording_times_step(struct ag_recording_times *times, struct ag_session 
     if (times->phase != AG_TIMES_WAIT && times->end_ms != 0 && now_ms >= times->end_ms) {
         times->phase = AG_TIMES_OVER;
         times->end_ms = 0;
-        ag_session_pause(session, AG_PAUSE_ALL);
+        (void)ag_session_pause(session, AG_PAUSE_ALL);
     }
     const uint64_t next_ms = times->phase == AG_TIMES_WAIT ? times->begin_ms : times->end_ms;
     if (next_ms == 0) {
@@ -74,13 +74,9 @@ void ag_recording_times_toggle(struct ag_recording_times *times, struct ag_sessi
     case AG_TIMES_WAIT:
         begin(times, session, now_ms);
         break;
-    case AG_TIMES_RECORD:
-        times->phase = AG_TIMES_REST;
-        ag_session_pause(session, AG_PAUSE_BIRTHS);
-        break;
-    case AG_TIMES_REST:
-        times->phase = AG_TIMES_RECORD;
-        ag_session_pause(session, AG_PAUSE_NONE);
+    case AG_TIMES_RECORD: /* `control` may have paused it, too */
+        (void)ag_session_pause(
+            session, ag_session_paused(session) == AG_PAUSE_NONE ? AG_PAUSE_BIRTHS : AG_PAUSE_NONE);
         break;
     case AG_TIMES_OVER:
         break;

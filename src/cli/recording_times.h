@@ -12,7 +12,7 @@ struct ag_recording_times {
     bool has_delay, has_duration;
     int signal;      /* that begins, pauses and resumes; 0: none */
     uint64_t end_ms; /* on the monotonic clock; 0: not known yet, or never */
-    enum { AG_TIMES_WAIT, AG_TIMES_RECORD, AG_TIMES_REST, AG_TIMES_OVER } phase;
+    enum { AG_TIMES_WAIT, AG_TIMES_RECORD, AG_TIMES_OVER } phase;
     uint64_t begin_ms;
 };
 

@@ -455,7 +455,7 @@ static int run_program(struct wishes *wishes, char **arguments) {
 }
 
 int ag_command_run(int argc, char **argv) {
-    struct wishes wishes = {.session = {.size = sizeof(wishes.session)}};
+    struct wishes wishes = {.session = {.size = sizeof(wishes.session), .keeper = AG_KEEPER_RUN}};
     struct ag_options options = {
         .usage = "run [OPTIONS] [--] COMMAND [ARG...]",
         .about =

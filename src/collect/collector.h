@@ -46,6 +46,7 @@ struct ag_session_options { /* what `run` sets up; size first, zero means defaul
     uint32_t depth;             /* 0: 256 */
     uint32_t stamp_every;       /* 0: 64 */
     uint64_t max_bytes;         /* of each trace, 0: none */
+    enum ag_keeper keeper;      /* who makes it */
     bool no_children;
     bool is_attached;     /* the first process runs already, and ends its part by leaving */
     bool has_free_stacks; /* a free carries the stack of who freed */
@@ -89,8 +90,10 @@ void ag_session_free_memory(const struct ag_session *session);
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
-/* What the session's processes record from here on; they see it within some milliseconds. */
-void ag_session_pause(struct ag_session *session, enum ag_pause pause);
+/* What the session's processes record from here on; they see it within some milliseconds. What is
+ * over stays so. Returns what it was. */
+enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
+enum ag_pause ag_session_paused(const struct ag_session *session);
 /* NULL: not wished for, or no memory. */
 struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session);
 /* `run` saw its child end. */

@@ -14,12 +14,12 @@ enum ag_phase {
     AG_PHASE_OPEN,     /* its process is being recorded */
     AG_PHASE_RETIRED,  /* its trace is sealed; the slot is not free yet, see retire_slots */
 };
-struct ag_dump_state {            /* snapshot.c */
-    uint64_t told[AG_DUMPS_MOST]; /* what each condition has come to */
-    uint32_t number;              /* of the last one */
-    uint32_t signals;             /* of the desk, answered */
-    pid_t writer;                 /* 0: none is being written */
-    bool is_for_desk;
+struct ag_dump_state {                /* snapshot.c */
+    uint64_t told[AG_DUMPS_MOST];     /* what each condition has come to */
+    uint32_t number;                  /* of the last one */
+    uint32_t signals;                 /* of the desk, answered */
+    pid_t writer;                     /* 0: none is being written */
+    bool is_for_desk, is_for_control; /* somebody waits for it */
 };
 struct ag_watched_slot {
     enum ag_phase phase;

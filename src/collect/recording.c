@@ -454,6 +454,9 @@ static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
     stream->booked_ns = words->last_ns > stream->booked_ns ? words->last_ns : stream->booked_ns;
     const uint64_t last_ns = recording->last_event_ns;
     recording->last_event_ns = words->last_ns > last_ns ? words->last_ns : last_ns;
+    if (words->reset_ns > 0) {
+        recording->reset_ns = words->reset_ns;
+    }
     if (recording->ledger && words->reset_ns > 0) { /* the clock may have been refitted since */
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }

@@ -50,6 +50,7 @@ struct ag_recording {
     uint64_t lost[AG_LOST_CAUSES]; /* found here; the slot's own come on top */
     uint64_t n_collections;        /* that the program told */
     uint64_t last_event_ns, end_ns, rss_peak_bytes;
+    uint64_t reset_ns;         /* reports begin here, as far as an event said so; 0: none did */
     struct ag_summary summary; /* after the end */
 };
 

@@ -184,6 +184,8 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
                           : room_chunks > SOFT_CHUNKS_MAX ? SOFT_CHUNKS_MAX
                                                           : (uint32_t)room_chunks;
     header->pid_namespace = session->pid_namespace;
+    header->keeper = options->keeper;
+    header->keeper_pid = (uint32_t)getpid();
     header->max_trace_bytes = session->max_trace_bytes;
     memcpy(header->trace_pattern, session->trace_pattern, sizeof(header->trace_pattern));
     memcpy(header->filter, session->filter, sizeof(header->filter));
@@ -247,8 +249,17 @@ static int set_up_snapshots(struct ag_session *session, const struct ag_session_
     return session->desk ? 0 : -ENOMEM;
 }
 
-void ag_session_pause(struct ag_session *session, enum ag_pause pause) {
-    atomic_store_explicit(&session->header->paused, pause, memory_order_relaxed);
+enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause) {
+    uint32_t was = atomic_load_explicit(&session->header->paused, memory_order_relaxed);
+    while (was != AG_PAUSE_OVER &&
+           !atomic_compare_exchange_weak_explicit(&session->header->paused, &was, pause,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+    return was;
+}
+
+enum ag_pause ag_session_paused(const struct ag_session *session) {
+    return atomic_load_explicit(&session->header->paused, memory_order_relaxed);
 }
 
 struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session) {

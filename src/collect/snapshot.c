@@ -18,7 +18,8 @@
  * anybody: it is removed, and its number is left out.
  *
  * 4. The desk is a page that `run`, its collector and its endpoint share: whoever wants a trace of
- * the first process now writes the name and counts up (collector.h). */
+ * the first process now writes the name and counts up (collector.h). Somebody outside asks by the
+ * live segment (session_control.c), and is told the number of the dump. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -32,6 +33,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "trace_name.h"
 
 enum {
     DUMPS_MOST = 1000,
@@ -179,14 +182,6 @@ static pid_t begin(struct ag_collector *collector, uint32_t index, const char *p
     return child > 0 ? child : 0;
 }
 
-static void name_dump(const char *trace, uint32_t number, char ret_path[4096]) {
-    static const char extension[] = ".allogram";
-    const size_t length = strlen(trace), tail = sizeof(extension) - 1;
-    const bool has_extension = length > tail && strcmp(trace + length - tail, extension) == 0;
-    (void)snprintf(ret_path, 4096, "%.*s.dump%u%s", (int)(has_extension ? length - tail : length),
-                   trace, number, extension);
-}
-
 static bool can_dump(const struct ag_watched_slot *watched) {
     return watched->phase == AG_PHASE_OPEN && !watched->has_ended && watched->recording->writer &&
            !watched->recording->is_cut && watched->dumps.writer == 0;
@@ -198,7 +193,7 @@ static void dump(struct ag_collector *collector, uint32_t index) {
     struct stat status;
     do {
         watched->dumps.number++;
-        name_dump(watched->recording->path, watched->dumps.number, path);
+        ag_trace_name_dump(watched->recording->path, watched->dumps.number, path);
     } while (lstat(path, &status) == 0 && watched->dumps.number < DUMPS_MOST);
     watched->dumps.writer = begin(collector, index, path);
 }
@@ -270,13 +265,49 @@ static void serve_desk(struct ag_collector *collector, uint32_t index) {
     watched->dumps.writer = begin(collector, index, desk->path);
 }
 
+static void answer_control(struct ag_segment_header *header, uint32_t number) {
+    header->dump_number = number;
+    /* release: pairs with the acquire of who asked; the file is whole */
+    atomic_store_explicit(&header->n_dumps_done,
+                          atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed),
+                          memory_order_release);
+}
+
+/* Somebody outside waits for a dump. */
+static void serve_control(struct ag_collector *collector) {
+    struct ag_segment_header *header = collector->session->header;
+    /* acquire: pairs with the release of who asks; which one is there */
+    const uint32_t asked = atomic_load_explicit(&header->n_dumps_asked, memory_order_acquire);
+    if (asked == atomic_load_explicit(&header->n_dumps_done, memory_order_relaxed)) {
+        return;
+    }
+    const uint32_t index = header->dump_slot;
+    struct ag_watched_slot *watched =
+        index < collector->n_slots_seen ? &collector->slots[index] : NULL;
+    const bool is_there =
+        watched && watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
+        !watched->recording->is_cut && watched->dumps.number < DUMPS_MOST &&
+        header->dump_generation ==
+            atomic_load_explicit(&ag_session_slot(collector->session, index)->generation,
+                                 memory_order_relaxed);
+    if (!is_there) {
+        answer_control(header, 0);
+    } else if (can_dump(watched)) {
+        watched->dumps.is_for_control = true;
+        dump(collector, index);
+    }
+}
+
 static void look_at_writer(struct ag_collector *collector, struct ag_watched_slot *watched) {
-    const bool is_writing =
-        watched->dumps.writer != 0 && waitpid(watched->dumps.writer, NULL, WNOHANG) == 0;
-    if (is_writing) {
+    int status = 1; /* of one that was ended, and has been waited for */
+    if (watched->dumps.writer != 0 && waitpid(watched->dumps.writer, &status, WNOHANG) == 0) {
         return;
     }
     watched->dumps.writer = 0;
+    if (watched->dumps.is_for_control) {
+        watched->dumps.is_for_control = false;
+        answer_control(collector->session->header, status == 0 ? watched->dumps.number : 0);
+    }
     if (watched->dumps.is_for_desk) {
         watched->dumps.is_for_desk = false;
         /* release: pairs with the acquire of who asked; the file is whole */
@@ -287,7 +318,10 @@ static void look_at_writer(struct ag_collector *collector, struct ag_watched_slo
 
 void ag_snapshots_keep(struct ag_collector *collector) {
     const struct ag_session *session = collector->session;
-    if (session->n_dumps == 0 && !session->desk) {
+    const struct ag_segment_header *header = session->header;
+    const bool is_asked = atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed) !=
+                          atomic_load_explicit(&header->n_dumps_done, memory_order_relaxed);
+    if (session->n_dumps == 0 && !session->desk && !is_asked) {
         return;
     }
     const uint64_t session_ns = ag_session_clock_now_ns(session);
@@ -298,6 +332,7 @@ void ag_snapshots_keep(struct ag_collector *collector) {
             serve_desk(collector, i);
         }
     }
+    serve_control(collector);
 }
 
 void ag_snapshots_finish(struct ag_collector *collector) {
@@ -307,5 +342,10 @@ void ag_snapshots_finish(struct ag_collector *collector) {
             look_at_writer(collector, &collector->slots[i]);
             (void)poll(NULL, 0, 1);
         }
+    }
+    struct ag_segment_header *header = collector->session->header;
+    if (atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed) !=
+        atomic_load_explicit(&header->n_dumps_done, memory_order_relaxed)) {
+        answer_control(header, 0); /* it came too late */
     }
 }

@@ -132,3 +132,11 @@ int ag_trace_name_number(const char *path, uint32_t number, char ret_path[4096])
                                          path + stem);
     return n < PATH_BYTES ? 0 : -ENAMETOOLONG;
 }
+
+void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096]) {
+    static const char extension[] = ".allogram";
+    const size_t length = strlen(trace), tail = sizeof(extension) - 1;
+    const bool has_extension = length > tail && strcmp(trace + length - tail, extension) == 0;
+    (void)snprintf(ret_path, 4096, "%.*s.dump%u%s", (int)(has_extension ? length - tail : length),
+                   trace, number, extension);
+}

@@ -20,5 +20,7 @@ int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names
                          char ret_path[4096]);
 /* PATH for number 1, PATH-2, PATH-3 ... before the extension for others. */
 int ag_trace_name_number(const char *path, uint32_t number, char ret_path[4096]);
+/* TRACE.dump1.allogram ... of TRACE.allogram. */
+void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096]);
 
 #endif

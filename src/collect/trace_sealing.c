@@ -73,11 +73,23 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
     (void)ag_record_append(blob, &ended);
 }
 
+/* A program that did nothing any more since somebody asked for a reset has no event that says so. */
+static void reset_unsaid(const struct ag_recording *recording) {
+    const struct ag_segment_header *header = recording->session->header;
+    const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);
+    const uint64_t asked_ns = ag_session_clock_ns(
+        atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed), raw);
+    if (raw > 0 && asked_ns > recording->start_ns && asked_ns > recording->reset_ns) {
+        ag_ledger_reset_at(recording->ledger, asked_ns);
+    }
+}
+
 /* The sums as kept along the way; or, when the books do not match the file, read back from it. */
 static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
                      struct ag_blob *ret_blob) {
     if (recording->ledger && !recording->is_cut) {
         int r = ag_merge_finish(recording->merge); /* nothing for a single thread */
+        reset_unsaid(recording);
         ag_ledger_reach(recording->ledger, facts->end_ns);
         r = r < 0 ? r : ag_ledger_close(recording->ledger);
         if (r == 0) {

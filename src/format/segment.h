@@ -55,7 +55,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 6,
+    AG_SEGMENT_VERSION = 7,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -72,6 +72,15 @@ enum ag_pause {
     AG_PAUSE_NONE = 0,
     AG_PAUSE_BIRTHS = 1, /* no allocation is recorded; deaths are, so that what was stays right */
     AG_PAUSE_ALL = 2,    /* nor any death: before the recording, or after it */
+    AG_PAUSE_OVER = 3,   /* as ALL, for good: somebody stopped it */
+};
+
+/* Who waits for the end of the session, beside the collector. */
+enum ag_keeper {
+    AG_KEEPER_NONE = 0,   /* the program records itself */
+    AG_KEEPER_RUN = 1,    /* `allogram run`: it ends when the program does */
+    AG_KEEPER_ATTACH = 2, /* `allogram attach PID`: SIGTERM makes it leave the program */
+    AG_KEEPER_LINK = 3,   /* `allogram attach NODE`: the machine takes requests itself */
 };
 struct ag_segment_header {
     uint64_t magic;
@@ -101,16 +110,28 @@ struct ag_segment_header {
     uint32_t reserved2;
     uint64_t seed;                           /* of the samplers: mode SAMPLE */
     char filter[AG_BLOCK_FILTER_TEXT_BYTES]; /* which blocks are recorded; "": all */
-    char reserved1[352];
+    uint32_t keeper, keeper_pid;             /* enum ag_keeper; its pid in pid_namespace */
+    char reserved1[344];
 
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
     _Atomic uint32_t collector_pid;         /* 0: none */
     _Atomic uint32_t stop;   /* 1: recording ended for the whole session (disk full, asked for) */
     _Atomic uint32_t paused; /* enum ag_pause; seen within a tick */
+    /* How often somebody asked that reports begin anew; the next event of each process says so. */
+    _Atomic uint32_t n_resets;
     /* mode SAMPLE: mean bytes between samples, 1 to AG_INTERVAL_MAX_BYTES; a thread takes a new one
      * over behind its next sample */
     _Atomic uint64_t interval_bytes;
+    _Atomic uint64_t reset_raw; /* clock when it was asked for last; 0: never */
+
+    /* A dump that somebody asks the collector for (collect/session_control.c): one at a time, by
+     * who holds the lock on this line of the file. Asked: count up n_dumps_asked last. */
+    AG_CACHE_ALIGNED uint32_t dump_slot;
+    uint32_t dump_generation; /* of the slot */
+    _Atomic uint32_t n_dumps_asked;
+    _Atomic uint32_t n_dumps_done; /* n_dumps_asked again */
+    uint32_t dump_number;          /* of the file's name; 0: none could be made */
 
     /* the chunk allocator, contended only when a chunk is taken or given back; free_head is
      * tag:32 | (chunk index + 1):32, and LIFO, so that the hottest chunk is reused */
@@ -120,6 +141,8 @@ struct ag_segment_header {
     _Atomic uint32_t n_slots_used;        /* only slots and trees [0, this) have ever been taken */
     _Atomic uint32_t n_refused_processes; /* came when all slots or trees were taken */
 };
+
+_Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES, "a page");
 
 /* ---- processes ---- */
 enum ag_slot_state {

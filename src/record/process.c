@@ -529,6 +529,9 @@ int ag_recorder_start(const char *session_path) {
     }
     ag_recorder.stamp_words = words_between_stamps(ag_recorder.header->stamp_every);
     ag_recorder.has_free_stacks = ag_recorder.header->free_stacks == 1;
+    atomic_store_explicit(&ag_recorder.n_resets,
+                          atomic_load_explicit(&ag_recorder.header->n_resets, memory_order_relaxed),
+                          memory_order_relaxed);
     replace_earlier_image();
     clear_slot(ag_recorder.slot);
     atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);

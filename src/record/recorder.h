@@ -84,6 +84,7 @@ struct ag_recorder {
     _Atomic uint32_t n_announcements;
     uint32_t recording;             /* how often it was started */
     _Atomic uint32_t paused;        /* enum ag_pause, of this process alone, beside the session's */
+    _Atomic uint32_t n_resets;      /* header.n_resets, as far as told */
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
 };
 extern struct ag_recorder ag_recorder AG_HIDDEN;

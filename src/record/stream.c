@@ -263,8 +263,21 @@ static bool recording_has_stopped(void) {
            !ag_recorder_is_active();
 }
 
+/* Somebody outside asked that reports begin here: the first thread that comes by says so. */
+static void tell_reset(struct ag_thread *thread) {
+    uint32_t known = atomic_load_explicit(&ag_recorder.n_resets, memory_order_relaxed);
+    const uint32_t asked =
+        atomic_load_explicit(&ag_recorder.header->n_resets, memory_order_relaxed);
+    if (AG_UNLIKELY(asked != known) &&
+        atomic_compare_exchange_strong_explicit(&ag_recorder.n_resets, &known, asked,
+                                                memory_order_relaxed, memory_order_relaxed)) {
+        *thread->cursor = AG_WORD_RESET;
+        ag_stream_commit_fast(thread, thread->cursor + 1);
+    }
+}
+
 static uint64_t *write_stamp(struct ag_thread *thread) {
-    enum { STAMP_ROOM = 1 + AG_EVENT_MAX_WORDS };
+    enum { STAMP_ROOM = 2 + AG_EVENT_MAX_WORDS };
     if (thread->cursor == NULL || thread->chunk_end - thread->cursor < STAMP_ROOM) {
         if (!take_new_chunk(thread)) {
             ag_record_lost(AG_LOST_RING_FULL, 1);
@@ -276,6 +289,7 @@ static uint64_t *write_stamp(struct ag_thread *thread) {
         ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
     *thread->cursor = elapsed << 8 | AG_WORD_STAMP;
     ag_stream_commit_fast(thread, thread->cursor + 1);
+    tell_reset(thread);
     uint64_t *limit = thread->cursor + ag_recorder.stamp_words;
     uint64_t *last = thread->chunk_end - AG_EVENT_MAX_WORDS;
     thread->limit = limit < last ? limit : last;
@@ -302,7 +316,7 @@ void ag_recorder_pause(enum ag_pause pause) {
 AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     const uint32_t pause = pause_now();
     if (AG_UNLIKELY(pause != AG_PAUSE_NONE) &&
-        (pause == AG_PAUSE_ALL || thread->gate != AG_GATE_FREEING)) {
+        (pause >= AG_PAUSE_ALL || thread->gate != AG_GATE_FREEING)) {
         thread->tick = 0;
         return NULL;
     }
@@ -676,7 +690,7 @@ static bool takes_free(enum ag_word_kind kind, uintptr_t address, uint32_t via) 
 AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                                  const uintptr_t *sp, uintptr_t rbp) {
     bool can_walk = false;
-    if (AG_UNLIKELY(pause_now() == AG_PAUSE_ALL)) {
+    if (AG_UNLIKELY(pause_now() >= AG_PAUSE_ALL)) {
         return;
     }
     struct ag_thread *thread = usable_state((uintptr_t)sp, &can_walk);

@@ -1,0 +1,135 @@
+/* control_process.c: see control_process.h.
+ *
+ * A process that is recorded has the live file of its session mapped (as has who records it), so
+ * its mappings say where the session is, and nobody needs a registry. Who records decides what an
+ * end is: `attach` leaves the program when it is asked to, `run` ends with its program. */
+#include "cli/control_process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "collect/collector.h"
+#include "collect/session_control.h"
+#include "remote/remote_maps.h"
+#include "remote/remote_process.h"
+
+enum { LEAVE_PATIENCE_MS = 120 * 1000 }; /* the trace is sealed in it */
+
+const char *const ag_control_actions[] = {
+    [AG_CONTROL_PAUSE] = "pause", [AG_CONTROL_RESUME] = "resume", [AG_CONTROL_RESET] = "reset",
+    [AG_CONTROL_DUMP] = "dump",   [AG_CONTROL_STOP] = "stop",     NULL,
+};
+
+static enum ag_control action_of(const char *word) {
+    int action = AG_CONTROL_PAUSE;
+    while (strcmp(ag_control_actions[action], word) != 0) {
+        action++;
+    }
+    return (enum ag_control)action;
+}
+
+/* The live file that it has mapped. false: none. */
+static bool find_live(const struct ag_remote_process *process, char ret_path[4096]) {
+    static const char mark[] = "/.allogram-live.";
+    struct ag_remote_maps maps = {0};
+    bool is_found = false;
+    if (ag_remote_maps_read(&maps, process->pid) == 0) {
+        for (size_t i = 0; i < maps.n && !is_found; i++) {
+            const char *path = maps.items[i].path;
+            is_found = strstr(path, mark) && !strstr(path, " (deleted)");
+            (void)snprintf(ret_path, 4096, "%s%s", process->root, path);
+        }
+    }
+    ag_remote_maps_done(&maps);
+    return is_found;
+}
+
+/* What the process takes its number to be: the innermost of its namespaces counts. */
+static struct ag_controlled know(pid_t pid) {
+    struct ag_controlled known = {.pid = (uint32_t)pid};
+    char path[64], line[256];
+    struct stat facts;
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
+    known.pid_namespace = stat(path, &facts) == 0 ? facts.st_ino : 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status)) {
+        const char *last = strncmp(line, "NSpid:", 6) == 0 ? strrchr(line, '\t') : NULL;
+        known.pid = last ? (uint32_t)strtoul(last + 1, NULL, 10) : known.pid;
+    }
+    if (status) {
+        (void)fclose(status); /* nothing was written */
+    }
+    return known;
+}
+
+/* `attach` leaves the program and seals. */
+static int make_leave(pid_t keeper, const char *trace) {
+    const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);
+    if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
+        const int error = errno;
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+        return ag_fail(AG_EXIT_FAILURE, "control: end allogram attach, process %d: %s", keeper,
+                       strerror(error));
+    }
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    const int r = poll(&polled, 1, LEAVE_PATIENCE_MS);
+    (void)close(fd); /* nothing was written */
+    return r == 1 ? AG_EXIT_OK
+                  : ag_fail(AG_EXIT_FAILURE, "control: allogram attach, process %d, still seals %s",
+                            keeper, trace);
+}
+
+static int ask(struct ag_session *session, const struct ag_remote_process *process,
+               enum ag_control action) {
+    char trace[4096], message[512];
+    pid_t keeper_pid = 0;
+    const enum ag_keeper keeper = ag_session_keeper(session, &keeper_pid);
+    if (keeper == AG_KEEPER_LINK) {
+        return ag_fail(AG_EXIT_FAILURE,
+                       "control: %d (%s) is recorded as a node: allogram control NAME@HOST %s",
+                       process->pid, process->name, ag_control_actions[action]);
+    }
+    const struct ag_controlled known = know(process->pid);
+    if (ag_session_ask(session, &known, action, trace, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %d (%s): %s", process->pid, process->name,
+                       message);
+    }
+    if (action == AG_CONTROL_DUMP) {
+        (void)printf("%s\n", trace);
+    }
+    return action == AG_CONTROL_STOP && keeper == AG_KEEPER_ATTACH ? make_leave(keeper_pid, trace)
+                                                                   : AG_EXIT_OK;
+}
+
+int ag_control_process(pid_t pid, const char *action) {
+    struct ag_remote_process process;
+    struct ag_session *session = NULL;
+    char live[4096], message[512];
+    if (ag_remote_process_open(pid, &process, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
+    }
+    if (!find_live(&process, live)) {
+        return ag_fail(AG_EXIT_FAILURE,
+                       "control: %d (%s) is not recorded: start it under allogram run, or allogram "
+                       "attach %d",
+                       pid, process.name, pid);
+    }
+    if (ag_session_open(live, &session, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
+    }
+    const int status = ask(session, &process, action_of(action));
+    (void)ag_session_close(session); /* NULL */
+    return status;
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""`allogram control PID`: what a recording that runs holds, to the unit, of a program that does what it is told (told.c); and what
+cannot be asked is one line."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import recorded
+import snapshots
+import tap
+
+SEEN_S = 0.1  # as in recording_times.py
+SAMPLES_OF_ALL = ("--mode=sample", "--interval=1")
+
+
+def program_of(told):
+    """The pid of told.c, child of `allogram run`."""
+    def find():
+        with open("/proc/%d/task/%d/children" % (told.process.pid, told.process.pid), encoding="ascii") as children:
+            for pid in children.read().split():
+                if os.readlink("/proc/%s/exe" % pid).endswith("/told"):
+                    return int(pid)
+        return None
+    snapshots.wait_for("told.c", find)
+    return find()
+
+
+def control(tools, pid, action, *options):
+    return recorded.run([tools.allogram, "control", str(pid), action, *options])
+
+
+def ask(tools, pid, action, failures):
+    """What it printed."""
+    outcome = control(tools, pid, action)
+    failures.expect("control %s" % action, (outcome.status, outcome.stderr.decode()), (0, ""))
+    time.sleep(SEEN_S)
+    return outcome.stdout.decode().strip()
+
+
+def refused(tools, pid, action, failures, status=1):
+    outcome = control(tools, pid, action)
+    lines = outcome.stderr.decode().splitlines()
+    failures.expect("%s is refused: status, lines" % action, (outcome.status, len(lines)), (status, 1))
+    return lines[0] if lines else ""
+
+
+def finish(tools, told, failures, expected):
+    failures.expect("status", told.finish(), 0)
+    failures.expect("complaints", told.said(), "")
+    snapshots.is_whole(tools, told.trace, failures)
+    failures.expect("own", snapshots.own(tools, told.trace), expected)
+
+
+def sums(allocated_blocks, allocated_bytes, freed_blocks, in_use_bytes):
+    return {"allocated_blocks": allocated_blocks, "allocated_bytes": allocated_bytes, "freed_blocks": freed_blocks,
+            "in_use_bytes": in_use_bytes}
+
+
+def pause_and_resume(tools, *options):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, *options)
+        told.tell("alloc 10 100")
+        pid = program_of(told)
+        ask(tools, pid, "pause", failures)
+        failures.require("paused twice", "paused already" in refused(tools, pid, "pause", failures))
+        told.tell("alloc 2000 200", "free 2005")
+        ask(tools, pid, "resume", failures)
+        failures.require("resumed twice", "not paused" in refused(tools, pid, "resume", failures))
+        told.tell("alloc 7 50")
+        finish(tools, told, failures, sums(17, 1350, 5, 850))
+    return failures
+
+
+def pause_and_resume_samples(tools):
+    return pause_and_resume(tools, *SAMPLES_OF_ALL)
+
+
+def the_signal_goes_on_from_what_was_asked(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, "--signal=USR1")
+        told.tell("alloc 10 100")
+        ask(tools, told.process.pid, "pause", failures)  # `run` stands for its program
+        told.tell("alloc 2000 200", "free 2000")
+        told.process.send_signal(signal.SIGUSR1)
+        time.sleep(SEEN_S)
+        told.tell("alloc 7 50")
+        finish(tools, told, failures, sums(17, 1350, 0, 1350))
+    return failures
+
+
+def reset(tools, *options):
+    """Reports begin there: what was allocated before counts no more, what is in use does."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, *options)
+        told.tell("alloc 1000 100", "free 990")
+        ask(tools, program_of(told), "reset", failures)
+        told.tell("alloc 7 50", "free 2")
+        failures.expect("status", told.finish(), 0)
+        snapshots.is_whole(tools, told.trace, failures)
+        seen = snapshots.own(tools, told.trace)
+        failures.expect("allocated since", (seen["allocated_blocks"], seen["freed_blocks"]), (7, 2))
+        failures.expect("in use", seen["in_use_bytes"], 10 * 100 + 5 * 50)
+    return failures
+
+
+def reset_samples(tools):
+    return reset(tools, *SAMPLES_OF_ALL)
+
+
+def a_reset_that_no_event_follows(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder)
+        told.tell("alloc 1000 100", "free 990")
+        ask(tools, program_of(told), "reset", failures)
+        told.process.kill()  # `run`, not the program: that ends when nobody tells it anything
+        told.process.wait()
+        told.process.stdin.close()
+        snapshots.wait_for("the end", lambda: recorded.check(tools, told.trace)[1].get("whole"))
+        summary = recorded.report(tools, told.trace)
+        failures.expect("allocated since", summary["allocated_blocks"], 0)
+        failures.require("in use: %d" % summary["in_use_bytes_at_end"], summary["in_use_bytes_at_end"] >= 1000)
+    return failures
+
+
+def dumps(tools, *options):
+    """One beside the other; the second is asked for by three at once, who each get one."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, *options)
+        told.tell("alloc 10 100", "free 2")
+        pid = program_of(told)
+        first = ask(tools, pid, "dump", failures)
+        failures.expect("its name", first, os.path.join(folder, "t.dump1.allogram"))
+        snapshots.is_whole(tools, first, failures)
+        failures.expect("the first", snapshots.own(tools, first), sums(10, 1000, 2, 800))
+        told.tell("alloc 5 10")
+        askers = [subprocess.Popen([tools.allogram, "control", str(pid), "dump"], stdout=subprocess.PIPE) for _ in range(3)]
+        names = sorted(os.path.basename(asker.communicate()[0].decode().strip()) for asker in askers)
+        failures.expect("three more", names, ["t.dump%d.allogram" % number for number in (2, 3, 4)])
+        failures.expect("the last", snapshots.own(tools, told.dump(4)), sums(15, 1050, 2, 850))
+        finish(tools, told, failures, sums(15, 1050, 2, 850))
+    return failures
+
+
+def dumps_of_samples(tools):
+    return dumps(tools, *SAMPLES_OF_ALL)
+
+
+def stop(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, "--signal=USR1")
+        told.tell("alloc 10 100", "free 2")
+        pid = program_of(told)
+        ask(tools, pid, "stop", failures)
+        for action in ("stop", "pause", "resume"):
+            failures.require("over: " + action, "is over" in refused(tools, pid, action, failures))
+        told.process.send_signal(signal.SIGUSR1)  # nor does anything begin it again
+        time.sleep(SEEN_S)
+        told.tell("alloc 1000 30", "free 1008")
+        finish(tools, told, failures, sums(10, 1000, 2, 800))
+    return failures
+
+
+def what_waits_for_its_delay(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder, "--delay=1h")
+        told.tell("alloc 10 100")
+        for action in ("pause", "resume"):
+            failures.require("it waits", "--delay" in refused(tools, program_of(told), action, failures))
+        failures.expect("status", told.finish(), 0)
+    return failures
+
+
+def an_attached_program(tools):
+    """Told to stop, `attach` leaves it, and the trace is whole when `control` returns."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = os.path.join(folder, "t.allogram")
+        with subprocess.Popen([tools.program("told")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+            def tell(line):
+                program.stdin.write(line.encode() + b"\n")
+                program.stdin.flush()
+                program.stdout.readline()
+            tell("alloc 1 10")
+            with subprocess.Popen([tools.allogram, "attach", str(program.pid), "--mode=exact", "-o", trace],
+                                  stderr=subprocess.PIPE) as attach:
+                said = attach.stderr.readline()
+                failures.require("attached: %r" % said, b"attached to" in said)
+                tell("alloc 10 100")
+                ask(tools, program.pid, "pause", failures)
+                tell("alloc 2000 200")
+                ask(tools, program.pid, "resume", failures)
+                tell("alloc 7 50")
+                dump = ask(tools, program.pid, "dump", failures)
+                failures.expect("the dump", snapshots.own(tools, dump), sums(17, 1350, 0, 1350))
+                ask(tools, program.pid, "stop", failures)
+                failures.expect("status of attach", attach.wait(snapshots.SECONDS), 0)
+                attach.stderr.read()
+            snapshots.is_whole(tools, trace, failures)
+            failures.expect("own", snapshots.own(tools, trace), sums(17, 1350, 0, 1350))
+            tell("alloc 3 50")
+            failures.require("it is not recorded any more",
+                             "not recorded" in refused(tools, program.pid, "pause", failures))
+            program.stdin.close()
+            failures.expect("status of the program", program.wait(snapshots.SECONDS), 0)
+    return failures
+
+
+def wrong_words(tools):
+    failures = tap.Failures()
+    sleeper = subprocess.Popen(["sleep", "1000"])
+    try:
+        failures.require("who is not recorded", "allogram attach" in refused(tools, sleeper.pid, "pause", failures))
+        failures.require("an action", "none of" in refused(tools, sleeper.pid, "begin", failures, status=2))
+        outcome = control(tools, sleeper.pid, "pause", "--cookie-file=x")
+        failures.expect("a cookie", (outcome.status, len(outcome.stderr.splitlines())), (2, 1))
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    failures.require("who is gone", "control: " in refused(tools, sleeper.pid, "pause", failures))
+    failures.require("what is no number", "neither" in refused(tools, "me", "pause", failures, status=2))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = (pause_and_resume, pause_and_resume_samples, the_signal_goes_on_from_what_was_asked, reset, reset_samples,
+             a_reset_that_no_event_follows, dumps, dumps_of_samples, stop, what_waits_for_its_delay, an_attached_program, wrong_words)
+    results = tap.Plan(len(cases))
+    for case in cases:
+        results.run(case.__name__.replace("_", " "), lambda case=case: case(tools))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
