@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/populate.h"
+#include "base/stack_tree.h"
 #include "process_watch.h"
 #include "session_clock.h"
 #include "trace_file.h"
@@ -103,6 +105,23 @@ static int populate_front(struct ag_session *session) {
         at += n > 0 ? (uint64_t)n : 0;
     }
     return 0;
+}
+
+/* What the first process touches when it joins, so that the thread that stands meanwhile need not
+ * wait for memory. What cannot be had now is asked for then. */
+static void populate_first(const struct ag_session *session) {
+    struct ag_stack_tree *tree = calloc(1, sizeof(*tree)); /* its view of the memory, not kept */
+    struct ag_chunk_control *control = ag_session_control(session, 0);
+    uint8_t *chunk = session->base + session->chunks_offset;
+    (void)ag_populate(session->base, AG_SEGMENT_HEADER_BYTES);
+    (void)ag_populate(ag_session_slot(session, 0), AG_SLOT_BYTES);
+    (void)ag_populate(control, sizeof(*control));
+    if (tree != NULL) {
+        (void)ag_stack_tree_init(tree, session->base + session->trees_offset, ag_populate);
+    }
+    atomic_store_explicit(&control->populated, ag_populate(chunk, AG_CHUNK_BYTES),
+                          memory_order_relaxed);
+    free(tree);
 }
 
 static uint64_t room_bytes(const char *folder) {
@@ -345,6 +364,9 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         goto failed;
     }
     write_header(session, options);
+    if (options->is_attached) {
+        populate_first(session);
+    }
     *ret_session = session;
     return 0;
 failed:

@@ -160,6 +160,36 @@ static struct { /* of the one thread that prepares */
     struct ag_detour *detours[AG_DETOURS_PREPARED_MOST];
 } prepared;
 
+/* A free page below the target, at some distance that doubles. The kernel refuses one that is taken
+ * in a tenth of a microsecond; to read what is free takes a hundred of them, while a thread of the
+ * program stands. Never above: there a stack may grow. NULL: none of them was free. */
+static uint8_t *map_page_below(uintptr_t target) {
+    const uintptr_t last = target & ~(uintptr_t)(PAGE_BYTES - 1);
+    void *page = NULL;
+    for (uintptr_t distance = PAGE_BYTES;
+         page == NULL && distance < reach_bytes && last > distance + LOWEST_ADDRESS;
+         distance *= 2) {
+        page = map_page(last - distance);
+    }
+    return page;
+}
+
+/* The same by what the process says of itself. */
+static uint8_t *map_page_around(struct ag_detour *detour, uintptr_t target) {
+    struct surroundings around = {.target = target};
+    const int code = PROT_READ | PROT_EXEC;
+    if (ag_process_map_walk(look_around, &around) < 0 || !around.is_mapped ||
+        (around.mapping.protection & code) != code) {
+        detour->reason = "there is no code at its address";
+        return NULL;
+    }
+    uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
+    if (page == NULL) {
+        detour->reason = "there is no free page within its reach";
+    }
+    return page;
+}
+
 /* Room for an entry within reach of the target, in a page that is there or in a new one. */
 static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
     for (size_t i = 0; i < prepared.n_pages; i++) {
@@ -169,20 +199,16 @@ static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
             return prepared.pages[i].bytes + prepared.pages[i].n_entries++ * ENTRY_BYTES;
         }
     }
-    struct surroundings around = {.target = target};
-    const int code = PROT_READ | PROT_EXEC;
-    if (prepared.n_pages == AG_DETOUR_PAGES_MOST || ag_process_map_walk(look_around, &around) < 0 ||
-        !around.is_mapped || (around.mapping.protection & code) != code) {
-        detour->reason = "there is no code at its address";
+    if (prepared.n_pages == AG_DETOUR_PAGES_MOST) {
+        detour->reason = "its code is too far from that of the others";
         return NULL;
     }
-    uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
-    if (page == NULL) {
-        detour->reason = "there is no free page within its reach";
-        return NULL;
+    uint8_t *page = map_page_below(target);
+    page = page != NULL ? page : map_page_around(detour, target);
+    if (page != NULL) {
+        prepared.pages[prepared.n_pages].bytes = page;
+        prepared.pages[prepared.n_pages++].n_entries = 1;
     }
-    prepared.pages[prepared.n_pages].bytes = page;
-    prepared.pages[prepared.n_pages++].n_entries = 1;
     return page;
 }
 

@@ -82,16 +82,12 @@ static int map_control_part(int fd) {
     if (status.st_size < AG_SEGMENT_HEADER_BYTES) {
         return -EINVAL;
     }
-    struct ag_segment_header *header = map_shared(fd, 0, AG_SEGMENT_HEADER_BYTES);
-    if (!header) {
-        return -ENOMEM;
+    struct ag_segment_header header;
+    r = ag_syscall6(SYS_pread64, fd, (long)&header, sizeof(header), 0, 0, 0);
+    if (r != sizeof(header) || !header_is_sane(&header, (uint64_t)status.st_size)) {
+        return ag_syscall_failed(r) ? (int)r : -EINVAL;
     }
-    const bool is_sane = header_is_sane(header, (uint64_t)status.st_size);
-    const uint64_t control_bytes = header->trees_offset;
-    (void)ag_syscall2(SYS_munmap, (long)header, AG_SEGMENT_HEADER_BYTES);
-    if (!is_sane) {
-        return -EINVAL;
-    }
+    const uint64_t control_bytes = header.trees_offset;
     unsigned char *base = map_shared(fd, 0, control_bytes);
     if (!base) {
         return -ENOMEM;
