@@ -218,7 +218,8 @@ void ag_collector_adopt(struct ag_collector *collector, uint32_t n_slots) {
 }
 
 bool ag_collector_has_live(const struct ag_collector *collector) {
-    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+    const uint32_t n_used = ag_session_slots_used(collector->session);
+    for (uint32_t i = 0; i < n_used; i++) {
         const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
         const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         if ((state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED) &&
@@ -230,7 +231,8 @@ bool ag_collector_has_live(const struct ag_collector *collector) {
 }
 
 static bool tree_is_in_use(const struct ag_collector *collector, uint32_t tree, uint32_t except) {
-    for (uint32_t i = 0; i < collector->session->n_slots; i++) {
+    const uint32_t n_used = ag_session_slots_used(collector->session);
+    for (uint32_t i = 0; i < n_used; i++) {
         const struct ag_process_slot *slot = ag_session_slot(collector->session, i);
         if (i != except && atomic_load_explicit(&slot->tree, memory_order_relaxed) == tree &&
             atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
@@ -244,7 +246,8 @@ static bool tree_is_in_use(const struct ag_collector *collector, uint32_t tree, 
  * does, and starts over: record/process.c, 2. */
 static void clear_unused_tree(const struct ag_collector *collector, uint32_t tree,
                               uint32_t except) {
-    if (tree >= collector->session->n_slots || tree_is_in_use(collector, tree, except)) {
+    if (tree >= ag_session_slots_used(collector->session) ||
+        tree_is_in_use(collector, tree, except)) {
         return;
     }
     struct ag_process_slot *owner = ag_session_slot(collector->session, tree);
@@ -521,11 +524,7 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
  * collector costs that has nothing else to do. Who takes a slot says first how far to look
  * (record/process.c). */
 static void look_for_processes(struct ag_collector *collector) {
-    const uint32_t n_slots = collector->session->n_slots;
-    /* acquire: pairs with the release of who announces; a slot that is taken is below */
-    const uint32_t n_used =
-        atomic_load_explicit(&collector->session->header->n_slots_used, memory_order_acquire);
-    ag_collector_adopt(collector, n_used < n_slots ? n_used : n_slots);
+    ag_collector_adopt(collector, ag_session_slots_used(collector->session));
 }
 
 /* How long to sleep when there was nothing to do, ms. A program that has not moved for a while
@@ -608,7 +607,8 @@ int ag_collector_run(struct ag_session *session, int report_fd) {
 
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
                             uint64_t max_rss_kib) {
-    for (uint32_t i = 0; i < session->n_slots; i++) {
+    const uint32_t n_used = ag_session_slots_used(session);
+    for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
         if (slot->pid == pid &&
             (slot->pid_namespace == session->pid_namespace || slot->pid_namespace == 0 ||

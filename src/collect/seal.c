@@ -123,7 +123,7 @@ static int64_t seal_ended(struct ag_session *session, bool is_own) {
         ag_collector_guard_pages(session);
     }
     if (r == 0) {
-        ag_collector_adopt(&collector, session->n_slots);
+        ag_collector_adopt(&collector, ag_session_slots_used(session));
         do {
             r = ag_collector_round(&collector);
             count += ag_collector_finish_ended(&collector, ag_monotonic_ns());

@@ -2,8 +2,8 @@
  *
  * The file is sparse: a hundred gigabytes of addresses cost what is touched. Where even the
  * addresses are refused (a file system's or a limit's bound, little address space) fewer trees and
- * chunks do. Header, slots and controls are populated here, once, by a call that fails instead of
- * killing; everything behind them by whoever uses it first. */
+ * chunks do. The header is populated here, once, by a call that fails instead of killing;
+ * everything behind it by whoever uses it first (segment.h, 4). */
 #include "session.h"
 
 #include <errno.h>
@@ -86,17 +86,17 @@ static int map_file(struct ag_session *session) {
     return 0;
 }
 
-/* Header, slots and controls get their memory now. */
-static int populate_front(struct ag_session *session) {
-    static const uint8_t zeros[64 * 1024];
-    if (fallocate(session->fd, 0, 0, (off_t)session->trees_offset) == 0) {
+/* Part of the file gets its memory now. */
+static int populate_at(const struct ag_session *session, uint64_t offset, uint64_t bytes) {
+    static const uint8_t zeros[PAGE_BYTES];
+    if (fallocate(session->fd, 0, (off_t)offset, (off_t)bytes) == 0) {
         return 0;
     }
     if (errno != EOPNOTSUPP && errno != ENOSYS) {
         return -errno;
     }
-    for (uint64_t at = 0; at < session->trees_offset;) {
-        const uint64_t left = session->trees_offset - at;
+    for (uint64_t at = offset; at < offset + bytes;) {
+        const uint64_t left = offset + bytes - at;
         const ssize_t n =
             pwrite(session->fd, zeros, left < sizeof(zeros) ? left : sizeof(zeros), (off_t)at);
         if (n < 0 && errno != EINTR) {
@@ -105,6 +105,12 @@ static int populate_front(struct ag_session *session) {
         at += n > 0 ? (uint64_t)n : 0;
     }
     return 0;
+}
+
+/* What everybody touches without asking. */
+static int populate_front(struct ag_session *session) {
+    const int r = populate_at(session, 0, AG_SEGMENT_HEADER_BYTES);
+    return r < 0 ? r : populate_at(session, session->controls_offset, PAGE_BYTES);
 }
 
 /* What the first process touches when it joins, so that the thread that stands meanwhile need not
@@ -524,7 +530,8 @@ int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group) {
 }
 
 void ag_session_first_is_gone(struct ag_session *session) {
-    for (uint32_t i = 0; i < session->n_slots; i++) {
+    const uint32_t n_used = ag_session_slots_used(session);
+    for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
         uint32_t expected = AG_SLOT_LIVE;
         if (slot->pid == session->first_pid &&

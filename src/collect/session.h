@@ -53,6 +53,14 @@ static inline struct ag_process_slot *ag_session_slot(const struct ag_session *s
                                               (uint64_t)slot * AG_SLOT_BYTES);
 }
 
+/* Slots [0, this) have been taken at least once; the others have no memory yet. */
+static inline uint32_t ag_session_slots_used(const struct ag_session *session) {
+    /* acquire: pairs with the release of who announces; a slot that is taken is below */
+    const uint32_t used =
+        atomic_load_explicit(&session->header->n_slots_used, memory_order_acquire);
+    return used < session->n_slots ? used : session->n_slots;
+}
+
 static inline struct ag_chunk_control *ag_session_control(const struct ag_session *session,
                                                           uint32_t chunk) {
     return (struct ag_chunk_control *)(void *)(session->base + session->controls_offset) + chunk;

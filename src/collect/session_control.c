@@ -40,11 +40,10 @@ static bool is_it(const struct ag_process_slot *slot, const struct ag_controlled
 /* Its slot; of who keeps the session, that of the first process. NULL: none. */
 static struct ag_process_slot *find_slot(const struct ag_session *session,
                                          const struct ag_controlled *process, uint32_t *ret_index) {
-    const uint32_t used =
-        atomic_load_explicit(&session->header->n_slots_used, memory_order_acquire);
+    const uint32_t n_used = ag_session_slots_used(session);
     const bool is_keeper = process->pid == session->header->keeper_pid &&
                            process->pid_namespace == session->pid_namespace;
-    for (uint32_t i = 0; i < used && i < session->n_slots; i++) {
+    for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
         const bool is_live =
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE;

@@ -49,7 +49,7 @@ static int take_all(struct ag_session *session) {
     int64_t r = ag_collector_start(&collector, session);
     collector.is_offline = true;
     if (r == 0) {
-        ag_collector_adopt(&collector, session->n_slots);
+        ag_collector_adopt(&collector, ag_session_slots_used(session));
         do {
             r = ag_collector_round(&collector);
             (void)ag_collector_finish_ended(&collector, ag_monotonic_ns());

@@ -73,7 +73,8 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
     (void)ag_record_append(blob, &ended);
 }
 
-/* A program that did nothing any more since somebody asked for a reset has no event that says so. */
+/* A program that did nothing any more since somebody asked for a reset has no event that says so.
+ */
 static void reset_unsaid(const struct ag_recording *recording) {
     const struct ag_segment_header *header = recording->session->header;
     const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);

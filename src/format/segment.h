@@ -32,10 +32,12 @@
  * 4. Memory that may not be there
  *
  * A hole in a file on a full disk answers a touch with SIGBUS. So nobody touches a page that has
- * not been populated by a system call that can fail instead (ag_populate in base/): header, slots
- * and controls once by whoever creates the file, a chunk before its first use (control.populated),
- * a level of a tree before its first use (the tree's own ready flag, kept by the process). The
- * collector reads only what is known to be populated: chunks that have a state, node words that an
+ * not been populated by a system call that can fail instead (ag_populate in base/): the header and
+ * the first page of controls by whoever creates the file, a slot before it is announced
+ * (n_slots_used), a further page of controls before its first chunk is counted (n_chunks_touched),
+ * a chunk before its first use (control.populated), a level of a tree before its first use (the
+ * tree's own ready flag, kept by the process). The collector reads only what is known to be
+ * populated: slots and controls below those counts, chunks that have a state, node words that an
  * event names.
  *
  * 5. Time

@@ -29,6 +29,7 @@
 #include "raw_clock.h"
 
 enum {
+    CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control), /* they begin at a page */
     POLL_NS = 50 * 1000,
     WAIT_DEAD_NS =
         300 * 1000 *
@@ -128,10 +129,17 @@ static int64_t pop_free(struct ag_segment_header *header) {
     }
 }
 
+/* The controls of those before it have memory, so of a page of controls only the first needs it. */
+static bool has_control(uint32_t chunk) {
+    return chunk % CONTROLS_A_PAGE != 0 ||
+           ag_populate(&ag_recorder.controls[chunk],
+                       CONTROLS_A_PAGE * sizeof(*ag_recorder.controls));
+}
+
 static int64_t take_fresh(struct ag_segment_header *header) {
     uint32_t touched = atomic_load_explicit(&header->n_chunks_touched, memory_order_relaxed);
     do {
-        if (touched >= ag_recorder.n_chunks) {
+        if (touched >= ag_recorder.n_chunks || !has_control(touched)) {
             return -1;
         }
     } while (!atomic_compare_exchange_weak_explicit(&header->n_chunks_touched, &touched,

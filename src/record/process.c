@@ -162,6 +162,9 @@ static int claim_slot(void) {
     for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_FREE;
+        if (i >= n_slots_used() && !ag_populate(slot, AG_SLOT_BYTES)) {
+            break;
+        }
         if (atomic_load_explicit(&slot->state, memory_order_relaxed) != AG_SLOT_FREE ||
             tree_is_in_use(i)) {
             continue;
