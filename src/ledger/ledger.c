@@ -183,10 +183,14 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
     ledger->visit(ledger->visit_context, &block);
 }
 
-/* Tells of all of them; but not of number `kept`, which stays. */
+/* Tells of all of them; but not of number `kept`, which stays. Their sums come in no order. */
 static void tell_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
+    enum { AHEAD = 8 };
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < stream->n_deaths; i++) {
+        if (ledger->visit && i + AHEAD < stream->n_deaths) {
+            AG_PREFETCH(&ledger->results[stream->deaths[i + AHEAD].block.sum].stack);
+        }
         if (stream->deaths[i].number == kept) {
             stream->deaths[n_kept++] = stream->deaths[i];
         } else if (ledger->visit) {

@@ -248,16 +248,17 @@ static void add_counts(struct ag_byte_list *list, const struct ag_history_count 
 
 /* The same by group, in the groups' numbers of the page; blocks only. */
 static int add_group_counts(struct ag_byte_list *list, const struct ag_page_trace *trace,
-                            const uint64_t *counts) {
+                            bool of_lifetimes) {
     const size_t n = trace->n_numbers * AG_HISTORY_ORDERS;
     uint64_t *sums = calloc(n + 1, sizeof(*sums));
     if (!sums) {
         return -ENOMEM;
     }
     for (size_t group = 0; group < trace->history.n_groups; group++) {
+        const struct ag_history_orders *orders = &trace->history.groups[group];
+        const uint64_t *counts = of_lifetimes ? orders->lifetimes : orders->sizes;
         for (size_t order = 0; order < AG_HISTORY_ORDERS; order++) {
-            sums[(size_t)trace->number_of[group] * AG_HISTORY_ORDERS + order] +=
-                counts[group * AG_HISTORY_ORDERS + order];
+            sums[(size_t)trace->number_of[group] * AG_HISTORY_ORDERS + order] += counts[order];
         }
     }
     size_t used = 0, before = 0;
@@ -283,8 +284,8 @@ static int write_counts(const struct ag_page_trace *trace, FILE *out) {
     struct ag_byte_list list = {0};
     add_counts(&list, history->sizes, n);
     add_counts(&list, history->lifetimes, n);
-    int r = add_group_counts(&list, trace, history->group_sizes);
-    r = r < 0 ? r : add_group_counts(&list, trace, history->group_lifetimes);
+    int r = add_group_counts(&list, trace, /* of_lifetimes= */ false);
+    r = r < 0 ? r : add_group_counts(&list, trace, /* of_lifetimes= */ true);
     r = r < 0 ? r : ag_data_block_write(out, trace->number, "counts", &list);
     ag_byte_list_done(&list);
     return r;

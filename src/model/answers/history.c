@@ -5,6 +5,9 @@
  *
  * Sizes, lifetimes, leaks and threads come from the blocks, which the ledger shows when they die.
  *
+ * Blocks die in no order of their groups, whose rows exceed the caches: a row is asked for when its
+ * block is told of, and counted in AHEAD blocks later.
+ *
  * Of a sampled trace the ledger has groups of samples (weights.h) in the place of the outline's:
  * bytes are what samples stand for already, blocks are put right here. Counts of single blocks are
  * gathered in parts of AG_REPLAY_ONE_BLOCK and rounded at the end, each once. */
@@ -14,9 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/table_memory.h"
 #include "model/interval.h"
 #include "model/pass/replay.h"
 #include "model/profile_state.h"
+
+enum { AHEAD = 16 }; /* blocks: some 100 ns each, which is what memory takes */
 
 struct making {
     struct ag_profile *profile;
@@ -36,6 +42,8 @@ struct making {
     struct ag_stack_sum *now;      /* by group */
     struct ag_history_entry *list; /* of one slice */
     size_t pair_capacity, leak_capacity;
+    struct ag_block waiting[AHEAD]; /* that were told last, number N at N % AHEAD */
+    size_t n_told;
     uint64_t slice_from_ns; /* where `slice` begins, session time */
     size_t slice;
     int error;
@@ -257,11 +265,19 @@ static void add_count(struct ag_history_count *count, const struct ag_history_co
     count->bytes += what->bytes;
 }
 
-static void count_block(void *context, const struct ag_block *block) {
-    struct making *making = context;
+static uint32_t life_order_of(const struct ag_block *block) {
+    return order_of(block->freed_ns > block->allocated_ns ? block->freed_ns - block->allocated_ns
+                                                          : 0);
+}
+
+static const struct ag_weight *weight_of(const struct making *making,
+                                         const struct ag_block *block) {
+    return making->is_sampled ? ag_weights_of(&making->weights, block->stack) : NULL;
+}
+
+static void count_block(struct making *making, const struct ag_block *block) {
     struct ag_history *history = making->history;
-    const struct ag_weight *weight =
-        making->is_sampled ? ag_weights_of(&making->weights, block->stack) : NULL;
+    const struct ag_weight *weight = weight_of(making, block);
     const uint32_t group = weight ? weight->stack : block->stack;
     const struct ag_history_count what = {
         .blocks = weight ? ag_estimate_whole(weight->blocks * AG_REPLAY_ONE_BLOCK) : 1,
@@ -269,25 +285,52 @@ static void count_block(void *context, const struct ag_block *block) {
     const size_t born = slice_of(making, block->allocated_ns);
     const uint32_t size_order = order_of(weight ? weight->size : block->size);
     const bool is_open = block->freed_ns == UINT64_MAX;
-    const uint64_t lived_ns =
-        block->freed_ns > block->allocated_ns ? block->freed_ns - block->allocated_ns : 0;
-    const uint32_t life_order = order_of(lived_ns);
+    const uint32_t life_order = life_order_of(block);
     add_count(&history->sizes[born * AG_HISTORY_ORDERS + size_order], &what);
     if (!is_open) {
         add_count(&history->lifetimes[born * AG_HISTORY_ORDERS + life_order], &what);
     }
     if (group < history->n_groups) {
-        const size_t row = (size_t)group * AG_HISTORY_ORDERS;
-        history->group_sizes[row + size_order] += what.blocks;
+        history->groups[group].sizes[size_order] += what.blocks;
         if (is_open) {
             add_leak(making, born, group, &what);
         } else {
-            history->group_lifetimes[row + life_order] += what.blocks;
+            history->groups[group].lifetimes[life_order] += what.blocks;
         }
     }
     if (history->n_threads > 0) {
         count_threads(making, block, born, &what);
     }
+}
+
+static void ask_for_row(const struct making *making, const struct ag_block *block) {
+    const struct ag_history *history = making->history;
+    const struct ag_weight *weight = weight_of(making, block);
+    const uint32_t group = weight ? weight->stack : block->stack;
+    if (group < history->n_groups) {
+        const struct ag_history_orders *orders = &history->groups[group];
+        AG_PREFETCH(&orders->sizes[order_of(weight ? weight->size : block->size)]);
+        AG_PREFETCH(&orders->lifetimes[life_order_of(block)]);
+    }
+}
+
+static void take_block(void *context, const struct ag_block *block) { /* an ag_block_visit */
+    struct making *making = context;
+    struct ag_block *place = &making->waiting[making->n_told % AHEAD];
+    if (making->n_told >= AHEAD) {
+        count_block(making, place);
+    }
+    ask_for_row(making, block);
+    *place = *block;
+    making->n_told++;
+}
+
+static void count_waiting(struct making *making) {
+    const size_t n = making->n_told < AHEAD ? making->n_told : AHEAD;
+    for (size_t i = making->n_told - n; i < making->n_told; i++) {
+        count_block(making, &making->waiting[i % AHEAD]);
+    }
+    making->n_told = 0;
 }
 
 static void round_one(uint64_t *blocks) {
@@ -301,9 +344,11 @@ static void round_counts(const struct making *making) {
         round_one(&history->sizes[i].blocks);
         round_one(&history->lifetimes[i].blocks);
     }
-    for (size_t i = 0; i < history->n_groups * AG_HISTORY_ORDERS; i++) {
-        round_one(&history->group_sizes[i]);
-        round_one(&history->group_lifetimes[i]);
+    for (size_t i = 0; i < history->n_groups; i++) {
+        for (size_t order = 0; order < AG_HISTORY_ORDERS; order++) {
+            round_one(&history->groups[i].sizes[order]);
+            round_one(&history->groups[i].lifetimes[order]);
+        }
     }
     for (size_t i = 0; i < history->n_slices * history->n_threads; i++) {
         round_one(&history->threads[i].allocated_blocks);
@@ -388,6 +433,10 @@ static int group_stacks(struct making *making) {
     return r;
 }
 
+static size_t groups_bytes(const struct ag_history *history) {
+    return (history->n_groups + 1) * sizeof(*history->groups);
+}
+
 static int start(struct making *making, uint64_t **ret_ends_ns) {
     struct ag_history *history = making->history;
     if (ag_index_map_init(&making->groups) < 0 || ag_index_map_init(&making->threads) < 0 ||
@@ -396,7 +445,6 @@ static int start(struct making *making, uint64_t **ret_ends_ns) {
         return -ENOMEM;
     }
     const size_t n_orders = history->n_slices * AG_HISTORY_ORDERS;
-    const size_t n_group_orders = (history->n_groups + 1) * AG_HISTORY_ORDERS;
     making->before = calloc(history->n_groups + 1, sizeof(*making->before));
     making->now = calloc(history->n_groups + 1, sizeof(*making->now));
     if (making->is_sampled) {
@@ -410,14 +458,12 @@ static int start(struct making *making, uint64_t **ret_ends_ns) {
     history->slices = calloc(history->n_slices, sizeof(*history->slices));
     history->sizes = calloc(n_orders, sizeof(*history->sizes));
     history->lifetimes = calloc(n_orders, sizeof(*history->lifetimes));
-    history->group_sizes = calloc(n_group_orders, sizeof(*history->group_sizes));
-    history->group_lifetimes = calloc(n_group_orders, sizeof(*history->group_lifetimes));
+    history->groups = ag_table_memory_new(groups_bytes(history));
     history->threads =
         calloc(history->n_slices * (history->n_threads + 1), sizeof(*history->threads));
     *ret_ends_ns = calloc(history->n_slices, sizeof(**ret_ends_ns));
     if (!making->before || !making->now || !making->list || !history->slices || !history->sizes ||
-        !history->lifetimes || !history->group_sizes || !history->group_lifetimes ||
-        !history->threads || !*ret_ends_ns) {
+        !history->lifetimes || !history->groups || !history->threads || !*ret_ends_ns) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < history->n_slices; i++) {
@@ -445,7 +491,7 @@ static int run(struct making *making, const uint64_t *ends_ns) {
     options.n_periods = history->n_slices;
     options.end_period = end_slice;
     options.period_context = making;
-    options.visit_block = count_block;
+    options.visit_block = take_block;
     options.visit_context = making;
     options.weights = making->is_sampled ? &making->weights : NULL;
     struct ag_ledger *ledger = ag_ledger_new();
@@ -453,6 +499,7 @@ static int run(struct making *making, const uint64_t *ends_ns) {
         ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger) : -ENOMEM;
     if (r == 0) { /* the last slice ended with the books */
         const struct ag_summary *summary = ag_ledger_summary(ledger);
+        count_waiting(making);
         tell_slice(making, history->n_slices - 1, ledger,
                    &(struct ag_ledger_period){.peak_bytes = summary->peak_bytes,
                                               .peak_blocks = summary->peak_blocks,
@@ -503,8 +550,7 @@ void ag_history_done(struct ag_history *history) {
     free(history->slices);
     free(history->sizes);
     free(history->lifetimes);
-    free(history->group_sizes);
-    free(history->group_lifetimes);
+    ag_table_memory_free(history->groups, groups_bytes(history));
     free(history->threads);
     free(history->thread_rows);
     free(history->pairs);

@@ -44,14 +44,16 @@ struct ag_history_leak { /* allocated in the slice, never freed */
     uint32_t slice, group;
     uint64_t blocks, bytes;
 };
+struct ag_history_orders { /* blocks by order; side by side: a block counts in both */
+    uint64_t sizes[AG_HISTORY_ORDERS], lifetimes[AG_HISTORY_ORDERS];
+};
 struct ag_history {
     size_t n_slices, n_groups;
     uint64_t slice_ns;
     struct ag_history_slice *slices;
     /* by slice of the allocation * AG_HISTORY_ORDERS + order; lifetimes: of blocks that ended */
     struct ag_history_count *sizes, *lifetimes;
-    /* by group * AG_HISTORY_ORDERS + order */
-    uint64_t *group_sizes, *group_lifetimes;
+    struct ag_history_orders *groups;  /* by group */
     struct ag_history_thread *threads; /* by slice * n_threads + thread */
     uint32_t *thread_rows;             /* rows of ag_profile_threads, the greatest allocators */
     size_t n_threads;                  /* with the one for all others, if there are more */

@@ -16,7 +16,10 @@
 #include "model/pass/chunk_feed.h"
 #include "model/pass/straight_pass.h"
 
-enum { REST_EVENTS = 64 }; /* at once of what a straight pass leaves: what it can leave at most */
+enum {
+    REST_EVENTS = 64, /* at once of what a straight pass leaves: what it can leave at most */
+    AHEAD = 16,       /* events between asking for a group's slot and reading it */
+};
 
 struct reader {                     /* of one stream */
     struct ag_feed_block *block;    /* the current one, [at, count) is not delivered */
@@ -112,10 +115,14 @@ static bool is_plain(const struct ag_pass_options *options) {
            !options->kept && !options->groups && !options->weights;
 }
 
+static uint64_t group_key(const struct ag_event *event) {
+    return event->stack | (uint64_t)event->via << 32;
+}
+
 static uint32_t stack_of(const struct ag_pass_options *options, const struct reader *reader,
                          const struct ag_event *event) {
     if (options->groups) { /* one that is in none is other: AG_INDEX_NONE */
-        return ag_index_map_find(options->groups, event->stack | (uint64_t)event->via << 32);
+        return ag_index_map_find(options->groups, group_key(event));
     }
     return options->is_by_stream ? reader->stream : event->stack;
 }
@@ -151,6 +158,9 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
         options->thread < 0 || (reader->thread_id & ~AG_THREAD_NESTED) == options->thread;
     for (size_t i = 0; i < count; i++) {
         struct ag_event *event = &events[i];
+        if (options->groups && i + AHEAD < count) { /* whatever its kind: no branch */
+            AG_PREFETCH(ag_index_map_home(options->groups, group_key(event + AHEAD)));
+        }
         if (event->kind == AG_RECORD_STAMP) {
             reader->now_ns = event->size;
         } else if (event->kind == AG_RECORD_ALLOC) {
