@@ -11,6 +11,7 @@
 
 #include "collector.h"
 #include "format/segment.h"
+#include "trace_name.h"
 
 struct ag_session {
     int fd;
@@ -45,6 +46,9 @@ struct ag_session {
     uint32_t first_pid;     /* of the program that `run` starts, 0: unknown */
     int first_trace_fd;     /* its trace, made before it ran; -1: none or used up */
     char first_trace_path[4096];
+
+    uint64_t collected_since_raw; /* processes that began later are ours alone; 0: none are */
+    struct ag_trace_numbers numbers;
 };
 
 static inline struct ag_process_slot *ag_session_slot(const struct ag_session *session,

@@ -43,6 +43,7 @@ enum {
 struct birth { /* of one file */
     const char *plain;
     const struct ag_trace_header *header;
+    uint32_t number; /* to try first, then the one that it has */
     int fd;
     char folder[PATH_BYTES], own_name[PATH_BYTES];
 };
@@ -144,8 +145,8 @@ static void close_fd(struct birth *birth) {
 
 /* The descriptor of the file that has its name now: ours, or the one that was ours already. */
 static int take_name(struct birth *birth, give_name *give, char ret_path[4096]) {
-    for (uint32_t number = 1; number <= MAX_NUMBER; number++) {
-        int r = ag_trace_name_number(birth->plain, number, ret_path);
+    for (; birth->number <= MAX_NUMBER; birth->number++) {
+        int r = ag_trace_name_number(birth->plain, birth->number, ret_path);
         r = r < 0 ? r : give(birth, ret_path);
         if (r == 0) {
             return birth->fd;
@@ -201,10 +202,17 @@ int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names
     folder_of(plain, birth.folder);
     const int n = snprintf(birth.own_name, sizeof(birth.own_name), "%s/.allogram-new.%016llx",
                            birth.folder, (unsigned long long)header->session);
+    struct ag_trace_numbers *numbers = names->numbers;
+    const uint32_t first = numbers && strcmp(numbers->plain, plain) == 0 ? numbers->last + 1 : 1;
     r = -ENAMETOOLONG;
     for (size_t way = n < PATH_BYTES ? 0 : AG_ARRAY_SIZE(ways); r < 0 && way < AG_ARRAY_SIZE(ways);
          way++) {
+        birth.number = first;
         r = go_one_way(&birth, way, ret_path);
+    }
+    if (r >= 0 && numbers) {
+        memcpy(numbers->plain, plain, sizeof(plain));
+        numbers->last = birth.number;
     }
     return r;
 }

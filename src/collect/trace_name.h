@@ -10,10 +10,17 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
  */
 void ag_trace_pattern_folder(const char *pattern, char ret_folder[4096]);
 
+struct ag_trace_numbers { /* zero-initialise: what was made last, whose numbers need not be tried */
+    char plain[4096];
+    uint32_t last;
+};
 struct ag_trace_names {  /* what the letters of a pattern stand for */
     const char *program; /* %e: any path, its last part counts */
     uint32_t pid;        /* %p */
     uint64_t start_s;    /* %t: of the session, seconds since the Unix epoch */
+    /* Of files that only the caller makes: thousands of one name are looked at once. NULL: from
+     * the first number on, since somebody before us may have made the file. */
+    struct ag_trace_numbers *numbers;
 };
 /* 0, or -ENAMETOOLONG. %h is this machine's name. */
 int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names,
