@@ -363,14 +363,20 @@ static bool waits_for_status(const struct ag_collector *collector,
            now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
 }
 
+/* A few at once: those that live want a tick, and their chunks back; those that come, a slot. */
 uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_ns) {
+    enum { AT_ONCE = 8 };
     uint32_t count = 0;
-    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0 && count < AT_ONCE;
+         i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
         if (watched->phase == AG_PHASE_OPEN && watched->has_ended && !watched->has_unread &&
             !waits_for_status(collector, watched, i, now_ns)) {
             seal(collector, i, now_ns);
             count++;
+            if (!collector->is_offline) { /* those who wait take a clock that stands for a death */
+                (void)ag_session_clock_tick(&collector->clock, collector->session);
+            }
         }
     }
     return count;
@@ -592,6 +598,7 @@ int ag_collector_run(struct ag_session *session, int report_fd) {
     ag_collector_guard_pages(session);
     r = ag_collector_start(&collector, session);
     if (r == 0) {
+        session->collected_since_raw = ag_session_clock_raw(session->clock_kind);
         /* release: whoever sees us here may rely on the tick */
         atomic_store_explicit(&session->header->collector_pid, (uint32_t)getpid(),
                               memory_order_release);

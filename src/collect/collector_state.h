@@ -73,7 +73,7 @@ int ag_collector_start(struct ag_collector *collector, struct ag_session *sessio
 void ag_collector_done(struct ag_collector *collector);
 /* Opens the traces of new processes in the first n_slots slots. */
 void ag_collector_adopt(struct ag_collector *collector, uint32_t n_slots);
-/* Seals what has ended and is drained. Returns how many. */
+/* Seals what has ended and is drained, some of it if it is much. Returns how many. */
 uint32_t ag_collector_finish_ended(struct ag_collector *collector, uint64_t now_ns);
 void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64_t after_ns);
 /* Does any slot hold a process that is not sealed? */

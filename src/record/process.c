@@ -32,6 +32,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/populate.h"
 #include "base/raw_syscall.h"
@@ -158,7 +159,7 @@ static bool tree_is_in_use(uint32_t tree) {
     return false;
 }
 
-static int claim_slot(void) {
+static int take_slot(void) {
     for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_FREE;
@@ -179,8 +180,45 @@ static int claim_slot(void) {
         ag_recorder.slot_generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
         return 0;
     }
-    atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1, memory_order_relaxed);
     return -EBUSY;
+}
+
+/* Has a process ended whose trace is not sealed yet? Then its slot is free in a moment. */
+static bool is_any_slot_ending(void) {
+    const uint32_t n_used = n_slots_used();
+    for (uint32_t i = 0; i < n_used; i++) {
+        const struct ag_process_slot *slot = slot_at(i);
+        const uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+        if (state == AG_SLOT_REPLACED ||
+            (state == AG_SLOT_LIVE &&
+             atomic_load_explicit(&slot->exiting, memory_order_relaxed) != 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where many short processes come at once they wait for the collector, as events do: slow beats
+ * lost. One that lives for long is not waited for, nor a collector that does nothing. */
+static int claim_slot(void) {
+    enum { POLL_NS = 1000 * 1000, POLLS = 5000, POLLS_WITHOUT_TICK = 1000 };
+    const struct timespec poll = {.tv_nsec = POLL_NS};
+    _Atomic uint64_t *tick = &ag_recorder.header->tick;
+    uint64_t last_tick = atomic_load_explicit(tick, memory_order_relaxed);
+    int r = take_slot();
+    for (int n = 0, still = 0;
+         r < 0 && n < POLLS && still < POLLS_WITHOUT_TICK && is_any_slot_ending(); n++) {
+        (void)ag_syscall2(SYS_nanosleep, (long)&poll, 0); /* a signal ends it early: no matter */
+        const uint64_t now = atomic_load_explicit(tick, memory_order_relaxed);
+        still = now == last_tick ? still + 1 : 0;
+        last_tick = now;
+        r = take_slot();
+    }
+    if (r < 0) {
+        atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
+                                  memory_order_relaxed);
+    }
+    return r;
 }
 
 static void clear_slot(struct ag_process_slot *slot) {
