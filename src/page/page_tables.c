@@ -5,9 +5,10 @@
  *     names     see name_table.c
  *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known)
  *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 other); node 0 is the root
- *     groups    n; s node - node before, u via, u type, then u each metric of struct ag_metrics;
- *               of a sampled trace also the variance of each and the heaviest sample, as the bits
- *               of a float
+ *     groups    n; s node - node before, u via, u type, u label (0 none, 1 all that were too small
+ *               to be told apart, else its name + 2), then u each metric of struct ag_metrics; of a
+ *               sampled trace also the variance of each and the heaviest sample, as the bits of a
+ *               float
  *     history   u entries of each slice; of all entries u group - group before in the slice,
  *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
  *               s temporary_blocks, s rise_blocks, s rise_bytes
@@ -116,6 +117,12 @@ static int start_numbering(struct numbering *numbering) {
 
 /* ---- frames, nodes, groups ---- */
 
+static void join_column(struct ag_byte_list *all, struct ag_byte_list *column) {
+    ag_byte_list_add(all, column->bytes, column->count);
+    all->is_short |= column->is_short;
+    ag_byte_list_done(column);
+}
+
 static int write_frames(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     struct ag_byte_list columns[5] = {{0}}, all = {0};
@@ -129,9 +136,7 @@ static int write_frames(const struct numbering *numbering, FILE *out) {
     }
     ag_byte_list_number(&all, numbering->n_frames);
     for (size_t k = 0; k < 5; k++) {
-        ag_byte_list_add(&all, columns[k].bytes, columns[k].count);
-        all.is_short |= columns[k].is_short;
-        ag_byte_list_done(&columns[k]);
+        join_column(&all, &columns[k]);
     }
     const int r = ag_data_block_write(out, trace->number, "frames", &all);
     ag_byte_list_done(&all);
@@ -154,9 +159,7 @@ static int write_nodes(const struct numbering *numbering, FILE *out) {
                                          ? 1
                                          : numbering->frame_numbers[node->frame] + 1);
     }
-    ag_byte_list_add(&parents, frames.bytes, frames.count);
-    parents.is_short |= frames.is_short;
-    ag_byte_list_done(&frames);
+    join_column(&parents, &frames);
     const int r = ag_data_block_write(out, numbering->trace->number, "nodes", &parents);
     ag_byte_list_done(&parents);
     return r;
@@ -190,10 +193,18 @@ static void add_metrics(struct ag_byte_list columns[N_COLUMNS], const struct ag_
     }
 }
 
+static uint64_t label_number(struct ag_page_trace *trace, const char *label) {
+    return label == NULL ? 0
+           : label == ag_outline_other_labels
+               ? 1
+               : 2u + (uint64_t)ag_name_table_number(&trace->names, label);
+}
+
 static int write_groups(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
-    struct ag_byte_list nodes = {0}, vias = {0}, types = {0}, columns[N_COLUMNS] = {{0}};
+    struct ag_byte_list nodes = {0}, vias = {0}, types = {0}, labels = {0},
+                        columns[N_COLUMNS] = {{0}};
     const bool is_sampled = ag_profile_identity(trace->profile)->is_sampled;
     int64_t before = 0;
     ag_byte_list_number(&nodes, trace->n_numbers);
@@ -207,19 +218,17 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
         before = node;
         ag_byte_list_number(&vias, ag_name_table_number(&trace->names, group->via_name));
         ag_byte_list_number(&types, ag_name_table_number(&trace->names, group->type));
+        ag_byte_list_number(&labels, label_number(trace, group->label));
         add_metrics(columns, &group->metrics, is_sampled);
         if (outline->nodes[outline->nodes[group->node].parent].frame == AG_OUTLINE_OTHER) {
             trace->other_bytes += group->metrics.allocated_bytes;
         }
     }
-    ag_byte_list_add(&nodes, vias.bytes, vias.count);
-    ag_byte_list_done(&vias);
-    ag_byte_list_add(&nodes, types.bytes, types.count);
-    ag_byte_list_done(&types);
+    join_column(&nodes, &vias);
+    join_column(&nodes, &types);
+    join_column(&nodes, &labels);
     for (size_t k = 0; k < N_COLUMNS; k++) {
-        ag_byte_list_add(&nodes, columns[k].bytes, columns[k].count);
-        nodes.is_short |= columns[k].is_short;
-        ag_byte_list_done(&columns[k]);
+        join_column(&nodes, &columns[k]);
     }
     const int r = ag_data_block_write(out, trace->number, "groups", &nodes);
     ag_byte_list_done(&nodes);

@@ -1,8 +1,8 @@
 /* slice_log.c: 12,000 groups in 256 slices can make three million entries of 64 bytes; as numbers
  * of variable length they take some 14. What is shipped is bounded by folding: a light group's
  * entries go below an "other" below its caller, and where that is still too much, below its
- * caller's caller, and so on. Its own function, type and via stay: what is lost is who called it.
- * The sums never change. */
+ * caller's caller, and so on. Its own function, type, via and label stay: what is lost is who
+ * called it. The sums never change. */
 #include "page/slice_log.h"
 
 #include <errno.h>
@@ -138,7 +138,8 @@ static uint32_t add_node(struct ag_outline *outline, uint32_t parent, uint32_t f
 /* A group like LIKE, but below the "other" of NODE. */
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
-    const struct ag_outline_group folded = {.via_name = like->via_name, .type = like->type};
+    const struct ag_outline_group folded = {
+        .via_name = like->via_name, .type = like->type, .label = like->label};
     const uint32_t frame = outline->nodes[like->node].frame; /* LIKE may move */
     const int r = make_room(folding);
     if (r < 0) {
@@ -163,7 +164,7 @@ static int add_other(struct folding *folding, uint32_t node, const struct ag_out
 static bool is_alike(const struct ag_outline *outline, const struct ag_outline_group *a,
                      const struct ag_outline_group *b) {
     return a->type == b->type && a->via_name == b->via_name && /* texts are kept once */
-           outline->nodes[a->node].frame == outline->nodes[b->node].frame;
+           a->label == b->label && outline->nodes[a->node].frame == outline->nodes[b->node].frame;
 }
 
 /* The group below the "other" of NODE that GROUP goes to, made where there is none. */

@@ -360,6 +360,75 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
+  "labels: their sums are those of report --by=label, and one alone is shown everywhere": async (browser, urls) => {
+    const page = await open(browser, `${urls.labelled}#tab=labels&metric=allocated`);
+    await historyIsThere(page);
+    const { sites } = report("labelled.allogram", "--view=sites", "--by=label");
+    const metrics = ["in_use_bytes", "in_use_blocks", "allocated_bytes", "allocated_blocks"];
+    const wanted = sites.map(({ label, own }) => [label ?? "(no label)", ...metrics.map((name) => own[name])]).sort();
+    const sums = async () => (await page.evaluate(() => [...document.querySelectorAll("#view tbody tr")].map((row) =>
+      [row.querySelector("td.name button").textContent, ...[...row.querySelectorAll("td:not(.name)")].map((cell) => cell.title)])))
+      .map(([label, allocated, , inUse, blocksInUse, blocks]) =>
+        [label, ...[inUse, blocksInUse, allocated, blocks].map(Number)]).sort();
+    const columns = await page.locator("#view thead th").allInnerTexts();
+    equal(columns, ["allocated ↓", "share", "in use", "blocks in use", "blocks allocated", "label"], "columns");
+    equal(await sums(), wanted, "labels of the whole recording");
+    equal(wanted.filter(([label]) => label !== "(no label)").map(([label, , , , blocks]) => [label, blocks]),
+      [["load", 5], ["request 1", 6], ["request 2", 6]], "what labelled.c says of itself");
+    await page.evaluate(async () => { // the same, but from the slices
+      const { allogram: app } = window;
+      app.range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
+      app.range.isWhole = false;
+      app.draw();
+    });
+    equal(await sums(), wanted, "labels of all slices");
+    await page.click("#view tbody tr:has-text(\"request 2\") button");
+    await page.waitForFunction(() => window.allogram.range.isOfLabel);
+    check(await page.locator("#flame").isVisible(), "no flame graph after the click");
+    const own = sites.find(({ label }) => label === "request 2").own;
+    const totals = () => page.evaluate((names) => names.map((name) => window.allogram.range.total(name)), metrics);
+    equal(await totals(), metrics.map((name) => own[name]), "sums under the label");
+    equal(await page.locator("#label option:checked").innerText(), "request 2", "the choice");
+    check((await page.textContent("#range")).includes("label request 2"), "the range does not say the label");
+    check(page.url().includes("label="), "the address does not hold the label");
+    await page.click("[data-tab=sites]");
+    const names = await page.locator("#view td.name button").allInnerTexts();
+    check(names.includes("work") && names.includes("serve") && !names.includes("load") && !names.includes("idle"),
+      `functions under request 2: ${names}`);
+    await page.click("#view tbody tr:has-text(\"work\") button");
+    await page.waitForSelector("#view[data-view=function]");
+    check(/\b50 B\b/.test(await page.locator("#view .facts").innerText()), "the function's page is not of the label");
+    await page.click("[data-tab=stacks]");
+    const stacks = await page.locator(".stack header").allInnerTexts();
+    check(stacks.length > 0 && stacks.every((text) => text.includes("label request 2")), stacks.join("; "));
+    await page.click("[data-tab=lives]");
+    await page.waitForSelector(".histogram td");
+    equal(await page.locator(".histogram").first().locator("td[title]").allInnerTexts().then((texts) =>
+      texts.map(Number).reduce((sum, blocks) => sum + blocks, 0)), 6, "blocks of all sizes");
+    await page.click("[data-tab=labels]");
+    check((await page.locator("#view tbody tr:has-text(\"chosen\")").innerText()).includes("request 2"), "which is chosen");
+    equal(await page.locator("#view tbody tr").count(), wanted.length, "all labels are still in the table");
+    const other = await open(browser, page.url());
+    equal(await other.evaluate(() => window.allogram.range.total("allocated_blocks")), 6, "an address restores the label");
+    await page.selectOption("#label", { label: "load" });
+    await page.waitForFunction(() => window.allogram.range.total("allocated_blocks") === 5);
+    await page.locator("#label").blur();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !window.allogram.range.isOfLabel);
+    const nonsense = await open(browser, `${urls.labelled}#label=99999`);
+    check(!(await nonsense.evaluate(() => window.allogram.range.isOfLabel)), "a label that is none");
+    equal([page, other, nonsense].map(({ complaints }) => complaints), [[], [], []], "complaints");
+  },
+
+  "a trace without labels has none of it": async (browser, urls) => {
+    const page = await open(browser, `${urls.phases}#tab=labels&label=3`);
+    equal(await page.locator("[data-tab=labels]").count(), 0, "a tab of nothing");
+    check(await page.locator("#label").isHidden(), "a choice of nothing");
+    check(!(await page.locator("main").innerText()).includes("label"), "a word of labels");
+    equal(await page.evaluate(() => window.allogram.range.isOfLabel), false, "of a label");
+    equal(page.complaints, [], "complaints");
+  },
+
   "from the page to the leaking line in three clicks": async (browser, urls) => {
     const line = readFileSync(join(sources, "forgetful.c"), "utf8").split("\n")
       .findIndex((text) => text.includes("the leaking line")) + 1;
@@ -597,6 +666,20 @@ const tests = {
     });
     check(text.includes("<script>document.title='owned'</script>"), `the name is not shown: ${text}`);
     check(text.includes("<img src=x"), "the other name is not shown");
+    equal(await page.locator("#label option").evaluateAll((options) =>
+      options.filter(({ text }) => !/^(all labels|\(no label\))$/.test(text)).length), 5, "labels to choose from");
+    await page.evaluate(async () => { // each alone, in every view
+      const { allogram: app } = window;
+      for (const label of app.trace.labels) {
+        for (const [tab] of app.tabs()) {
+          await app.set({ label: label + 1, tab });
+          document.querySelector("#copy").click();
+        }
+      }
+      await app.set({ label: 0, tab: "labels", metric: "allocated" });
+    });
+    const labels = await page.locator("#view tbody").innerText();
+    check(labels.includes("<script>document.title='owned'</script>"), `the label is not shown: ${labels}`);
     // eslint-disable-next-line no-control-regex
     check(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(text),
       "a control character is on the page");
@@ -667,6 +750,7 @@ function makePages() {
   record("sampled", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=1");
   record("sampled_too", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=2");
   record("hostile", [hostileProgram(), "</script><script>document.title='owned'</script>", "\x1b[31m"]);
+  record("labelled", [join(programs, "labelled")]);
   record("counted", [join(programs, "counted_functions")]);
   const erlang = recordErlang();
   const typed = existsSync(join(programs, "cxx_containers"));
@@ -679,6 +763,7 @@ function makePages() {
     both: view("both", "phases", "before"),
     many: view("many", "many"),
     forgetful: view("forgetful", "forgetful"),
+    labelled: view("labelled", "labelled"),
     nothing: view("nothing", "nothing"),
     sampled: view("sampled", "sampled", "sampled_too"),
     hostile: view("hostile", "hostile"),

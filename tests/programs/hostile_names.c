@@ -1,7 +1,7 @@
-/* hostile_names.c: five functions that allocate, with names of 64 characters, and five of the same
- * names that are counted (allogram.h), each called by the one before. tests/page puts other names
- * of that length into a copy of the program: markup, script, terminal commands, which no assembler
- * takes. The thread has such a name by itself. */
+/* hostile_names.c: five functions that allocate, with names of 64 characters, each under a label of
+ * its name, and five of the same names that are counted (allogram.h), each called by the one
+ * before. tests/page puts other names of that length into a copy of the program: markup, script,
+ * terminal commands, which no assembler takes. The thread has such a name by itself. */
 #include <allogram/allogram.h>
 #include <sys/prctl.h>
 
@@ -27,6 +27,10 @@ static const char *const names[] = {
     "hostile_name_5_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
 };
 
+static void label(int i) {
+    (void)allogram_label_set(allogram_label_new(names[i]));
+}
+
 static void count(void) {
     const struct allogram_counters_options options = {
         .size = sizeof(options), .runtime = "vm", .process = names[0], .clock = ALLOGRAM_NO_CLOCK};
@@ -43,10 +47,15 @@ static void count(void) {
 
 int main(void) {
     prctl(PR_SET_NAME, "<b>\033[1mx</b>");
+    label(0);
     hostile_name_1_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
+    label(1);
     hostile_name_2_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
+    label(2);
     hostile_name_3_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
+    label(3);
     hostile_name_4_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
+    label(4);
     hostile_name_5_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx();
     count();
     return 0;

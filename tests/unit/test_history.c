@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/stack_tree.h"
 #include "model/answers/history.h"
 #include "model/metric.h"
 #include "page/html_page.h"
@@ -257,6 +258,73 @@ static void a_fold_ships_few_entries_and_keeps_the_sums(void **state) {
     trace_end(&trace);
 }
 
+/* A program that served 2,000 requests, each of which allocated in the same 30 functions: request i
+ * i + 1 bytes in each, and half as much again without a label. */
+enum { REQUESTS = 2000, FUNCTIONS = 30 };
+
+static void write_requests(struct trace_builder *trace) {
+    static struct ag_node nodes[FUNCTIONS * (1 + REQUESTS)];
+    static struct ag_event events[1 + FUNCTIONS * (1 + REQUESTS)];
+    size_t n_nodes = 0, n_events = 0;
+    trace_begin(trace, 0);
+    events[n_events++] = (struct ag_event)STAMP(10);
+    for (uint32_t k = 0; k < FUNCTIONS; k++) {
+        const uint32_t id = FIRST + k * (REQUESTS + 1);
+        nodes[n_nodes++] = (struct ag_node){.id = id, .parent = 0, .pc = 0x1000 + 0x100 * k};
+        events[n_events] = (struct ag_event)ALLOC(0x10u * n_events, REQUESTS / 2, id);
+        n_events++;
+        for (uint32_t i = 1; i <= REQUESTS; i++) {
+            nodes[n_nodes++] =
+                (struct ag_node){.id = id + i, .parent = id, .pc = i, .image = AG_IMAGE_LABEL};
+            events[n_events] = (struct ag_event)ALLOC(0x10u * n_events, i, id + i);
+            n_events++;
+        }
+    }
+    for (uint32_t i = 1; i <= REQUESTS; i++) {
+        char name[32];
+        const int length = snprintf(name, sizeof(name), "request %u", i);
+        trace_record(trace,
+                     &(struct ag_record){.kind = AG_RECORD_LABEL,
+                                         .u.label = {.label = i, .name = {name, (size_t)length}}});
+    }
+    trace_nodes(trace, nodes, n_nodes);
+    trace_thread(trace, 0, "main");
+    trace_events(trace, 0, events, n_events);
+    trace_finish(trace, 100, NULL);
+}
+
+/* The heaviest labels are told apart, the others together, no stack is folded for their sake, and
+ * the sums stay. */
+static void many_labels_are_told_together_before_stacks_are(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    write_requests(&trace);
+    struct ag_profile *profile = open_trace(&trace);
+    struct ag_outline outline;
+    enum { MOST = 1200, APART = MOST / 2 / FUNCTIONS };
+    assert_int_equal(ag_outline_make(profile, 10000, MOST, &outline), 0);
+    assert_int_equal(outline.n_groups, FUNCTIONS * (1 + APART + 1));
+    uint64_t bytes[3] = {0}; /* none, others, the heaviest */
+    for (size_t i = 0; i < outline.n_groups; i++) {
+        const struct ag_outline_group *group = &outline.groups[i];
+        assert_true(outline.nodes[group->node].frame < AG_OUTLINE_OTHER);
+        assert_int_equal(outline.nodes[group->node].parent, 0);
+        if (!group->label || group->label == ag_outline_other_labels) {
+            bytes[group->label != NULL] += group->metrics.allocated_bytes;
+        } else {
+            assert_true(atoi(group->label + strlen("request ")) > REQUESTS - APART);
+            bytes[2] += group->metrics.allocated_bytes;
+        }
+    }
+    enum { REST = REQUESTS - APART };
+    assert_int_equal(bytes[0], FUNCTIONS * (REQUESTS / 2));
+    assert_int_equal(bytes[1], FUNCTIONS * (REST * (REST + 1) / 2));
+    assert_int_equal(bytes[2], FUNCTIONS * (REQUESTS * (REQUESTS + 1) / 2) - bytes[1]);
+    ag_outline_done(&outline);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
 static void a_page_holds_no_byte_that_could_be_markup(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -293,6 +361,7 @@ int main(void) {
         cmocka_unit_test(slices_tell_changes_peaks_and_blocks),
         cmocka_unit_test(an_outline_keeps_sums_and_own_whatever_it_cuts),
         cmocka_unit_test(a_fold_ships_few_entries_and_keeps_the_sums),
+        cmocka_unit_test(many_labels_are_told_together_before_stacks_are),
         cmocka_unit_test(a_page_holds_no_byte_that_could_be_markup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

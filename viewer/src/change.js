@@ -39,15 +39,16 @@ export class Change {
   }
 
   // After minus before, by node of TREE.
-  deltas(tree, values, metricName) {
+  deltas(tree, values, metricName, label) {
     this.same ??= sameNodes(tree, this.trace, this.tree, this.before);
-    const was = this.tree.totals(this.range.values(metricName));
+    const range = this.range.of(this.before.labelLike(this.trace, label));
+    const was = this.tree.totals(range.values(metricName));
     return values.map((value, node) => value - (this.same[node] < 0 ? 0 : was[this.same[node]]));
   }
 }
 
 export function lookOfChange(app, tree, values, look) {
-  const deltas = Change.of(app).deltas(tree, values, app.metricName);
+  const deltas = Change.of(app).deltas(tree, values, app.metricName, app.range.label);
   const most = Math.max(1, ...[...deltas].map(Math.abs));
   const style = getComputedStyle(document.documentElement);
   const colours = (way) => Array.from({ length: STEPS + 1 }, (_, i) =>

@@ -9,7 +9,7 @@ import { siteRows } from "./sites.js";
 
 export function showDifference(app, host) {
   const { before, metricName, unitOfMetric: unit } = app;
-  const range = new Range(before, 0, 0);
+  const range = new Range(before, 0, 0).of(before.labelLike(app.trace, app.range.label));
   const rows = new Map();
   const keyOf = (row) => `${row.name} ${row.note.split(" · ").pop()}`;
   for (const row of siteRows(app, "function", range, before)) {

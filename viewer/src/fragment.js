@@ -3,9 +3,9 @@
 
 export const DEFAULTS = {
   tab: "flame", metric: "peak", unit: "bytes", side: "callers", by: "function",
-  from: 0, to: 0, query: "", fn: 0, call: 0, zoom: 0, sort: "", colour: "",
+  from: 0, to: 0, label: 0, query: "", fn: 0, call: 0, zoom: 0, sort: "", colour: "",
 };
-const NUMBERS = ["from", "to", "fn", "call", "zoom"];
+const NUMBERS = ["from", "to", "label", "fn", "call", "zoom"];
 
 export function read(fragment) {
   const state = { ...DEFAULTS };

@@ -19,7 +19,8 @@ function nodesUnder(tree, fn) {
 
 export function groupsUnder(app, fn) {
   const isUnder = nodesUnder(app.tree, fn);
-  return Uint8Array.from(app.tree.groupNode, (node) => isUnder[node]);
+  return Uint8Array.from(app.tree.groupNode, (node, group) =>
+    (isUnder[node] && app.range.hasGroup(group) ? 1 : 0));
 }
 
 function neighbours(app, fn, values) {
@@ -191,7 +192,8 @@ export function showFunction(app, host) {
       neighbourTable(app, "Callers", above, total, "Nothing of this in the range."), belowTable),
     lineTable(app, fn, values),
     counts,
-    make("p", { class: "command" }, make("code", {}, commandLine)));
+    make("p", { class: "command" }, range.isOfLabel ? make("span", { class: "hint" },
+      "the same in a terminal, of all labels") : null, make("code", {}, commandLine)));
   drawHistory(app, curve, isWanted);
   drawCounts(app, counts, isWanted);
   const lines = (title, map) => [title, ...[...map].sort((a, b) => b[1] - a[1]).slice(0, 40)

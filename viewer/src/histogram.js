@@ -65,10 +65,30 @@ export function barsText(title, rows, unit) {
     `  ${label.padEnd(24)} ${inUnit(value, unit).padStart(12)}`)].join("\n");
 }
 
+// What is counted by group is counted over the whole recording.
+function showLivesOfLabel(app, host, counts) {
+  const { trace, range } = app;
+  const isWanted = trace.groups.label.map((_, group) => (range.hasGroup(group) ? 1 : 0));
+  const open = trace.groups.in_use_blocks.reduce((sum, blocks, group) =>
+    sum + (isWanted[group] ? blocks : 0), 0);
+  const sizes = sizeRows(groupSums(counts.groupSizes, isWanted));
+  const lives = lifetimeRows(groupSums(counts.groupLifetimes, isWanted),
+    trace.facts.summary.time_resolution_ns, open);
+  const which = "of the blocks of this label, over the whole recording";
+  fill(host, make("div", { class: "pair" }, bars("Sizes", sizes, "blocks", which),
+    bars("Lifetimes", lives, "blocks", which)));
+  app.copyText = () => `${barsText("sizes", sizes, "blocks")}\n\n${
+    barsText("lifetimes", lives, "blocks")}`;
+}
+
 export async function showLives(app, host) {
   const { trace, range, state } = app;
   const counts = await trace.loadCounts();
   await trace.loadHistory();
+  if (range.isOfLabel) {
+    showLivesOfLabel(app, host, counts);
+    return;
+  }
   const { unit } = state;
   const sizes = sizeRows(addUp(counts.sizes, range, unit));
   const open = range.total(`leaked_${unit}`);

@@ -10,6 +10,7 @@ import { DEFAULTS, read, write } from "./fragment.js";
 import { showFunction } from "./function_page.js";
 import { showDifference } from "./difference.js";
 import { showLives } from "./histogram.js";
+import { fillChoice, showLabels } from "./labels.js";
 import { METRICS, Range } from "./range.js";
 import { showSites, siteRows } from "./sites.js";
 import { showStacks } from "./stacks.js";
@@ -24,7 +25,7 @@ import { showHelp } from "./help.js";
 
 const $ = (id) => document.getElementById(id);
 const TABS = [
-  ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"], ["calls", "Functions"],
+  ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"], ["labels", "Labels"], ["calls", "Functions"],
   ["lives", "Lifetimes"], ["leaks", "Leaks"], ["threads", "Threads"], ["diff", "Diff"],
 ];
 
@@ -74,20 +75,21 @@ class App {
     if (!this.tabs().some(([id]) => id === state.tab)) state.tab = "flame";
     if (state.fn >= trace.functions.length) state.fn = 0;
     if (state.call > 0 && !trace.hasCalls) state.call = 0;
+    if (!trace.hasLabels || !trace.labels.includes(state.label - 1)) state.label = 0;
     if (state.tab === "calls" || state.call > 0) {
       const { count } = await trace.loadCalls();
       if (state.call > count) state.call = 0;
     }
     const isWhole = state.to === 0 || state.from >= state.to || state.to > slices ||
       (state.from === 0 && state.to === slices);
-    if (isWhole) {
-      this.range = this.wholeRange;
-    } else {
+    let range = isWhole ? this.wholeRange : this.range.all;
+    if (!isWhole) {
       await trace.loadHistory();
-      if (this.range.from !== state.from || this.range.to !== state.to || this.range.isWhole) {
-        this.range = new Range(trace, state.from, state.to);
+      if (range.from !== state.from || range.to !== state.to || range.isWhole) {
+        range = new Range(trace, state.from, state.to);
       }
     }
+    this.range = range.of(state.label - 1); // 0 is all labels here, -1 there
     this.timeline.setRange(isWhole ? 0 : state.from, isWhole ? slices : state.to);
     this.draw();
   }
@@ -97,7 +99,7 @@ class App {
     const isWhole = from === 0 && to === slices;
     if (isDragging) { // the address follows when the range is let go
       if (!this.trace.history) return;
-      this.range = new Range(this.trace, from, to);
+      this.range = new Range(this.trace, from, to).of(this.range.label);
       this.draw();
       return;
     }
@@ -236,7 +238,8 @@ class App {
 
   tabs() {
     return TABS.filter(([id]) => (id !== "diff" || this.before) &&
-      (id !== "types" || this.trace.hasTypes) && (id !== "calls" || this.trace.hasCalls));
+      (id !== "types" || this.trace.hasTypes) &&
+      (id !== "labels" || this.trace.hasLabels) && (id !== "calls" || this.trace.hasCalls));
   }
 
   buildControls() {
@@ -249,6 +252,7 @@ class App {
       role: "tab", "data-tab": id, onclick: () => this.openTab(id),
     }, label)));
     $("search").value = this.state.query;
+    if (this.trace.hasLabels) fillChoice(this.trace, $("label"));
     this.flame = new Flame($("flame-canvas"), {
       onHover: (node) => this.showNode(node < 0 ? this.flame.zoomed : node),
       onSelect: (node) => this.set({ zoom: node }),
@@ -291,6 +295,9 @@ class App {
     const isCalls = state.call > 0 || (state.tab === "calls" && !state.fn);
     $("metrics").hidden = isCalls; // function counters have their own
     $("units").hidden = isCalls;
+    $("label").hidden = isCalls || !this.trace.hasLabels;
+    $("label").value = state.label;
+    $("label").classList.toggle("chosen", this.range.isOfLabel);
     this.showTotal(metric, isCalls);
     if ($("search").value !== state.query) $("search").value = state.query;
     const isFlame = state.tab === "flame" && !state.fn && !state.call;
@@ -304,7 +311,7 @@ class App {
   showView() {
     const { state } = this;
     const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
-      leaks: showStacks, threads: showThreads, diff: showDifference, calls: showCalls };
+      leaks: showStacks, threads: showThreads, labels: showLabels, diff: showDifference, calls: showCalls };
     const view = state.call ? showCall : state.fn ? showFunction : views[state.tab];
     return view(this, $("view"));
   }
@@ -331,10 +338,13 @@ class App {
         time(range.toNs)}`),
       make("span", {}, range.isWhole ? "drag on the curve to look at a part of it"
         : `${share(range.toNs - range.fromNs, this.trace.facts.summary.duration_ns)} of it`),
+      range.isOfLabel ? make("b", {}, `label ${this.trace.labelName(range.label)}`) : null,
       make("span", {}, `allocated ${bytes(range.total("allocated_bytes"))}`),
       make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
       make("span", {}, grew < 0 ? `shrank by ${bytes(-grew)}` : `grew by ${bytes(grew)}`),
-      make("span", {}, `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`),
+      range.isOfLabel ? make("button", { class: "link", onclick: () => this.set({ label: 0 }) },
+        "all labels") // the curve and its peak are of all
+        : make("span", {}, `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`),
       range.isWhole ? null : make("button", { class: "link", onclick: () =>
         this.set({ from: 0, to: 0 }) }, "show all"));
   }
@@ -486,6 +496,7 @@ class App {
       this.typed = { query: $("search").value };
       waiting = setTimeout(() => this.set({}, { replaces: true }), 60);
     });
+    $("label").addEventListener("change", () => this.set({ label: Number($("label").value) }));
     $("copy").addEventListener("click", () => this.copy(this.copyText(), $("copy")));
     $("link").addEventListener("click", () => this.copy(location.href, $("link")));
     $("theme").addEventListener("click", () => this.changeTheme());
@@ -561,6 +572,7 @@ class App {
     if (this.state.call) this.set({ call: 0 });
     else if (this.state.fn) this.set({ fn: 0 });
     else if (this.state.zoom) this.set({ zoom: 0 });
+    else if (this.state.label) this.set({ label: 0 });
     else if (this.state.to) this.set({ from: 0, to: 0 });
   }
 

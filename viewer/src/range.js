@@ -25,6 +25,8 @@ export function peakSlice(facts, from, to) {
   return best;
 }
 
+const ALL_LABELS = -1;
+
 function addUp(history, field, from, to, into, sign = 1) {
   const values = history[field];
   const { group, first } = history;
@@ -32,8 +34,12 @@ function addUp(history, field, from, to, into, sign = 1) {
 }
 
 export class Range {
-  // Slices [from, to) of a trace; the whole of it needs no history.
-  constructor(trace, from, to) {
+  // Slices [from, to) of a trace; the whole of it needs no history. ALL: the same range, of which this
+  // one has the groups of one label only.
+  constructor(trace, from, to, { label = ALL_LABELS, all } = {}) {
+    this.label = label;
+    this.all = all ?? this;
+    this.ofLabels = all?.ofLabels ?? new Map();
     this.trace = trace;
     this.from = from;
     this.to = to;
@@ -41,11 +47,28 @@ export class Range {
     this.cache = new Map();
   }
 
+  // The same range, of one label; ALL_LABELS: of all.
+  of(label) {
+    if (label === ALL_LABELS) return this.all;
+    if (!this.ofLabels.has(label)) {
+      this.ofLabels.set(label, new Range(this.trace, this.from, this.to, { label, all: this.all }));
+    }
+    return this.ofLabels.get(label);
+  }
+
+  get isOfLabel() {
+    return this.label !== ALL_LABELS;
+  }
+
+  hasGroup(group) {
+    return !this.isOfLabel || this.trace.groups.label[group] === this.label;
+  }
+
   // By group: NAME is allocated_bytes, in_use_blocks, peak_bytes, temporary_blocks, leaked_bytes ...
   values(name) {
     let values = this.cache.get(name);
     if (!values) {
-      values = this.isWhole ? this.ofWhole(name) : this.ofSlices(name);
+      values = this.isOfLabel ? this.ofGroups(name) : this.isWhole ? this.ofWhole(name) : this.ofSlices(name);
       this.cache.set(name, values);
     }
     return values;
@@ -54,6 +77,10 @@ export class Range {
   // By group, of a metric and a unit of the page.
   metric(metric, unit) {
     return this.values(`${metric}_${METRICS[metric].bytes ? unit : "blocks"}`);
+  }
+
+  ofGroups(name) {
+    return this.all.values(name).map((value, group) => (this.hasGroup(group) ? value : 0));
   }
 
   ofWhole(name) {
@@ -106,7 +133,7 @@ export class Range {
     const variances = this.variances(name);
     if (!variances) return null;
     const heaviest = name.endsWith("bytes") ? 0 : this.trace.groups.heaviest.reduce(
-      (most, weight) => Math.max(most, weight), 0);
+      (most, weight, group) => (this.hasGroup(group) ? Math.max(most, weight) : most), 0);
     return interval(this.total(name), variances.reduce((sum, one) => sum + one, 0), heaviest);
   }
 

@@ -28,12 +28,18 @@ function frameText(trace, frame) {
   return `${name}  ${trace.placeOf(frame) || image}`;
 }
 
+function labelOf(trace, group) {
+  const label = trace.groups.label[group];
+  return label > 0 ? trace.labelName(label) : "";
+}
+
 function stack(app, group, value, blocks, whole) {
   const variances = app.range.variances(app.metricName);
   const bounds = variances && interval(value, variances[group],
     app.unitOfMetric === "bytes" ? 0 : app.trace.groups.heaviest[group]);
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
+  const label = labelOf(app.trace, group);
   const list = make("ol", {}, ...frames.slice(0, FRAMES).map((frame) => frameLine(app, frame)));
   if (frames.length > FRAMES) {
     list.append(make("li", {}, make("button", {
@@ -48,7 +54,8 @@ function stack(app, group, value, blocks, whole) {
       make("span", {}, share(value, whole)),
       app.unitOfMetric === "bytes" ? make("span", {}, blocksOf(blocks) +
         (blocks > 1 ? `, ${bytes(value / blocks)} each` : "")) : null,
-      via ? make("span", { class: "note" }, `via ${via}`) : null),
+      via ? make("span", { class: "note" }, `via ${via}`) : null,
+      label ? make("span", { class: "note" }, `label ${label}`) : null),
     list);
 }
 
@@ -77,7 +84,8 @@ export function showStacks(app, host) {
   render();
   host.replaceChildren(body);
   app.copyText = () => order.slice(0, SHOWN).map((group) =>
-    [`${inUnit(values[group], app.unitOfMetric)}  ${blocksOf(blocks[group])}`,
+    [`${inUnit(values[group], app.unitOfMetric)}  ${blocksOf(blocks[group])}${
+      labelOf(trace, group) && `  label ${labelOf(trace, group)}`}`,
       ...framesOf(trace, group).map((frame) => `    ${frameText(trace, frame)}`)].join("\n"))
     .join("\n\n");
 }

@@ -12,6 +12,10 @@ const FIELDS = [
 // As src/text/utf8.c has them: what acts instead of being shown, and what turns text around.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+// Of a group: 0 none, 1 all that were too small to be told apart, else its name + 2.
+const OTHER_LABELS = 1;
+const FIRST_LABEL = 2;
+const NO_SUCH_LABEL = 2 ** 40;
 export const ROOT = 0;
 export const OTHER = 1;
 
@@ -108,6 +112,8 @@ export class Trace {
     Object.assign(this, { names, frames, nodes, groups });
     this.nameFunctions();
     this.hasTypes = groups.type.some((type) => type > 0);
+    this.hasLabels = groups.label.some((label) => label > 0);
+    this.labels = [...new Set(groups.label)];
   }
 
   async loadHistory() {
@@ -176,6 +182,18 @@ export class Trace {
     return file === "" ? "" : baseName(file) + (line > 0 ? `:${line}` : "");
   }
 
+  labelName(label) {
+    return label === 0 ? "(no label)" : label === OTHER_LABELS ? "(other labels)"
+      : this.names[label - FIRST_LABEL] || "(unnamed)";
+  }
+
+  // The label of this trace that has the name of LABEL in TRACE; NO_SUCH_LABEL where there is none.
+  labelLike(trace, label) {
+    if (label < FIRST_LABEL) return label;
+    return this.labels.find((own) => own >= FIRST_LABEL &&
+      this.labelName(own) === trace.labelName(label)) ?? NO_SUCH_LABEL;
+  }
+
   get command() {
     const { command, exe } = this.facts;
     return command.length > 0 ? command.join(" ") : exe;
@@ -226,7 +244,7 @@ function readGroups(reader, isSampled) {
   const node = reader.signeds(new Int32Array(count));
   for (let i = 1; i < count; i++) node[i] += node[i - 1];
   const groups = { count, node, via: reader.numbers(new Uint32Array(count)),
-    type: reader.numbers(new Uint32Array(count)) };
+    type: reader.numbers(new Uint32Array(count)), label: reader.numbers(new Uint32Array(count)) };
   for (const metric of METRICS) groups[metric] = reader.numbers(new Float64Array(count));
   if (isSampled) {
     groups.variance = {};

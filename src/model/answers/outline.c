@@ -17,20 +17,28 @@ enum {
     HALVINGS = 40,
     VIA_BITS = 8,
     ATTEMPTS = 8,
+    LABELS_ALWAYS = 8, /* told apart, whatever it costs in stacks */
+    LABELS_MOST = 256, /* no list of more is read; and only where they leave room for stacks */
+    NO_LABEL = 0,      /* of a row; else its place in the definitions + FIRST_LABEL */
+    OTHER_LABELS = 1,
+    FIRST_LABEL = 2,
 };
+const char ag_outline_other_labels[] = "other labels";
 
 struct cutting {
     struct ag_profile *profile;
     struct ag_outline *outline;
-    double *weight;    /* by node: of all stacks through it */
-    uint32_t *rows_at; /* by node: rows that end there */
-    uint8_t *has_cut_child;
-    uint32_t *place; /* by node: its node of the outline */
+    double *weight;                            /* by node: of all stacks through it */
+    uint32_t *rows_at;                         /* by node: rows that end there */
+    uint8_t *has_other_labels, *has_cut_child; /* by node */
+    const uint32_t *label_of_row;              /* NULL: no block has one */
+    uint32_t *place;                           /* by node: its node of the outline */
     double limit;
     struct ag_index_map by_step;  /* place << 32 | frame -> place */
     struct ag_index_map by_via;   /* place << VIA_BITS | via -> number */
-    struct ag_index_map by_group; /* that number << 32 | text of the type -> group */
-    uint32_t n_vias;
+    struct ag_index_map by_label; /* that number << 32 | label -> number, where there is a label */
+    struct ag_index_map by_group; /* the last number << 32 | text of the type -> group */
+    uint32_t n_numbers;
     size_t node_capacity, group_capacity;
 };
 
@@ -52,14 +60,20 @@ static double weight_of(const struct ag_metrics *part, const struct ag_metrics *
     return greatest(weight, share(part->temporary_blocks, whole->temporary_blocks));
 }
 
+static uint32_t label_of(const struct cutting *cutting, size_t row) {
+    return cutting->label_of_row ? cutting->label_of_row[row] : NO_LABEL;
+}
+
 static void weigh(struct cutting *cutting, const struct ag_metrics *whole) {
     const struct ag_profile *profile = cutting->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     for (size_t i = 0; i < profile->n_rows; i++) {
         const uint32_t node = profile->row_nodes[i];
         if (!AG_IS_ROOT(node)) {
+            const bool is_other = label_of(cutting, i) == OTHER_LABELS;
             cutting->weight[node] += weight_of(&profile->rows[i].metrics, whole);
-            cutting->rows_at[node]++;
+            cutting->rows_at[node] += !(is_other && cutting->has_other_labels[node]);
+            cutting->has_other_labels[node] |= is_other;
         }
     }
     for (size_t i = nodes->count; i-- > 0;) {
@@ -108,6 +122,83 @@ static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_g
         }
     }
     (void)fits(cutting, high, most_nodes, most_groups); /* sets what belongs to it */
+}
+
+/* ---- labels ---- */
+
+struct label_share {
+    double weight;
+    size_t n_rows;
+    uint32_t place; /* in the definitions */
+};
+
+static int by_weight(const void *a, const void *b) {
+    const struct label_share *left = a, *right = b;
+    return left->weight != right->weight
+               ? (left->weight < right->weight ? 1 : -1)
+               : (left->place > right->place) - (left->place < right->place);
+}
+
+/* What each label weighs, and RET_LABEL_OF_ROW, as if all were told apart. */
+static void weigh_labels(const struct ag_profile *profile, const struct ag_metrics *whole,
+                         struct label_share *shares, uint32_t *ret_label_of_row) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    for (uint32_t i = 0; i < definitions->n_labels; i++) {
+        shares[i].place = i;
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        const uint32_t label =
+            ag_stack_nodes_leaf(&definitions->nodes, profile->rows[i].stack).label;
+        const uint32_t place =
+            label != 0 ? ag_index_map_find(&definitions->label_index, label) : AG_INDEX_NONE;
+        if (place != AG_INDEX_NONE) {
+            shares[place].weight += weight_of(&profile->rows[i].metrics, whole);
+            shares[place].n_rows++;
+            ret_label_of_row[i] = place + FIRST_LABEL;
+        }
+    }
+}
+
+/* By row, what its group has as a label; NULL where the trace has none. 0 or -ENOMEM. */
+static int choose_labels(const struct ag_profile *profile, const struct ag_metrics *whole,
+                         size_t most_groups, uint32_t **ret_label_of_row) {
+    const size_t n = profile->definitions.n_labels;
+    *ret_label_of_row = NULL;
+    if (n == 0) {
+        return 0;
+    }
+    struct label_share *shares = calloc(n, sizeof(*shares));
+    bool *is_other = calloc(n, sizeof(*is_other));
+    uint32_t *label_of_row = calloc(profile->n_rows + 1, sizeof(*label_of_row));
+    if (!shares || !is_other || !label_of_row) {
+        free(shares);
+        free(is_other);
+        free(label_of_row);
+        return -ENOMEM;
+    }
+    weigh_labels(profile, whole, shares, label_of_row);
+    qsort(shares, n, sizeof(*shares), by_weight);
+    size_t n_rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_rows += shares[i].n_rows;
+        is_other[shares[i].place] =
+            i >= LABELS_ALWAYS && (i >= LABELS_MOST || n_rows > most_groups / 2);
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        if (label_of_row[i] >= FIRST_LABEL && is_other[label_of_row[i] - FIRST_LABEL]) {
+            label_of_row[i] = OTHER_LABELS;
+        }
+    }
+    free(shares);
+    free(is_other);
+    *ret_label_of_row = label_of_row;
+    return 0;
+}
+
+static const char *label_name(const struct ag_profile *profile, uint32_t label) {
+    return label == NO_LABEL       ? NULL
+           : label == OTHER_LABELS ? ag_outline_other_labels
+                                   : profile->definitions.labels[label - FIRST_LABEL].name;
 }
 
 /* ---- the tree ---- */
@@ -172,16 +263,29 @@ static int add_group(struct cutting *cutting, const struct ag_outline_group *gro
     return 0;
 }
 
-static int group_of(struct cutting *cutting, const struct ag_outline_group *like, uint32_t via,
+/* The number of KEY in MAP; a new key has the next. 0 or -ENOMEM. */
+static int number_of(struct cutting *cutting, struct ag_index_map *map, uint64_t key,
+                     uint32_t *ret_number) {
+    *ret_number = ag_index_map_find(map, key);
+    if (*ret_number != AG_INDEX_NONE) {
+        return 0;
+    }
+    *ret_number = cutting->n_numbers++;
+    return ag_index_map_insert(map, key, *ret_number);
+}
+
+/* The group of row ROW, which is LIKE. */
+static int group_of(struct cutting *cutting, const struct ag_outline_group *like, size_t row,
                     uint32_t type, uint32_t *ret_group) {
-    const uint64_t via_key = (uint64_t)like->node << VIA_BITS | via;
-    uint32_t number = ag_index_map_find(&cutting->by_via, via_key);
-    if (number == AG_INDEX_NONE) {
-        number = cutting->n_vias++;
-        const int r = ag_index_map_insert(&cutting->by_via, via_key, number);
-        if (r < 0) {
-            return r;
-        }
+    const uint32_t via = cutting->profile->rows[row].via % AG_MODEL_VIAS;
+    const uint32_t label = label_of(cutting, row);
+    uint32_t number;
+    int r = number_of(cutting, &cutting->by_via, (uint64_t)like->node << VIA_BITS | via, &number);
+    if (r == 0 && label != NO_LABEL) {
+        r = number_of(cutting, &cutting->by_label, (uint64_t)number << 32 | label, &number);
+    }
+    if (r < 0) {
+        return r;
     }
     const uint64_t key = (uint64_t)number << 32 | type;
     *ret_group = ag_index_map_find(&cutting->by_group, key);
@@ -189,7 +293,7 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
         return 0;
     }
     *ret_group = (uint32_t)cutting->outline->n_groups;
-    const int r = add_group(cutting, like);
+    r = add_group(cutting, like);
     return r < 0 ? r : ag_index_map_insert(&cutting->by_group, key, *ret_group);
 }
 
@@ -221,10 +325,9 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
         const struct ag_outline_group like = {
             .node = place,
             .via_name = row->via_name,
-            .type = type ? ag_text(&profile->definitions.texts, type) : NULL};
-        r = r < 0 ? r
-                  : group_of(cutting, &like, row->via % AG_MODEL_VIAS, type,
-                             &outline->group_of_row[i]);
+            .type = type ? ag_text(&profile->definitions.texts, type) : NULL,
+            .label = label_name(profile, label_of(cutting, i))};
+        r = r < 0 ? r : group_of(cutting, &like, i, type, &outline->group_of_row[i]);
         if (r < 0) {
             return r;
         }
@@ -244,6 +347,7 @@ static int start(struct cutting *cutting) {
     const size_t n = profile->definitions.nodes.count + 1;
     cutting->weight = calloc(n, sizeof(*cutting->weight));
     cutting->rows_at = calloc(n, sizeof(*cutting->rows_at));
+    cutting->has_other_labels = calloc(n, sizeof(*cutting->has_other_labels));
     cutting->has_cut_child = calloc(n, sizeof(*cutting->has_cut_child));
     cutting->place = calloc(n, sizeof(*cutting->place));
     cutting->node_capacity = cutting->group_capacity = 1024;
@@ -251,9 +355,10 @@ static int start(struct cutting *cutting) {
     outline->groups = malloc(cutting->group_capacity * sizeof(*outline->groups));
     outline->group_of_row = calloc(profile->n_rows + 1, sizeof(*outline->group_of_row));
     outline->n_rows = profile->n_rows;
-    if (!cutting->weight || !cutting->rows_at || !cutting->has_cut_child || !cutting->place ||
-        !outline->nodes || !outline->groups || !outline->group_of_row ||
-        ag_index_map_init(&cutting->by_step) < 0 || ag_index_map_init(&cutting->by_via) < 0 ||
+    if (!cutting->weight || !cutting->rows_at || !cutting->has_other_labels ||
+        !cutting->has_cut_child || !cutting->place || !outline->nodes || !outline->groups ||
+        !outline->group_of_row || ag_index_map_init(&cutting->by_step) < 0 ||
+        ag_index_map_init(&cutting->by_via) < 0 || ag_index_map_init(&cutting->by_label) < 0 ||
         ag_index_map_init(&cutting->by_group) < 0) {
         return -ENOMEM;
     }
@@ -265,16 +370,19 @@ static int start(struct cutting *cutting) {
 static void stop(struct cutting *cutting) {
     ag_index_map_done(&cutting->by_step);
     ag_index_map_done(&cutting->by_via);
+    ag_index_map_done(&cutting->by_label);
     ag_index_map_done(&cutting->by_group);
     free(cutting->weight);
     free(cutting->rows_at);
+    free(cutting->has_other_labels);
     free(cutting->has_cut_child);
     free(cutting->place);
 }
 
-static int make(struct ag_profile *profile, const struct ag_metrics *whole, size_t most_nodes,
-                size_t most_groups, struct ag_outline *outline) {
-    struct cutting cutting = {.profile = profile, .outline = outline};
+static int make(struct ag_profile *profile, const struct ag_metrics *whole,
+                const uint32_t *label_of_row, size_t most_nodes, size_t most_groups,
+                struct ag_outline *outline) {
+    struct cutting cutting = {.profile = profile, .outline = outline, .label_of_row = label_of_row};
     int r = start(&cutting);
     if (r == 0) {
         weigh(&cutting, whole);
@@ -293,16 +401,19 @@ int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_g
     for (size_t i = 0; i < profile->n_rows; i++) {
         ag_metrics_add(&whole, &profile->rows[i].metrics);
     }
+    uint32_t *label_of_row = NULL;
     int r = ag_profile_prepare_types(profile);
+    r = r < 0 ? r : choose_labels(profile, &whole, most_groups, &label_of_row);
     /* An "other" has as many groups as functions were folded into it: only then are they counted.
      */
     for (size_t limit = most_groups, i = 0; r == 0 && i < ATTEMPTS; i++, limit /= 2) {
         ag_outline_done(ret_outline);
-        r = make(profile, &whole, most_nodes, limit, ret_outline);
+        r = make(profile, &whole, label_of_row, most_nodes, limit, ret_outline);
         if (ret_outline->n_groups <= most_groups) {
             break;
         }
     }
+    free(label_of_row);
     return r;
 }
 

@@ -3,7 +3,8 @@
  * that allocated; only the way to them is left out. Nothing is left out of a sum.
  *
  * A group is what is told apart over time (history.h): the stacks that end in one node of the
- * outline, came by one allocation function and made blocks of one type. */
+ * outline, came by one allocation function and made blocks of one type under one label. A program
+ * may have as many labels as it served requests: the heaviest are told apart. */
 #ifndef AG_OUTLINE_H
 #define AG_OUTLINE_H
 
@@ -11,6 +12,8 @@
 
 #define AG_OUTLINE_ROOT UINT32_MAX        /* frame of node 0 */
 #define AG_OUTLINE_OTHER (UINT32_MAX - 1) /* frame of what was too small to be told apart */
+
+extern const char ag_outline_other_labels[]; /* of all that were too small to be told apart */
 
 struct ag_outline_node {
     uint32_t parent; /* < own index; of node 0: 0 */
@@ -20,6 +23,7 @@ struct ag_outline_group {
     uint32_t node;
     const char *via_name; /* NULL: unknown */
     const char *type;     /* NULL: nothing told it */
+    const char *label;    /* NULL: none; or ag_outline_other_labels itself */
     struct ag_metrics metrics;
     double weight; /* the greatest of its shares of the whole, over the metrics */
 };

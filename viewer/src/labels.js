@@ -1,0 +1,86 @@
+// labels.js: the work at hand (a request, a phase) when blocks were allocated, as the program told it:
+// a table of labels in the range, and the choice of one that every other view then keeps to.
+import { fill, make } from "./elements.js";
+import { interval } from "./estimate.js";
+import { METRICS } from "./range.js";
+import { sureColumn } from "./sites.js";
+import { Table } from "./table.js";
+import { inUnit, share } from "./quantity.js";
+
+const COLUMNS = [
+  ["in_use_bytes", "in use"], ["in_use_blocks", "blocks in use"],
+  ["allocated_bytes", "allocated"], ["allocated_blocks", "blocks allocated"],
+];
+
+const unitOf = (name) => (name.endsWith("bytes") ? "bytes" : "blocks");
+
+// By label: what each of NAMES sums up to.
+function sumsOf(range, names) {
+  const { label: labelOf, count } = range.trace.groups;
+  const sums = new Map(range.trace.labels.map((label) => [label, {}]));
+  for (const name of names) {
+    const values = range.values(name);
+    for (const sum of sums.values()) sum[name] = 0;
+    for (let i = 0; i < count; i++) sums.get(labelOf[i])[name] += values[i];
+  }
+  return sums;
+}
+
+function boundsOf(range, metricName, label, value) {
+  const { groups } = range.trace;
+  const variances = range.variances(metricName);
+  let [variance, heaviest] = [0, 0];
+  for (let i = 0; i < groups.count; i++) {
+    if (groups.label[i] !== label) continue;
+    variance += variances[i];
+    heaviest = Math.max(heaviest, groups.heaviest[i]);
+  }
+  return interval(value, variance, unitOf(metricName) === "bytes" ? 0 : heaviest);
+}
+
+// Of the range, whatever label is chosen: { label, name, sums, value, bounds }
+export function labelRows(app) {
+  const { trace, metricName } = app;
+  const range = app.range.all;
+  const names = [...new Set([metricName, ...COLUMNS.map(([name]) => name)])];
+  return [...sumsOf(range, names)]
+    .filter(([, sums]) => names.some((name) => sums[name] !== 0))
+    .map(([label, sums]) => ({ label, name: trace.labelName(label), sums, value: sums[metricName],
+      bounds: trace.isSampled ? boundsOf(range, metricName, label, sums[metricName]) : null }));
+}
+
+export function showLabels(app, host) {
+  const { metricName, unitOfMetric: unit } = app;
+  const whole = app.range.all.total(metricName);
+  const matches = app.nameMatcher();
+  const rows = labelRows(app).filter((row) => !matches || matches(row.name));
+  const body = make("div", { class: "table" });
+  const column = ([name, label]) => ({ id: name, label, text: (row) =>
+    inUnit(row.sums[name], unitOf(name)), value: (row) => row.sums[name],
+  title: (row) => `${row.sums[name]}` });
+  const table = new Table(body, [
+    column([metricName, (COLUMNS.find(([name]) => name === metricName) ??
+      ["", METRICS[app.metric].label.toLowerCase()])[1]]),
+    ...sureColumn(app.trace, (row) => row.value, (row) => row.bounds, unit),
+    { id: "share", label: "share", text: (row) => share(row.value, whole),
+      value: (row) => row.value, bar: (row) => row.value / whole },
+    ...COLUMNS.filter(([name]) => name !== metricName).map(column),
+    { id: "name", label: "label", isName: true, text: (row) => row.name, title: (row) => row.name,
+      note: (row) => (row.label === app.range.label ? "chosen" : "") },
+  ], { sort: app.sortOf(metricName), onSort: (sort) => app.keepSort(sort),
+    onOpen: (row) => app.set({ label: row.label + 1, tab: "flame", fn: 0, zoom: 0, sort: "" }),
+    empty: app.state.query ? "No label matches the search." : "Nothing of this in the range." });
+  fill(host, make("p", { class: "hint" }, "What the program said it was working on when it " +
+    "allocated. A click shows one label alone, in every view."), body);
+  table.show(rows);
+  app.copyText = () => table.text();
+}
+
+// The choice in the row of tools: the heaviest first, what has no name last.
+export function fillChoice(trace, select) {
+  const weight = sumsOf({ trace, values: (name) => trace.groups[name] }, ["allocated_bytes"]);
+  const order = [...trace.labels].sort((a, b) => (a < 2) - (b < 2) ||
+    weight.get(b).allocated_bytes - weight.get(a).allocated_bytes);
+  fill(select, make("option", { value: 0 }, "all labels"),
+    ...order.map((label) => make("option", { value: label + 1 }, trace.labelName(label))));
+}
