@@ -22,6 +22,10 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     if (identity->is_sampled) {
         ag_json_integer(json, "interval_bytes", identity->interval_bytes);
     }
+    if (identity->filter) {
+        ag_json_string(json, "filter", identity->filter);
+        ag_json_strings(json, "filter_undecided", identity->undecided, identity->n_undecided);
+    }
     ag_json_bool(json, "is_observed", ag_profile_observed(profile)->is_there);
     ag_json_bool(json, "has_only_samples", ag_profile_has_only_samples(profile));
     ag_json_string(json, "end", identity->end);

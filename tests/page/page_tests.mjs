@@ -425,7 +425,21 @@ const tests = {
     equal(await page.locator("[data-tab=labels]").count(), 0, "a tab of nothing");
     check(await page.locator("#label").isHidden(), "a choice of nothing");
     check(!(await page.locator("main").innerText()).includes("label"), "a word of labels");
+    check(await page.locator("#recorded").isHidden(), "a filter that was none");
     equal(await page.evaluate(() => window.allogram.range.isOfLabel), false, "of a label");
+    equal(page.complaints, [], "complaints");
+  },
+
+  "a recording with a filter says so, and that the rest is in no number": async (browser, urls) => {
+    const page = await open(browser, urls.filtered);
+    equal(await page.locator("#recorded code").innerText(), "--filter=size=1K..,!type=list*", "the filter");
+    const told = await page.locator("#recorded").innerText();
+    check(told.includes("only blocks that match") && told.includes("in none of its numbers"), told);
+    const warned = await page.locator("#warnings").innerText();
+    check(warned.includes("without a filter"), `the trace before had none, which is not said: ${warned}`);
+    const { allocated_blocks: blocks } = report("filtered.allogram");
+    check(blocks > 0 && blocks < report("unfiltered.allogram").allocated_blocks, `${blocks} blocks`);
+    equal(await page.evaluate(() => window.allogram.range.total("allocated_blocks")), blocks, "blocks");
     equal(page.complaints, [], "complaints");
   },
 
@@ -666,6 +680,7 @@ const tests = {
     });
     check(text.includes("<script>document.title='owned'</script>"), `the name is not shown: ${text}`);
     check(text.includes("<img src=x"), "the other name is not shown");
+    check(text.includes("--filter=!type=<img src=y onerror=document.title='owned'>"), "the filter is not shown");
     equal(await page.locator("#label option").evaluateAll((options) =>
       options.filter(({ text }) => !/^(all labels|\(no label\))$/.test(text)).length), 5, "labels to choose from");
     await page.evaluate(async () => { // each alone, in every view
@@ -749,8 +764,11 @@ function makePages() {
   record("nothing", ["true"]);
   record("sampled", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=1");
   record("sampled_too", [join(programs, "sampled"), "periodic"], "--mode=sample", "--interval=8K", "--seed=2");
-  record("hostile", [hostileProgram(), "</script><script>document.title='owned'</script>", "\x1b[31m"]);
+  record("hostile", [hostileProgram(), "</script><script>document.title='owned'</script>", "\x1b[31m"],
+    "--filter=!type=<img src=y onerror=document.title='owned'>");
   record("labelled", [join(programs, "labelled")]);
+  record("filtered", [join(programs, "filtered")], "--follow=none", "--filter=size=1K..,!type=list*");
+  record("unfiltered", [join(programs, "filtered")], "--follow=none");
   record("counted", [join(programs, "counted_functions")]);
   const erlang = recordErlang();
   const typed = existsSync(join(programs, "cxx_containers"));
@@ -764,6 +782,7 @@ function makePages() {
     many: view("many", "many"),
     forgetful: view("forgetful", "forgetful"),
     labelled: view("labelled", "labelled"),
+    filtered: view("filtered", "filtered", "unfiltered"),
     nothing: view("nothing", "nothing"),
     sampled: view("sampled", "sampled", "sampled_too"),
     hostile: view("hostile", "hostile"),

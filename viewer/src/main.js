@@ -191,6 +191,11 @@ class App {
       ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
       facts.damage ? `the trace is damaged at byte ${count(facts.damage.offset)}: ${
         facts.damage.what}` : "",
+      facts.filter_undecided?.length > 0 ? `types are not known when ${
+        facts.filter_undecided.join(", ")} allocates: type= left all of it out, !type= none of it` : "",
+      this.before && this.before.facts.filter !== facts.filter ? "the trace before was recorded " +
+        `${this.before.facts.filter ? `with --filter=${this.before.facts.filter}` : "without a filter"
+        }: what differs may be what was left out` : "",
       facts.has_only_samples ? "No block is in this trace: the process was looked at from outside. " +
         "Its CPU time is in allogram report --view=functions --tree, collections in --view=gc; " +
         "observe --growth and --maps record whose memory grows." : "",
@@ -199,6 +204,7 @@ class App {
       : `The callers of ${count(facts.folded.stacks)} small stacks, with ${
         share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, are told ` +
         "together as “other” where they differ; sums, and what allocates, are exact.";
+    this.showFilter();
     fill($("warnings"), ...warnings.map((text) => make("li", {}, text)));
     $("warnings").hidden = warnings.length === 0;
     $("problems").textContent = facts.problems.length === 0 ? ""
@@ -221,6 +227,16 @@ class App {
     ];
     fill($("numbers"), ...numbers.map(([label, number, more]) => make("div", {},
       make("dt", {}, label), make("dd", {}, make("b", {}, number), make("span", {}, more)))));
+  }
+
+  // What the recording left out on purpose.
+  showFilter() {
+    const { filter } = this.trace.facts;
+    $("recorded").hidden = !filter;
+    if (filter) {
+      fill($("recorded"), "Recorded with ", make("code", {}, `--filter=${filter}`), ": only blocks " +
+        "that match it are on this page, all others are in none of its numbers. Resident memory is of the whole process.");
+    }
   }
 
   showFindings() {
