@@ -76,6 +76,11 @@ export function showLabels(app, host) {
   app.copyText = () => table.text();
 }
 
+// "label request 1", or what a block without one has.
+export function labelText(trace, label) {
+  return label < 2 ? trace.labelName(label) : `label ${trace.labelName(label)}`;
+}
+
 // The choice in the row of tools: the heaviest first, what has no name last.
 export function fillChoice(trace, select) {
   const weight = sumsOf({ trace, values: (name) => trace.groups[name] }, ["allocated_bytes"]);

@@ -10,7 +10,7 @@ import { DEFAULTS, read, write } from "./fragment.js";
 import { showFunction } from "./function_page.js";
 import { showDifference } from "./difference.js";
 import { showLives } from "./histogram.js";
-import { fillChoice, showLabels } from "./labels.js";
+import { fillChoice, labelText, showLabels } from "./labels.js";
 import { METRICS, Range } from "./range.js";
 import { showSites, siteRows } from "./sites.js";
 import { showStacks } from "./stacks.js";
@@ -354,7 +354,7 @@ class App {
         time(range.toNs)}`),
       make("span", {}, range.isWhole ? "drag on the curve to look at a part of it"
         : `${share(range.toNs - range.fromNs, this.trace.facts.summary.duration_ns)} of it`),
-      range.isOfLabel ? make("b", {}, `label ${this.trace.labelName(range.label)}`) : null,
+      range.isOfLabel ? make("b", {}, labelText(this.trace, range.label)) : null,
       make("span", {}, `allocated ${bytes(range.total("allocated_bytes"))}`),
       make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
       make("span", {}, grew < 0 ? `shrank by ${bytes(-grew)}` : `grew by ${bytes(grew)}`),
