@@ -3,7 +3,8 @@
  *
  *     block     columns (u: number, s: zigzag), each as long as the count before them
  *     names     see name_table.c
- *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known)
+ *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known; times 4 whose
+ *               code it is: 0 a library's or language's, 1 unknown, 2 the reader's own)
  *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 other); node 0 is the root
  *     groups    n; s node - node before, u via, u type, u label (0 none, 1 all that were too small
  *               to be told apart, else its name + 2), then u each metric of struct ag_metrics; of a
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/answers/own_code.h"
 #include "model/metric.h"
 #include "page/call_tables.h"
 
@@ -132,7 +134,8 @@ static int write_frames(const struct numbering *numbering, FILE *out) {
         ag_byte_list_number(&columns[1], ag_name_table_number(&trace->names, frame->file));
         ag_byte_list_number(&columns[2], frame->line);
         ag_byte_list_number(&columns[3], ag_name_table_number(&trace->names, frame->image));
-        ag_byte_list_number(&columns[4], (uint64_t)frame->is_inlined | frame->is_known * 2u);
+        ag_byte_list_number(&columns[4], (uint64_t)frame->is_inlined | frame->is_known * 2u |
+                                             (uint64_t)ag_frame_owner(frame) * 4u);
     }
     ag_byte_list_number(&all, numbering->n_frames);
     for (size_t k = 0; k < 5; k++) {

@@ -443,6 +443,25 @@ const tests = {
     equal(page.complaints, [], "complaints");
   },
 
+  "in C++ the program's own code is told, not the library it allocates through": async (browser, urls) => {
+    if (!urls.typed) return "no C++ program was built";
+    const page = await open(browser, urls.typed);
+    const names = await page.locator(".finding code").allInnerTexts();
+    check(names.length > 0 && names.every((name) => !/^(std|__gnu_cxx)::|^operator new/.test(name)), names.join("; "));
+    const { fn, allocated } = await page.evaluate(() => { // one that allocates nothing but through a library
+      const { allogram: app } = window;
+      const { own, total } = app.tree.byKey(app.range.values("allocated_bytes"), app.trace.functions.length);
+      const [best] = app.trace.functions.filter(({ id, owner }) => owner === 2 && own[id] === 0 && total[id] > 0);
+      return { fn: best.id, allocated: total[best.id] };
+    });
+    await page.evaluate((id) => window.allogram.set({ fn: id, metric: "allocated" }), fn);
+    const sizes = await page.evaluate(() => window.allogram.range.total("allocated_bytes"));
+    check(allocated > 0 && sizes >= allocated, `${allocated} of ${sizes}`);
+    const lines = await page.locator(".lines tbody tr").allInnerTexts();
+    check(lines.length > 0 && lines.every((line) => /cxx_containers\.cc:\d+/.test(line) && /\t0 B\t/.test(line)), lines.join("; "));
+    equal(page.complaints, [], "complaints");
+  },
+
   "from the page to the leaking line in three clicks": async (browser, urls) => {
     const line = readFileSync(join(sources, "forgetful.c"), "utf8").split("\n")
       .findIndex((text) => text.includes("the leaking line")) + 1;

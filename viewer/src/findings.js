@@ -9,11 +9,13 @@ const LEAST_LEAKED_BLOCKS = 20;
 const WRAPPERS = [{ share: 0.5, callers: 3 }, { share: 0.05, callers: 12 }];
 const WRAPPERS_MOST = 12;
 
-// By function: what it allocates itself, or through functions that only allocate for others
-// (xmalloc and the like): those would be the answer to every question.
+// By function of the program's own code: what it allocates itself, through libraries, or through functions
+// that only allocate for others (xmalloc and the like): those would be the answer to every question.
 function ownBeyondWrappers(app, values) {
   const { trace, tree } = app;
-  const place = tree.groupNode.slice();
+  const placeOf = app.ownPlaces;
+  const callerOf = (node) => placeOf[tree.parent[node]];
+  const place = tree.groupNode.map((node) => placeOf[node]);
   for (let round = 0; ; round++) {
     const own = new Float64Array(trace.functions.length);
     const callersOf = new Map();
@@ -24,7 +26,7 @@ function ownBeyondWrappers(app, values) {
       whole += values[i];
       if (values[i] > 0 && place[i] !== 0) {
         const callers = callersOf.get(fn) ?? new Set();
-        callersOf.set(fn, callers.add(tree.key[tree.parent[place[i]]]));
+        callersOf.set(fn, callers.add(tree.key[callerOf(place[i])]));
       }
     }
     const isWrapper = (fn) => fn > 1 && WRAPPERS.some((wrapper) =>
@@ -32,9 +34,7 @@ function ownBeyondWrappers(app, values) {
     const wrapper = trace.functions.findIndex(({ id }) => isWrapper(id));
     if (wrapper < 0 || round === WRAPPERS_MOST) return own;
     for (let i = 0; i < place.length; i++) {
-      if (tree.key[place[i]] === wrapper && tree.parent[place[i]] !== 0) {
-        place[i] = tree.parent[place[i]];
-      }
+      if (tree.key[place[i]] === wrapper && callerOf(place[i]) !== 0) place[i] = callerOf(place[i]);
     }
   }
 }

@@ -62,25 +62,32 @@ function neighbourTable(app, title, map, whole, empty) {
   return make("section", {}, make("h3", {}, title), host);
 }
 
-function lineTable(app, fn, values) {
-  const { trace } = app;
+// Lines of the function, with what they allocate themselves and through what they call: in C++ a line of
+// one's own allocates through five functions of its library. A stack counts at its innermost one.
+function lineTable(app, fn, values, isWanted) {
+  const { trace, unitOfMetric: unit } = app;
+  const { nodes, groups } = trace;
   const lines = new Map();
-  for (let i = 0; i < trace.groups.count; i++) {
-    const frame = trace.nodes.frame[trace.groups.node[i]];
-    if (trace.functionOf[frame] === fn && values[i] !== 0) {
-      lines.set(frame, (lines.get(frame) ?? 0) + values[i]);
-    }
+  for (let i = 0; i < groups.count; i++) {
+    if (!isWanted[i] || values[i] === 0) continue;
+    let node = groups.node[i];
+    while (node !== 0 && trace.functionOf[nodes.frame[node]] !== fn) node = nodes.parent[node];
+    const frame = nodes.frame[node];
+    const line = lines.get(frame) ?? { own: 0, total: 0, name: trace.placeOf(frame) ||
+      "line not known" };
+    line.total += values[i];
+    if (node === groups.node[i]) line.own += values[i];
+    lines.set(frame, line);
   }
-  const rows = [...lines].map(([frame, value]) =>
-    ({ value, name: trace.placeOf(frame) || "line not known" }));
-  if (rows.length === 0) return null;
-  const host = make("div", { class: "table" });
+  if (lines.size === 0) return null;
+  const host = make("div", { class: "table lines" });
   new Table(host, [
-    { id: "value", label: "own", text: (row) => inUnit(row.value, app.unitOfMetric),
-      value: (row) => row.value },
+    { id: "total", label: "total", hint: "with all that it calls",
+      text: (row) => inUnit(row.total, unit), value: (row) => row.total },
+    { id: "own", label: "own", text: (row) => inUnit(row.own, unit), value: (row) => row.own },
     { id: "name", label: "line", isName: true, text: (row) => row.name },
-  ], { sort: { id: "value", isRising: false } }).show(rows);
-  return make("section", {}, make("h3", {}, "Its own lines"), host);
+  ], { sort: { id: "total", isRising: false } }).show([...lines.values()]);
+  return make("section", {}, make("h3", {}, "Its lines"), host);
 }
 
 function facts(app, fn, isWanted) {
@@ -189,8 +196,8 @@ export function showFunction(app, host) {
     make("div", { class: "pair" }, facts(app, fn, isWanted),
       make("section", {}, make("h3", {}, "In use over time, with all that it calls"), curve)),
     make("div", { class: "pair" },
-      neighbourTable(app, "Callers", above, total, "Nothing of this in the range."), belowTable),
-    lineTable(app, fn, values),
+      make("div", {}, neighbourTable(app, "Callers", above, total, "Nothing of this in the range."),
+        lineTable(app, fn, values, isWanted)), belowTable),
     counts,
     make("p", { class: "command" }, range.isOfLabel ? make("span", { class: "hint" },
       "the same in a terminal, of all labels") : null, make("code", {}, commandLine)));

@@ -19,7 +19,7 @@ import { showTypes } from "./types.js";
 import { lookOfChange } from "./change.js";
 import { Timeline } from "./timeline.js";
 import { OTHER, Trace } from "./trace.js";
-import { callees, callers } from "./tree.js";
+import { callees, callers, ownPlaces } from "./tree.js";
 import { blocksOf, bytes, count, inUnit, share, short, shortName, time } from "./quantity.js";
 import { showHelp } from "./help.js";
 
@@ -49,6 +49,7 @@ class App {
     await this.trace.loadTables();
     if (this.before) await this.before.loadTables();
     this.tree = callers(this.trace);
+    this.ownPlaces = ownPlaces(this.trace, this.tree);
     this.showFindings();
     this.buildControls();
     this.listen();
@@ -483,12 +484,19 @@ class App {
       list(this.state.side === "callees" ? "on the way to" : "called by", path));
   }
 
-  // Who has most of it, for the panel when no function is looked at.
+  // Who makes most of it, for the panel when no function is looked at: functions of the program's own
+  // code, with what they allocate through libraries.
   allocators() {
-    const { own } = this.tree.byKey(this.range.values(this.metricName), this.trace.functions.length);
+    const { tree } = this;
+    const values = this.range.values(this.metricName);
+    const own = new Float64Array(this.trace.functions.length);
+    tree.groupNode.forEach((node, i) => {
+      own[tree.key[this.ownPlaces[node]]] += values[i];
+    });
     const best = [...own.keys()].filter((fn) => fn > 1 && own[fn] > 0)
       .sort((a, b) => own[b] - own[a]).slice(0, 10);
-    return best.length === 0 ? null : make("section", {}, make("h3", {}, "own most of it"),
+    return best.length === 0 ? null : make("section", {}, make("h3", { title:
+      "itself, or through functions of libraries" }, "who allocates most of it"),
       make("ol", {}, ...best.map((fn) => make("li", {}, make("button", { class: "link",
         title: this.trace.functions[fn].name, onclick: () => this.open(fn) },
       shortName(this.trace.functions[fn].name)),

@@ -4,18 +4,22 @@ import { make } from "./elements.js";
 import { boundsText, heaviestByKey, interval, spreadOf } from "./estimate.js";
 import { callers } from "./tree.js";
 import { inUnit, share } from "./quantity.js";
+import { LIBRARY } from "./trace.js";
+
+const isLibrary = (trace, fn) => trace.functions[fn].owner === LIBRARY;
 
 // Keys of the frames, by what is asked for: functions, lines, images.
 function keysOf(trace, by) {
   if (by === "function") {
     return { keyOf: (frame) => trace.functionOf[frame], count: trace.functions.length,
-      row: (key) => ({ fn: key, name: trace.functions[key].name,
+      row: (key) => ({ fn: key, name: trace.functions[key].name, isDim: isLibrary(trace, key),
         note: [trace.functions[key].file.replace(/.*\//, ""), trace.functions[key].image]
           .filter(Boolean).join(" · ") }) };
   }
   if (by === "line") {
     return { keyOf: (frame) => frame, count: trace.frames.count + 2,
       row: (key) => ({ fn: trace.functionOf[key], name: trace.functions[trace.functionOf[key]].name,
+        isDim: isLibrary(trace, trace.functionOf[key]),
         note: trace.placeOf(key) || trace.functions[trace.functionOf[key]].image }) };
   }
   const images = [...new Set(trace.functions.map(({ image }) => image))];

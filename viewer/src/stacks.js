@@ -2,9 +2,11 @@
 import { fill, make } from "./elements.js";
 import { boundsText, interval, spreadOf } from "./estimate.js";
 import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";
+import { LIBRARY, READER } from "./trace.js";
 
 const SHOWN = 40;
 const FRAMES = 6;
+const FRAMES_MOST = 20;
 
 function framesOf(trace, group) {
   const frames = [];
@@ -17,8 +19,8 @@ function framesOf(trace, group) {
 function frameLine(app, frame) {
   const { trace } = app;
   const fn = trace.functionOf[frame];
-  const { name, image } = trace.functions[fn];
-  return make("li", {},
+  const { name, image, owner } = trace.functions[fn];
+  return make("li", { class: owner === LIBRARY ? "library" : "" },
     fn > 1 ? make("button", { class: "link", onclick: () => app.open(fn) }, name) : name,
     make("span", { class: "note" }, trace.placeOf(frame) || image));
 }
@@ -40,12 +42,15 @@ function stack(app, group, value, blocks, whole) {
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
-  const list = make("ol", {}, ...frames.slice(0, FRAMES).map((frame) => frameLine(app, frame)));
-  if (frames.length > FRAMES) {
+  // as far as the first of the program's own code, which allocates through libraries
+  const own = frames.findIndex((frame) => app.trace.functions[app.trace.functionOf[frame]].owner === READER);
+  const shown = Math.max(FRAMES, Math.min(FRAMES_MOST, own + 1));
+  const list = make("ol", {}, ...frames.slice(0, shown).map((frame) => frameLine(app, frame)));
+  if (frames.length > shown) {
     list.append(make("li", {}, make("button", {
       class: "more",
       onclick: () => fill(list, ...frames.map((frame) => frameLine(app, frame))),
-    }, `${frames.length - FRAMES} more frames`)));
+    }, `${frames.length - shown} more frames`)));
   }
   return make("article", { class: "stack" },
     make("header", {}, make("b", { title: bounds ? boundsText(bounds) : count(value) },

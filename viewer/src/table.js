@@ -62,7 +62,7 @@ export class Table {
     const open = this.onOpen && !row.isFixed ? () => this.onOpen(row) : undefined;
     return make("tr", {
       onclick: open,
-      class: open ? "opens" : "",
+      class: [open && "opens", row.isDim && "aside"].filter(Boolean).join(" "),
     }, ...this.columns.map((column) => {
       const text = column.text(row);
       const cell = make("td", {

@@ -16,6 +16,11 @@ const CONTROLS =
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
+// Whose code a function is.
+export const LIBRARY = 0; // or a language's own
+const UNKNOWN = 1;
+export const READER = 2;
+export const OWNERS = [READER, UNKNOWN]; // whose is told first
 export const ROOT = 0;
 export const OTHER = 1;
 
@@ -150,8 +155,8 @@ export class Trace {
     const { frames, names } = this;
     const known = new Map();
     this.functions = [
-      { id: ROOT, name: "all", image: "", file: "", line: 0, isKnown: true },
-      { id: OTHER, name: "other", image: "", file: "", line: 0, isKnown: true },
+      { id: ROOT, name: "all", image: "", file: "", line: 0, isKnown: true, owner: LIBRARY },
+      { id: OTHER, name: "other", image: "", file: "", line: 0, isKnown: true, owner: LIBRARY },
     ];
     this.functionOf = new Int32Array(frames.count + 2);
     this.functionOf[OTHER] = OTHER;
@@ -168,6 +173,7 @@ export class Trace {
           file: names[frames.file[i]],
           line: frames.line[i],
           isKnown: (frames.flags[i] & 2) !== 0,
+          owner: frames.flags[i] >> 2,
         });
       }
       this.functionOf[i + 2] = id;

@@ -1,6 +1,6 @@
 // tree.js: stacks laid over each other by function: callers downward, or from the allocating function
 // upward. Parents have smaller numbers than their children, so sums are loops.
-import { OTHER } from "./trace.js";
+import { OTHER, OWNERS } from "./trace.js";
 
 export class Tree {
   constructor() {
@@ -98,6 +98,19 @@ export class Tree {
     for (; node !== 0; node = this.parent[node]) path.push(node);
     return path.reverse();
   }
+}
+
+// By node: where its reader can change something: itself, or the nearest node above that is of the
+// reader's own code; else the nearest that may be; else itself. As src/model/answers/spots.c has it.
+export function ownPlaces(trace, tree) {
+  const near = OWNERS.map((least) => {
+    const nearest = new Int32Array(tree.count);
+    for (let i = 1; i < tree.count; i++) {
+      nearest[i] = trace.functions[tree.key[i]].owner >= least ? i : nearest[tree.parent[i]];
+    }
+    return nearest;
+  });
+  return Int32Array.from({ length: tree.count }, (_, i) => near[0][i] || near[1][i] || i);
 }
 
 // Outermost function at the top; or, with a key per frame, lines or images instead of functions.
