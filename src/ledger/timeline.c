@@ -49,17 +49,22 @@ void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_
 }
 
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment) {
+    struct ag_timeline_point kept = *moment;
     size_t at = timeline->count;
-    while (at > 0 && timeline->points[at - 1].time_ns > moment->time_ns) {
+    while (at > 0 && timeline->points[at - 1].time_ns > kept.time_ns &&
+           timeline->points[at - 1].allocated_bytes >= kept.allocated_bytes) {
         at--;
     }
-    if (at > 0 && memcmp(&timeline->points[at - 1], moment, sizeof(*moment)) == 0) {
+    if (at > 0 && timeline->points[at - 1].time_ns > kept.time_ns) {
+        kept.time_ns = timeline->points[at - 1].time_ns;
+    }
+    if (at > 0 && memcmp(&timeline->points[at - 1], &kept, sizeof(kept)) == 0) {
         return;
     }
     if (timeline->count < AG_TIMELINE_POINTS) {
         memmove(&timeline->points[at + 1], &timeline->points[at],
-                (timeline->count - at) * sizeof(*moment));
-        timeline->points[at] = *moment;
+                (timeline->count - at) * sizeof(kept));
+        timeline->points[at] = kept;
         timeline->count++;
     }
 }

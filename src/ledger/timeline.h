@@ -22,7 +22,8 @@ void ag_timeline_done(struct ag_timeline *timeline);
 /* A moment; times must not fall. Where several share a slice the highest is kept. */
 void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 /* Makes sure that the moment is in the curve, wherever it belongs; for the peak and the end, at
- * most 2 times. */
+ * most 2 times. Its time is the stamp of its own thread, and others may have come further before
+ * it: it stands behind every point at which less had been allocated, at the time of that. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 
 #endif

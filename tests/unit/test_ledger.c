@@ -508,6 +508,37 @@ static void the_timeline_stays_small_and_keeps_the_peak(void **state) {
     ag_ledger_free(ledger);
 }
 
+/* The peak is in the window of one thread, others had come further when its events were counted. */
+static void a_late_peak_stands_where_the_curve_has_grown_to_it(void **state) {
+    (void)state;
+    struct ag_ledger *ledger = ag_ledger_new();
+    const struct ag_event first[] = {{.kind = AG_RECORD_STAMP, .size = 10},
+                                     {.kind = AG_RECORD_ALLOC, .address = 1, .size = 1000}};
+    const struct ag_event early[] = {{.kind = AG_RECORD_STAMP, .size = 12}};
+    const struct ag_event later[] = {{.kind = AG_RECORD_STAMP, .size = 50000}};
+    const struct ag_event late[] = {{.kind = AG_RECORD_ALLOC, .address = 2, .size = 50},
+                                    {.kind = AG_RECORD_FREE, .address = 2}};
+    assert_int_equal(ag_ledger_apply(ledger, 0, first, 2), 0);
+    assert_int_equal(ag_ledger_apply(ledger, 1, early, 1), 0);
+    assert_int_equal(ag_ledger_apply(ledger, 0, later, 1), 0);
+    assert_int_equal(ag_ledger_apply(ledger, 1, late, 2), 0);
+    ag_ledger_reach(ledger, 90000);
+    assert_int_equal(ag_ledger_close(ledger), 0);
+    assert_int_equal(ag_ledger_summary(ledger)->peak_bytes, 1050);
+    const struct ag_timeline_point *points;
+    const size_t n = ag_ledger_timeline(ledger, &points);
+    bool has_peak = false;
+    for (size_t i = 0; i < n; i++) {
+        has_peak |= points[i].in_use_bytes == 1050;
+        if (i > 0) {
+            assert_true(points[i - 1].time_ns <= points[i].time_ns);
+            assert_true(points[i - 1].allocated_bytes <= points[i].allocated_bytes);
+        }
+    }
+    assert_true(has_peak);
+    ag_ledger_free(ledger);
+}
+
 struct seen {
     size_t n_open, n_closed;
     struct ag_block last_closed, last_open;
@@ -570,6 +601,7 @@ int main(void) {
         cmocka_unit_test(heaps_are_sums_of_their_vias_and_ranges),
         cmocka_unit_test(mapped_bytes_equal_a_page_by_page_reference),
         cmocka_unit_test(the_timeline_stays_small_and_keeps_the_peak),
+        cmocka_unit_test(a_late_peak_stands_where_the_curve_has_grown_to_it),
         cmocka_unit_test(blocks_are_shown_with_their_life_but_not_a_failed_realloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
