@@ -42,11 +42,18 @@ static void add(struct ag_stack_groups *groups, const struct ag_stack_group *gro
     ag_metrics_add(&groups->total, &group->metrics);
 }
 
+/* A window that counts older blocks knows of stacks that allocated nothing in it. */
+static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
+    return ag_metric_of(metrics, blocks) != 0 ||
+           (blocks == AG_METRIC_ALLOCATED_BLOCKS &&
+            (metrics->in_use_blocks | metrics->freed_blocks | metrics->peak_blocks) != 0);
+}
+
 static void group_rows(struct ag_stack_groups *groups, struct ag_profile *profile,
                        const struct ag_stack_grouping *grouping, const struct ag_stack_row *rows,
                        size_t n_rows) {
     for (size_t i = 0; i < n_rows; i++) {
-        if (ag_metric_of(&rows[i].metrics, grouping->blocks) == 0) {
+        if (!has_any(&rows[i].metrics, grouping->blocks)) {
             continue;
         }
         struct ag_stack_group group = {.row = &rows[i], .metrics = rows[i].metrics};
@@ -67,7 +74,7 @@ int ag_stack_groups_start(struct ag_stack_groups *groups, struct ag_profile *pro
     size_t n_rows = ag_profile_stacks(profile, &rows);
     size_t n_wanted = 0;
     for (size_t i = 0; i < n_rows; i++) {
-        n_wanted += ag_metric_of(&rows[i].metrics, grouping->blocks) != 0;
+        n_wanted += has_any(&rows[i].metrics, grouping->blocks);
     }
     *groups = (struct ag_stack_groups){.n_slots = 16};
     while (groups->n_slots < 2 * n_wanted) {

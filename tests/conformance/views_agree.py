@@ -48,6 +48,14 @@ def blocks_agree(failures, view, sums):
                     longest)
 
 
+def course_agrees(points):
+    failures = tap.Failures()
+    for key in ("time_ns", "allocated_bytes"):
+        values = [point[key] for point in points]
+        failures.require("timeline: %s falls: %s" % (key, values), values == sorted(values))
+    return failures
+
+
 def agree(tools, trace, *options):
     """Every view against the summary, hence against every other."""
     failures = tap.Failures()
@@ -63,7 +71,12 @@ def agree(tools, trace, *options):
     failures.expect("tree", only(view("tree")["root"], *METRICS), sums)
     if not options:
         failures.expect("tree, bottom up", only(view("tree", "--bottom-up")["root"], *METRICS), sums)
-    failures.expect("types", added(view("types")["types"]), sums)
+    types = view("types")["types"]
+    failures.expect("types", added(types), sums)
+    for row in types[:2]:
+        stacks = view("types", "--type=" + (row["type"] or "untyped"))
+        failures.expect("stacks of " + str(row["type"]), added(stacks["stacks"]), added([row]))
+    failures.extend(course_agrees(view("timeline")["points"]))
     for name, metrics in (("leaks", METRICS[2:4]), ("peak", METRICS[4:6]), ("temporary", METRICS[6:7])):
         stacks = view(name)
         failures.expect(name, only(stacks["total"], *metrics), only(sums, *metrics))
