@@ -21,7 +21,7 @@ static void write_trace(struct ag_export *export, struct ag_json *json) {
     if (identity->is_sampled) {
         ag_json_integer(json, "interval_bytes", identity->interval_bytes);
     }
-    ag_json_integer(json, "duration_ns", ag_profile_summary(export->profile)->duration_ns);
+    ag_json_integer(json, "duration_ns", ag_profile_recording_ns(export->profile));
     ag_json_string(json, "end", identity->end);
     ag_json_close(json, '}');
 }

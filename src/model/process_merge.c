@@ -499,7 +499,14 @@ static void make_identity(struct ag_profile *merged) {
         }
     }
     merged->window = merged->parts[0].profile->window;
+    merged->window.recording_ns = 0;
     merged->has_window = merged->parts[0].profile->has_window;
+    for (size_t p = 0; p < merged->n_parts; p++) {
+        const struct ag_merged_part *part = &merged->parts[p];
+        const uint64_t end_ns = ag_profile_recording_ns(part->profile) + part->offset_ns;
+        merged->window.recording_ns =
+            end_ns > merged->window.recording_ns ? end_ns : merged->window.recording_ns;
+    }
     for (size_t p = 1; p < merged->n_parts; p++) {
         const struct ag_profile_window *window = &merged->parts[p].profile->window;
         merged->window.older_frees += window->older_frees;

@@ -567,6 +567,11 @@ const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile) 
     return &profile->definitions.cost;
 }
 
+uint64_t ag_profile_recording_ns(const struct ag_profile *profile) {
+    return profile->has_window && profile->window.recording_ns > 0 ? profile->window.recording_ns
+                                                                   : profile->summary.duration_ns;
+}
+
 const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile) {
     return &profile->definitions.observed;
 }

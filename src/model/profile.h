@@ -73,6 +73,9 @@ struct ag_profile_window { /* times since the start of the recording */
 };
 /* NULL: the profile is of the whole recording. */
 const struct ag_profile_window *ag_profile_window(const struct ag_profile *profile);
+/* How long the recording lasted, whatever part of it was asked for: the summary's duration_ns is
+ * where its window ends. */
+uint64_t ag_profile_recording_ns(const struct ag_profile *profile);
 
 /* What the trace says of itself. Strings live as long as the profile. */
 struct ag_profile_identity {

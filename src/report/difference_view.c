@@ -138,7 +138,7 @@ static void write_process(struct ag_page *page, const char *which,
     ag_page_print(page, AG_STYLE_DIM, "%-7s ", which);
     ag_page_print(page, AG_STYLE_BRIGHT, "%s", fitted.text);
     ag_page_print(page, AG_STYLE_DIM, "  pid %u, %s%s\n", identity->pid,
-                  ag_quantity_time(&duration, ag_profile_summary(profile)->duration_ns),
+                  ag_quantity_time(&duration, ag_profile_recording_ns(profile)),
                   identity->is_damaged ? ", damaged: what could be read" : "");
     const uint64_t lost = ag_heading_lost_events(profile);
     if (lost > 0) {

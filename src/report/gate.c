@@ -67,7 +67,7 @@ static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
     case AG_GATE_LOST_EVENTS:
         return ag_heading_lost_events(profile);
     case AG_GATE_DURATION:
-        return summary->duration_ns;
+        return ag_profile_recording_ns(profile);
     case AG_GATE_SITE:
     case AG_GATE_KEY_END:
         break;

@@ -160,7 +160,6 @@ static void write_window_json(struct ag_json *json, const struct ag_profile *pro
 
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
-    const struct ag_summary *summary = ag_profile_summary(profile);
     write_missing(page, profile);
 
     char command[AG_FITTED_BYTES], facts[1200];
@@ -169,7 +168,8 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     write_command(command, sizeof command, identity);
     snprintf(facts, sizeof facts, "pid %" PRIu32 ", %s, %s, %s", identity->pid,
              ag_profile_observed(profile)->is_there ? "seen from outside" : identity->mode,
-             ag_quantity_time(&duration, summary->duration_ns), end_words(&end, identity));
+             ag_quantity_time(&duration, ag_profile_recording_ns(profile)),
+             end_words(&end, identity));
     size_t facts_columns = ag_page_columns_of(facts);
     size_t room = page->columns > facts_columns + 12 ? page->columns - facts_columns - 2 : 10;
     struct ag_fitted fitted;
@@ -237,7 +237,7 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
         ag_json_strings(json, "filter_undecided", identity->undecided, identity->n_undecided);
     }
     ag_json_integer(json, "time_resolution_ns", summary->time_resolution_ns);
-    ag_json_integer(json, "duration_ns", summary->duration_ns);
+    ag_json_integer(json, "duration_ns", ag_profile_recording_ns(profile));
     ag_json_string(json, "end", identity->end);
     if (identity->n_processes > 1) {
         ag_json_integer(json, "processes", identity->n_processes);

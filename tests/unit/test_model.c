@@ -267,6 +267,8 @@ static void a_time_window_counts_the_blocks_born_in_it(void **state) {
     assert_non_null(window);
     assert_int_equal(window->older_frees, 1);
     assert_int_equal(window->recording_ns, 100);
+    assert_int_equal(summary->duration_ns, 60); /* where the window ends */
+    assert_int_equal(ag_profile_recording_ns(profile), 100);
     assert_false(window->counts_older);
     ag_profile_close(profile);
     options.to_ns = 0;

@@ -619,6 +619,10 @@ size_t ag_profile_problems(const struct ag_profile *profile, const char *const *
     return profile->n_problems;
 }
 
+uint64_t ag_profile_recording_ns(const struct ag_profile *profile) {
+    return ag_profile_summary(profile)->duration_ns;
+}
+
 const struct ag_profile_window *ag_profile_window(const struct ag_profile *profile) {
     (void)profile;
     return NULL;
