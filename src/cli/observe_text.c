@@ -252,7 +252,9 @@ static void collections(struct ag_page *page, struct ag_observation *observation
 
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_wish *wish) {
-    struct ag_page page = {out, ag_terminal_columns(), ag_terminal_has_colour(AG_COLOUR_AUTO)};
+    struct ag_page page = {.out = out,
+                           .columns = ag_terminal_columns(),
+                           .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO)};
     page.columns = page.columns < AG_PAGE_LEAST_COLUMNS  ? AG_PAGE_LEAST_COLUMNS
                    : page.columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS
                                                          : page.columns;

@@ -191,6 +191,8 @@ int ag_blocks_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
+enum { BLOCK_INDENT = 4 }; /* of the lines of a block after its first */
+
 static void write_stack(struct ag_view *view, struct ag_profile *profile, uint32_t stack) {
     enum { USUAL_FRAMES = 3 };
     const uint32_t *frames;
@@ -215,6 +217,17 @@ static void write_free_stack(struct ag_view *view, const struct ag_block_row *ro
     }
 }
 
+/* A type or a label, short enough for a line; NULL: none. */
+static void write_name(struct ag_page *page, const char *before, const char *name) {
+    struct ag_fitted fitted;
+    char words[AG_FITTED_BYTES + 8];
+    if (name != NULL) {
+        (void)ag_page_fit(&fitted, name, page->columns - BLOCK_INDENT - 4);
+        snprintf(words, sizeof words, "  %s%s", before, fitted.text);
+        ag_page_wrap(page, AG_STYLE_PLAIN, BLOCK_INDENT, words);
+    }
+}
+
 static void write_block_text(struct ag_view *view, const struct ag_block_row *row) {
     struct ag_page *page = view->page;
     struct ag_quantity size, time, other;
@@ -232,6 +245,7 @@ static void write_block_text(struct ag_view *view, const struct ag_block_row *ro
                   row->address);
     ag_page_print(page, AG_STYLE_BRIGHT, "%s", ag_quantity_bytes(&size, row->size));
     ag_page_print(page, AG_STYLE_PLAIN, "  at %s", ag_quantity_time(&time, row->allocated_ns));
+    char words[2 * AG_FITTED_BYTES];
     if (row->state == AG_BLOCK_CLOSED) {
         const uint64_t lived_ns =
             row->freed_ns > row->allocated_ns ? row->freed_ns - row->allocated_ns : 0;
@@ -239,18 +253,14 @@ static void write_block_text(struct ag_view *view, const struct ag_block_row *ro
         const bool is_short = lived_ns < resolution_ns;
         ag_page_print(page, AG_STYLE_PLAIN, ", freed at %s",
                       ag_quantity_time(&time, row->freed_ns));
-        ag_page_print(page, AG_STYLE_PLAIN, " after %s%s", is_short ? "<" : "",
-                      ag_quantity_time(&other, is_short ? resolution_ns : lived_ns));
+        snprintf(words, sizeof words, " after %s%s", is_short ? "<" : "",
+                 ag_quantity_time(&other, is_short ? resolution_ns : lived_ns));
+        ag_page_wrap(page, AG_STYLE_PLAIN, BLOCK_INDENT, words);
     }
-    const char *type = ag_profile_stack_type(view->profile, row->stack);
-    ag_page_print(page, AG_STYLE_DIM, "  %s/%s", row->domain, row->allocator);
-    if (type != NULL) {
-        ag_page_print(page, AG_STYLE_PLAIN, "  %s", type);
-    }
-    const char *label = ag_profile_stack_label(view->profile, row->stack);
-    if (label != NULL) {
-        ag_page_print(page, AG_STYLE_PLAIN, "  in %s", label);
-    }
+    snprintf(words, sizeof words, "  %.100s/%.100s", row->domain, row->allocator);
+    ag_page_wrap(page, AG_STYLE_DIM, BLOCK_INDENT, words);
+    write_name(page, "", ag_profile_stack_type(view->profile, row->stack));
+    write_name(page, "in ", ag_profile_stack_label(view->profile, row->stack));
     ag_page_end_line(page);
     write_stack(view, view->profile, row->stack);
     write_free_stack(view, row);

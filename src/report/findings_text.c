@@ -174,32 +174,6 @@ static int find(struct ag_view *view, struct ag_findings *findings) {
         findings);
 }
 
-/* At its indent, broken at spaces where the page ends; a word that is wider than the page is not.
- */
-static void write_wrapped(struct ag_page *page, const char *text) {
-    size_t taken = INDENT;
-    while (*text != '\0') {
-        char word[WORDS_BYTES];
-        const size_t length = strcspn(text, " ");
-        const size_t kept = length < sizeof word ? length : sizeof word - 1;
-        memcpy(word, text, kept);
-        word[kept] = '\0';
-        const size_t columns = ag_page_columns_of(word);
-        if (taken > INDENT && taken + 1 + columns > page->columns) {
-            ag_page_end_line(page);
-            ag_page_spaces(page, INDENT);
-            taken = INDENT;
-        } else if (taken > INDENT) {
-            ag_page_spaces(page, 1);
-            taken++;
-        }
-        ag_page_text(page, AG_STYLE_PLAIN, word);
-        taken += columns;
-        text += length + (text[length] == ' ');
-    }
-    ag_page_end_line(page);
-}
-
 static void write_finding(struct ag_page *page, const struct ag_finding *finding,
                           const struct described *described) {
     struct ag_frame_text name;
@@ -218,7 +192,8 @@ static void write_finding(struct ag_page *page, const struct ag_finding *finding
              described->words);
     ag_page_end_line(page);
     ag_page_text(page, AG_STYLE_BRIGHT, "  look at   ");
-    write_wrapped(page, line);
+    ag_page_wrap(page, AG_STYLE_PLAIN, INDENT, line);
+    ag_page_end_line(page);
 }
 
 int ag_findings_text(struct ag_view *view) {
@@ -236,11 +211,10 @@ int ag_findings_text(struct ag_view *view) {
     }
     if (r == 0 && findings.is_partial && ag_profile_identity(view->profile)->n_processes <= 1) {
         ag_page_end_line(page);
-        ag_page_text(
+        ag_page_prose(
             page, AG_STYLE_DIM,
             "  the trace is large: only its sums were looked at; --findings looks at every "
             "event");
-        ag_page_end_line(page);
     }
     return r;
 }

@@ -330,9 +330,11 @@ static void write_apart(struct ag_page *page, const struct ag_functions *functio
         if (rows[i].apart->count == 0 && rows[i].apart->words == 0) {
             continue;
         }
-        ag_page_print(page, AG_STYLE_DIM, "%s%s %s words %s %s", before, rows[i].name,
-                      ag_quantity_short(&words, rows[i].apart->words), rows[i].between,
-                      ag_quantity_short(&count, rows[i].apart->count));
+        char text[160];
+        snprintf(text, sizeof text, "%s%s %s words %s %s", before, rows[i].name,
+                 ag_quantity_short(&words, rows[i].apart->words), rows[i].between,
+                 ag_quantity_short(&count, rows[i].apart->count));
+        ag_page_wrap(page, AG_STYLE_DIM, /* indent= */ 4, text);
         before = ", ";
     }
     if (*before == ',') {
@@ -484,17 +486,17 @@ int ag_functions_view_text(struct ag_view *view) {
         return r;
     }
     if (functions->n_trees == 0) {
-        ag_page_print(
+        ag_page_prose(
             view->page, AG_STYLE_PLAIN,
-            "no function was counted in %s: only runtimes that count calls fill this view\n",
+            "no function was counted in %s: only runtimes that count calls fill this view",
             view->options->filter != NULL ? "what was asked for" : "this process");
         return 0;
     }
     ag_heading_whole_recording(view);
     if (functions->n_partial_trees > 0) {
-        ag_page_print(view->page, AG_STYLE_WARNING,
+        ag_page_prose(view->page, AG_STYLE_WARNING,
                       "incomplete: %zu of %zu threads or processes had not written all of their "
-                      "counters; what is shown of them is too low\n",
+                      "counters; what is shown of them is too low",
                       functions->n_partial_trees, functions->n_trees);
         ag_page_end_line(view->page);
     }

@@ -61,8 +61,8 @@ int ag_gc_summary_text(struct ag_view *view) {
     for (size_t i = 0; r == 0 && i < collections->n_runtimes; i++) {
         const struct ag_collection_sum *sum = &collections->runtimes[i];
         struct ag_quantity count, total, longest;
-        ag_page_print(view->page, AG_STYLE_PLAIN,
-                      "  %-15s %10s by %s, paused %s (%.1f %% of the time), the longest %s\n",
+        ag_page_prose(view->page, AG_STYLE_PLAIN,
+                      "  %-15s %10s by %s, paused %s (%.1f %% of the time), the longest %s",
                       "collections", ag_quantity_count(&count, sum->collections),
                       runtime_words(sum->runtime), ag_quantity_time(&total, sum->pause_total_ns),
                       100 * time_share(view, sum), ag_quantity_time(&longest, sum->pause_max_ns));
@@ -407,9 +407,9 @@ static void write_sampled(struct ag_view *view, const struct ag_collections *col
     const uint64_t n_seen = ag_profile_observed(view->profile)->collections_seen;
     struct ag_quantity seen, told;
     if (view->options->filter == NULL && n_seen > collections->n_rows + collections->n_rows / 8) {
-        ag_page_print(view->page, AG_STYLE_PLAIN,
+        ag_page_prose(view->page, AG_STYLE_PLAIN,
                       "  of %s collections %s are told of, chosen by the bytes allocated before "
-                      "them\n",
+                      "them",
                       ag_quantity_count(&seen, n_seen),
                       ag_quantity_count(&told, collections->n_rows));
     }
@@ -419,23 +419,20 @@ static void write_sums(struct ag_view *view, const struct ag_collections *collec
     write_sampled(view, collections);
     for (size_t i = 0; i < collections->n_runtimes; i++) {
         const struct ag_collection_sum *sum = &collections->runtimes[i];
-        struct ag_quantity count, total, longest, reclaimed;
-        ag_page_print(view->page, AG_STYLE_PLAIN,
-                      "  %s: %s %s paused %s, %.1f %% of the time, the longest %s; %s reclaimed",
+        struct ag_quantity count, total, longest, reclaimed, promoted, unended;
+        ag_quantity_bytes(&promoted, sum->promoted_bytes);
+        ag_quantity_count(&unended, sum->unended);
+        ag_page_prose(view->page, sum->unended > 0 ? AG_STYLE_WARNING : AG_STYLE_PLAIN,
+                      "  %s: %s %s paused %s, %.1f %% of the time, the longest %s; %s "
+                      "reclaimed%s%s%s%s%s%s",
                       runtime_words(sum->runtime), ag_quantity_count(&count, sum->collections),
                       sum->collections == 1 ? "collection" : "collections",
                       ag_quantity_time(&total, sum->pause_total_ns), 100 * time_share(view, sum),
                       ag_quantity_time(&longest, sum->pause_max_ns),
-                      ag_quantity_bytes(&reclaimed, sum->reclaimed_bytes));
-        if (sum->has_promoted) {
-            ag_page_print(view->page, AG_STYLE_PLAIN, ", %s promoted",
-                          ag_quantity_bytes(&reclaimed, sum->promoted_bytes));
-        }
-        if (sum->unended > 0) {
-            ag_page_print(view->page, AG_STYLE_WARNING, "; %s did not end",
-                          ag_quantity_count(&count, sum->unended));
-        }
-        ag_page_end_line(view->page);
+                      ag_quantity_bytes(&reclaimed, sum->reclaimed_bytes),
+                      sum->has_promoted ? ", " : "", sum->has_promoted ? promoted.text : "",
+                      sum->has_promoted ? " promoted" : "", sum->unended > 0 ? "; " : "",
+                      sum->unended > 0 ? unended.text : "", sum->unended > 0 ? " did not end" : "");
     }
     ag_page_end_line(view->page);
 }
@@ -447,8 +444,8 @@ int ag_gc_view_text(struct ag_view *view) {
         return r;
     }
     if (collections->n_rows == 0) {
-        ag_page_print(view->page, AG_STYLE_PLAIN,
-                      "no collection in %s: only runtimes that collect and tell fill this view\n",
+        ag_page_prose(view->page, AG_STYLE_PLAIN,
+                      "no collection in %s: only runtimes that collect and tell fill this view",
                       view->options->filter != NULL ? "what was asked for" : "this process");
         return 0;
     }

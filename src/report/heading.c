@@ -19,16 +19,16 @@ uint64_t ag_heading_lost_events(const struct ag_profile *profile) {
 static void write_missing(struct ag_page *page, const struct ag_profile *profile) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
-        ag_page_print(page, AG_STYLE_WARNING,
+        ag_page_prose(page, AG_STYLE_WARNING,
                       "damaged: %s at byte %" PRIu64 " of %" PRIu64
-                      "; what is shown is what could be read\n",
+                      "; what is shown is what could be read",
                       ag_decode_code_text(identity->damage.code), identity->damage.offset,
                       identity->file_bytes);
     }
     if (strcmp(identity->end, "cut") == 0) {
-        ag_page_text(
+        ag_page_prose(
             page, AG_STYLE_WARNING,
-            "cut: recording stopped before the program ended; what it did after that is missing\n");
+            "cut: recording stopped before the program ended; what it did after that is missing");
     } else if (strcmp(identity->end, "running") == 0) {
         ag_page_text(page, AG_STYLE_WARNING,
                      "running: the program had not ended; this is what it did so far\n");
@@ -37,6 +37,7 @@ static void write_missing(struct ag_page *page, const struct ag_profile *profile
     if (lost_events == 0) {
         return;
     }
+    enum { INDENT = 2 };
     struct ag_quantity count;
     ag_page_print(page, AG_STYLE_WARNING, "lost: %s events",
                   ag_quantity_count(&count, lost_events));
@@ -44,12 +45,16 @@ static void write_missing(struct ag_page *page, const struct ag_profile *profile
     for (uint32_t cause = 0; ag_profile_lost_name(cause) != NULL; cause++) {
         uint64_t events = ag_profile_lost(profile, cause);
         if (events != 0) {
-            ag_page_print(page, AG_STYLE_WARNING, "%s%s %s", separator, ag_profile_lost_name(cause),
-                          ag_quantity_count(&count, events));
+            char words[128];
+            snprintf(words, sizeof words, "%s%s %s", separator, ag_profile_lost_name(cause),
+                     ag_quantity_count(&count, events));
+            ag_page_wrap(page, AG_STYLE_WARNING, INDENT, words);
             separator = ", ";
         }
     }
-    ag_page_text(page, AG_STYLE_WARNING, "); all numbers below are too low by what they did\n");
+    ag_page_wrap(page, AG_STYLE_WARNING, INDENT,
+                 "); all numbers below are too low by what they did");
+    ag_page_end_line(page);
 }
 
 static const char *end_words(struct ag_frame_text *buffer,
@@ -80,7 +85,7 @@ static void write_recording_filter(struct ag_page *page,
     if (identity->filter == NULL) {
         return;
     }
-    ag_page_print(page, AG_STYLE_DIM, "recorded: only --filter=%s\n", identity->filter);
+    ag_page_prose(page, AG_STYLE_DIM, "recorded: only --filter=%s", identity->filter);
     for (size_t i = 0; i < identity->n_undecided; i++) {
         ag_page_print(page, AG_STYLE_WARNING, "%s%s", i == 0 ? "types are not known when " : ", ",
                       identity->undecided[i]);
@@ -118,22 +123,19 @@ static void write_window(struct ag_page *page, const struct ag_profile *profile)
         return;
     }
     if (window->is_reset) {
-        ag_page_print(
-            page, AG_STYLE_DIM,
-            "since %s, when the program dropped what was counted; older blocks are known\n",
-            ag_quantity_time(&bytes, window->from_ns));
+        ag_page_prose(page, AG_STYLE_DIM,
+                      "since %s, when the program dropped what was counted; older blocks are known",
+                      ag_quantity_time(&bytes, window->from_ns));
     }
     if (window->counts_older) {
         return;
     }
-    ag_page_print(page, AG_STYLE_DIM,
-                  "only blocks that were allocated then; not counted: %s frees of older blocks",
-                  ag_quantity_count(&frees, window->older_frees));
-    if (window->knows_before) {
-        ag_page_print(page, AG_STYLE_DIM, ", %s in use before",
-                      ag_quantity_bytes(&bytes, window->in_use_bytes_before));
-    }
-    ag_page_end_line(page);
+    ag_quantity_bytes(&bytes, window->in_use_bytes_before);
+    ag_page_prose(
+        page, AG_STYLE_DIM,
+        "only blocks that were allocated then; not counted: %s frees of older blocks%s%s%s",
+        ag_quantity_count(&frees, window->older_frees), window->knows_before ? ", " : "",
+        window->knows_before ? bytes.text : "", window->knows_before ? " in use before" : "");
 }
 
 static void write_window_json(struct ag_json *json, const struct ag_profile *profile) {
@@ -179,24 +181,23 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     ag_page_text(page, AG_STYLE_DIM, facts);
     ag_page_end_line(page);
     if (identity->n_processes > 1) {
-        ag_page_print(page, AG_STYLE_DIM,
-                      "and %u more as one; the peak is each one's own highest moment, added up\n",
+        ag_page_prose(page, AG_STYLE_DIM,
+                      "and %u more as one; the peak is each one's own highest moment, added up",
                       identity->n_processes - 1);
     }
     if (identity->is_sampled) {
         struct ag_quantity interval;
-        if (identity->interval_bytes > 0) {
-            ag_page_print(page, AG_STYLE_DIM, "sampled, one in %s on average",
-                          ag_quantity_bytes(&interval, identity->interval_bytes));
-        } else {
-            ag_page_text(page, AG_STYLE_DIM, "sampled, each process in its own way");
-        }
-        ag_page_text(page, AG_STYLE_DIM,
-                     ": numbers are estimates, ± holds the truth in 95 of 100 recordings\n");
+        const bool has_interval = identity->interval_bytes > 0;
+        ag_page_prose(
+            page, AG_STYLE_DIM,
+            "sampled, %s%s%s: numbers are estimates, ± holds the truth in 95 of 100 recordings",
+            has_interval ? "one in " : "each process in its own way",
+            has_interval ? ag_quantity_bytes(&interval, identity->interval_bytes) : "",
+            has_interval ? " on average" : "");
     }
     write_recording_filter(page, identity);
     if (filter != NULL) {
-        ag_page_print(page, AG_STYLE_DIM, "only %s\n", filter);
+        ag_page_prose(page, AG_STYLE_DIM, "only %s", filter);
     }
 
     write_window(page, profile);
@@ -204,7 +205,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     const char *const *problems;
     size_t n_problems = ag_profile_problems(profile, &problems);
     for (size_t i = 0; i < n_problems && i < 3; i++) {
-        ag_page_print(page, AG_STYLE_DIM, "names: %s\n", problems[i]);
+        ag_page_prose(page, AG_STYLE_DIM, "names: %s", problems[i]);
     }
     if (n_problems > 3) {
         ag_page_print(page, AG_STYLE_DIM, "names: %zu more such; --json lists them\n",
@@ -264,9 +265,9 @@ void ag_heading_whole_process(struct ag_view *view) {
     if (view->options->is_json) {
         ag_json_bool(view->json, "whole_process", true);
     } else {
-        ag_page_text(
+        ag_page_prose(
             view->page, AG_STYLE_WARNING,
-            "of the whole process: --focus, --ignore and --runtime do not narrow this view\n");
+            "of the whole process: --focus, --ignore and --runtime do not narrow this view");
         ag_page_end_line(view->page);
     }
 }

@@ -152,10 +152,10 @@ int ag_heaps_view_text(struct ag_view *view) {
         {.head = heads[1]},
         {.head = heads[2]},
         {.head = heads[3]},
-        {.head = "heap", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 12},
-        {.head = "allocator", .align = AG_ALIGN_LEFT, .least_columns = 10},
+        {.head = "heap", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 9},
+        {.head = "allocator", .align = AG_ALIGN_LEFT, .least_columns = 8},
         {.head = "domain", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM},
-        {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM},
+        {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 6},
     };
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
     size_t n_shown = 0;

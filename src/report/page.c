@@ -33,26 +33,43 @@ static uint32_t next_clean(const char **text) {
 
 void ag_page_end_line(struct ag_page *page) {
     putc('\n', page->out);
+    page->taken = 0;
 }
 
-/* A style ends before a line does: what follows on the terminal is not ours to colour. */
-void ag_page_text(struct ag_page *page, enum ag_style style, const char *text) {
-    size_t length = strlen(text);
-    bool ends_line = length > 0 && text[length - 1] == '\n';
-    const char *end = text + length - (ends_line ? 1 : 0);
+/* From TEXT to END; a style ends before a line does: what follows on the terminal is not ours to
+ * colour. */
+static void write_clean(struct ag_page *page, enum ag_style style, const char *text,
+                        const char *end) {
     bool is_styled = page->has_colour && style != AG_STYLE_PLAIN && text < end;
     if (is_styled) {
         fputs(escape_of(style), page->out);
     }
     while (text < end) {
         char bytes[AG_UTF8_BYTES];
-        fwrite(bytes, 1, ag_utf8_put(bytes, next_clean(&text)), page->out);
+        const uint32_t c = next_clean(&text);
+        fwrite(bytes, 1, ag_utf8_put(bytes, c), page->out);
+        page->taken += ag_utf8_columns(c);
     }
     if (is_styled) {
         fputs("\x1b[0m", page->out);
     }
+}
+
+void ag_page_text(struct ag_page *page, enum ag_style style, const char *text) {
+    const size_t length = strlen(text);
+    const bool ends_line = length > 0 && text[length - 1] == '\n';
+    write_clean(page, style, text, text + length - (ends_line ? 1 : 0));
     if (ends_line) {
         ag_page_end_line(page);
+    }
+}
+
+/* FORMAT filled in; what is cut off at its end takes no line feed of the format with it. */
+static void fill_in(char line[LINE_BYTES], const char *format, va_list arguments) {
+    const int length = vsnprintf(line, LINE_BYTES, format, arguments);
+    const size_t format_length = strlen(format);
+    if (length >= LINE_BYTES && format[format_length - 1] == '\n') {
+        line[LINE_BYTES - 2] = '\n';
     }
 }
 
@@ -60,14 +77,62 @@ void ag_page_print(struct ag_page *page, enum ag_style style, const char *format
     char line[LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    fill_in(line, format, arguments);
     va_end(arguments);
     ag_page_text(page, style, line);
 }
 
+/* Where the word ends that TEXT begins with, with the blanks before it. */
+static const char *word_end(const char *text) {
+    const size_t blanks = strspn(text, " ");
+    return text + blanks + strcspn(text + blanks, " ");
+}
+
+static size_t columns_between(const char *text, const char *end) {
+    size_t columns = 0;
+    while (text < end) {
+        columns += ag_utf8_columns(next_clean(&text));
+    }
+    return columns;
+}
+
+void ag_page_wrap(struct ag_page *page, enum ag_style style, size_t indent, const char *text) {
+    while (*text != '\0') {
+        const char *end = text; /* of the words that go on this line */
+        size_t taken = page->taken;
+        do {
+            const char *next = word_end(end);
+            const size_t columns = columns_between(end, next);
+            if (taken > indent && taken + columns > page->columns) {
+                break;
+            }
+            taken += columns;
+            end = next;
+        } while (*end != '\0');
+        write_clean(page, style, text, end);
+        text = end;
+        if (*text != '\0') {
+            ag_page_end_line(page);
+            ag_page_spaces(page, indent);
+            text += strspn(text, " ");
+        }
+    }
+}
+
+void ag_page_prose(struct ag_page *page, enum ag_style style, const char *format, ...) {
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    fill_in(line, format, arguments);
+    va_end(arguments);
+    ag_page_wrap(page, style, strspn(line, " ") + 2, line);
+    ag_page_end_line(page);
+}
+
 void ag_page_spaces(struct ag_page *page, size_t count) {
-    fprintf(page->out, "%*s", (int)(count < AG_PAGE_MOST_COLUMNS ? count : AG_PAGE_MOST_COLUMNS),
-            "");
+    count = count < AG_PAGE_MOST_COLUMNS ? count : AG_PAGE_MOST_COLUMNS;
+    fprintf(page->out, "%*s", (int)count, "");
+    page->taken += count;
 }
 
 size_t ag_page_columns_of(const char *text) {

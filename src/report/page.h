@@ -24,11 +24,18 @@ struct ag_page {
     FILE *out;
     unsigned columns; /* AG_PAGE_LEAST_COLUMNS <= columns <= AG_PAGE_MOST_COLUMNS */
     bool has_colour;
+    size_t taken; /* columns of the line at hand; begins with 0, kept by the functions below */
 };
 /* A line feed ends the line when it is the last character; elsewhere it came out of a name, and is
  * cleaned with it. */
 void ag_page_text(struct ag_page *page, enum ag_style style, const char *text);
 void ag_page_print(struct ag_page *page, enum ag_style style, const char *format, ...)
+    AG_PRINTF(3, 4);
+/* Words that go on in the next line, at INDENT, where the page ends. A word that is wider than the
+ * page is not broken. The line is not ended. */
+void ag_page_wrap(struct ag_page *page, enum ag_style style, size_t indent, const char *text);
+/* A line of such words, ended here; the next lines are two columns further in than it begins. */
+void ag_page_prose(struct ag_page *page, enum ag_style style, const char *format, ...)
     AG_PRINTF(3, 4);
 void ag_page_end_line(struct ag_page *page);
 void ag_page_spaces(struct ag_page *page, size_t count);

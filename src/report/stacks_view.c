@@ -12,7 +12,7 @@
 #include "report/suppression.h"
 #include "report/view.h"
 
-enum { USUAL_TEXT_FRAMES = 8 };
+enum { USUAL_TEXT_FRAMES = 8, STACK_INDENT = 4 };
 
 struct stacks {
     struct ag_stack_groups groups;
@@ -155,13 +155,16 @@ static void write_stack_text(struct ag_view *view, const struct ag_stack_group *
     struct ag_quantity share;
     ag_page_text(page, AG_STYLE_PLAIN, "  ");
     write_amount(page, AG_STYLE_BRIGHT, view->sort, &group->metrics);
-    ag_page_print(page, AG_STYLE_DIM, "  %s  by %s%s\n",
-                  ag_quantity_share(&share, ag_metric_of(&group->metrics, view->sort), whole),
-                  group->row->via_name != NULL ? group->row->via_name : "?",
-                  group->row->state == AG_STACK_INCOMPLETE
-                      ? ", the stack could not be walked to its end"
-                  : group->row->state == AG_STACK_CUT ? ", stack cut by --depth"
-                                                      : "");
+    ag_page_print(page, AG_STYLE_DIM, "  %s  by ",
+                  ag_quantity_share(&share, ag_metric_of(&group->metrics, view->sort), whole));
+    ag_page_wrap(page, AG_STYLE_DIM, STACK_INDENT,
+                 group->row->via_name != NULL ? group->row->via_name : "?");
+    ag_page_wrap(page, AG_STYLE_DIM, STACK_INDENT,
+                 group->row->state == AG_STACK_INCOMPLETE
+                     ? ", the stack could not be walked to its end"
+                 : group->row->state == AG_STACK_CUT ? ", stack cut by --depth"
+                                                     : "");
+    ag_page_end_line(page);
     size_t n_frames = group->n_frames;
     if (view->options->frames == 0 && n_frames > USUAL_TEXT_FRAMES + 1) {
         n_frames = USUAL_TEXT_FRAMES;

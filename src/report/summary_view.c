@@ -209,7 +209,7 @@ static void write_runtimes(struct ag_view *view) {
                           "  %s %s: %.4g %% of what it counted itself is here\n", runtimes[i].name,
                           runtimes[i].version, 100 * coverage_of(&runtimes[i]));
         } else if (!runtimes[i].hooked) { /* the good case needs no line */
-            ag_page_print(view->page, AG_STYLE_WARNING, "  not seen: %s %s: %s\n", runtimes[i].name,
+            ag_page_prose(view->page, AG_STYLE_WARNING, "  not seen: %s %s: %s", runtimes[i].name,
                           runtimes[i].version != NULL ? runtimes[i].version : "",
                           runtimes[i].note != NULL ? runtimes[i].note : "could not be hooked");
         }

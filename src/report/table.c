@@ -11,6 +11,7 @@ struct ag_table {
     size_t n_columns;
     struct ag_column columns[MAX_COLUMNS];
     size_t widths[MAX_COLUMNS]; /* of the widest cell or the head */
+    size_t cell_widths[MAX_COLUMNS];
     size_t n_cells;
     size_t rule_before; /* cell, of n_cells; 0: none */
     char *text;         /* all cells, one after the other, each terminated */
@@ -64,6 +65,8 @@ void ag_table_cell(struct ag_table *table, const char *text) {
     size_t *width = &table->widths[table->n_cells % table->n_columns];
     size_t columns = ag_page_columns_of(text);
     *width = columns > *width ? columns : *width;
+    size_t *cell_width = &table->cell_widths[table->n_cells % table->n_columns];
+    *cell_width = columns > *cell_width ? columns : *cell_width;
     table->n_cells++;
 }
 
@@ -84,8 +87,20 @@ static void write_rule(const struct ag_table *table, struct ag_page *page, const
     ag_page_end_line(page);
 }
 
+/* How narrow a column may become: a number is never cut, a head above it is, though not its unit:
+ * "alloc…MiB". */
+static size_t least_width(const struct ag_table *table, size_t column, bool cuts_heads) {
+    enum { LEAST_OF_HEAD = 9 };
+    const size_t least = table->columns[column].least_columns;
+    const size_t cells = table->cell_widths[column];
+    return least != 0              ? least
+           : !cuts_heads           ? AG_PAGE_MOST_COLUMNS
+           : cells > LEAST_OF_HEAD ? cells
+                                   : LEAST_OF_HEAD;
+}
+
 /* Takes columns away from the widest that may shrink until the rows fit, or nothing gives way any
- * more. */
+ * more: first from names, then from heads. */
 static void shrink(const struct ag_table *table, size_t page_columns, size_t *widths) {
     size_t sum = INDENT_COLUMNS + (table->n_columns - 1) * GAP_COLUMNS;
     for (size_t i = 0; i < table->n_columns; i++) {
@@ -93,19 +108,22 @@ static void shrink(const struct ag_table *table, size_t page_columns, size_t *wi
         widths[i] = table->widths[i] < most ? table->widths[i] : most;
         sum += widths[i];
     }
-    for (; sum > page_columns; sum--) {
+    for (bool cuts_heads = false; sum > page_columns;) {
         size_t widest = table->n_columns;
         for (size_t i = 0; i < table->n_columns; i++) {
-            bool can_shrink =
-                table->columns[i].least_columns != 0 && widths[i] > table->columns[i].least_columns;
+            const bool can_shrink = widths[i] > least_width(table, i, cuts_heads);
             if (can_shrink && (widest == table->n_columns || widths[i] > widths[widest])) {
                 widest = i;
             }
         }
-        if (widest == table->n_columns) {
+        if (widest < table->n_columns) {
+            widths[widest]--;
+            sum--;
+        } else if (!cuts_heads) {
+            cuts_heads = true;
+        } else {
             return;
         }
-        widths[widest]--;
     }
 }
 
@@ -134,7 +152,7 @@ int ag_table_write(const struct ag_table *table, struct ag_page *page) {
     for (size_t i = 0; i < table->n_columns; i++) {
         write_cell(table, page, widths, i, AG_STYLE_DIM, table->columns[i].head, &spaces);
     }
-    putc('\n', page->out);
+    ag_page_end_line(page);
     const char *text = table->text;
     for (size_t i = 0; i < table->n_cells; i++) {
         size_t column = i % table->n_columns;
@@ -144,7 +162,7 @@ int ag_table_write(const struct ag_table *table, struct ag_page *page) {
         spaces = column == 0 ? 0 : spaces;
         write_cell(table, page, widths, column, table->columns[column].style, text, &spaces);
         if (column + 1 == table->n_columns) {
-            putc('\n', page->out);
+            ag_page_end_line(page);
         }
         text += strlen(text) + 1;
     }

@@ -2,7 +2,7 @@
  *
  * Cells are given row by row, left to right; they are kept until the table is written, since the
  * widest decides. A column that may shrink gives way when the page is too narrow: its cells lose
- * their middle. */
+ * their middle. After these the heads of the others do, down to their cells. */
 #ifndef AG_TABLE_H
 #define AG_TABLE_H
 

@@ -104,8 +104,10 @@ static int write_stacks_text(struct ag_view *view) {
     }
     struct ag_quantity blocks, bytes, in_use;
     struct ag_page *page = view->page;
-    ag_page_text(page, AG_STYLE_BRIGHT, name_of(row));
-    ag_page_print(page, AG_STYLE_PLAIN, ": %s %s, %s, %s in use at the end\n",
+    struct ag_fitted name;
+    (void)ag_page_fit(&name, name_of(row), page->columns - 2);
+    ag_page_text(page, AG_STYLE_BRIGHT, name.text);
+    ag_page_prose(page, AG_STYLE_PLAIN, ": %s %s, %s, %s in use at the end",
                   ag_quantity_count(&blocks, row->metrics.allocated_blocks),
                   row->metrics.allocated_blocks == 1 ? "object" : "objects",
                   ag_quantity_bytes(&bytes, row->metrics.allocated_bytes),

@@ -33,6 +33,19 @@ one_line() {
     done
 }
 
+@test "no view is wider than a terminal of 80 columns" {
+    for trace in jq threads damaged; do
+        for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc threads heaps; do
+            COLUMNS=80 "$FAKE_REPORT" "$trace.allogram" --view="$view" >"$BATS_TEST_TMPDIR/text"
+            run python3 -c '
+import sys
+wide = [line for line in open(sys.argv[1], encoding="utf-8") if len(line.rstrip("\n")) > 80 and " -> allogram" not in line]
+sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" "$trace $view"
+            [ "$status" -eq 0 ] || { echo "$output"; false; }
+        done
+    done
+}
+
 @test "values that make no sense are one line with the option in it" {
     for option in --sort=weight --limit=many --by=colour --frames=-1 --from=yesterday --to=0 --thread=main \
         --within=x --tail=101 --min=200 --color=blue --min-count=1.5 "--focus=(" "--ignore=[" --at=noon --state=live; do

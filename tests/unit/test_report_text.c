@@ -165,6 +165,60 @@ static void a_narrow_page_takes_from_the_widest_column(void **state) {
     ag_table_free(table);
 }
 
+static void a_page_too_narrow_for_names_cuts_heads_and_no_number(void **state) {
+    (void)state;
+    const struct ag_column columns[] = {{.head = "fragmentation KiB"}, {.head = "of it free KiB"}};
+    struct ag_table *table = ag_table_new(columns, 2);
+    ag_table_cell(table, "123456789");
+    ag_table_cell(table, "1");
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    struct ag_page page = {.out = out, .columns = 24};
+    assert_int_equal(ag_table_write(table, &page), 0);
+    page.columns = 10; /* what does not fit at all is whole */
+    assert_int_equal(ag_table_write(table, &page), 0);
+    fclose(out);
+    assert_string_equal(text, "  fragme…KiB  of it …KiB\n   123456789           1\n"
+                              "  fragm…KiB  of it…KiB\n  123456789          1\n");
+    free(text);
+    ag_table_free(table);
+}
+
+static void prose_goes_on_in_the_next_line(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    struct ag_page page = {.out = out, .columns = 20};
+    ag_page_prose(&page, AG_STYLE_PLAIN, "  %s: words, more words  and a\nline feed", "head");
+    ag_page_prose(&page, AG_STYLE_PLAIN, "awordthatiswiderthanthepage %s", "x");
+    ag_page_text(&page, AG_STYLE_PLAIN, "taken");
+    ag_page_wrap(&page, AG_STYLE_PLAIN, 3, " by this, and more");
+    fclose(out);
+    assert_string_equal(text, "  head: words, more\n    words  and\n    a\xef\xbf\xbdline feed\n"
+                              "awordthatiswiderthanthepage\n  x\n"
+                              "taken by this, and\n   more");
+    free(text);
+}
+
+static void what_is_cut_off_does_not_take_the_end_of_the_line_along(void **state) {
+    (void)state;
+    enum { LONG = 100000 };
+    char *name = malloc(LONG + 1);
+    memset(name, 'x', LONG);
+    name[LONG] = '\0';
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    struct ag_page page = {.out = out, .columns = 80};
+    ag_page_print(&page, AG_STYLE_PLAIN, "  %s\n", name);
+    fclose(out);
+    assert_true(length < LONG && text[length - 1] == '\n');
+    free(text);
+    free(name);
+}
+
 static void a_course_keeps_the_highest_value_of_each_step(void **state) {
     (void)state;
     const struct ag_timeline_point points[] = {
@@ -215,6 +269,9 @@ int main(void) {
         cmocka_unit_test(a_wide_character_takes_two_columns),
         cmocka_unit_test(marks_without_width_cannot_overflow),
         cmocka_unit_test(a_narrow_page_takes_from_the_widest_column),
+        cmocka_unit_test(a_page_too_narrow_for_names_cuts_heads_and_no_number),
+        cmocka_unit_test(prose_goes_on_in_the_next_line),
+        cmocka_unit_test(what_is_cut_off_does_not_take_the_end_of_the_line_along),
         cmocka_unit_test(a_course_keeps_the_highest_value_of_each_step),
         cmocka_unit_test(allocated_bytes_are_spread_between_points),
     };
