@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "collect/collector.h"
 #include "format/verify.h"
+#include "report/page.h"
 
 static uint64_t lost_total(const struct ag_verdict *verdict) {
     uint64_t total = verdict->lost_unknown;
@@ -41,7 +42,9 @@ static void print_json(const struct ag_verdict *verdict) {
 static void print_text(const char *path, const struct ag_verdict *verdict) {
     const struct ag_decode_error *damage = &verdict->damage;
 
-    printf("%s: %s", path, ag_decode_code_text(damage->code));
+    struct ag_page page = {.out = stdout};
+    ag_page_text(&page, AG_STYLE_PLAIN, path); /* does nothing to a terminal */
+    printf(": %s", ag_decode_code_text(damage->code));
     if (damage->code != AG_DECODE_OK && verdict->is_trace) {
         printf(" (at byte %" PRIu64, damage->offset);
         if (damage->body_offset != 0) {

@@ -242,9 +242,9 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
     if (r == 0 && view.sort == AG_METRIC_TEMPORARY_BLOCKS &&
         ag_profile_identity(profile)->is_sampled) {
         snprintf(message, sizeof message,
-                 "%s: %s: samples do not tell what was temporary: what its thread allocated in "
+                 "%s: samples do not tell what was temporary: what its thread allocated in "
                  "between passed by unseen; record with --mode=exact",
-                 ag_profile_identity(profile)->file, report->view->name);
+                 report->view->name);
         r = -ENOTSUP;
     }
     if (r < 0) {

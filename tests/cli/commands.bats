@@ -35,6 +35,14 @@ one_line() {
     [[ $output != *$'\e'* ]]
 }
 
+@test "check tells of a file whose name holds an escape without it" {
+    printf 'no trace' >"$BATS_TEST_TMPDIR/"$'\e[2Jevil'
+    run "$ALLOGRAM" check "$BATS_TEST_TMPDIR/"$'\e[2Jevil'
+    [ "$status" -eq 1 ]
+    one_line
+    [[ $output == *"evil: not an allogram trace" && $output != *$'\e'* ]]
+}
+
 @test "help goes to standard output, for each command both ways" {
     for command in run attach observe control view export check dump doctor; do
         run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
