@@ -130,13 +130,14 @@ static void write_amount(struct ag_page *page, enum ag_style style, enum ag_metr
 }
 
 static void write_frame_text(struct ag_page *page, const struct ag_frame *frame) {
-    enum { INDENT = 6, MOST_WHERE = 30 };
+    enum { INDENT = 6, MOST_WHERE = 30, INLINED_COLUMNS = 8 };
     struct ag_frame_text text;
     struct ag_fitted fitted;
     const size_t share = page->columns * 3 / 8; /* of a narrow page, the function's is larger */
     const size_t most_where = share < MOST_WHERE ? share : MOST_WHERE;
     size_t where_columns = ag_page_columns_of(ag_frame_where(&text, frame));
-    where_columns = where_columns < most_where ? where_columns : most_where;
+    const size_t room_of_where = most_where - (frame->is_inlined ? INLINED_COLUMNS : 0);
+    where_columns = where_columns < room_of_where ? where_columns : room_of_where;
     size_t room = page->columns - INDENT - 2 - most_where;
     size_t taken = ag_page_fit(&fitted, ag_frame_function(&text, frame), room);
     ag_page_spaces(page, INDENT);
