@@ -339,6 +339,22 @@ const tests = {
     equal(lives, report("phases.allogram").allocated_blocks, "blocks of all sizes");
   },
 
+  "a view that has to wait does not cover the one that was opened after it": async (browser, urls) => {
+    const page = await open(browser, urls.phases);
+    for (const slow of ["threads", "lives"]) {
+      const [shown, copied] = await page.evaluate(async (tab) => {
+        const { allogram: app } = window;
+        const left = app.set({ tab });
+        await app.set({ tab: "sites", metric: "allocated" });
+        await Promise.all([left, app.trace.loadThreads(), app.trace.loadCounts(), app.trace.loadHistory()]);
+        await new Promise((done) => { setTimeout(done, 50); });
+        return [document.getElementById("view").innerText, app.copyText()];
+      }, slow);
+      check(shown.includes("hold_much") && copied.includes("hold_much"), `${slow} covers the sites: ${shown}`);
+    }
+    equal(page.complaints, [], "complaints");
+  },
+
   "types are those of report --view=types": async (browser, urls) => {
     if (!urls.typed) return "no C++ program was built";
     const page = await open(browser, `${urls.typed}#tab=types&metric=allocated`);

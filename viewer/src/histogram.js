@@ -85,6 +85,7 @@ export async function showLives(app, host) {
   const { trace, range, state } = app;
   const counts = await trace.loadCounts();
   await trace.loadHistory();
+  if (!host.isConnected) return;
   if (range.isOfLabel) {
     showLivesOfLabel(app, host, counts);
     return;

@@ -330,7 +330,9 @@ class App {
     const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
       leaks: showStacks, threads: showThreads, labels: showLabels, diff: showDifference, calls: showCalls };
     const view = state.call ? showCall : state.fn ? showFunction : views[state.tab];
-    return view(this, $("view"));
+    const host = make("div", {}); // one that waits for its data and was left meanwhile fills nothing
+    fill($("view"), host);
+    return view(this, host);
   }
 
   showTotal(metric, isCalls) {

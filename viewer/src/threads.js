@@ -6,6 +6,7 @@ import { bytes, share, short } from "./quantity.js";
 export async function showThreads(app, host) {
   const { trace, range } = app;
   const { threads, rows, pairs, count } = await trace.loadThreads();
+  if (!host.isConnected) return;
   const slices = trace.facts.slices.count;
   const [from, to] = range.isWhole ? [0, slices] : [range.from, range.to];
   const label = (i) => {
