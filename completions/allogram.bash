@@ -31,7 +31,7 @@ _allogram() {
 
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(allogram "$command" --help 2>/dev/null |
-            grep -o -E -e '--[a-z-]+=?')" -- "$current")
+            sed -n -E 's/^  (-[a-z], )?(--[a-z-]+=?).*/\2/p')" -- "$current")
         [[ ${COMPREPLY[0]:-} == *= ]] && compopt -o nospace
         return
     fi

@@ -6,7 +6,7 @@ end
 
 function __allogram_options
     set -l words (commandline -opc)
-    allogram $words[2] --help 2>/dev/null | string match -r -a -- '--[a-z-]+=?'
+    allogram $words[2] --help 2>/dev/null | sed -n -E 's/^  (-[a-z], )?(--[a-z-]+=?).*/\2/p'
 end
 
 complete -c allogram -n 'test (count (commandline -opc)) -eq 1' -f -a '(__allogram_commands)'

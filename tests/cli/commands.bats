@@ -43,6 +43,19 @@ one_line() {
     [[ $output == *"evil: not an allogram trace" && $output != *$'\e'* ]]
 }
 
+@test "bash completes the options of a command and not those that its help mentions" {
+    . "$SOURCE/completions/allogram.bash"
+    compopt() { :; }
+    PATH=$(dirname "$ALLOGRAM"):$PATH
+    for command in run attach observe control report view diff export check dump doctor; do
+        COMP_WORDS=(allogram "$command" --) COMP_CWORD=2
+        _allogram || true # bats ends at a status that a shell does not look at
+        run diff <(printf '%s\n' "${COMPREPLY[@]}") <("$ALLOGRAM" "$command" --help | sed -n '/^options/,$p' |
+            cut -c 1-27 | grep -o -e '--[a-z-]*=\{0,1\}')
+        [ "$status" -eq 0 ]
+    done
+}
+
 @test "help goes to standard output, for each command both ways" {
     for command in run attach observe control view export check dump doctor; do
         run bash -c "'$ALLOGRAM' $command --help 2>&1 >/dev/null"
