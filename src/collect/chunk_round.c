@@ -9,7 +9,11 @@
  * to its stream's last known stamp; else it is the time of this look, less a margin: a recorder
  * that was about to write an event when we looked has stamped it with a tick no older than that.
  * One that was put off the CPU in just that place is late; the ledger repairs what comes late and
- * counts it. */
+ * counts it.
+ *
+ * A snapshot (snapshot.c) is of one moment, though the threads go on and might fill chunks faster
+ * than they are taken: one look, of which each stream keeps what has nothing unseen before it, and
+ * rounds until that is taken. */
 #include "collector_state.h"
 
 #include <errno.h>
@@ -218,6 +222,65 @@ static int64_t take_behind_gaps(struct ag_collector *collector, uint64_t now_ns)
     return taken;
 }
 
+/* Of a chunk that was not full we have the beginning, and its stream may have gone on to another
+ * before the look was over: that came later. */
+static void leave_what_came_later(struct ag_collector *collector) {
+    enum { LEFT = UINT32_MAX };
+    struct ag_chunk_ready *ready = collector->ready;
+    for (size_t i = 0; i < collector->n_ready; i++) {
+        for (size_t j = 0; !ready[i].is_full && j < collector->n_ready; j++) {
+            const bool is_behind = ready[j].stream == ready[i].stream &&
+                                   ready[j].slot == ready[i].slot &&
+                                   ready[j].sequence > ready[i].sequence;
+            ready[j].slot = is_behind ? LEFT : ready[j].slot;
+        }
+    }
+    size_t n_kept = 0;
+    for (size_t i = 0; i < collector->n_ready; i++) {
+        if (ready[i].slot != LEFT) {
+            ready[n_kept++] = ready[i];
+        }
+    }
+    collector->n_ready = n_kept;
+}
+
+/* A page of a private mapping that was written to is ours alone. The words are complete, so nobody
+ * else writes this one. */
+static void copy_words(const struct ag_collector *collector, const struct ag_chunk_ready *ready) {
+    enum { PAGE_WORDS = 4096 / 8 };
+    struct ag_session *session = collector->session;
+    uint64_t *words = (uint64_t *)(void *)(session->base + session->chunks_offset +
+                                           (uint64_t)ready->chunk * AG_CHUNK_BYTES);
+    for (uint32_t at = 0; at < ready->used_words; at += PAGE_WORDS) {
+        (void)__atomic_fetch_or(&words[at], 0, __ATOMIC_RELAXED);
+    }
+}
+
+int ag_collector_freeze(struct ag_collector *collector) {
+    const int r = look_at_all(collector);
+    if (r < 0) {
+        return r;
+    }
+    leave_what_came_later(collector);
+    for (size_t i = 0; i < collector->n_ready; i++) {
+        copy_words(collector, &collector->ready[i]);
+    }
+    collector->is_frozen = true;
+    return 0;
+}
+
+/* Nothing could be taken of what there is. */
+static int64_t take_the_rest(struct ag_collector *collector) {
+    if (!collector->is_frozen) {
+        return take_behind_gaps(collector, ag_monotonic_ns());
+    }
+    for (size_t i = 0; i < collector->n_ready; i++) {
+        collector->slots[collector->ready[i].slot].has_unread = false; /* it came later */
+    }
+    collector->n_ready = 0;
+    return 0;
+}
+
 int64_t ag_collector_round(struct ag_collector *collector) {
     const uint64_t look_ns = ag_session_clock_now_ns(collector->session);
     for (uint32_t i = 0; i < collector->n_slots_seen; i++) {
@@ -225,7 +288,7 @@ int64_t ag_collector_round(struct ag_collector *collector) {
         watched->has_unread = false;
         watched->advance_ns = look_ns > MARGIN_NS ? look_ns - MARGIN_NS : 0;
     }
-    int64_t taken = look_at_all(collector);
+    int64_t taken = collector->is_frozen ? 0 : look_at_all(collector);
     if (taken < 0) {
         return taken;
     }
@@ -234,7 +297,7 @@ int64_t ag_collector_round(struct ag_collector *collector) {
     }
     taken = take_ready(collector);
     if (taken == 0 && collector->n_ready > 0) {
-        taken = take_behind_gaps(collector, ag_monotonic_ns());
+        taken = take_the_rest(collector);
     }
     peek_at_quiet_streams(collector, look_ns);
     for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {

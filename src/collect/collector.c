@@ -261,7 +261,10 @@ static void clear_unused_tree(const struct ag_collector *collector, uint32_t tre
 void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64_t after_ns) {
     for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_retired > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
-        if (watched->phase != AG_PHASE_RETIRED || now_ns - watched->ended_ns < after_ns) {
+        const bool is_due = watched->phase == AG_PHASE_RETIRED &&
+                            now_ns - watched->ended_ns >= after_ns &&
+                            watched->dumps.writer == 0; /* somebody may wait for its dump */
+        if (!is_due) {
             continue;
         }
         struct ag_process_slot *slot = ag_session_slot(collector->session, i);

@@ -51,6 +51,7 @@ struct ag_collector {
     uint32_t n_slots_seen; /* [0, this) were taken at least once */
     struct ag_budget budget;
     uint64_t n_traces; /* sealed */
+    bool is_frozen;    /* a snapshot: of what ag_collector_freeze saw, and no more */
     bool is_offline; /* sealing what others left: nobody's clock ticks, only dead processes count */
     int epoll_fd;
 
@@ -64,6 +65,11 @@ struct ag_collector {
 /* Looks at every chunk once, takes what is complete. Returns the number of chunks taken, or
  * -ENOMEM. */
 int64_t ag_collector_round(struct ag_collector *collector);
+
+/* In a copy of the collector, whose segment is mapped privately: looks at every chunk, and copies
+ * what there is. Later rounds are about that and nothing else, whatever happens to the segment.
+ * -ENOMEM. */
+int ag_collector_freeze(struct ag_collector *collector);
 
 /* A line between what its threads did before the last round and what they do from now on, as far as
  * they rest: some dozens of events of one that does not stand on both sides. */

@@ -6,10 +6,12 @@
  * written, and then does what the collector does when a process has ended: takes what is left, ends
  * the trace, makes the index. Its trace says "detached".
  *
- * 2. What must not move meanwhile. The collector waits until the child has taken its chunks: else
- * it could give one back, and the program would write into it under the child's eyes. That takes
- * milliseconds; copying and compressing go on without it. The program waits for nobody, as long as
- * the segment has chunks.
+ * 2. What must not move meanwhile. The collector waits until the child has looked at the chunks,
+ * once, and has copied them: else it could give one back, and the program would write into it under
+ * the child's eyes. That takes milliseconds. Copying the trace, which only ever grows, and
+ * compressing go on without it; until they are done the slot, and with it the tree of stacks, goes
+ * to nobody else (ag_collector_retire). The program waits for nobody, as long as the segment has
+ * chunks.
  *
  * 3. Names. TRACE.dump1.allogram and so on, beside TRACE.allogram, never over another file; the
  * name is there when the trace is whole, before that it has ".part" at its end. At most one is
@@ -38,7 +40,7 @@
 
 enum {
     DUMPS_MOST = 1000,
-    TAKING_PATIENCE_MS = 20 * 1000, /* the child is stuck: it is ended, the recording goes on */
+    FREEZING_PATIENCE_MS = 20 * 1000, /* the child is stuck: it is ended, the recording goes on */
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
     PEAK_LEAST_BYTES = 1 << 20,
     PEAK_GROWTH_DIVISOR = 10, /* a new peak is a tenth above the one that was dumped */
@@ -122,20 +124,24 @@ static int publish(const char *part, const char *path) {
 }
 
 static _Noreturn void write_snapshot(struct ag_collector *collector, uint32_t index,
-                                     const char *path, int taken_fd) {
+                                     const char *path, int frozen_fd) {
     struct ag_watched_slot *watched = &collector->slots[index];
     struct ag_recording *recording = watched->recording;
     char part[4096];
     const bool fits = (size_t)snprintf(part, sizeof(part), "%s.part", path) < sizeof(part);
-    if (!fits || make_own_memory(collector->session) < 0 || move_recording(recording, part) < 0) {
+    if (!fits || make_own_memory(collector->session) < 0) {
         _exit(1);
     }
     end_all_but(collector, index);
+    if (ag_collector_freeze(collector) < 0 || write(frozen_fd, "", 1) != 1 ||
+        move_recording(recording, part) < 0) {
+        _exit(1);
+    }
     int64_t taken = 1;
     while (taken > 0) {
         taken = ag_collector_round(collector);
     }
-    const bool is_good = write(taken_fd, "", 1) == 1 && taken == 0 && !recording->is_cut;
+    const bool is_good = taken == 0 && !recording->is_cut;
     (void)ag_collector_finish_ended(collector, ag_monotonic_ns()); /* frees the recording */
     const bool is_whole = is_good && collector->n_open == 0 && publish(part, path) == 0;
     if (!is_whole) {
@@ -147,14 +153,14 @@ static _Noreturn void write_snapshot(struct ag_collector *collector, uint32_t in
 /* ---- in the collector ---- */
 
 /* false: the child is gone, or was ended. */
-static bool wait_until_taken(int taken_fd, pid_t child) {
-    struct pollfd polled = {.fd = taken_fd, .events = POLLIN};
+static bool wait_until_frozen(int frozen_fd, pid_t child) {
+    struct pollfd polled = {.fd = frozen_fd, .events = POLLIN};
     char byte = 0;
     int r = 0;
     do {
-        r = poll(&polled, 1, TAKING_PATIENCE_MS);
+        r = poll(&polled, 1, FREEZING_PATIENCE_MS);
     } while (r < 0 && errno == EINTR);
-    if (r > 0 && read(taken_fd, &byte, 1) == 1) {
+    if (r > 0 && read(frozen_fd, &byte, 1) == 1) {
         return true;
     }
     (void)kill(child, SIGKILL); /* ended already, or stuck */
@@ -163,22 +169,22 @@ static bool wait_until_taken(int taken_fd, pid_t child) {
 
 /* The process that writes it; 0: none, nothing was begun. */
 static pid_t begin(struct ag_collector *collector, uint32_t index, const char *path) {
-    int taken[2];
-    if (pipe2(taken, O_CLOEXEC) < 0) {
+    int frozen[2];
+    if (pipe2(frozen, O_CLOEXEC) < 0) {
         return 0;
     }
     const pid_t child = fork();
     if (child == 0) {
-        write_snapshot(collector, index, path, taken[1]);
+        write_snapshot(collector, index, path, frozen[1]);
     }
-    (void)close(taken[1]); /* nothing was written */
-    if (child > 0 && !wait_until_taken(taken[0], child)) {
+    (void)close(frozen[1]); /* nothing was written */
+    if (child > 0 && !wait_until_frozen(frozen[0], child)) {
         char part[4096];
         (void)waitpid(child, NULL, 0);
         (void)snprintf(part, sizeof(part), "%s.part", path);
         (void)unlink(part); /* where the child was ended */
     }
-    (void)close(taken[0]);
+    (void)close(frozen[0]);
     return child > 0 ? child : 0;
 }
 
@@ -284,6 +290,9 @@ static void serve_control(struct ag_collector *collector) {
     const uint32_t index = header->dump_slot;
     struct ag_watched_slot *watched =
         index < collector->n_slots_seen ? &collector->slots[index] : NULL;
+    if (watched && watched->dumps.is_for_control) {
+        return; /* it is being written, and will be whole even if its process has ended since */
+    }
     const bool is_there =
         watched && watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
         !watched->recording->is_cut && watched->dumps.number < DUMPS_MOST &&
@@ -325,7 +334,8 @@ void ag_snapshots_keep(struct ag_collector *collector) {
         return;
     }
     const uint64_t session_ns = ag_session_clock_now_ns(session);
-    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
+    const bool is_any_there = collector->n_open > 0 || collector->n_retired > 0;
+    for (uint32_t i = 0; i < collector->n_slots_seen && is_any_there; i++) {
         look_at_writer(collector, &collector->slots[i]);
         dump_when_due(collector, i, session_ns);
         if (session->desk) {

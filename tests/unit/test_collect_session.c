@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,6 +19,7 @@
 #include <cmocka.h>
 
 #include "collect/collector.h"
+#include "collect/collector_state.h"
 #include "collect/trace_index.h"
 #include "fake_recorder.h"
 #include "format/decode.h"
@@ -652,6 +654,90 @@ static void headers_that_lie_are_refused(void **state) {
     assert_null(other);
 }
 
+/* ---- a look at what goes on (snapshots) ---- */
+
+static struct ag_chunk_control *control_of(uint64_t sequence) {
+    for (uint32_t chunk = 0; chunk < session->n_chunks; chunk++) {
+        struct ag_chunk_control *control = ag_session_control(session, chunk);
+        if (atomic_load_explicit(&control->state, memory_order_acquire) != AG_CHUNK_FREE &&
+            control->sequence == sequence) {
+            return control;
+        }
+    }
+    return NULL;
+}
+
+/* A thread that allocates blocks, and as many again when it is told. */
+static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_t count) {
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char byte = 0;
+        const int slot = fake_process_join(session);
+        struct fake_stream stream;
+        fake_stream_begin(&stream, session, slot);
+        const uint32_t stack = fake_node(session, (uint32_t)slot, 0, AG_ROOT_COMPLETE);
+        play_blocks(&stream, stack, 0, count);
+        bool is_good = write(told[1], "", 1) == 1 && read(tell[0], &byte, 1) == 1;
+        play_blocks(&stream, stack, count, count);
+        is_good = is_good && write(told[1], "", 1) == 1 && read(tell[0], &byte, 1) == 1;
+        _exit(!is_good);
+    }
+    return pid;
+}
+
+/* What snapshot.c does in its child, while the thread goes on; a chunk is as if its thread had
+ * filled it, and two more, while they were looked at. */
+static void a_frozen_look_is_of_one_moment(void **state) {
+    enum { COUNT = 20000, CHUNK_AT_THE_LOOK = 2, WORDS_AT_THE_LOOK = 100 };
+    (void)state;
+    int tell[2], told[2];
+    char byte = 0;
+    struct ag_collector frozen;
+    assert_int_equal(pipe2(tell, O_CLOEXEC) | pipe2(told, O_CLOEXEC), 0);
+    const pid_t pid = start_thread_in_turns(tell, told, COUNT);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    assert_int_equal(ag_collector_start(&frozen, session), 0);
+    ag_collector_adopt(&frozen, ag_session_slots_used(session));
+    assert_ptr_equal(mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->fd, 0),
+                     session->base);
+    struct ag_chunk_control *control = control_of(CHUNK_AT_THE_LOOK);
+    assert_non_null(control);
+    atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_relaxed);
+    atomic_store_explicit(&control->used_words, WORDS_AT_THE_LOOK, memory_order_relaxed);
+    frozen.slots[0].has_ended = true;
+    assert_int_equal(ag_collector_freeze(&frozen), 0);
+    assert_int_equal(write(tell[1], "", 1), 1);
+    assert_int_equal(read(told[0], &byte, 1), 1); /* it has gone on */
+    int64_t taken = 1;
+    while (taken > 0) {
+        taken = ag_collector_round(&frozen);
+    }
+    assert_int_equal(taken, 0);
+    assert_int_equal(ag_collector_finish_ended(&frozen, 0), 1);
+    ag_collector_done(&frozen);
+    assert_int_equal(write(tell[1], "", 1), 1);
+    wait_for(pid);
+    const struct contents contents = read_traces(2 * (uint64_t)COUNT);
+    uint64_t n_begun = 0; /* block n is the n-th that it made */
+    while (n_begun < COUNT && contents.allocs[n_begun] == 1) {
+        n_begun++;
+    }
+    for (uint64_t n = 0; n < 2 * (uint64_t)COUNT; n++) {
+        assert_int_equal(contents.allocs[n], n < n_begun);
+        assert_in_range(contents.frees[n], n + 1 < n_begun, n < n_begun); /* cut between the two */
+    }
+    const uint64_t most = (CHUNK_AT_THE_LOOK * AG_CHUNK_WORDS + WORDS_AT_THE_LOOK) / 3;
+    assert_in_range(n_begun, most * 9 / 10, most);
+    free(contents.allocs);
+    free(contents.frees);
+    for (int i = 0; i < 2; i++) {
+        close(tell[i]);
+        close(told[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_thread_is_recorded_whole, begin, end),
@@ -677,6 +763,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_live_file_that_is_cut_ends_the_session_in_peace, begin,
                                         end),
         cmocka_unit_test_setup_teardown(headers_that_lie_are_refused, begin, end),
+        cmocka_unit_test_setup_teardown(a_frozen_look_is_of_one_moment, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
