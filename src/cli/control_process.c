@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "collect/collector.h"
@@ -37,7 +38,15 @@ static enum ag_control action_of(const char *word) {
     return (enum ag_control)action;
 }
 
-/* The live file that it has mapped. false: none. */
+/* Is it the file that is mapped? Device numbers in maps differ from stat's on btrfs and overlays.
+ */
+static bool is_file_of(const struct ag_remote_mapping *mapping, const char *path) {
+    struct stat facts;
+    return lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_ino == mapping->inode;
+}
+
+/* The live file that it has mapped. One that changed its root since sees another tree than the one
+ * in which the file was made, which may be ours. false: none. */
 static bool find_live(const struct ag_remote_process *process, char ret_path[4096]) {
     static const char mark[] = "/.allogram-live.";
     struct ag_remote_maps maps = {0};
@@ -45,8 +54,12 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
     if (ag_remote_maps_read(&maps, process->pid) == 0) {
         for (size_t i = 0; i < maps.n && !is_found; i++) {
             const char *path = maps.items[i].path;
-            is_found = strstr(path, mark) && !strstr(path, " (deleted)");
-            (void)snprintf(ret_path, 4096, "%s%s", process->root, path);
+            const char *roots[] = {process->root, ""};
+            const bool is_live = strstr(path, mark) && !strstr(path, " (deleted)");
+            for (size_t j = 0; is_live && !is_found && j < AG_ARRAY_SIZE(roots); j++) {
+                (void)snprintf(ret_path, 4096, "%s%s", roots[j], path);
+                is_found = is_file_of(&maps.items[i], ret_path);
+            }
         }
     }
     ag_remote_maps_done(&maps);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "base/told_failure.h"
 #include "session.h"
@@ -23,6 +24,7 @@
 enum {
     DUMP_PATIENCE_MS = 60 * 1000, /* of a collector that lives */
     LOCK_PATIENCE_MS = 60 * 1000,
+    DOUBT_MS = 100, /* an answer takes some milliseconds, or as long as the file is written */
 };
 
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid) {
@@ -110,6 +112,16 @@ static int lock_requests(const struct ag_session *session) {
     return 0;
 }
 
+/* Its collector holds this lock as long as it lives (ag_session_lock). Whoever else takes it looks
+ * first whether it is to be had, and this is for a moment only. */
+static bool has_collector(const struct ag_session *session) {
+    if (flock(session->fd, LOCK_SH | LOCK_NB) < 0) {
+        return true;
+    }
+    (void)flock(session->fd, LOCK_UN); /* cannot fail where it is held */
+    return false;
+}
+
 /* Until the collector has answered everybody. */
 static int wait_for_answer(const struct ag_session *session) {
     const struct ag_segment_header *header = session->header;
@@ -118,6 +130,9 @@ static int wait_for_answer(const struct ag_session *session) {
         if (atomic_load_explicit(&header->n_dumps_done, memory_order_acquire) ==
             atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed)) {
             return 0;
+        }
+        if (ms % DOUBT_MS == DOUBT_MS - 1 && !has_collector(session)) {
+            return -ESRCH;
         }
         (void)poll(NULL, 0, 1);
     }
@@ -141,6 +156,7 @@ static int ask_for_dump(struct ag_session *session, const struct ag_process_slot
     return r;
 }
 
+/* PATH: the trace's name, as far as it has one; then the dump's. */
 static int dump(struct ag_session *session, const struct ag_process_slot *slot, uint32_t index,
                 char path[4096], char message[512]) {
     uint32_t number = 0;
@@ -149,6 +165,10 @@ static int dump(struct ag_session *session, const struct ag_process_slot *slot, 
                                "it records itself, so only it can: allogram_session_snapshot");
     }
     const int r = ask_for_dump(session, slot, index, &number);
+    if (r == -ESRCH) {
+        return ag_told_failure(message, r, "its collector is gone, or it has ended: %s",
+                               path[0] ? path : "it has no trace");
+    }
     if (r < 0) {
         return ag_told_failure(message, r, "its collector does not answer: %s", strerror(-r));
     }
@@ -158,7 +178,10 @@ static int dump(struct ag_session *session, const struct ag_process_slot *slot, 
                                "the recording not ended?");
     }
     char trace[4096];
-    read_trace(slot, trace); /* now there is one */
+    (void)snprintf(trace, sizeof(trace), "%s", path);
+    if (trace[0] == '\0') {
+        read_trace(slot, trace); /* now there is one; later the slot may be another process' */
+    }
     ag_trace_name_dump(trace, number, path);
     return 0;
 }

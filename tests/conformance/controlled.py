@@ -150,6 +150,41 @@ def dumps(tools, *options):
     return failures
 
 
+def a_dump_of_a_program_that_ends_meanwhile(tools):
+    """It is whole, since all that is in it had happened; and who asks next is not told of it."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder)
+        told.tell(*["alloc 1000000 16", "free 1000000"] * 3)
+        asker = subprocess.Popen([tools.allogram, "control", str(program_of(told)), "dump"], stdout=subprocess.PIPE)
+        path = os.path.join(folder, "t.dump1.allogram")
+        snapshots.wait_for("a dump that is being written", lambda: os.path.exists(path + ".part") or os.path.exists(path))
+        failures.expect("status", told.finish(), 0)
+        failures.expect("its name", asker.communicate()[0].decode().strip(), path)
+        failures.expect("status of the asker", asker.returncode, 0)
+        snapshots.is_whole(tools, path, failures)
+        failures.expect("own", snapshots.own(tools, path), sums(3000000, 48000000, 3000000, 0))
+    return failures
+
+
+def a_program_that_changed_its_root(tools):
+    failures = tap.Failures()
+    script = "import os, sys; os.chroot(sys.argv[1]); print(flush=True); sys.stdin.readline()"
+    with recorded.Folder() as folder:
+        os.mkdir(os.path.join(folder, "root"))
+        with subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.allogram"), "--", sys.executable, "-c", script,
+                               os.path.join(folder, "root")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as children:
+                pids = [pid for pid in children.read().split() if os.readlink("/proc/%s/root" % pid).endswith("/root")]
+            failures.expect("who changed it", len(pids), 1)
+            path = ask(tools, pids[0], "dump", failures)
+            snapshots.is_whole(tools, path, failures)
+            process.stdin.close()
+            failures.expect("status", process.wait(snapshots.SECONDS), 0)
+    return failures
+
+
 def dumps_of_samples(tools):
     return dumps(tools, *SAMPLES_OF_ALL)
 
@@ -237,9 +272,13 @@ def main():
     parser.add_argument("--build", default="build")
     tools = recorded.Tools(parser.parse_args().build)
     cases = (pause_and_resume, pause_and_resume_samples, the_signal_goes_on_from_what_was_asked, reset, reset_samples,
-             a_reset_that_no_event_follows, dumps, dumps_of_samples, stop, what_waits_for_its_delay, an_attached_program, wrong_words)
+             a_reset_that_no_event_follows, dumps, dumps_of_samples, a_dump_of_a_program_that_ends_meanwhile, stop,
+             what_waits_for_its_delay, an_attached_program, wrong_words, a_program_that_changed_its_root)
     results = tap.Plan(len(cases))
     for case in cases:
+        if case is a_program_that_changed_its_root and os.geteuid() != 0:
+            results.skip(case.__name__.replace("_", " "), "needs root")
+            continue
         results.run(case.__name__.replace("_", " "), lambda case=case: case(tools))
     return results.status()
 
