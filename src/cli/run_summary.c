@@ -153,7 +153,9 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
                              : "the trace has the size that --max-size allows");
     }
     if (report->n_refused > 0) {
-        ag_say("%u processes were not recorded: too many lived at once", report->n_refused);
+        ag_say(
+            "%u processes were not recorded: too many lived at once, or no memory was left for them",
+            report->n_refused);
     }
     if (report->is_sampled) {
         print_sampled(report);

@@ -6,10 +6,11 @@
  *
  * How long a thread waits when the list is empty:
  *
- *     chunks in use < soft limit + one per stream     take a fresh chunk at once
- *     the collector lives (its tick moves)            sleep 50 us and look again, up to
- * WAIT_ALIVE_NS no tick for WAIT_DEAD_NS                        nobody drains: grow to the end of
- * the file instead the file's end, or no memory for it             lost, counted by the caller
+ *  - chunks in use < soft limit + one per stream: not at all, it takes a fresh one;
+ *  - the collector lives (its tick moves): 50 us and another look, up to WAIT_ALIVE_NS;
+ *  - no tick for WAIT_DEAD_NS, so nobody drains: no longer, the ring grows to the end of the file;
+ *  - the file's end, or no memory for it: WAIT_BARREN_NS for one that comes back, once; then events
+ *    are lost, counted by the caller, and memory is asked for again once a tick.
  *
  * Chunks are mapped in windows as they are needed, so that a host under RLIMIT_AS, or one that
  * looks at its own size, sees 64 MiB of ours and not the whole file. The file is closed long since:
@@ -31,9 +32,11 @@
 enum {
     CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control), /* they begin at a page */
     POLL_NS = 50 * 1000,
+    ASK_AGAIN_AFTER = 4096, /* events that were lost */
     WAIT_DEAD_NS =
         300 * 1000 *
         1000, /* the collector bumps the tick every ms: 300 without one is death or SIGSTOP */
+    WAIT_BARREN_NS = 100 * 1000 * 1000,         /* the collector drains a chunk in less */
     WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1, /* then the ring grows after all: slow beats lost */
 };
 
@@ -136,15 +139,42 @@ static bool has_control(uint32_t chunk) {
                        CONTROLS_A_PAGE * sizeof(*ag_recorder.controls));
 }
 
+/* Before it is counted: what fails is asked for again when there may be room, and nothing of the
+ * file is used up by asking. It does no harm to one that another thread has taken meanwhile. */
+static bool has_words(uint32_t chunk) {
+    unsigned char *bytes = chunk_bytes_at(chunk);
+    return bytes &&
+           (atomic_load_explicit(&ag_recorder.controls[chunk].populated, memory_order_relaxed) ||
+            ag_populate(bytes, AG_CHUNK_BYTES));
+}
+
+/* What memory there is has been asked for in this tick. Without a collector the tick stands, and a
+ * thread asks at each ASK_AGAIN_AFTER. */
+static _Atomic uint64_t barren_tick; /* plus 1; 0: never */
+static _Atomic uint32_t n_barren;
+
+static bool is_barren(const struct ag_segment_header *header) {
+    return atomic_load_explicit(&barren_tick, memory_order_relaxed) ==
+               atomic_load_explicit(&header->tick, memory_order_relaxed) + 1 &&
+           atomic_fetch_add_explicit(&n_barren, 1, memory_order_relaxed) % ASK_AGAIN_AFTER != 0;
+}
+
 static int64_t take_fresh(struct ag_segment_header *header) {
+    if (is_barren(header)) {
+        return -1;
+    }
     uint32_t touched = atomic_load_explicit(&header->n_chunks_touched, memory_order_relaxed);
     do {
-        if (touched >= ag_recorder.n_chunks || !has_control(touched)) {
+        if (touched >= ag_recorder.n_chunks || !has_control(touched) || !has_words(touched)) {
+            const uint64_t tick = atomic_load_explicit(&header->tick, memory_order_relaxed);
+            atomic_store_explicit(&n_barren, 1, memory_order_relaxed);
+            atomic_store_explicit(&barren_tick, tick + 1, memory_order_relaxed);
             return -1;
         }
     } while (!atomic_compare_exchange_weak_explicit(&header->n_chunks_touched, &touched,
                                                     touched + 1, memory_order_acq_rel,
                                                     memory_order_relaxed));
+    atomic_store_explicit(&ag_recorder.controls[touched].populated, 1, memory_order_relaxed);
     return touched;
 }
 
@@ -185,11 +215,32 @@ static bool collector_is_gone(const struct ag_segment_header *header) {
     return atomic_load_explicit(&header->collector_pid, memory_order_relaxed) == 0;
 }
 
+/* There is no memory for more, but what there is comes back: one wait, which ends with a chunk or
+ * in losing events without waiting, until a chunk has come back. */
+static int64_t wait_where_barren(struct ag_segment_header *header, _Atomic bool *starves) {
+    const struct timespec poll = {.tv_nsec = POLL_NS};
+    const uint64_t end = monotonic_ns() + WAIT_BARREN_NS;
+    int64_t index = -1;
+    if (collector_is_gone(header) || atomic_load_explicit(starves, memory_order_relaxed)) {
+        return -1;
+    }
+    while (index < 0 && monotonic_ns() < end) {
+        (void)ag_syscall2(SYS_nanosleep, (long)&poll, 0); /* as in wait_for_chunk */
+        index = pop_free(header);
+    }
+    atomic_store_explicit(starves, index < 0, memory_order_relaxed);
+    return index;
+}
+
 int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_words) {
     struct ag_segment_header *header = ag_recorder.header;
     static _Atomic uint64_t tick_at_neglect; /* the tick at which we last gave up waiting: do not
                                                 wait again until it moves */
+    static _Atomic bool starves;
     int64_t index = pop_free(header);
+    if (index >= 0 && atomic_load_explicit(&starves, memory_order_relaxed)) {
+        atomic_store_explicit(&starves, false, memory_order_relaxed);
+    }
     if (index < 0 && !may_grow(header) && !collector_is_gone(header) &&
         atomic_load_explicit(&tick_at_neglect, memory_order_relaxed) !=
             atomic_load_explicit(&header->tick, memory_order_relaxed)) {
@@ -204,19 +255,15 @@ int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_w
         index = take_fresh(header);
     }
     if (index < 0) {
+        index = wait_where_barren(header, &starves);
+    }
+    if (index < 0) {
         return -EAGAIN;
     }
     struct ag_chunk_control *control = &ag_recorder.controls[index];
     unsigned char *bytes = chunk_bytes_at((uint32_t)index);
     if (!bytes) {
         return -ENOMEM;
-    }
-    if (!atomic_load_explicit(&control->populated, memory_order_relaxed)) {
-        if (!ag_populate(bytes, AG_CHUNK_BYTES)) {
-            return -ENOMEM; /* the chunk stays taken and empty: the file's disk is full, there is no
-                               use for it */
-        }
-        atomic_store_explicit(&control->populated, 1, memory_order_relaxed);
     }
     atomic_fetch_add_explicit(&header->n_chunks_in_use, 1, memory_order_relaxed);
     *ret_control = control;
