@@ -4,6 +4,7 @@
 #include "ledger/timeline.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,11 +49,17 @@ void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_
     append(timeline, moment);
 }
 
+/* Of two at one time the one before had allocated less. */
+static bool is_behind(const struct ag_timeline_point *point, const struct ag_timeline_point *kept) {
+    return point->time_ns == kept->time_ns
+               ? point->allocated_bytes > kept->allocated_bytes
+               : point->time_ns > kept->time_ns && point->allocated_bytes >= kept->allocated_bytes;
+}
+
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment) {
     struct ag_timeline_point kept = *moment;
     size_t at = timeline->count;
-    while (at > 0 && timeline->points[at - 1].time_ns > kept.time_ns &&
-           timeline->points[at - 1].allocated_bytes >= kept.allocated_bytes) {
+    while (at > 0 && is_behind(&timeline->points[at - 1], &kept)) {
         at--;
     }
     if (at > 0 && timeline->points[at - 1].time_ns > kept.time_ns) {

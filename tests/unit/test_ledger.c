@@ -508,6 +508,21 @@ static void the_timeline_stays_small_and_keeps_the_peak(void **state) {
     ag_ledger_free(ledger);
 }
 
+/* Neither time nor what was allocated falls, and the peak is there. */
+static void assert_course_grows_to(const struct ag_ledger *ledger, uint64_t peak_bytes) {
+    const struct ag_timeline_point *points;
+    const size_t n = ag_ledger_timeline(ledger, &points);
+    bool has_peak = false;
+    for (size_t i = 0; i < n; i++) {
+        has_peak |= points[i].in_use_bytes == peak_bytes;
+        if (i > 0) {
+            assert_true(points[i - 1].time_ns <= points[i].time_ns);
+            assert_true(points[i - 1].allocated_bytes <= points[i].allocated_bytes);
+        }
+    }
+    assert_true(has_peak);
+}
+
 /* The peak is in the window of one thread, others had come further when its events were counted. */
 static void a_late_peak_stands_where_the_curve_has_grown_to_it(void **state) {
     (void)state;
@@ -525,17 +540,23 @@ static void a_late_peak_stands_where_the_curve_has_grown_to_it(void **state) {
     ag_ledger_reach(ledger, 90000);
     assert_int_equal(ag_ledger_close(ledger), 0);
     assert_int_equal(ag_ledger_summary(ledger)->peak_bytes, 1050);
-    const struct ag_timeline_point *points;
-    const size_t n = ag_ledger_timeline(ledger, &points);
-    bool has_peak = false;
-    for (size_t i = 0; i < n; i++) {
-        has_peak |= points[i].in_use_bytes == 1050;
-        if (i > 0) {
-            assert_true(points[i - 1].time_ns <= points[i].time_ns);
-            assert_true(points[i - 1].allocated_bytes <= points[i].allocated_bytes);
-        }
-    }
-    assert_true(has_peak);
+    assert_course_grows_to(ledger, 1050);
+    ag_ledger_free(ledger);
+}
+
+/* What was measured at its time, and behind it, had allocated more. */
+static void a_peak_stands_before_what_came_later_at_its_time(void **state) {
+    (void)state;
+    struct ag_ledger *ledger = ag_ledger_new();
+    const struct ag_event events[] = {{.kind = AG_RECORD_STAMP, .size = 10},
+                                      {.kind = AG_RECORD_ALLOC, .address = 1, .size = 1000},
+                                      {.kind = AG_RECORD_FREE, .address = 1},
+                                      {.kind = AG_RECORD_ALLOC, .address = 2, .size = 50}};
+    assert_int_equal(ag_ledger_apply(ledger, 0, events, 4), 0);
+    ag_ledger_resident(ledger, 10, 4096);
+    ag_ledger_reach(ledger, 90000);
+    assert_int_equal(ag_ledger_close(ledger), 0);
+    assert_course_grows_to(ledger, 1000);
     ag_ledger_free(ledger);
 }
 
@@ -602,6 +623,7 @@ int main(void) {
         cmocka_unit_test(mapped_bytes_equal_a_page_by_page_reference),
         cmocka_unit_test(the_timeline_stays_small_and_keeps_the_peak),
         cmocka_unit_test(a_late_peak_stands_where_the_curve_has_grown_to_it),
+        cmocka_unit_test(a_peak_stands_before_what_came_later_at_its_time),
         cmocka_unit_test(blocks_are_shown_with_their_life_but_not_a_failed_realloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
