@@ -78,7 +78,7 @@ static void write_note(const struct ag_heap_row *row, char note[160]) {
     const bool is_bytes = strcmp(row->unit, "bytes") == 0;
     snprintf(note, 160, "%s%s%s%s%.32s", row->is_backing ? "holds other heaps" : "",
              row->is_backing && (is_moving || is_kept) ? ", " : "",
-             is_moving ? "moved by a collector"
+             is_moving ? "moving"
              : is_kept ? "collected"
                        : "",
              is_bytes                                  ? ""
