@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/awake_cpus.h"
 #include "base/compiler.h"
 #include "cli/adapter_list.h"
 #include "cli/agent_place.h"
@@ -275,8 +276,13 @@ static void wait_for_end(struct request *request) {
 
 /* While threads of the program stand, nothing else is as urgent as what they wait for. Where it is
  * not allowed they may wait for our turn. */
-static void hurry(bool is_urgent) {
+static void hurry(const struct request *request, bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
+    if (is_urgent) {
+        ag_awake_cpus_begin(request->pid);
+    } else {
+        ag_awake_cpus_end();
+    }
     (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
                              &parameter);
 }
@@ -298,19 +304,19 @@ static int record(struct request *request, struct ag_session *session, const cha
     int status = AG_EXIT_OK;
     int r = ag_shepherd_start_collector(shepherd);
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
-    hurry(true);
+    hurry(request, true);
     if (r < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: start the collector: %s", strerror(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
-        hurry(false);
+        hurry(request, false);
         say_times(request, "attached to", &request->in, &request->on);
         wait_for_end(request);
-        hurry(true);
+        hurry(request, true);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);
-    hurry(false);
+    hurry(request, false);
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
@@ -360,10 +366,10 @@ static int attach_session(struct request *request, struct ag_session *session, c
     if (r < 0) {
         (void)snprintf(message, sizeof message, "signals: %s", strerror(-r));
     } else {
-        hurry(true);
+        hurry(request, true);
         r = ag_attach_put_in(request->attach, agent, request->adapters, ag_session_path(session),
                              &request->in, message);
-        hurry(false);
+        hurry(request, false);
     }
     if (r < 0) {
         (void)unlink(trace); /* made a moment ago, and empty */

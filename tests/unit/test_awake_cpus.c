@@ -1,0 +1,88 @@
+/* test_awake_cpus.c: threads that keep CPUs awake are there, give way to everybody, and are gone
+ * after the end, however often somebody begins. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "awake_cpus.h"
+
+enum { PATIENCE_TRIES = 20000, NAP_US = 1000, CPUS_MOST = 4 };
+
+/* Our threads but for this one; how many of them give way. */
+static int other_threads(int *ret_idle) {
+    int count = 0;
+    *ret_idle = 0;
+    DIR *folder = opendir("/proc/self/task");
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        const pid_t tid = atoi(entry->d_name);
+        if (tid > 0 && tid != gettid()) {
+            count++;
+            *ret_idle += sched_getscheduler(tid) == SCHED_IDLE;
+        }
+    }
+    (void)closedir(folder);
+    return count;
+}
+
+/* Until some are there that give way, never more than MOST; or, with 0, until none is left. */
+static void await_threads(int most) {
+    int n = 0, n_idle = 0;
+    for (int i = 0; i < PATIENCE_TRIES; i++) {
+        n = other_threads(&n_idle);
+        if (most == 0 ? n == 0 : n_idle > 0) {
+            break;
+        }
+        usleep(NAP_US);
+    }
+    assert_true(n <= most);
+    assert_true(most == 0 || n_idle > 0);
+}
+
+static int threads_most(void) {
+    cpu_set_t ours;
+    assert_int_equal(sched_getaffinity(0, sizeof ours, &ours), 0);
+    return CPU_COUNT(&ours) < CPUS_MOST ? CPU_COUNT(&ours) : CPUS_MOST;
+}
+
+static void they_are_there_until_the_end(void **state) {
+    (void)state;
+    ag_awake_cpus_begin(getpid());
+    await_threads(threads_most());
+    ag_awake_cpus_end();
+    await_threads(0);
+}
+
+static void nobody_is_left_of_many_turns(void **state) {
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        ag_awake_cpus_begin(getpid());
+        ag_awake_cpus_end();
+    }
+    await_threads(0);
+}
+
+static void a_process_that_is_gone_keeps_nobody_from_it(void **state) {
+    (void)state;
+    ag_awake_cpus_begin(INT32_MAX);
+    await_threads(threads_most());
+    ag_awake_cpus_end();
+    await_threads(0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_are_there_until_the_end),
+        cmocka_unit_test(nobody_is_left_of_many_turns),
+        cmocka_unit_test(a_process_that_is_gone_keeps_nobody_from_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
