@@ -66,9 +66,9 @@ void ag_page_text(struct ag_page *page, enum ag_style style, const char *text) {
 
 /* FORMAT filled in; what is cut off at its end takes no line feed of the format with it. */
 static void fill_in(char line[LINE_BYTES], const char *format, va_list arguments) {
-    const int length = vsnprintf(line, LINE_BYTES, format, arguments);
     const size_t format_length = strlen(format);
-    if (length >= LINE_BYTES && format[format_length - 1] == '\n') {
+    const bool ends_line = format_length > 0 && format[format_length - 1] == '\n';
+    if (vsnprintf(line, LINE_BYTES, format, arguments) >= LINE_BYTES && ends_line) {
         line[LINE_BYTES - 2] = '\n';
     }
 }
