@@ -620,9 +620,7 @@ void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_s
     const uint32_t n_used = ag_session_slots_used(session);
     for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
-        if (slot->pid == pid &&
-            (slot->pid_namespace == session->pid_namespace || slot->pid_namespace == 0 ||
-             session->pid_namespace == 0) &&
+        if (ag_session_slot_is(slot, pid, session->pid_namespace) &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
             atomic_store_explicit(&slot->max_rss_kib, (uint32_t)max_rss_kib, memory_order_relaxed);
             atomic_store_explicit(&slot->wait_status, (uint32_t)wait_status, memory_order_relaxed);

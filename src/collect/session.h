@@ -80,6 +80,14 @@ static inline const uint8_t *ag_session_tree(const struct ag_session *session, u
     return session->base + session->trees_offset + (uint64_t)tree * AG_TREE_BYTES;
 }
 
+/* Is the slot's the process that knows itself as PID in NAMESPACE? A namespace that could not be
+ * told (0) is taken for the other's. */
+static inline bool ag_session_slot_is(const struct ag_process_slot *slot, uint32_t pid,
+                                      uint64_t namespace) {
+    return slot->pid == pid &&
+           (slot->pid_namespace == namespace || slot->pid_namespace == 0 || namespace == 0);
+}
+
 /* Is the process that knows itself as PID in NAMESPACE the one that `run` started? */
 static inline bool ag_session_is_first(const struct ag_session *session, uint32_t pid,
                                        uint64_t namespace) {

@@ -34,11 +34,6 @@ enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pi
 
 /* ---- the process ---- */
 
-static bool is_it(const struct ag_process_slot *slot, const struct ag_controlled *process) {
-    return slot->pid == process->pid && (slot->pid_namespace == process->pid_namespace ||
-                                         slot->pid_namespace == 0 || process->pid_namespace == 0);
-}
-
 /* Its slot; of who keeps the session, that of the first process. NULL: none. */
 static struct ag_process_slot *find_slot(const struct ag_session *session,
                                          const struct ag_controlled *process, uint32_t *ret_index) {
@@ -49,7 +44,8 @@ static struct ag_process_slot *find_slot(const struct ag_session *session,
         struct ag_process_slot *slot = ag_session_slot(session, i);
         const bool is_live =
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE;
-        if (is_live && (is_keeper || is_it(slot, process))) {
+        if (is_live &&
+            (is_keeper || ag_session_slot_is(slot, process->pid, process->pid_namespace))) {
             *ret_index = i;
             return slot;
         }

@@ -12,8 +12,8 @@ import time
 import recorded
 import snapshots
 import tap
+from recording_times import SEEN_S, sums, told_of
 
-SEEN_S = 0.1  # as in recording_times.py
 SAMPLES_OF_ALL = ("--mode=sample", "--interval=1")
 
 
@@ -49,15 +49,7 @@ def refused(tools, pid, action, failures, status=1):
 
 
 def finish(tools, told, failures, expected):
-    failures.expect("status", told.finish(), 0)
-    failures.expect("complaints", told.said(), "")
-    snapshots.is_whole(tools, told.trace, failures)
-    failures.expect("own", snapshots.own(tools, told.trace), expected)
-
-
-def sums(allocated_blocks, allocated_bytes, freed_blocks, in_use_bytes):
-    return {"allocated_blocks": allocated_blocks, "allocated_bytes": allocated_bytes, "freed_blocks": freed_blocks,
-            "in_use_bytes": in_use_bytes}
+    failures.expect("own", told_of(tools, told, failures), expected)
 
 
 def pause_and_resume(tools, *options):
