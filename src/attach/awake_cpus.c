@@ -1,6 +1,8 @@
-/* awake_cpus.c: see awake_cpus.h. Nobody waits for the threads to end: where a CPU is busy they do
- * so when they come to run, which may be late. So what they look at is a number that changes with
- * each beginning and end, and they have a limit of their own. */
+/* awake_cpus.c: see awake_cpus.h. What gives way to everybody may come to run late, and a process
+ * is not gone before its last thread has run to its end. So none is started where no CPU is free;
+ * at the end they may run on any CPU, and as all others where that is allowed; and nobody waits for
+ * them before the next beginning. What they look at is a number that changes with each beginning
+ * and end, and they have a limit of their own. */
 #include "awake_cpus.h"
 
 #include <pthread.h>
@@ -11,7 +13,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "traced_thread.h"
 
@@ -23,27 +24,29 @@ static const uint64_t longest_ns = UINT64_C(500000000);
 
 static _Atomic uint32_t turn; /* odd: from a beginning to its end */
 
-struct awake { /* what a thread is told, in the bits of a pointer */
+static struct awake {
+    pthread_t thread; /* to be joined */
     uint32_t turn;
-    uint16_t cpu;
-};
-_Static_assert(sizeof(void *) == 8, "a turn and a CPU fit a pointer");
+    int cpu;
+} awake[CPUS_MOST];
+static int n_awake;
+
+static const struct sched_param no_priority = {.sched_priority = 0};
 
 static void *keep_awake(void *argument) {
-    const uintptr_t bits = (uintptr_t)argument;
-    const struct awake told = {.turn = (uint32_t)(bits >> 16), .cpu = (uint16_t)bits};
-    const struct sched_param parameter = {.sched_priority = 0};
+    const struct awake *told = argument;
     cpu_set_t one;
     CPU_ZERO(&one);
-    CPU_SET(told.cpu, &one);
-    if (sched_setscheduler(0, SCHED_IDLE, &parameter) < 0 ||
+    CPU_SET(told->cpu, &one);
+    if (atomic_load_explicit(&turn, memory_order_relaxed) != told->turn ||
+        sched_setscheduler(0, SCHED_IDLE, &no_priority) < 0 ||
         sched_setaffinity(0, sizeof one, &one) < 0) {
         return NULL;
     }
     const uint64_t end_ns = ag_attach_now_ns() + longest_ns;
     while (ag_attach_now_ns() < end_ns) {
         for (int i = 0; i < LOOKS; i++) {
-            if (atomic_load_explicit(&turn, memory_order_relaxed) != told.turn) {
+            if (atomic_load_explicit(&turn, memory_order_relaxed) != told->turn) {
                 return NULL;
             }
             __builtin_ia32_pause();
@@ -74,38 +77,57 @@ static int last_cpu_of(pid_t pid) {
     return cpu;
 }
 
-static void start_on(int cpu, cpu_set_t *left, const pthread_attr_t *attributes) {
-    pthread_t unused;
-    if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, left)) {
+/* Whether fewer threads run or wait for a CPU, on the whole machine, than there are CPUs of ours:
+ * the fourth field of /proc/loadavg (proc(5)). */
+static bool one_is_free(int n_cpus) {
+    int n_running = 0;
+    FILE *file = fopen("/proc/loadavg", "re");
+    if (file == NULL) {
+        return false;
+    }
+    const int n = fscanf(file, "%*s %*s %*s %d/", &n_running);
+    (void)fclose(file); /* nothing was written */
+    return n == 1 && n_running < n_cpus;
+}
+
+static void start_on(int cpu, cpu_set_t *left) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, left) || n_awake == CPUS_MOST) {
         return; /* not ours to use, or it has one */
     }
     CPU_CLR(cpu, left);
-    const uintptr_t bits =
-        (uintptr_t)atomic_load_explicit(&turn, memory_order_relaxed) << 16 | (uintptr_t)cpu;
-    (void)pthread_create(&unused, attributes, keep_awake,
-                         (void *)bits); /* without it that CPU sleeps */
+    struct awake *next = &awake[n_awake];
+    next->turn = atomic_load_explicit(&turn, memory_order_relaxed);
+    next->cpu = cpu;
+    if (pthread_create(&next->thread, NULL, keep_awake, next) == 0) {
+        n_awake++; /* without it that CPU sleeps */
+    }
 }
 
-void ag_awake_cpus_begin(pid_t pid) {
+int ag_awake_cpus_begin(pid_t pid) {
     cpu_set_t left;
-    pthread_attr_t attributes;
     atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed);
-    if (sched_getaffinity(0, sizeof left, &left) < 0 || pthread_attr_init(&attributes) != 0) {
-        return;
+    while (n_awake > 0) {
+        (void)pthread_join(awake[--n_awake].thread, NULL); /* cannot fail */
     }
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED); /* cannot fail */
-    const int n_cpus = CPU_COUNT(&left);
-    start_on(sched_getcpu(), &left, &attributes);
-    start_on(last_cpu_of(pid), &left, &attributes);
-    for (int cpu = 0; cpu < CPU_SETSIZE && n_cpus - CPU_COUNT(&left) < CPUS_MOST; cpu++) {
-        if (CPU_COUNT(&left) == 0) {
-            break;
-        }
-        start_on(cpu, &left, &attributes);
+    if (sched_getaffinity(0, sizeof left, &left) < 0 || !one_is_free(CPU_COUNT(&left))) {
+        return 0;
     }
-    (void)pthread_attr_destroy(&attributes);
+    start_on(sched_getcpu(), &left);
+    start_on(last_cpu_of(pid), &left);
+    for (int cpu = 0; cpu < CPU_SETSIZE && n_awake < CPUS_MOST; cpu++) {
+        start_on(cpu, &left);
+    }
+    return n_awake;
 }
 
 void ag_awake_cpus_end(void) {
+    cpu_set_t ours;
+    const bool is_known = sched_getaffinity(0, sizeof ours, &ours) == 0;
     atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed);
+    for (int i = 0; i < n_awake; i++) { /* one that has ended needs neither */
+        (void)pthread_setschedparam(awake[i].thread, SCHED_OTHER, &no_priority);
+        if (is_known) {
+            (void)pthread_setaffinity_np(awake[i].thread, sizeof ours, &ours);
+        }
+    }
 }

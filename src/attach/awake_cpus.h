@@ -9,11 +9,13 @@
 
 #include <sys/types.h>
 
-/* From here to the end our own CPU, the one that PID's first thread ran on last, and a few others
- * run threads of ours that only the idle loop gives way to (SCHED_IDLE): whoever wants a CPU has it
- * at once. Where that is not allowed, nothing happens. Call them in pairs, from one thread, with
- * the signals blocked that the caller waits for. */
-void ag_awake_cpus_begin(pid_t pid);
+/* Returns how many CPUs are kept awake: from here to the end our own CPU, the one that PID's first
+ * thread ran on last, and a few others run threads of ours that only the idle loop gives way to
+ * (SCHED_IDLE): whoever wants a CPU has it at once. Where that is not allowed, or all CPUs are
+ * busy, nothing happens. Call them in pairs, from one thread, with the signals blocked that the
+ * caller waits for; neither waits, but for a beginning that comes while threads of the turn before
+ * have not yet run to their end. */
+int ag_awake_cpus_begin(pid_t pid);
 void ag_awake_cpus_end(void);
 
 #endif

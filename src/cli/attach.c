@@ -279,7 +279,7 @@ static void wait_for_end(struct request *request) {
 static void hurry(const struct request *request, bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
     if (is_urgent) {
-        ag_awake_cpus_begin(request->pid);
+        (void)ag_awake_cpus_begin(request->pid); /* none: they are busy */
     } else {
         ag_awake_cpus_end();
     }
