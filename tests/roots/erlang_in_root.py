@@ -5,10 +5,13 @@ erlang_counted.py, and the compiler at work, function by function beside tprof o
 tprof tells otherwise by design: where something is raised (what the catcher makes later is the thrower's with it), and by a
 few words where a built-in function gives up its turn in the middle, which is sooner or later with other events between. One
 function of the compiler makes another number of words each time, whoever counts. And at a collection that a dirty scheduler does
-later tprof gives whoever runs thousands of words too many (12,840 for sets:is_element/2, which makes none). And in one of
-eight nodes one function has a call more with us, with the same words: the same one in each compilation of that node
-(beam_ssa_alias:'-opt/2-lc$^3/1-2-'/1, 44 and 43 twice each), as erts_internal:map_next/3 has (5,577 and 5,576) in three of eight. In the
-other nodes both count the same. A process that gives up its turn as it enters a function would look so; that is not proven."""
+later tprof gives whoever runs thousands of words too many (12,840 for sets:is_element/2, which makes none).
+
+Calls have a third judge, the emulator's counter of calls (cprof). Whoever counts has a call more now and then, of one function
+that the emulator enters twice, always with the same words: of 77 nodes tprof had one in 4 (each time it was asked in that node;
+beam_ssa_codegen:'-add_parameter_annos/2-lc$^0/1-0-'/2, 441 beside 440), the counter in 3 (once, and once not, of the same work),
+we in one of 8 others. And built-in functions that give up their turn in the middle are called again for it, so theirs differ
+from run to run: erts_internal:map_next/3 is 5,576 to 5,578, by each of the three."""
 
 import os
 import sys
@@ -28,10 +31,13 @@ COMPILE = """{ok, Forms} = epp:parse_file("hand_counted.erl", []), Arguments = [
   Add = fun(F, {C, W}, Sums) -> maps:update_with(F, fun({A, B}) -> {A + C, B + W} end, {C, W}, Sums) end,
   Ours = lists:foldl(fun({_, _, F, C, W, _}, Sums) -> Add(F, {C, W}, Sums) end, #{}, Table),
   {_, {call_memory, Rows}} = tprof:profile(compile, forms, Arguments, #{type => call_memory, report => return}),
+  _ = cprof:start(), _ = apply(compile, forms, Arguments), _ = cprof:pause(),
+  {_, Modules} = cprof:analyse(), _ = cprof:stop(),
+  Counted = maps:from_list(lists:append([Functions || {_, _, Functions} <- Modules])),
   [begin
      {Calls, Words} = {lists:sum([C || {_, C, _} <- Of]), lists:sum([W || {_, _, W} <- Of])},
      {C, W} = maps:get({M, F, A}, Ours, {0, 0}),
-     io:format("~w:~w/~w ~w ~w ~w ~w~n", [M, F, A, Calls, C, Words, W])
+     io:format("~w:~w/~w ~w ~w ~w ~w ~w~n", [M, F, A, Calls, C, Words, W, maps:get({M, F, A}, Counted, 0)])
    end || {M, F, A, Of} <- Rows]"""
 OF_THE_EMULATOR = ("erlang:", "erts_internal:", "maps:", "lists:", "binary:", "ets:")
 EACH_TIME_OTHER = ("beam_ssa_codegen:cg_fun/3",)
@@ -39,10 +45,10 @@ EACH_TIME_OTHER = ("beam_ssa_codegen:cg_fun/3",)
 
 def as_tprof_counts(erlang):
     failures = tap.Failures()
-    rows = {}
+    rows, counted = {}, {}
     for line in erlang.evaluate(COMPILE).splitlines():
-        name, *numbers = line.rsplit(" ", 4)
-        rows[name] = tuple(map(int, numbers))
+        name, *numbers, calls = line.rsplit(" ", 5)
+        rows[name], counted[name] = tuple(map(int, numbers)), int(calls)
     other = {name: row for name, row in rows.items() if row[0] != row[1] or row[2] != row[3]}
     late = [name for name, row in other.items() if row[2] - row[3] > 1000]
     apart = (*EACH_TIME_OTHER, *late)
@@ -55,7 +61,10 @@ def as_tprof_counts(erlang):
     failures.require("few that raise or yield: %s" % other, len(other) <= 12)
     failures.expect("raising moves words and loses none", sum(row[3] for row in moved.values()),
                     sum(row[2] for row in moved.values()))
-    failures.require("calls: %s" % moved, sum(abs(row[0] - row[1]) for row in moved.values()) <= 2)
+    entered_twice = {name: (*row[:2], counted[name]) for name, row in moved.items() if row[0] != row[1]}
+    failures.require("one call, and two of three agree: %s" % entered_twice,
+                     sum(max(row) - min(row) for row in entered_twice.values()) <= 2 and
+                     all(row[2] in row[:2] for row in entered_twice.values()))
     failures.require("yielding is of a few words: %s" % yielded,
                      all(abs(row[0] - row[1]) <= 2 and abs(row[2] - row[3]) <= 16 for row in yielded.values()))
     return failures
