@@ -40,7 +40,7 @@ enum {
 static const struct ag_option table[] = {
     {OPTION_TO, "to", "FORMAT",
      "pprof, dhat, massif, folded, speedscope, callgrind, heapprofile,\n"
-     "firefox, heaptrack, csv, json"},
+     "firefox, heaptrack, csv, json, perf-map"},
     {'o', "output", "FILE", "a new file; - or none: standard output"},
     {OPTION_METRIC, "metric", "METRIC",
      "of formats that carry one number, or show one first:\n"
@@ -95,9 +95,7 @@ static int set_format(struct request *request, const char *value) {
     }
     const int r = ag_export_check(value, message);
     request->export.format = value;
-    return r == 0 ? AG_EXIT_OK
-                  : ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "export: --to=%s",
-                            message);
+    return r == 0 ? AG_EXIT_OK : ag_fail(AG_EXIT_USAGE, "export: --to=%s", message);
 }
 
 static int set_window(struct request *request, int id, const char *value) {
@@ -276,7 +274,7 @@ static int check_request(const struct request *request, const struct ag_options 
     }
     if (options->n_operands > 1 && !ag_export_takes_several(request->export.format)) {
         return ag_fail(AG_EXIT_USAGE,
-                       "export: --to=%s --merge: this format is the history of one process; export "
+                       "export: --to=%s --merge: this format is of one process; export "
                        "each trace on its own",
                        request->export.format);
     }

@@ -9,7 +9,7 @@
 
 static const struct format {
     const char *name;
-    ag_export_writer *write; /* NULL: promised */
+    ag_export_writer *write;
     bool is_binary, is_of_one_process;
 } formats[] = {
     {"pprof", ag_pprof_format, true, false},
@@ -23,7 +23,7 @@ static const struct format {
     {"heaptrack", ag_heaptrack_format, false, true},
     {"csv", ag_csv_format, false, false},
     {"json", ag_json_format, false, false},
-    {"perf-map", NULL, false, false},
+    {"perf-map", ag_perf_map_format, false, true},
 };
 
 static const struct format *find(const char *name) {
@@ -37,20 +37,14 @@ static const struct format *find(const char *name) {
 
 int ag_export_check(const char *name, char ret_message[512]) {
     const struct format *format = find(name);
-    if (format && format->write) {
+    if (format) {
         return 0;
     }
-    size_t used =
-        (size_t)snprintf(ret_message, 512,
-                         format ? "%.100s: this version does not write this yet; it writes"
-                                : "%.100s: no such format; there are",
-                         name);
+    size_t used = (size_t)snprintf(ret_message, 512, "%.100s: no such format; there are", name);
     for (size_t i = 0; i < AG_ARRAY_SIZE(formats); i++) {
-        if (formats[i].write) {
-            used += (size_t)snprintf(ret_message + used, 512 - used, " %s", formats[i].name);
-        }
+        used += (size_t)snprintf(ret_message + used, 512 - used, " %s", formats[i].name);
     }
-    return format ? -ENOTSUP : -EINVAL;
+    return -EINVAL;
 }
 
 bool ag_export_is_binary(const char *name) {
@@ -101,7 +95,10 @@ int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_expor
     free(export.places);
     free(export.frames);
     if (r < 0) {
-        snprintf(ret_message, 512, "--to=%.100s: %s", known.format, strerror(-r));
+        snprintf(ret_message, 512, "--to=%.100s: %s", known.format,
+                 r == -ENODATA ? "the stacks have no code that was compiled at run time; of a "
+                                 "program that runs: allogram observe PID --perf-map"
+                               : strerror(-r));
     }
     return r;
 }

@@ -23,12 +23,12 @@ struct ag_export {
     struct ag_stack_frame *frames;
     size_t frame_capacity;
 };
-/* 0 or negative errno. */
+/* 0 or negative errno; -ENODATA: the trace has nothing that the format is for. */
 typedef int ag_export_writer(struct ag_export *export);
 
 ag_export_writer ag_callgrind_format, ag_csv_format, ag_dhat_format, ag_firefox_format,
     ag_folded_format, ag_heapprofile_format, ag_heaptrack_format, ag_json_format, ag_massif_format,
-    ag_pprof_format, ag_speedscope_format;
+    ag_perf_map_format, ag_pprof_format, ag_speedscope_format;
 
 /* ---- stacks (row_stack.c) ---- */
 /* Frames that the profile does not have: what a stack without any is made of, and what stands in

@@ -21,11 +21,15 @@ one_line() {
     done
 }
 
-@test "a format of the contract that is not written yet says so and fails" {
-    run "$ALLOGRAM" export "$TRACE" --to=perf-map
+@test "without code that a compiler made there is no map of it: said in one line, and no file" {
+    run "$ALLOGRAM" export "$TRACE" --to=perf-map -o "$BATS_TEST_TMPDIR/perf-1.map"
     [ "$status" -eq 1 ]
     one_line
-    [[ $output == *"does not write this yet"* ]]
+    [[ $output == "allogram: export: --to=perf-map: "*"observe PID --perf-map" ]]
+    [ ! -e "$BATS_TEST_TMPDIR/perf-1.map" ]
+    run "$ALLOGRAM" export "$TRACE" "$TRACE" --merge --to=perf-map
+    [ "$status" -eq 2 ]
+    one_line
 }
 
 @test "one trace is wanted" {

@@ -232,6 +232,28 @@ def sampled(tools, root):
         return failures
 
 
+def mapped_for_perf(tools, root):
+    """A function that asks for its own place, between two of its allocations: the map has it there, and no two at one place."""
+    program = ("@noinline function between(n); a = zeros(n); here = backtrace(); b = zeros(n); (length(a) + length(b), here); end; "
+               "const found = between(1000)[2]; for ip in found; "
+               "any(frame -> frame.func == :between, StackTraces.lookup(ip)) && println(string(UInt(ip), base = 16)); end")
+    case = Case(tools, root, ["-e", program])
+    with recorded.Folder() as folder:
+        case.record(folder)
+        failures, path = case.failures, folder + "/perf-1.map"
+        outcome = recorded.run([tools.allogram, "export", case.trace, "--to=perf-map", "-o", path])
+        failures.expect("export's status and complaints", (outcome.status, outcome.stderr), (0, b""))
+        with open(path, encoding="utf-8") as file:
+            ranges = [(int(low, 16), int(size, 16), name.rstrip("\n")) for low, size, name in (line.split(" ", 2) for line in file)]
+        failures.require("one behind the other: %d" % len(ranges),
+                         len(ranges) > 3 and all(a[0] + a[1] <= b[0] for a, b in zip(ranges, ranges[1:])))
+        places = [int(line, 16) - 1 for line in case.outcome.stdout.split()]  # in the call, not behind it
+        failures.expect("places of the function", len(places), 1)
+        failures.expect("what the map has there", [name for low, size, name in ranges if low <= places[0] < low + size],
+                        ["[julia] between"])
+        return failures
+
+
 def precompiled(tools, root):
     """A package of one's own is precompiled, by a child of Julia's, and runs."""
     shutil.rmtree(root.folder + "/depot", ignore_errors=True)
@@ -337,6 +359,7 @@ CASES = {
     "programs of many kinds": various,
     "--adapters=none": alone,
     "a sample": sampled,
+    "a map for perf": mapped_for_perf,
     "a package is precompiled": precompiled,
     "expressions, alone": expressions_alone,
     "expressions, the example": example,
