@@ -12,6 +12,7 @@ import sys
 
 import recorded
 import tap
+import views_agree
 from ocaml_programs import SOURCES, Toolchain, line_of, own, paths, runtime, told_and_counted
 
 def nearly_all(failures, tools, trace):
@@ -139,6 +140,7 @@ def owners(tools, folder, chain):
     stacks = recorded.report(tools, traces[0], "--view=types", "--type=_bigarr02")["stacks"]
     functions = [[frame["function"] for frame in row["frames"]] for row in stacks]
     failures.require("with its stack: %s" % functions, functions and all("caml_ba_alloc" in row and "main" in row for row in functions))
+    failures.extend(views_agree.agree(tools, traces[0])) # types that became known late are the same to all of them
     return failures
 
 

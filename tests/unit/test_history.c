@@ -12,6 +12,7 @@
 
 #include "base/stack_tree.h"
 #include "model/answers/history.h"
+#include "model/answers/lifetimes.h"
 #include "model/metric.h"
 #include "page/html_page.h"
 #include "page/slice_log.h"
@@ -356,12 +357,65 @@ static void a_page_holds_no_byte_that_could_be_markup(void **state) {
     trace_end(&trace);
 }
 
+/* What parse allocates has its type at once, or late (once by realloc), or never. */
+static void a_type_that_is_known_late_brings_a_block_to_its_group(void **state) {
+    (void)state;
+    static const struct ag_node nodes[] = {
+        {.id = 100, .parent = 0, .pc = 0x1000},
+        {.id = 101, .parent = 100, .pc = 0x2000},
+        {.id = 102, .parent = 100, .pc = 0x3000},
+        {.id = 103, .parent = 102, .pc = 7, .image = AG_IMAGE_TYPE},
+        {.id = 104, .parent = 101, .pc = 7, .image = AG_IMAGE_TYPE}};
+    const struct ag_record named = {
+        .kind = AG_RECORD_TYPE, .u.type = {.type = 7, .name = {"Leaf", 4}, .runtime = {"wl", 2}}};
+    struct trace_builder trace;
+    trace_begin(&trace, 1000);
+    trace_nodes(&trace, nodes, COUNT(nodes));
+    trace_record(&trace, &named);
+    TRACE_EVENTS(&trace, 0, STAMP(1010), ALLOC(0x10, 100, 101), ALLOC(0x20, 30, 101),
+                 {.kind = AG_RECORD_ALLOC, .address = 0x30, .size = 7, .stack = 102, .via = 1},
+                 TYPED(0x20, 30, 104), TYPED(0x30, 7, 103), STAMP(1060), FREE(0x20), FREE(0x30));
+    trace_finish(&trace, 1100, NULL);
+    struct ag_profile *profile = open_trace(&trace);
+
+    const struct ag_lifetimes *lifetimes;
+    assert_int_equal(ag_profile_lifetimes(profile, AG_BY_TYPE, &lifetimes), 0);
+    assert_int_equal(lifetimes->n_rows, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct ag_lifetime_row *row = &lifetimes->rows[i];
+        assert_int_equal(row->lifetime.blocks, row->type ? 2 : 1);
+        assert_int_equal(row->lifetime.ended, row->type ? 2 : 0);
+        assert_int_equal(row->lifetime.bytes, row->type ? 37 : 100);
+    }
+    assert_int_equal(lifetimes->all.blocks, 3);
+    assert_int_equal(lifetimes->all.ended, 2);
+
+    struct ag_outline outline;
+    struct ag_history history;
+    static struct seen seen;
+    assert_int_equal(ag_outline_make(profile, 100, 100, &outline), 0);
+    assert_int_equal(outline.n_groups, 3);
+    assert_int_equal(ag_history_make(profile, &outline, 1, see, &seen, &history), 0);
+    for (uint32_t group = 0; group < 3; group++) {
+        const uint64_t bytes = outline.groups[group].metrics.allocated_bytes;
+        assert_int_equal(history.groups[group].sizes[bytes == 100 ? 6 : bytes == 30 ? 4 : 2], 1);
+        assert_int_equal(history.groups[group].lifetimes[5], bytes == 100 ? 0 : 1); /* 50 ns */
+    }
+    assert_int_equal(history.n_leaks, 1);
+    assert_int_equal(history.leaks[0].bytes, 100);
+    ag_history_done(&history);
+    ag_outline_done(&outline);
+    ag_profile_close(profile);
+    trace_end(&trace);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_tell_changes_peaks_and_blocks),
         cmocka_unit_test(an_outline_keeps_sums_and_own_whatever_it_cuts),
         cmocka_unit_test(a_fold_ships_few_entries_and_keeps_the_sums),
         cmocka_unit_test(many_labels_are_told_together_before_stacks_are),
+        cmocka_unit_test(a_type_that_is_known_late_brings_a_block_to_its_group),
         cmocka_unit_test(a_page_holds_no_byte_that_could_be_markup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

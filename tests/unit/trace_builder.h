@@ -13,6 +13,8 @@
     { .kind = AG_RECORD_ALLOC, .address = (where), .size = (bytes), .stack = (by) }
 #define FREE(where) \
     { .kind = AG_RECORD_FREE, .address = (where) }
+#define TYPED(where, bytes, as) \
+    { .kind = AG_RECORD_BLOCK_TYPE, .address = (where), .size = (bytes), .stack = (as) }
 
 struct trace_builder {
     char path[64];

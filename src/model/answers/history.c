@@ -31,7 +31,7 @@ struct making {
     ag_history_visit *visit;
     void *context;
     uint64_t start_ns;           /* session time */
-    struct ag_index_map groups;  /* stack | via << 32 -> group */
+    struct ag_index_map groups;  /* of ag_pass_group, to the outline's */
     struct ag_index_map threads; /* stream -> thread */
     struct ag_index_map pairs;   /* slice, thread, thread -> pair */
     struct ag_index_map leaks;   /* slice, group -> leak */
@@ -425,10 +425,8 @@ static int group_stacks(struct making *making) {
     const size_t n = ag_profile_stacks(making->profile, &rows);
     int r = 0;
     for (size_t i = 0; i < n && r == 0; i++) {
-        const uint64_t key = rows[i].stack | (uint64_t)rows[i].via << 32;
-        if (ag_index_map_find(&making->groups, key) == AG_INDEX_NONE) {
-            r = ag_index_map_insert(&making->groups, key, making->outline->group_of_row[i]);
-        }
+        r = ag_pass_group(&making->groups, &making->profile->definitions.nodes, rows[i].stack,
+                          rows[i].via, making->outline->group_of_row[i]);
     }
     return r;
 }

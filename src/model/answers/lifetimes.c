@@ -45,7 +45,7 @@ struct lifetime_pass {
     struct ag_profile *profile;
     struct sketch *sketches;
     size_t n_sketches;
-    struct ag_index_map of_stack; /* stack | via << 32 -> sketch */
+    struct ag_index_map of_stack; /* of ag_pass_group, to sketches */
     struct sketch all;
     struct ag_lifetime_step decades[DECADES];
     double decade_blocks[DECADES], decade_bytes[DECADES];
@@ -136,10 +136,6 @@ static void count_life(struct lifetime_pass *pass, uint32_t at, const struct lif
     }
 }
 
-static uint64_t key_of(uint32_t stack, uint32_t via) {
-    return stack | (uint64_t)via << 32;
-}
-
 /* A block of several processes merged. */
 static void visit(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
@@ -150,7 +146,7 @@ static void visit(void *context, const struct ag_block_row *row) {
                               .is_of_moving = row->is_of_moving,
                               .n_moves = row->n_moves,
                               .n_promotions = row->n_promotions};
-    count_life(pass, ag_index_map_find(&pass->of_stack, key_of(row->stack, row->via)), &life);
+    count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), &life);
 }
 
 /* A block of one process, whose stack is its sketch; times of the session. */
@@ -195,7 +191,6 @@ static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_
     struct ag_index_map keys = {0};
     int r = ag_index_map_init(&keys);
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
-        const uint64_t of = key_of(profile->rows[i].stack, profile->rows[i].via);
         uint32_t frame;
         const uint64_t key = key_of_row(profile, by, key_of_frame, i, &frame);
         uint32_t at = ag_index_map_find(&keys, key);
@@ -206,9 +201,9 @@ static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_
             r = ag_index_map_insert(&keys, key, at);
         }
         r = r < 0 ? r : note_type(&pass->sketches[at], ag_profile_row_type(profile, i));
-        if (r == 0 && ag_index_map_find(&pass->of_stack, of) == AG_INDEX_NONE) {
-            r = ag_index_map_insert(&pass->of_stack, of, at);
-        }
+        r = r < 0 ? r
+                  : ag_pass_group(&pass->of_stack, &profile->definitions.nodes,
+                                  profile->rows[i].stack, profile->rows[i].via, at);
     }
     ag_index_map_done(&keys);
     return r;

@@ -19,6 +19,7 @@
 enum {
     REST_EVENTS = 64, /* at once of what a straight pass leaves: what it can leave at most */
     AHEAD = 16,       /* events between asking for a group's slot and reading it */
+    VIA_UNKNOWN = AG_MODEL_VIAS, /* in a key of groups: of a block whose type became known late */
 };
 
 struct reader {                     /* of one stream */
@@ -115,14 +116,36 @@ static bool is_plain(const struct ag_pass_options *options) {
            !options->kept && !options->groups && !options->weights;
 }
 
-static uint64_t group_key(const struct ag_event *event) {
-    return event->stack | (uint64_t)event->via << 32;
+static uint64_t group_key(uint32_t stack, uint32_t via) {
+    return stack | (uint64_t)via << 32;
+}
+
+/* Whatever an event's kind. */
+static uint64_t group_key_of(const struct ag_event *event) {
+    return group_key(event->stack, event->kind == AG_RECORD_BLOCK_TYPE ? VIA_UNKNOWN : event->via);
+}
+
+int ag_pass_group(struct ag_index_map *groups, const struct ag_stack_nodes *nodes, uint32_t stack,
+                  uint32_t via, uint32_t group) {
+    const uint64_t key = group_key(stack, via), late_key = group_key(stack, VIA_UNKNOWN);
+    if (ag_index_map_find(groups, key) != AG_INDEX_NONE) {
+        return 0;
+    }
+    const int r = ag_index_map_insert(groups, key, group);
+    const bool may_come_late = ag_stack_nodes_leaf(nodes, stack).type != 0 &&
+                               ag_index_map_find(groups, late_key) == AG_INDEX_NONE;
+    return r == 0 && may_come_late ? ag_index_map_insert(groups, late_key, group) : r;
+}
+
+uint32_t ag_pass_group_of(const struct ag_index_map *groups, uint32_t stack, uint32_t via) {
+    return ag_index_map_find(groups, group_key(stack, via));
 }
 
 static uint32_t stack_of(const struct ag_pass_options *options, const struct reader *reader,
                          const struct ag_event *event) {
-    if (options->groups) { /* one that is in none is other: AG_INDEX_NONE */
-        return ag_index_map_find(options->groups, group_key(event));
+    if (options->groups) {
+        const uint32_t group = ag_index_map_find(options->groups, group_key_of(event));
+        return group == AG_INDEX_NONE ? AG_STACK_UNGROUPED : group;
     }
     return options->is_by_stream ? reader->stream : event->stack;
 }
@@ -159,7 +182,7 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
     for (size_t i = 0; i < count; i++) {
         struct ag_event *event = &events[i];
         if (options->groups && i + AHEAD < count) { /* whatever its kind: no branch */
-            AG_PREFETCH(ag_index_map_home(options->groups, group_key(event + AHEAD)));
+            AG_PREFETCH(ag_index_map_home(options->groups, group_key_of(event + AHEAD)));
         }
         if (event->kind == AG_RECORD_STAMP) {
             reader->now_ns = event->size;

@@ -12,6 +12,9 @@
 /* What the reader does not want is counted on this stack: it belongs to the process' peak, and its
  * row is left out. No node has this id. */
 #define AG_STACK_OTHER UINT32_MAX
+/* A block that is in none of the reader's groups so far. When its type becomes known, it may come
+ * into one; what was left out never does. */
+#define AG_STACK_UNGROUPED (UINT32_MAX - 1)
 
 struct ag_pass_options {
     uint64_t from_ns, to_ns; /* session time; 0 and UINT64_MAX: all of it */
@@ -31,7 +34,8 @@ struct ag_pass_options {
     /* Of a sampled trace: the ledger gets groups of WEIGHTS as stacks; who asks for blocks or sums
      * has to know (ag_profile_pass does). NULL: every block counts as one. */
     struct ag_weights *weights;
-    const struct ag_index_map *groups; /* stack | via << 32 -> what counts as its stack; or NULL */
+    const struct ag_index_map
+        *groups; /* of ag_pass_group: what counts as a block's stack; or NULL */
     /* Where periods end, rising; each is told when the ledger stands there. The last one is not: it
      * is over when the ledger is closed. Not together with from_ns. */
     const uint64_t *period_ends_ns;
@@ -39,6 +43,14 @@ struct ag_pass_options {
     void (*end_period)(void *context, size_t period, struct ag_ledger *ledger);
     void *period_context;
 };
+/* Blocks of (STACK, VIA) count as those of GROUP, below AG_STACK_UNGROUPED; what is in GROUPS
+ * already stays. A type that becomes known late comes with the stack alone, not with the via: such
+ * a block is in the group of its stack's first via, and few stacks have a second one. 0 or -ENOMEM.
+ */
+int ag_pass_group(struct ag_index_map *groups, const struct ag_stack_nodes *nodes, uint32_t stack,
+                  uint32_t via, uint32_t group);
+/* Which group blocks of (STACK, VIA) are in; AG_INDEX_NONE: in none. */
+uint32_t ag_pass_group_of(const struct ag_index_map *groups, uint32_t stack, uint32_t via);
 /* Feeds and closes LEDGER (new). Damage goes to definitions. 0 or -ENOMEM. */
 int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
                   const struct ag_pass_options *options, struct ag_ledger *ledger);
