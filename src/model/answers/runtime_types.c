@@ -3,7 +3,10 @@
  * The innermost frame decides. "Point.new" makes a Point, whatever number the process told: names
  * of linker symbols are of the program itself. Where the compiler inlined it, "new" is all that is
  * left, and the number says which; its name stands in the file that the user gave, or was learned
- * from other stacks of the trace, or it stays a number with the place. A frame that makes memory
+ * from other stacks of the trace, or it stays a number with the place. Without lines nobody knows
+ * what was inlined into "Point.new" itself, say the "Mutex.new" of a field: there the number
+ * decides. It is a Point's when it is the only one seen in that function, or the only one left when
+ * those that are known from elsewhere are taken away. A frame that makes memory
  * for elements has no type of its own but its pointer's; numbers read there were elements. Where a
  * compiler has joined two allocations there is no line, and no name of what was inlined: then the
  * number decides as well. Newer compilers leave the line that both have in common, as they do for
@@ -18,7 +21,10 @@
 #include "model/profile_state.h"
 #include "symbol/decoder.h"
 
-enum { TEXT_BYTES = 4096, CONFLICT = UINT32_MAX };
+enum {
+    TEXT_BYTES = 4096,
+    ROUNDS = 8, /* of taking away; each settles types that hold one more of the others */
+};
 
 static const struct ag_decoder *decoder_of(const struct ag_profile *profile, const char *runtime) {
     const struct ag_decoder *const *all = profile->options.symbol.decoders;
@@ -78,27 +84,144 @@ static uint32_t told_number(const struct ag_profile *profile, uint32_t stack,
     return number;
 }
 
+/* ---- learning names of numbers ---- */
+
+struct sighting { /* of a number in a function that makes objects of the type TEXT */
+    uint32_t text, number;
+};
+struct sightings {
+    struct sighting *list;
+    size_t count, capacity;
+    struct ag_index_map seen; /* text | number << 32 -> 0 */
+};
+
+static int note_sighting(struct sightings *sightings, uint32_t text, uint32_t number) {
+    const uint64_t key = text | (uint64_t)number << 32;
+    if (ag_index_map_find(&sightings->seen, key) != AG_INDEX_NONE) {
+        return 0;
+    }
+    if (sightings->count == sightings->capacity) {
+        const size_t capacity = sightings->capacity ? 2 * sightings->capacity : 64;
+        struct sighting *list = realloc(sightings->list, capacity * sizeof(*list));
+        if (!list) {
+            return -ENOMEM;
+        }
+        sightings->list = list;
+        sightings->capacity = capacity;
+    }
+    sightings->list[sightings->count++] = (struct sighting){.text = text, .number = number};
+    return ag_index_map_insert(&sightings->seen, key, 0);
+}
+
+static const char *given_name(const struct ag_profile *profile, const struct ag_decoder *decoder,
+                              uint32_t number) {
+    const struct ag_decoder_types *types =
+        profile->options.types_decoder == decoder ? profile->options.types : NULL;
+    return decoder->type_name ? decoder->type_name(types, number) : NULL;
+}
+
+/* What a line proves is learned at once; what has none is noted. */
+static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
+                       struct sightings *sightings) {
+    const char *told = NULL;
+    const uint32_t number = told_number(profile, profile->rows[row].stack, &told);
+    if (number == 0 || !find_place(profile, profile->row_nodes[row], place) ||
+        place->kind != AG_PLACE_OBJECT || place->type[0] == '\0') {
+        return 0;
+    }
+    const uint32_t text = ag_text_id(&profile->definitions.texts, place->type, strlen(place->type));
+    if (place->frame->line == 0) {
+        return given_name(profile, place->decoder, number) ? 0
+                                                           : note_sighting(sightings, text, number);
+    }
+    return ag_index_map_find(&profile->learned_types, number) == AG_INDEX_NONE
+               ? ag_index_map_insert(&profile->learned_types, number, text)
+               : 0;
+}
+
+struct only_values { /* of keys that have one */
+    struct ag_index_map first, has_more;
+};
+
+static int note_value(struct only_values *values, uint32_t key, uint32_t value) {
+    const uint32_t first = ag_index_map_find(&values->first, key);
+    if (first == AG_INDEX_NONE) {
+        return ag_index_map_insert(&values->first, key, value);
+    }
+    return first == value || ag_index_map_find(&values->has_more, key) != AG_INDEX_NONE
+               ? 0
+               : ag_index_map_insert(&values->has_more, key, 0);
+}
+
+static bool is_only_value(const struct only_values *values, uint32_t key, uint32_t value) {
+    return ag_index_map_find(&values->first, key) == value &&
+           ag_index_map_find(&values->has_more, key) == AG_INDEX_NONE;
+}
+
+static int only_values_init(struct only_values *values) {
+    const int r = ag_index_map_init(&values->first);
+    return r < 0 ? r : ag_index_map_init(&values->has_more);
+}
+
+static void only_values_done(struct only_values *values) {
+    ag_index_map_done(&values->first);
+    ag_index_map_done(&values->has_more);
+}
+
+static bool is_learned(const struct ag_profile *profile, uint32_t number) {
+    return ag_index_map_find(&profile->learned_types, number) != AG_INDEX_NONE;
+}
+
+/* Learns numbers that are the only one left of a type, and of one such type only. Negative errno,
+ * or how many. */
+static int settle(struct ag_profile *profile, const struct sightings *sightings) {
+    struct only_values number_of = {0}, text_of = {0};
+    int n_learned = 0, r = only_values_init(&number_of);
+    r = r < 0 ? r : only_values_init(&text_of);
+    for (size_t i = 0; i < sightings->count && r == 0; i++) {
+        const struct sighting *seen = &sightings->list[i];
+        r = is_learned(profile, seen->number) ? 0
+                                              : note_value(&number_of, seen->text, seen->number);
+    }
+    for (size_t i = 0; i < sightings->count && r == 0; i++) {
+        const struct sighting *seen = &sightings->list[i];
+        r = is_only_value(&number_of, seen->text, seen->number)
+                ? note_value(&text_of, seen->number, seen->text)
+                : 0;
+    }
+    for (size_t i = 0; i < sightings->count && r == 0; i++) {
+        const struct sighting *seen = &sightings->list[i];
+        if (is_only_value(&text_of, seen->number, seen->text) &&
+            !is_learned(profile, seen->number)) {
+            r = ag_index_map_insert(&profile->learned_types, seen->number, seen->text);
+            n_learned++;
+        }
+    }
+    only_values_done(&number_of);
+    only_values_done(&text_of);
+    return r < 0 ? r : n_learned;
+}
+
 int ag_profile_learn_types(struct ag_profile *profile) {
     if (profile->learned_types.slots) {
         return 0;
     }
+    struct sightings sightings = {0};
     int r = ag_index_map_init(&profile->learned_types);
+    r = r < 0 ? r : ag_index_map_init(&sightings.seen);
     struct place *place = malloc(sizeof(*place));
     r = r < 0 ? r : place ? 0 : -ENOMEM;
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
-        const char *told = NULL;
-        const uint32_t number = told_number(profile, profile->rows[i].stack, &told);
-        if (number == 0 || !find_place(profile, profile->row_nodes[i], place) ||
-            place->kind != AG_PLACE_OBJECT || place->type[0] == '\0') {
-            continue;
-        }
-        const uint32_t text =
-            ag_text_id(&profile->definitions.texts, place->type, strlen(place->type));
-        if (ag_index_map_find(&profile->learned_types, number) == AG_INDEX_NONE) {
-            r = ag_index_map_insert(&profile->learned_types, number, text);
-        }
+        r = look_at_row(profile, i, place, &sightings);
     }
+    int n_learned = r < 0 ? r : 1;
+    for (int round = 0; round < ROUNDS && n_learned > 0; round++) {
+        n_learned = settle(profile, &sightings);
+    }
+    r = n_learned < 0 ? n_learned : 0;
     free(place);
+    free(sightings.list);
+    ag_index_map_done(&sightings.seen);
     return r;
 }
 
@@ -108,9 +231,7 @@ void ag_profile_forget_types(struct ag_profile *profile) {
 
 static const char *name_of_number(struct ag_profile *profile, const struct ag_decoder *decoder,
                                   uint32_t number) {
-    const struct ag_decoder_types *types =
-        profile->options.types_decoder == decoder ? profile->options.types : NULL;
-    const char *name = decoder->type_name ? decoder->type_name(types, number) : NULL;
+    const char *name = given_name(profile, decoder, number);
     const uint32_t text = ag_index_map_find(&profile->learned_types, number);
     return name ? name : text != AG_INDEX_NONE ? ag_text(&profile->definitions.texts, text) : NULL;
 }
@@ -143,6 +264,7 @@ uint32_t ag_profile_runtime_type(struct ag_profile *profile, uint32_t stack, uin
     }
     const char *told = NULL, *name = place.type[0] ? place.type : NULL;
     const uint32_t number = told_number(profile, stack, &told);
+    name = place.kind == AG_PLACE_OBJECT && number != 0 && place.frame->line == 0 ? NULL : name;
     const bool is_object =
         place.kind == AG_PLACE_OBJECT ||
         (place.kind == AG_PLACE_SILENT && number != 0 &&
