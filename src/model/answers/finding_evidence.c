@@ -205,7 +205,10 @@ static int count_step(void *context, const struct ag_step *step) {
 
 static void count_block(void *context, const struct ag_block *block) {
     struct evidence_pass *pass = context;
-    if (block->freed_by == UINT32_MAX || block->freed_by == block->allocated_by) {
+    const struct ag_model_heap *heap =
+        ag_definitions_heap_of_via(&pass->search->profile->definitions, block->via);
+    if (block->freed_by == UINT32_MAX || block->freed_by == block->allocated_by ||
+        (heap && strcmp(heap->kind, "malloc") != 0)) {
         return;
     }
     const uint32_t row = ag_step_rows_find(&pass->rows, block->stack, block->via);
