@@ -229,17 +229,26 @@ static void add_bytes(struct ag_table *table, uint64_t bytes, bool is_known) {
     ag_table_cell(table, is_known ? ag_quantity_bytes(&number, bytes) : "");
 }
 
-/* By any of the collections: the table has a column more. */
-static bool has_promoted(const struct ag_collections *collections) {
-    bool has = false;
+/* The columns that not every runtime fills: shown are those that any of the collections does. */
+struct pause_columns {
+    bool has_needed, has_promoted, has_process;
+};
+
+static struct pause_columns pause_columns_of(const struct ag_collections *collections) {
+    struct pause_columns columns = {.has_needed = false};
     for (size_t i = 0; i < collections->n_runtimes; i++) {
-        has |= collections->runtimes[i].has_promoted;
+        columns.has_promoted |= collections->runtimes[i].has_promoted;
     }
-    return has;
+    for (size_t i = 0; i < collections->n_rows; i++) {
+        columns.has_needed |= (collections->rows[i].known & AG_GC_KNOWN_NEED) != 0;
+        columns.has_process |= collections->rows[i].process != NULL;
+    }
+    return columns;
 }
 
 static void add_collection(struct ag_table *table, struct ag_view *view,
                            const struct ag_collections *collections,
+                           const struct pause_columns *columns,
                            const struct ag_collection_row *row) {
     struct ag_quantity number;
     struct ag_frame_text text;
@@ -249,17 +258,21 @@ static void add_collection(struct ag_table *table, struct ag_view *view,
     ag_table_cell(table, kind_name(&text, collections, row));
     add_bytes(table, row->heap_before_bytes, has_heap);
     add_bytes(table, row->heap_after_bytes, has_heap);
-    add_bytes(table, row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
-    if (has_promoted(collections)) {
+    if (columns->has_needed) {
+        add_bytes(table, row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
+    }
+    if (columns->has_promoted) {
         add_bytes(table, row->promoted_bytes, row->known & AG_GC_KNOWN_PROMOTED);
     }
-    ag_table_cell(table, row->process != NULL ? row->process : "");
+    if (columns->has_process) {
+        ag_table_cell(table, row->process != NULL ? row->process : "");
+    }
     ag_table_cell(table, cause_name(&text, view, row->cause_frame));
 }
 
-enum { PAUSE_COLUMNS = 9, PROMOTED_COLUMN = 6 };
+enum { PAUSE_COLUMNS = 9, NEEDED_COLUMN = 5, PROMOTED_COLUMN = 6, PROCESS_COLUMN = 7 };
 
-static struct ag_table *new_pauses(const struct ag_collections *collections) {
+static struct ag_table *new_pauses(const struct pause_columns *shown) {
     static const struct ag_column all[PAUSE_COLUMNS] = {
         {.head = "at"},
         {.head = "pause", .style = AG_STYLE_BRIGHT},
@@ -274,7 +287,11 @@ static struct ag_table *new_pauses(const struct ag_collections *collections) {
     struct ag_column columns[PAUSE_COLUMNS];
     size_t n = 0;
     for (size_t i = 0; i < PAUSE_COLUMNS; i++) {
-        if (i != PROMOTED_COLUMN || has_promoted(collections)) {
+        const bool is_shown = i == NEEDED_COLUMN     ? shown->has_needed
+                              : i == PROMOTED_COLUMN ? shown->has_promoted
+                              : i == PROCESS_COLUMN  ? shown->has_process
+                                                     : true;
+        if (is_shown) {
             columns[n++] = all[i];
         }
     }
@@ -284,14 +301,15 @@ static struct ag_table *new_pauses(const struct ag_collections *collections) {
 static int write_pauses(struct ag_view *view, const struct ag_collections *collections) {
     struct ag_ranking ranking;
     int r = rank_pauses(collections, &ranking);
-    struct ag_table *table = r == 0 ? new_pauses(collections) : NULL;
+    const struct pause_columns columns = pause_columns_of(collections);
+    struct ag_table *table = r == 0 ? new_pauses(&columns) : NULL;
     uint64_t hidden_ns = 0, all_ns = 0;
     for (size_t i = 0; table != NULL && i < ranking.count; i++) {
         const struct ag_collection_row *row = &collections->rows[ranking.ranks[i].row];
         const uint64_t pause_ns = row->known & AG_GC_KNOWN_END ? row->pause_ns : 0;
         all_ns += pause_ns;
         if (i < view->limit) {
-            add_collection(table, view, collections, row);
+            add_collection(table, view, collections, &columns, row);
         } else {
             hidden_ns += pause_ns;
         }
