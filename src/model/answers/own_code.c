@@ -27,8 +27,9 @@ static bool is_file_of_system(const char *file) {
 }
 
 static bool is_image_of_system(const char *image) {
-    static const char *const beginnings[] = {"libc.so", "libc-",      "ld-linux",  "ld-2.",
-                                             "libm.so", "libpthread", "libstdc++", "libgcc_s"};
+    static const char *const beginnings[] = {"libc.so",     "libc-",      "ld-linux",  "ld-2.",
+                                             "libm.so",     "libpthread", "libstdc++", "libgcc_s",
+                                             "liballogram-"}; /* detours stand in stacks, too */
     return begins_with_any(image, beginnings, AG_ARRAY_SIZE(beginnings));
 }
 
