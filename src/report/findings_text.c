@@ -184,7 +184,7 @@ static void write_finding(struct ag_page *page, const struct ag_finding *finding
         (void)ag_page_fit(&where, ag_frame_where(&name, described->frame), WHERE_COLUMNS);
         (void)ag_page_fit(&function, ag_frame_function(&name, described->frame), NAME_COLUMNS);
     }
-    snprintf(line, sizeof line, "%s%s%s%s%s", where.text, described->frame != NULL ? " " : "",
+    snprintf(line, sizeof line, "%s%s%s%s%s", where.text, where.text[0] != '\0' ? " " : "",
              function.text,
              described->frame == NULL ? ""
              : is_of_threads          ? " and others: "

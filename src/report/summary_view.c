@@ -189,9 +189,10 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
              ag_quantity_count(&number, ag_heading_lost_events(view->profile)));
     write_pair(page, left.text, right.text);
     if (summary->incomplete_stacks != 0) {
-        ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s stacks could not be walked to their end\n",
-                      LEFT_NAME, "incomplete",
-                      ag_quantity_count(&number, summary->incomplete_stacks));
+        ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s %s\n", LEFT_NAME, "incomplete",
+                      ag_quantity_count(&number, summary->incomplete_stacks),
+                      summary->incomplete_stacks == 1 ? "stack could not be walked to its end"
+                                                      : "stacks could not be walked to their end");
     }
     if (summary->ghost_frees != 0) {
         ag_page_print(page, AG_STYLE_PLAIN,
