@@ -161,6 +161,14 @@ static uint32_t own_number(uint32_t pid) {
     return number;
 }
 
+uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace) {
+    char process[16];
+    (void)snprintf(process, sizeof(process), "%u", pid);
+    *ret_namespace = namespace_of(process);
+    const uint32_t number = *ret_namespace != 0 ? own_number(pid) : 0;
+    return number != 0 ? number : pid;
+}
+
 uint32_t ag_process_find(uint32_t pid, uint64_t namespace, const char *path) {
     const uint64_t own = ag_process_own_namespace();
     if (namespace == own || own == 0 || (namespace == 0 && ag_process_has_mapped(pid, path))) {

@@ -12,6 +12,11 @@ uint64_t ag_process_own_namespace(void);
  * has the live file at PATH mapped; 0: it is not to be found, so it has ended. */
 uint32_t ag_process_find(uint32_t pid, uint64_t namespace, const char *path);
 
+/* Of a process that lives, by our number: how it knows itself, in the innermost of its pid
+ * namespaces. ret_namespace: 0 where it cannot be told, as to another user; the number is ours
+ * then. */
+uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace);
+
 struct ag_process_watch { /* of one process */
     uint32_t pid;         /* 0: it had ended before */
     int pidfd;    /* readable when the process has ended; -1: the kernel has none, /proc is asked

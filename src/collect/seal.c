@@ -108,7 +108,7 @@ static int move_pattern(struct ag_session *session, const char *folder, char ret
 static void offer_first_trace(struct ag_session *session, const char *path, uint32_t pid) {
     session->first_trace_fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (session->first_trace_fd >= 0) { /* else it gets a new one */
-        session->first_pid = pid;
+        session->first_own_pid = pid;
         (void)snprintf(session->first_trace_path, sizeof(session->first_trace_path), "%s", path);
     }
 }

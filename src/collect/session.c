@@ -504,8 +504,11 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
                            char ret_path[4096], char ret_message[512]) {
     const struct ag_trace_names names = {
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
+    uint64_t namespace = session->pid_namespace;
+    const uint32_t own_pid =
+        session->is_attached ? ag_process_know(pid, &namespace) : pid; /* a child is as we are */
     const struct ag_trace_header header = {.session = session->id,
-                                           .pid = pid,
+                                           .pid = own_pid,
                                            .slot = AG_NUMBER_FIRST,
                                            .start_realtime_ns = session->clock_origin_realtime_ns};
     const int r = refuse_strange_output(session, &names, ret_message);
@@ -515,11 +518,13 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
     const int fd =
         ag_trace_file_create(session->trace_pattern, &names, &header, session->first_trace_path);
     if (fd < 0) {
-        (void)snprintf(ret_message, 512, "create the trace %.400s: %s", session->first_trace_path,
-                       strerror(-fd));
+        (void)snprintf(ret_message, 512, "create the trace %.400s: %s; -o names another place",
+                       session->first_trace_path, strerror(-fd));
         return fd;
     }
     session->first_pid = pid;
+    session->first_own_pid = own_pid;
+    session->first_namespace = namespace;
     session->first_trace_fd = fd;
     memcpy(ret_path, session->first_trace_path, sizeof(session->first_trace_path));
     return 0;
@@ -534,7 +539,7 @@ void ag_session_first_is_gone(struct ag_session *session) {
     for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
         uint32_t expected = AG_SLOT_LIVE;
-        if (slot->pid == session->first_pid &&
+        if (ag_session_is_first(session, slot->pid, slot->pid_namespace) &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
             atomic_store_explicit(&slot->exiting, 1, memory_order_relaxed);
             /* release: pairs with the collector's acquire; how it ended is there */

@@ -40,11 +40,13 @@ struct ag_session {
     bool follows_bytes;            /* a dump depends on them: the books must know now */
     struct ag_snapshot_desk *desk; /* shared with our forks; NULL: none */
 
-    uint64_t pid_namespace; /* of `run`: first_pid counts there; 0: unknown */
-    bool is_attached;       /* the first process lives on when it has left the session */
-    int stop_error;         /* negative errno that ended the recording of all its processes */
-    uint32_t first_pid;     /* of the program that `run` starts, 0: unknown */
-    int first_trace_fd;     /* its trace, made before it ran; -1: none or used up */
+    uint64_t pid_namespace;   /* of who made the session: first_pid counts there; 0: unknown */
+    bool is_attached;         /* the first process lives on when it has left the session */
+    int stop_error;           /* negative errno that ended the recording of all its processes */
+    uint32_t first_pid;       /* of the program that `run` starts or `attach` records, 0: unknown */
+    uint32_t first_own_pid;   /* by which it knows itself ... */
+    uint64_t first_namespace; /* ... there: a container's is another; 0: unknown */
+    int first_trace_fd;       /* its trace, made before it was recorded; -1: none or used up */
     char first_trace_path[4096];
 
     uint64_t collected_since_raw; /* processes that began later are ours alone; 0: none are */
@@ -88,11 +90,12 @@ static inline bool ag_session_slot_is(const struct ag_process_slot *slot, uint32
            (slot->pid_namespace == namespace || slot->pid_namespace == 0 || namespace == 0);
 }
 
-/* Is the process that knows itself as PID in NAMESPACE the one that `run` started? */
+/* Is the process that knows itself as PID in NAMESPACE the one that `run` started, or `attach`
+ * records? */
 static inline bool ag_session_is_first(const struct ag_session *session, uint32_t pid,
                                        uint64_t namespace) {
-    return pid == session->first_pid &&
-           (namespace == session->pid_namespace || namespace == 0 || session->pid_namespace == 0);
+    return pid == session->first_own_pid && (namespace == session->first_namespace ||
+                                             namespace == 0 || session->first_namespace == 0);
 }
 
 /* Zeroes a tree whose last process has ended and gives its memory back. */

@@ -232,4 +232,21 @@ def one_with_another_root():
             assert "is not to be found" in one_line(target.pid)
 
 
+@test
+def one_that_knows_itself_by_another_number():
+    command = ("unshare", "--fork", "--pid", "--mount-proc", "--kill-child", os.path.join(PROGRAMS, "rough"), "small")
+    if subprocess.run([*command[:-2], "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("needs the right to make a pid namespace")
+    with Target(*command) as outer, tempfile.TemporaryDirectory() as folder:
+        assert outer.answer() == "ready"
+        with open(f"/proc/{outer.pid}/task/{outer.pid}/children", encoding="ascii") as file:
+            pid = int(file.read())
+        attached = Attached(pid, folder, "--mode=exact")
+        assert outer.ask("go") == f"{ROUNDS} OK"
+        attached.detach()
+        assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
+        assert attached.report("--view=summary")["trace"]["end"] == "detached"
+        assert os.listdir(folder) == [os.path.basename(attached.trace)]
+
+
 sys.exit(run_all())
