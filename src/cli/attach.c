@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/attach_claim.h"
 #include "attach/awake_cpus.h"
 #include "base/compiler.h"
 #include "cli/adapter_list.h"
@@ -99,6 +100,7 @@ struct request {
     struct ag_link_attach link;  /* of a NODE */
     bool is_quiet;
     pid_t pid;
+    int claim; /* of the process, until it is recorded; -1: none */
     struct ag_attach *attach;
     struct ag_shepherd shepherd;
     struct ag_attach_times in, on, out;
@@ -311,6 +313,7 @@ static int record(struct request *request, struct ag_session *session, const cha
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
         hurry(request, false);
+        ag_attach_claim_end(&request->claim);
         say_times(request, "attached to", &request->in, &request->on);
         wait_for_end(request);
         hurry(request, true);
@@ -412,10 +415,12 @@ static int attach(struct request *request) {
     struct ag_session *session = NULL;
     struct ag_launch own = {0};
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
-    if (clean_up(request->pid, message) < 0 ||
+    if (ag_attach_claim(request->pid, &request->claim, message) < 0 ||
+        clean_up(request->pid, message) < 0 ||
         ag_attach_prepare(request->pid, &request->attach, message) < 0 ||
         choose_agent(request, agent, message) < 0) {
         request->attach = ag_attach_free(request->attach);
+        ag_attach_claim_end(&request->claim);
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     int status = AG_EXIT_OK;
@@ -430,6 +435,7 @@ static int attach(struct request *request) {
         }
         (void)ag_session_close(session); /* NULL */
     }
+    ag_attach_claim_end(&request->claim);
     request->attach = ag_attach_free(request->attach);
     return status;
 }
@@ -474,7 +480,8 @@ int ag_command_attach(int argc, char **argv) {
                                           .is_sampling = true,
                                           .is_attached = true,
                                           .no_children = true},
-                              .adapters = "auto"};
+                              .adapters = "auto",
+                              .claim = -1};
     struct ag_options options = {
         .usage = "attach PID|NODE [OPTIONS]",
         .about = "Records a program that runs already, until Ctrl-C, --duration or its end, and\n"

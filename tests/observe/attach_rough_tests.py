@@ -5,6 +5,7 @@ interpreters, and to programs that others stop, debug and end meanwhile. TAP.
 Each goes on as if nothing had been, and what is counted while attached is exact.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -247,6 +248,25 @@ def one_that_knows_itself_by_another_number():
         assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
         assert attached.report("--view=summary")["trace"]["end"] == "detached"
         assert os.listdir(folder) == [os.path.basename(attached.trace)]
+
+
+@test
+def several_attach_at_once():
+    with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
+        for number in range(CYCLES):
+            names = [os.path.join(folder, f"{number}.{i}.allogram") for i in range(4)]
+            started = [subprocess.Popen([ALLOGRAM, "attach", str(target.pid), "--mode=exact", "-o", name], stderr=subprocess.PIPE,
+                                        text=True) for name in names]
+            first = [attaching.stderr.readline() for attaching in started]
+            assert target.ask("go") == f"{ROUNDS} OK"
+            for attaching in started:
+                attaching.send_signal(signal.SIGINT)
+                attaching.stderr.read()
+            states = [attaching.wait(timeout=60) for attaching in started]
+            assert sorted(states) == [0, 125, 125, 125], first
+            assert all("attached to" in line or "is recorded by allogram already" in line for line in first), first
+            done = subprocess.run([ALLOGRAM, "report", names[states.index(0)], "--json"], check=True, capture_output=True)
+            assert json.loads(done.stdout)["allocated_blocks"] >= ROUNDS
 
 
 sys.exit(run_all())

@@ -1,0 +1,43 @@
+/* attach_claim.c: see attach_claim.h. Two that come at once would both load the agent, and one
+ * write over what the other has told it. */
+#include "attach_claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/told_failure.h"
+#include "traced_thread.h"
+
+enum { LOOK_MS = 5 };
+static const uint64_t patience_ns = UINT64_C(10000000000); /* a safe point is found in five */
+
+int ag_attach_claim(pid_t pid, int *ret_fd, char ret_message[512]) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/auxv", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const uint64_t end_ns = ag_attach_now_ns() + patience_ns;
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+        if (ag_attach_now_ns() > end_ns) {
+            (void)close(fd); /* nothing was written */
+            return ag_told_failure(ret_message, -EBUSY,
+                                   "%d: another allogram is just attaching to it and does not get "
+                                   "on; end that one",
+                                   pid);
+        }
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+void ag_attach_claim_end(int *fd) {
+    if (*fd >= 0) {
+        (void)flock(*fd, LOCK_UN); /* a child of ours may have the descriptor, too */
+        (void)close(*fd);          /* nothing was written */
+    }
+    *fd = -1;
+}
