@@ -450,6 +450,22 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
 
 /* ---- out ---- */
 
+bool ag_attach_was_swept_away(const struct ag_attach *attach) {
+    const uint64_t at = attach->bias + attach->variable;
+    struct {
+        int32_t tool_pid;
+        uint64_t tool_start_ticks;
+    } now;
+    const struct ag_remote_piece pieces[] = {
+        {at + offsetof(struct ag_attachment, tool_pid), &now.tool_pid, sizeof now.tool_pid},
+        {at + offsetof(struct ag_attachment, tool_start_ticks), &now.tool_start_ticks,
+         sizeof now.tool_start_ticks}};
+    const int r = ag_remote_memory_read_pieces(attach->process.pid, pieces, 2);
+    return r == -EFAULT ||
+           (r == 0 && (now.tool_pid != attach->attachment.tool_pid ||
+                       now.tool_start_ticks != attach->attachment.tool_start_ticks));
+}
+
 /* Is what we put in still there? An exec takes it away. */
 static bool is_there(const struct ag_attach *attach) {
     const struct ag_observed_image *image =
@@ -507,8 +523,10 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         return ended(attach, ret_message);
     }
     if (!is_there(attach)) {
-        return ag_told_failure(ret_message, -ESTALE, "%d: executed another program meanwhile",
-                               attach->process.pid);
+        return ag_told_failure(ret_message, -ESTALE,
+                               "%d (%s): executed another program, which is not recorded; attach "
+                               "again for that",
+                               attach->process.pid, attach->process.name);
     }
     if (attach->attachment.wants_standing != 0) {
         return ag_attach_runtimes_off(attach, ret_times, ret_message);

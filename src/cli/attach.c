@@ -62,6 +62,7 @@ enum {
     OPTION_TRACE,
     MAX_DEPTH = 65536,
 };
+#define LOOK_NS UINT64_C(500000000)
 
 static const struct ag_option table[] = {
     {'o', "output", "PATTERN",
@@ -242,7 +243,16 @@ static int set_option(struct request *request, int id, const char *value) {
 
 /* ---- the recording ---- */
 
-/* Until Ctrl-C, the time is over, or the process has ended. */
+/* When to look again without being woken: at the end of the time, and now and then for a program
+ * that executed another one, which nothing wakes us for. */
+static struct timespec rest_until_look(uint64_t duration_ns, uint64_t passed_ns) {
+    const uint64_t left_ns = duration_ns > 0 ? duration_ns - passed_ns : LOOK_NS;
+    const uint64_t rest_ns = left_ns < LOOK_NS ? left_ns : LOOK_NS;
+    return (struct timespec){.tv_sec = (time_t)(rest_ns / 1000000000),
+                             .tv_nsec = (long)(rest_ns % 1000000000)};
+}
+
+/* Until Ctrl-C, the time is over, or the process has ended or become another program. */
 static void wait_for_end(struct request *request) {
     struct ag_shepherd *shepherd = &request->shepherd;
     const uint64_t begin_ns = ag_monotonic_ns();
@@ -254,11 +264,7 @@ static void wait_for_end(struct request *request) {
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
         }
-        struct timespec rest = {.tv_sec = 3600};
-        if (request->duration_ns > 0) {
-            rest.tv_sec = (time_t)((request->duration_ns - passed_ns) / 1000000000);
-            rest.tv_nsec = (long)((request->duration_ns - passed_ns) % 1000000000);
-        }
+        const struct timespec rest = rest_until_look(request->duration_ns, passed_ns);
         struct pollfd fds[] = {{.fd = shepherd->signal_fd, .events = POLLIN},
                                {.fd = pidfd, .events = POLLIN}};
         if (ppoll(fds, 2, &rest, NULL) < 0 && errno != EINTR) {
@@ -269,7 +275,7 @@ static void wait_for_end(struct request *request) {
             is_over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
                        info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
         }
-        is_over |= fds[1].revents != 0;
+        is_over |= fds[1].revents != 0 || ag_attach_was_swept_away(request->attach);
     }
     if (pidfd >= 0) {
         (void)close(pidfd); /* nothing was written */

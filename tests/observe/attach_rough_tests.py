@@ -269,4 +269,17 @@ def several_attach_at_once():
             assert json.loads(done.stdout)["allocated_blocks"] >= ROUNDS
 
 
+@test
+def one_that_executes_another_program():
+    with Target("sh", "-c", "echo ready; read line; exec cat") as target, tempfile.TemporaryDirectory() as folder:
+        assert target.answer() == "ready"
+        attached = Attached(target.pid, folder, "--mode=exact")
+        target.process.stdin.write("go\n")
+        target.process.stdin.flush()
+        assert attached.process.wait(timeout=60) == 0  # nobody has to end it
+        assert "executed another program" in attached.process.stderr.read()
+        assert attached.report("--view=summary")["trace"]["end"] == "exit"
+        assert target.ask("still there") == "still there"
+
+
 sys.exit(run_all())
