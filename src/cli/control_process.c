@@ -2,7 +2,8 @@
  *
  * A process that is recorded has the live file of its session mapped (as has who records it), so
  * its mappings say where the session is, and nobody needs a registry. Who records decides what an
- * end is: `attach` leaves the program when it is asked to, `run` ends with its program. */
+ * end is: `attach` leaves the program when it is asked to, `run` ends with its program. An attach
+ * that was killed can no longer be asked; then its part is done here. */
 #include "cli/control_process.h"
 
 #include <errno.h>
@@ -15,15 +16,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/attach_claim.h"
+#include "attach/attaching.h"
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "collect/collector.h"
+#include "collect/process_watch.h"
 #include "collect/session_control.h"
 #include "remote/remote_maps.h"
 #include "remote/remote_process.h"
 
-enum { LEAVE_PATIENCE_MS = 120 * 1000 }; /* the trace is sealed in it */
+enum {
+    LEAVE_PATIENCE_MS = 120 * 1000, /* the trace is sealed in it */
+    SEAL_LOOK_MS = 2,
+};
 
 const char *const ag_control_actions[] = {
     [AG_CONTROL_PAUSE] = "pause", [AG_CONTROL_RESUME] = "resume", [AG_CONTROL_RESET] = "reset",
@@ -66,33 +73,59 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
     return is_found;
 }
 
-/* What the process takes its number to be: the innermost of its namespaces counts. */
-static struct ag_controlled know(pid_t pid) {
-    struct ag_controlled known = {.pid = (uint32_t)pid};
-    char path[64], line[256];
-    struct stat facts;
-    (void)snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-    known.pid_namespace = stat(path, &facts) == 0 ? facts.st_ino : 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
-    FILE *status = fopen(path, "re");
-    while (status && fgets(line, sizeof line, status)) {
-        const char *last = strncmp(line, "NSpid:", 6) == 0 ? strrchr(line, '\t') : NULL;
-        known.pid = last ? (uint32_t)strtoul(last + 1, NULL, 10) : known.pid;
+/* Who attached was killed: takes its agent out as it would have, and waits for the trace. */
+static int leave_for_it(struct ag_session *session, const struct ag_remote_process *process,
+                        const char *trace) {
+    char message[512] = "";
+    sigset_t told;
+    int claim = -1;
+    (void)sigemptyset(&told);
+    (void)sigaddset(&told, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &told, NULL); /* as attaching.h wants it */
+    int r = ag_attach_claim(process->pid, &claim, message);
+    r = r < 0 ? r : ag_attach_clean_up(process->pid, message);
+    ag_attach_claim_end(&claim);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
     }
-    if (status) {
-        (void)fclose(status); /* nothing was written */
+    for (int ms = 0; access(ag_session_path(session), F_OK) == 0; ms += SEAL_LOOK_MS) {
+        if (ms > LEAVE_PATIENCE_MS || !ag_session_has_collector(session)) {
+            return ag_fail(AG_EXIT_FAILURE,
+                           "control: %d (%s) was left, and who recorded it was killed: allogram "
+                           "check %s saves what there is",
+                           process->pid, process->name, trace);
+        }
+        (void)poll(NULL, 0, SEAL_LOOK_MS);
     }
-    return known;
+    return AG_EXIT_OK;
+}
+
+/* Is the keeper's number still who made the session, and not another's since? One that we may not
+ * look into is taken for it: a signal will be refused there, too. */
+static bool still_keeps(pid_t keeper, const char *live) {
+    struct ag_remote_process process;
+    struct stat of_live, of_keeper;
+    char path[4096], message[512];
+    const int r = ag_remote_process_open(keeper, &process, message);
+    return r < 0 ? r == -EPERM
+                 : find_live(&process, path) && stat(live, &of_live) == 0 &&
+                       stat(path, &of_keeper) == 0 && of_live.st_dev == of_keeper.st_dev &&
+                       of_live.st_ino == of_keeper.st_ino;
 }
 
 /* `attach` leaves the program and seals. */
-static int make_leave(pid_t keeper, const char *trace) {
+static int make_leave(struct ag_session *session, const struct ag_remote_process *process,
+                      pid_t keeper, const char *trace) {
     const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);
-    if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
-        const int error = errno;
+    if (fd < 0 || !still_keeps(keeper, ag_session_path(session))) {
         if (fd >= 0) {
             (void)close(fd); /* nothing was written */
         }
+        return leave_for_it(session, process, trace);
+    }
+    if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
+        const int error = errno;
+        (void)close(fd); /* nothing was written */
         return ag_fail(AG_EXIT_FAILURE, "control: end allogram attach, process %d: %s", keeper,
                        strerror(error));
     }
@@ -114,7 +147,8 @@ static int ask(struct ag_session *session, const struct ag_remote_process *proce
                        "control: %d (%s) is recorded as a node: allogram control NAME@HOST %s",
                        process->pid, process->name, ag_control_actions[action]);
     }
-    const struct ag_controlled known = know(process->pid);
+    struct ag_controlled known = {0};
+    known.pid = ag_process_know((uint32_t)process->pid, &known.pid_namespace);
     if (ag_session_ask(session, &known, action, trace, message) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "control: %d (%s): %s", process->pid, process->name,
                        message);
@@ -122,8 +156,9 @@ static int ask(struct ag_session *session, const struct ag_remote_process *proce
     if (action == AG_CONTROL_DUMP) {
         (void)printf("%s\n", trace);
     }
-    return action == AG_CONTROL_STOP && keeper == AG_KEEPER_ATTACH ? make_leave(keeper_pid, trace)
-                                                                   : AG_EXIT_OK;
+    return action == AG_CONTROL_STOP && keeper == AG_KEEPER_ATTACH
+               ? make_leave(session, process, keeper_pid, trace)
+               : AG_EXIT_OK;
 }
 
 int ag_control_process(pid_t pid, const char *action) {

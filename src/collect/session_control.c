@@ -110,7 +110,7 @@ static int lock_requests(const struct ag_session *session) {
 
 /* Its collector holds this lock as long as it lives (ag_session_lock). Whoever else takes it looks
  * first whether it is to be had, and this is for a moment only. */
-static bool has_collector(const struct ag_session *session) {
+bool ag_session_has_collector(const struct ag_session *session) {
     if (flock(session->fd, LOCK_SH | LOCK_NB) < 0) {
         return true;
     }
@@ -127,7 +127,7 @@ static int wait_for_answer(const struct ag_session *session) {
             atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed)) {
             return 0;
         }
-        if (ms % DOUBT_MS == DOUBT_MS - 1 && !has_collector(session)) {
+        if (ms % DOUBT_MS == DOUBT_MS - 1 && !ag_session_has_collector(session)) {
             return -ESRCH;
         }
         (void)poll(NULL, 0, 1);

@@ -6,6 +6,7 @@
 #ifndef AG_SESSION_CONTROL_H
 #define AG_SESSION_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -31,6 +32,9 @@ struct ag_controlled {
  * is so; -EBUSY, -ETIMEDOUT, ... each with one line in ret_message. */
 int ag_session_ask(struct ag_session *session, const struct ag_controlled *process,
                    enum ag_control action, char ret_path[4096], char ret_message[512]);
+
+/* Is there somebody who drains it, and seals its traces? */
+bool ag_session_has_collector(const struct ag_session *session);
 
 /* Who keeps it; ret_pid is its pid, in the namespace of who made the session. */
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid);

@@ -282,4 +282,20 @@ def one_that_executes_another_program():
         assert target.ask("still there") == "still there"
 
 
+@test
+def control_stops_what_a_killed_allogram_began():
+    with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
+        before = image(target.pid)
+        attached = Attached(target.pid, folder, "--mode=exact")
+        attached.process.kill()
+        attached.process.wait()
+        assert target.ask("go") == f"{ROUNDS} OK"
+        done = subprocess.run([ALLOGRAM, "control", str(target.pid), "stop"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert image(target.pid) == before
+        assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
+        assert attached.report("--view=summary")["trace"]["end"] == "detached"
+
+
 sys.exit(run_all())
