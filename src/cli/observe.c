@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -15,6 +16,7 @@
 #include "cli/message.h"
 #include "cli/observe_report.h"
 #include "cli/options.h"
+#include "collect/trace_name.h"
 #include "observe/observation.h"
 
 enum {
@@ -188,8 +190,31 @@ static void catch_stops(void) {
     (void)sigaction(SIGHUP, &action, NULL);
 }
 
+/* What will not do as a trace is known at once, and not after an hour of looking. Names that the
+ * pattern's letters stand for are not. */
+static int check_output(const char *pattern) {
+    char whole[1024], message[512] = "";
+    struct stat facts;
+    if (ag_trace_pattern_complete(pattern, whole, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
+    }
+    if (stat(whole, &facts) == 0 && S_ISDIR(facts.st_mode)) {
+        return ag_fail(AG_EXIT_FAILURE, "observe: %s: is a folder; name a file in it", whole);
+    }
+    char *name = strrchr(whole, '/');
+    name[name == whole ? 1 : 0] = '\0'; /* it is absolute; what is left is the folder */
+    if (strchr(whole, '%') == NULL && access(whole, W_OK | X_OK) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; -o names another place", pattern,
+                       strerror(errno));
+    }
+    return AG_EXIT_OK;
+}
+
 static int observe(struct request *request) {
     char message[512] = "";
+    if (request->output != NULL && check_output(request->output) != AG_EXIT_OK) {
+        return AG_EXIT_FAILURE;
+    }
     catch_stops();
     int r = ag_observation_open(&request->options, &request->observation, message);
     if (r < 0) {

@@ -10,7 +10,7 @@
 #include "report/quantity.h"
 #include "report/table.h"
 
-enum { NAME_BYTES = 1024, STACK_FRAMES = 12, STACKS = 20 };
+enum { NAME_BYTES = 1024, STACK_FRAMES = 12 };
 
 static void label(char text[NAME_BYTES], const struct ag_observed_frame *frame) {
     if (strcmp(frame->runtime, "c") == 0) {
@@ -27,9 +27,9 @@ static void heading(struct ag_page *page, struct ag_observation *observation) {
     ag_page_print(page, AG_STYLE_DIM, "   pid %d, %s%s\n", facts->pid,
                   ag_quantity_time(&time, facts->duration_ns),
                   facts->end == AG_OBSERVED_TARGET_ENDED ? ", until it ended" : "");
-    ag_page_print(page, AG_STYLE_PLAIN,
+    ag_page_prose(page, AG_STYLE_PLAIN,
                   "%s samples, %s complete, %llu lost, %llu dropped as stale; cost to the target "
-                  "%.2f %%\n",
+                  "%.2f %%",
                   ag_quantity_count(&samples, facts->samples),
                   ag_quantity_share(&complete, facts->complete_stacks, facts->samples),
                   (unsigned long long)facts->lost, (unsigned long long)facts->stale,
@@ -45,8 +45,7 @@ static void heading(struct ag_page *page, struct ag_observation *observation) {
     const char *const *notes;
     const size_t n = ag_observation_notes(observation, &notes);
     for (size_t i = 0; i < n; i++) {
-        ag_page_print(page, AG_STYLE_WARNING, "%s", notes[i]);
-        ag_page_end_line(page);
+        ag_page_prose(page, AG_STYLE_WARNING, "%s", notes[i]);
     }
     ag_page_end_line(page);
 }
@@ -89,29 +88,53 @@ static void functions(struct ag_page *page, const struct ag_observed_function *l
     }
 }
 
+/* What does not fit is shortened: first where it is, which may have a third of the line. */
+static void one_frame(struct ag_page *page, const struct ag_observed_frame *frame,
+                      enum ag_style style) {
+    enum { INDENT = 4 };
+    struct ag_fitted fitted;
+    char name[NAME_BYTES], where[NAME_BYTES] = "";
+    label(name, frame);
+    if (frame->file != NULL) {
+        (void)snprintf(where, sizeof where, "%s:%u", frame->file, frame->line);
+    }
+    const size_t all = page->columns - INDENT, least = all / 3;
+    const size_t wanted = where[0] != '\0' ? ag_page_columns_of(where) + 2 : 0;
+    const size_t kept = wanted < least ? wanted : least;
+    ag_page_spaces(page, INDENT);
+    const size_t taken = ag_page_fit(&fitted, name, all - kept);
+    ag_page_text(page, style, fitted.text);
+    if (wanted > 0) {
+        (void)ag_page_fit(&fitted, where, all - taken - 2);
+        ag_page_print(page, AG_STYLE_DIM, "  %s", fitted.text);
+    }
+    ag_page_end_line(page);
+}
+
 static void one_stack(struct ag_page *page, struct ag_observation *observation, uint32_t node) {
     const struct ag_observed_frame *frames;
     const size_t n = ag_observation_stack(observation, node, &frames);
     for (size_t i = 0; i < n && i < STACK_FRAMES; i++) {
-        char name[NAME_BYTES];
-        label(name, &frames[i]);
-        ag_page_print(page, i == 0 ? AG_STYLE_BRIGHT : AG_STYLE_PLAIN, "    %s", name);
-        if (frames[i].file != NULL) {
-            ag_page_print(page, AG_STYLE_DIM, "  %s:%u", frames[i].file, frames[i].line);
-        }
-        ag_page_end_line(page);
+        one_frame(page, &frames[i], i == 0 ? AG_STYLE_BRIGHT : AG_STYLE_PLAIN);
     }
     if (n > STACK_FRAMES) {
         ag_page_print(page, AG_STYLE_DIM, "    ... %zu more\n", n - STACK_FRAMES);
     }
 }
 
+static void more_stacks(struct ag_page *page, ssize_t n, size_t limit) {
+    if (limit > 0 && n > 0 && (size_t)n > limit) {
+        ag_page_print(page, AG_STYLE_DIM, "... %zu more; --limit=0 shows all\n", (size_t)n - limit);
+    }
+    ag_page_end_line(page);
+}
+
 static void stacks(struct ag_page *page, struct ag_observation *observation,
-                   enum ag_seen_source source, const char *head) {
+                   enum ag_seen_source source, const char *head, size_t limit) {
     struct ag_observed_stack *list = NULL;
     const ssize_t n = ag_observation_stacks(observation, source, &list);
     ag_page_print(page, AG_STYLE_DIM, "%s\n", n > 0 ? head : "none was seen");
-    for (ssize_t i = 0; i < n && i < STACKS; i++) {
+    for (ssize_t i = 0; i < n && (limit == 0 || (size_t)i < limit); i++) {
         struct ag_quantity quantity;
         if (source == AG_SEEN_GROWTH) {
             ag_page_print(page, AG_STYLE_PLAIN, "%s\n",
@@ -124,25 +147,25 @@ static void stacks(struct ag_page *page, struct ag_observation *observation,
         }
         one_stack(page, observation, list[i].node);
     }
-    ag_page_end_line(page);
+    more_stacks(page, n, limit);
     free(list);
 }
 
-static void maps(struct ag_page *page, struct ag_observation *observation) {
+static void maps(struct ag_page *page, struct ag_observation *observation, size_t limit) {
     struct ag_observed_map *list = NULL;
     const ssize_t n = ag_observation_maps(observation, &list);
     ag_page_print(page, AG_STYLE_DIM, "%s\n",
                   n > 0 ? "mapped meanwhile and not unmapped, by stack"
                         : "nothing was mapped that stayed");
-    for (ssize_t i = 0; i < n && i < STACKS; i++) {
+    for (ssize_t i = 0; i < n && (limit == 0 || (size_t)i < limit); i++) {
         struct ag_quantity mapped, resident;
-        ag_page_print(page, AG_STYLE_PLAIN, "%s in %llu mappings, %s resident\n",
+        ag_page_print(page, AG_STYLE_PLAIN, "%s in %llu mapping%s, %s resident\n",
                       ag_quantity_bytes(&mapped, list[i].bytes),
-                      (unsigned long long)list[i].n_mappings,
+                      (unsigned long long)list[i].n_mappings, list[i].n_mappings == 1 ? "" : "s",
                       ag_quantity_bytes(&resident, list[i].resident_bytes));
         one_stack(page, observation, list[i].node);
     }
-    ag_page_end_line(page);
+    more_stacks(page, n, limit);
     free(list);
 }
 
@@ -277,13 +300,14 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
         collections(&page, observation, wish->limit);
     }
     if (wish->stacks) {
-        stacks(&page, observation, AG_SEEN_CPU, "stacks, by samples");
+        stacks(&page, observation, AG_SEEN_CPU, "stacks, by samples", wish->limit);
     }
     if ((wish->what & AG_OBSERVE_GROWTH) != 0) {
-        stacks(&page, observation, AG_SEEN_GROWTH, "growth of resident memory, by stack");
+        stacks(&page, observation, AG_SEEN_GROWTH, "growth of resident memory, by stack",
+               wish->limit);
     }
     if ((wish->what & AG_OBSERVE_MAPS) != 0) {
-        maps(&page, observation);
+        maps(&page, observation, wish->limit);
     }
     if ((wish->what & AG_OBSERVE_ALLOCATORS) != 0) {
         allocators(&page, observation);

@@ -492,6 +492,11 @@ static void finish(struct ag_observation *observation, uint64_t cpu_before_ns,
     facts->resident_after_bytes = ag_remote_process_resident_bytes(&observation->process);
     if (facts->end != AG_OBSERVED_TARGET_ENDED) {
         note_another_program(observation);
+        if (ag_remote_process_is_stopped(&observation->process)) {
+            ag_observation_note(observation,
+                                "it is stopped, by a signal or a debugger: kill -CONT lets it go "
+                                "on after a signal");
+        }
         ask_inspectors(observation);
     }
     facts->lost = ag_perf_watch_lost(observation->watch) + observation->told_lost;

@@ -179,6 +179,13 @@ bool ag_remote_process_is_alive(const struct ag_remote_process *process) {
            line.start_ticks == process->start_ticks;
 }
 
+bool ag_remote_process_is_stopped(const struct ag_remote_process *process) {
+    struct stat_line line;
+    char name[32];
+    return read_stat(process->pid, &line, name) == 0 && (line.state == 'T' || line.state == 't') &&
+           line.start_ticks == process->start_ticks;
+}
+
 uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process) {
     struct stat_line line;
     char name[32];

@@ -24,6 +24,8 @@ struct ag_remote_process {
 int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process, char ret_message[512]);
 /* Is it there, and not a zombie, and not another one under the same number? */
 bool ag_remote_process_is_alive(const struct ag_remote_process *process);
+/* By a signal, or by who traces it. */
+bool ag_remote_process_is_stopped(const struct ag_remote_process *process);
 
 /* CPU time of all its threads so far, in ns, as fine as the kernel tells (10 ms or better). */
 uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process);

@@ -142,12 +142,48 @@ time.sleep(60)' >pid 3>&- &
     jq -e '.schema == "allogram-observe/1" and .end == "stopped"' out
 }
 
-@test "a trace that cannot be written fails, and the result is printed all the same" {
+@test "a trace that cannot be written is refused before anything is looked at" {
+    for name in /nowhere/x.allogram "$PWD"; do
+        run timeout 20 "$ALLOGRAM" observe "$target" --duration=60 -o "$name"
+        [ "$status" -eq 1 ]
+        one_line
+        [[ $output == *"$name: "*"; "*"name"* ]]
+    done
+}
+
+@test "a trace whose folder is gone at the end fails, and the result is printed all the same" {
     may_observe
-    run --separate-stderr "$ALLOGRAM" observe "$target" --duration=0.1 --json -o /nowhere/x.allogram
+    mkdir folder
+    "$ALLOGRAM" observe "$target" --duration=60 --json -o folder/x.allogram >out 2>said 3>&- &
+    local observer=$! status=0
+    until readlink /proc/$observer/fd/* 2>/dev/null | grep -q perf_event; do :; done
+    rmdir folder
+    kill -INT $observer
+    wait $observer || status=$?
     [ "$status" -eq 1 ]
-    jq -e '.samples >= 0' <<<"$output"
-    [[ $stderr == *"/nowhere"* ]]
+    jq -e '.samples >= 0' out
+    grep -q "folder/x.allogram: .*; -o names another place" said
+}
+
+@test "text fits its columns, names and notes too" {
+    may_observe
+    bash -c 'while :; do x=$(printf %1000s y); done' 3>&- &
+    local busy=$!
+    COLUMNS=60 "$ALLOGRAM" observe "$busy" --duration=1 --rate=999 --gc --stacks --growth --limit=3 >out
+    kill $busy
+    run env LC_ALL=C.UTF-8 grep -E '^.{61}' out
+    [ "$status" -eq 1 ]
+    [ "$(grep -c ' samples\?, thread' out)" -le 3 ]
+    grep -q "to the target" out
+}
+
+@test "a stopped process is said to be" {
+    may_observe
+    kill -STOP "$target"
+    run "$ALLOGRAM" observe "$target" --duration=0.1
+    kill -CONT "$target"
+    [ "$status" -eq 0 ]
+    [[ $output == *"it is stopped"*"kill -CONT"* ]]
 }
 
 @test "no perf map where there is no generated code" {
