@@ -205,8 +205,23 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
     return n == 0 ? -ESRCH : 0;
 }
 
+/* Why no thread could be borrowed. */
+static int give_up(const struct ag_attach *attach, const struct ag_attach_times *times,
+                   const char *obstacle, const char *remedy, char message[512]) {
+    const struct ag_remote_process *process = &attach->process;
+    return ag_remote_process_is_stopped(process)
+               ? ag_told_failure(message, -EAGAIN,
+                                 "%d (%s): is stopped by a signal; let it go on (kill -CONT %d) "
+                                 "and %s",
+                                 process->pid, process->name, process->pid, remedy)
+               : ag_told_failure(message, -EAGAIN,
+                                 "%d (%s): no thread was at a place where it can be stopped safely "
+                                 "in %u tries, the last was %s; %s",
+                                 process->pid, process->name, times->n_tries, obstacle, remedy);
+}
+
 static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
-                       struct ag_attach_times *times, char message[512]) {
+                       struct ag_attach_times *times, const char *remedy, char message[512]) {
     const uint64_t begin_ns = ag_attach_now_ns();
     const char *obstacle = "nowhere";
     int r = 0;
@@ -220,11 +235,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
         const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
         if (r == 0 && passed_ns > PATIENCE_NS &&
             (times->n_tries > TRIES_LEAST || passed_ns > longest_patience_ns)) {
-            return ag_told_failure(
-                message, -EAGAIN,
-                "%d (%s): no thread was at a place where it can be stopped safely in %u "
-                "tries, the last was %s; try again, or start it under allogram run",
-                attach->process.pid, attach->process.name, times->n_tries, obstacle);
+            return give_up(attach, times, obstacle, remedy, message);
         }
         if (r == 0) {
             ag_attach_pause(attach);
@@ -390,7 +401,9 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     attach->adapters = adapters;
     r = r < 0 ? r : ag_attachable_check_file(&attach->process, agent, ret_message);
     r = r < 0 ? r : ag_attachable_check_file(&attach->process, session_path, ret_message);
-    r = r < 0 ? r : stop_safely(attach, &thread, ret_times, ret_message);
+    r = r < 0 ? r
+              : stop_safely(attach, &thread, ret_times, "try again, or start it under allogram run",
+                            ret_message);
     if (r < 0) {
         return r;
     }
@@ -512,6 +525,9 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
     }
 }
 
+static const char agent_stays[] =
+    "attach again: that takes out the agent, which stays in it until then and records nothing";
+
 static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                     char ret_message[512]) {
     struct ag_traced_thread thread = {0};
@@ -533,7 +549,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     }
     int r = attach->is_on ? switch_off(attach, ret_times, &is_empty, ret_message) : 0;
     r = r < 0 || is_empty ? r : wait_until_left(attach, ret_times, ret_message);
-    r = r < 0 ? r : stop_safely(attach, &thread, ret_times, ret_message);
+    r = r < 0 ? r : stop_safely(attach, &thread, ret_times, agent_stays, ret_message);
     if (r < 0) {
         return r;
     }

@@ -331,7 +331,7 @@ static int record(struct request *request, struct ag_session *session, const cha
     } else {
         const bool is_over = r == -ESRCH || r == -ESTALE; /* an end like any other */
         if (r != -ESRCH) { /* how that came about the collector sees */
-            ag_session_first_is_gone(session);
+            ag_session_first_is_gone(session, is_over ? AG_GONE_BY_EXEC : AG_GONE_LEFT_ALONE);
         }
         if (!request->is_quiet || !is_over) {
             ag_say("attach: %s", message);

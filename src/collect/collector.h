@@ -80,8 +80,10 @@ enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of one that has its header and no
 
 /* Makes the live file another user's, whose process is to open it. 0 or negative errno. */
 int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group);
-/* The first process is gone in a way that it could not tell: it executed another program. */
-void ag_session_first_is_gone(struct ag_session *session);
+/* The first process is gone in a way that it could not tell: it executed another program, or goes
+ * on and is recorded no more, though nobody could make it leave. */
+enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
+void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
 /* All is sealed: gives the memory of the live file back, though a process that has left has it
  * mapped still. */
 void ag_session_free_memory(const struct ag_session *session);

@@ -534,14 +534,16 @@ int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group) {
     return fchown(session->fd, user, group) < 0 ? -errno : 0;
 }
 
-void ag_session_first_is_gone(struct ag_session *session) {
+void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
+    enum { HAS_EXITED = 1, HAS_LEFT = 2 }; /* of slot.exiting */
     const uint32_t n_used = ag_session_slots_used(session);
     for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
         uint32_t expected = AG_SLOT_LIVE;
         if (ag_session_is_first(session, slot->pid, slot->pid_namespace) &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
-            atomic_store_explicit(&slot->exiting, 1, memory_order_relaxed);
+            atomic_store_explicit(&slot->exiting, gone == AG_GONE_BY_EXEC ? HAS_EXITED : HAS_LEFT,
+                                  memory_order_relaxed);
             /* release: pairs with the collector's acquire; how it ended is there */
             (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
                                                           memory_order_release,

@@ -251,6 +251,26 @@ def one_that_knows_itself_by_another_number():
 
 
 @test
+def one_that_is_stopped_when_it_is_left():
+    with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
+        before = image(target.pid)
+        attached = Attached(target.pid, folder, "--mode=exact")
+        assert target.ask("go") == f"{ROUNDS} OK"
+        os.kill(target.pid, signal.SIGSTOP)
+        attached.process.send_signal(signal.SIGINT)
+        said = attached.process.stderr.read()
+        assert attached.process.wait(timeout=60) == 125
+        os.kill(target.pid, signal.SIGCONT)
+        assert said.count("\n") == 1 and f"kill -CONT {target.pid}) and attach again" in said, said
+        assert counted(attached) == [(ROUNDS, ROUNDS * 1000)], counted(attached)
+        assert attached.report("--view=summary")["trace"]["end"] == "detached"
+        assert target.ask("go") == f"{ROUNDS} OK"
+        subprocess.run([ALLOGRAM, "attach", str(target.pid), "--duration=10ms", "-o", attached.trace], check=True,
+                       stderr=subprocess.DEVNULL)
+        assert image(target.pid) == before
+
+
+@test
 def several_attach_at_once():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         for number in range(CYCLES):
