@@ -463,7 +463,7 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
 
 /* ---- out ---- */
 
-bool ag_attach_was_swept_away(const struct ag_attach *attach) {
+bool ag_attach_is_gone(const struct ag_attach *attach) {
     const uint64_t at = attach->bias + attach->variable;
     struct {
         int32_t tool_pid;
@@ -474,7 +474,7 @@ bool ag_attach_was_swept_away(const struct ag_attach *attach) {
         {at + offsetof(struct ag_attachment, tool_start_ticks), &now.tool_start_ticks,
          sizeof now.tool_start_ticks}};
     const int r = ag_remote_memory_read_pieces(attach->process.pid, pieces, 2);
-    return r == -EFAULT ||
+    return r == -EFAULT || r == -ESRCH ||
            (r == 0 && (now.tool_pid != attach->attachment.tool_pid ||
                        now.tool_start_ticks != attach->attachment.tool_start_ticks));
 }

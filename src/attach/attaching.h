@@ -46,9 +46,9 @@ struct ag_glibc_heap;
 int ag_attach_heap_before(struct ag_attach *attach, struct ag_glibc_heap *ret_heap);
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]);
-/* Has the process executed another program? One read of its memory. What cannot be read for another
- * reason counts as no. */
-bool ag_attach_was_swept_away(const struct ag_attach *attach);
+/* Has the process ended, or executed another program? One read of its memory. What cannot be read
+ * for another reason counts as no. */
+bool ag_attach_is_gone(const struct ag_attach *attach);
 /* -ESRCH: the process has ended; -ESTALE: it is another program now: nothing is left to do. Behind
  * any other failure the agent is left in the process, and records no more. */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,

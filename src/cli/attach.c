@@ -257,7 +257,7 @@ static void wait_for_end(struct request *request) {
     struct ag_shepherd *shepherd = &request->shepherd;
     const uint64_t begin_ns = ag_monotonic_ns();
     const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
-    bool is_over = false;
+    bool is_over = pidfd < 0 && errno == ESRCH; /* it did not live that long */
     while (!is_over) {
         ag_shepherd_look_at_collector(shepherd);
         const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
@@ -275,7 +275,7 @@ static void wait_for_end(struct request *request) {
             is_over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
                        info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
         }
-        is_over |= fds[1].revents != 0 || ag_attach_was_swept_away(request->attach);
+        is_over |= fds[1].revents != 0 || ag_attach_is_gone(request->attach);
     }
     if (pidfd >= 0) {
         (void)close(pidfd); /* nothing was written */

@@ -251,6 +251,31 @@ def one_that_knows_itself_by_another_number():
 
 
 @test
+def one_that_ends_as_soon_as_it_is_recorded():
+    with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
+        ours, theirs = os.pipe()
+        os.set_blocking(theirs, False)
+        try:
+            while True:
+                os.write(theirs, bytes(4096))  # allogram has to wait with its first line
+        except BlockingIOError:
+            os.set_blocking(theirs, True)
+        attaching = subprocess.Popen([ALLOGRAM, "attach", str(target.pid), "-o", os.path.join(folder, "x.allogram")], stderr=theirs)
+        os.close(theirs)
+        is_writing = False
+        while not is_writing:
+            time.sleep(0.02)
+            with open(f"/proc/{attaching.pid}/syscall", encoding="ascii") as file:
+                is_writing = file.read().startswith("1 0x2 ")
+        target.process.kill()
+        target.process.wait()
+        with os.fdopen(ours, "rb") as file:
+            said = file.read().lstrip(b"\0")
+        assert attaching.wait(timeout=60) == 0, said
+        assert b"attached to" in said and b"has ended" in said, said
+
+
+@test
 def one_that_is_stopped_when_it_is_left():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
         before = image(target.pid)
