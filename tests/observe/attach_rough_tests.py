@@ -275,6 +275,14 @@ def one_that_ends_as_soon_as_it_is_recorded():
         assert b"attached to" in said and b"has ended" in said, said
 
 
+def is_stopped(pid):
+    states = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+            states.append(file.read().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
+
+
 @test
 def one_that_is_stopped_when_it_is_left():
     with rough("calls") as target, tempfile.TemporaryDirectory() as folder:
@@ -282,6 +290,8 @@ def one_that_is_stopped_when_it_is_left():
         attached = Attached(target.pid, folder, "--mode=exact")
         assert target.ask("go") == f"{ROUNDS} OK"
         os.kill(target.pid, signal.SIGSTOP)
+        while not is_stopped(target.pid):
+            time.sleep(0.01)
         attached.process.send_signal(signal.SIGINT)
         said = attached.process.stderr.read()
         assert attached.process.wait(timeout=60) == 125
@@ -304,12 +314,13 @@ def several_attach_at_once():
                                         text=True) for name in names]
             first = [attaching.stderr.readline() for attaching in started]
             assert target.ask("go") == f"{ROUNDS} OK"
-            for attaching in started:
-                attaching.send_signal(signal.SIGINT)
-                attaching.stderr.read()
+            for i, attaching in enumerate(started):
+                if "attached to" in first[i]:
+                    attaching.send_signal(signal.SIGINT)
+                first[i] += attaching.stderr.read()
             states = [attaching.wait(timeout=60) for attaching in started]
             assert sorted(states) == [0, 125, 125, 125], first
-            assert all("attached to" in line or "is recorded by allogram already" in line for line in first), first
+            assert all("attached to" in text or "is recorded by allogram already" in text for text in first), first
             done = subprocess.run([ALLOGRAM, "report", names[states.index(0)], "--json"], check=True, capture_output=True)
             assert json.loads(done.stdout)["allocated_blocks"] >= ROUNDS
 
