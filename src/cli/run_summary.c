@@ -160,11 +160,11 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
     if (report->is_sampled) {
         print_sampled(report);
     } else {
-        ag_say("%s allocations, %s in %s; peak %s; %s blocks, %s in use at the end; %s%s",
+        ag_say("%s allocations, %s in %s; peak %s; %s block%s, %s in use at the end; %s%s",
                count_text(report->allocated_blocks, blocks),
                bytes_text(report->allocated_bytes, bytes), time_text(report->duration_ns, time),
                bytes_text(report->peak_bytes, peak), count_text(report->in_use_blocks, left),
-               bytes_text(report->in_use_bytes, left_bytes),
+               report->in_use_blocks == 1 ? "" : "s", bytes_text(report->in_use_bytes, left_bytes),
                report->lost_events ? count_text(report->lost_events, lost) : "nothing lost",
                report->lost_events ? " events lost" : "");
     }
