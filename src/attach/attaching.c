@@ -410,7 +410,11 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     r = ag_attach_begin_call(attach, &thread);
     if (r < 0) {
         (void)ag_told_failure(ret_message, r, "%d (%s): cannot be made to call anything: %s",
-                              attach->process.pid, attach->process.name, strerror(-r));
+                              attach->process.pid, attach->process.name,
+                              r == -EFAULT
+                                  ? "it has just executed another program, or unmapped what "
+                                    "was there; attach again"
+                                  : strerror(-r));
     } else {
         r = load(attach, agent, session_path, ret_message);
         if (r < 0) {

@@ -355,12 +355,13 @@ static void seal(struct ag_collector *collector, uint32_t index, uint64_t now_ns
     collector->n_retired++;
 }
 
-/* Does `run` still have to tell us how its child ended? */
+/* Does `run` still have to tell us how its child ended? Of another's child nobody can. */
 static bool waits_for_status(const struct ag_collector *collector,
                              const struct ag_watched_slot *watched, uint32_t index,
                              uint64_t now_ns) {
     const struct ag_process_slot *slot = ag_session_slot(collector->session, index);
-    return !collector->is_offline && watched->is_first && collector->first_has_ended &&
+    return !collector->is_offline && !collector->session->is_attached && watched->is_first &&
+           collector->first_has_ended &&
            atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
            !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
            now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
