@@ -59,11 +59,11 @@ static void write_table(struct ag_page *page, struct ag_table *table) {
 static void functions(struct ag_page *page, const struct ag_observed_function *list, size_t n,
                       size_t limit, const char *head, bool has_total) {
     static const struct ag_column columns[] = {
-        {"own", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"share", AG_ALIGN_RIGHT, AG_STYLE_DIM, 0},
-        {"total", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"function", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 20},
-        {"image", AG_ALIGN_LEFT, AG_STYLE_DIM, 8},
+        {.head = "own"},
+        {.head = "share", .style = AG_STYLE_DIM},
+        {.head = "total"},
+        {.head = "function", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 20},
+        {.head = "image", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 8},
     };
     struct ag_column own[AG_ARRAY_SIZE(columns)];
     memcpy(own, columns, sizeof own);
@@ -171,12 +171,15 @@ static void maps(struct ag_page *page, struct ag_observation *observation, size_
 
 static void allocators(struct ag_page *page, struct ag_observation *observation) {
     static const struct ag_column columns[] = {
-        {"allocator", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 12},
-        {"", AG_ALIGN_RIGHT, AG_STYLE_DIM, 0},
-        {"blocks", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"carriers", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"mapped", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"resident", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
+        {.head = "allocator",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_BRIGHT,
+         .least_columns = 12},
+        {.head = "", .style = AG_STYLE_DIM},
+        {.head = "blocks"},
+        {.head = "carriers"},
+        {.head = "mapped"},
+        {.head = "resident"},
     };
     const struct ag_told_allocator *list;
     const size_t n = ag_observation_allocators(observation, &list);
@@ -197,12 +200,12 @@ static void allocators(struct ag_page *page, struct ag_observation *observation)
 
 static void processes(struct ag_page *page, struct ag_observation *observation, size_t limit) {
     static const struct ag_column columns[] = {
-        {"process", AG_ALIGN_LEFT, AG_STYLE_PLAIN, 0},
-        {"heap words", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"stack", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"queue", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"function", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 20},
-        {"name", AG_ALIGN_LEFT, AG_STYLE_DIM, 8},
+        {.head = "process", .align = AG_ALIGN_LEFT},
+        {.head = "heap words"},
+        {.head = "stack"},
+        {.head = "queue"},
+        {.head = "function", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 20},
+        {.head = "name", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 8},
     };
     const struct ag_told_process *list;
     const size_t n = ag_observation_processes(observation, &list);
@@ -247,10 +250,13 @@ static void collections_heading(struct ag_page *page, struct ag_observation *obs
 
 static void collections(struct ag_page *page, struct ag_observation *observation, size_t limit) {
     static const struct ag_column columns[] = {
-        {"collections", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"allocated", AG_ALIGN_RIGHT, AG_STYLE_PLAIN, 0},
-        {"share", AG_ALIGN_RIGHT, AG_STYLE_DIM, 0},
-        {"collections by", AG_ALIGN_LEFT, AG_STYLE_BRIGHT, 20},
+        {.head = "collections"},
+        {.head = "allocated"},
+        {.head = "share", .style = AG_STYLE_DIM},
+        {.head = "collections by",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_BRIGHT,
+         .least_columns = 20},
     };
     struct ag_observed_collector *list = NULL;
     const ssize_t n = ag_observation_collectors(observation, &list);

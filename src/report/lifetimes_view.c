@@ -214,18 +214,6 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     return r;
 }
 
-/* Columns that not every table has. */
-struct shown {
-    bool details;  /* "ended", "p90": not where seven numbers leave no room for a name */
-    bool survival; /* of blocks that a collection moves or promotes */
-};
-
-static struct shown shown_of(const struct ag_view *view, const struct ag_lifetimes *lifetimes) {
-    enum { LEAST_COLUMNS = 96 }; /* for all numbers */
-    return (struct shown){.details = view->page->columns >= LEAST_COLUMNS,
-                          .survival = lifetimes->all_survival.blocks > 0};
-}
-
 /* How much of what a collection has decided on it kept, and how much was promoted. */
 static void add_survival(struct ag_table *table, const struct ag_survival *survival) {
     struct ag_quantity number;
@@ -237,23 +225,19 @@ static void add_survival(struct ag_table *table, const struct ag_survival *survi
 }
 
 static void add_row(struct ag_view *view, struct ag_table *table, const struct ag_lifetime_row *row,
-                    struct shown shown) {
+                    bool has_survival) {
     const struct ag_lifetime *lifetime = &row->lifetime;
     const bool is_known = lifetime->ended > 0;
     struct ag_quantity number;
     struct ag_frame_text text;
     ag_table_cell(table, ag_quantity_bytes(&number, lifetime->bytes));
     ag_table_cell(table, ag_quantity_count(&number, lifetime->blocks));
-    if (shown.details) {
-        ag_table_cell(table, ag_quantity_count(&number, lifetime->ended));
-    }
+    ag_table_cell(table, ag_quantity_count(&number, lifetime->ended));
     ag_table_cell(table, time_text(&number, view, lifetime->p50_ns, is_known));
-    if (shown.details) {
-        ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
-    }
+    ag_table_cell(table, time_text(&number, view, lifetime->p90_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->p99_ns, is_known));
     ag_table_cell(table, time_text(&number, view, lifetime->max_ns, is_known));
-    if (shown.survival) {
+    if (has_survival) {
         add_survival(table, &row->survival);
     }
     if (ag_site_key_is_named(view->options->by)) {
@@ -269,38 +253,36 @@ static void add_row(struct ag_view *view, struct ag_table *table, const struct a
     ag_table_cell(table, is_image ? "" : ag_frame_where(&text, frame));
 }
 
-static struct ag_table *new_table(enum ag_site_key by, struct shown shown) {
-    const struct {
-        struct ag_column column;
-        bool is_shown;
-    } all[] = {
-        {{.head = "allocated", .style = AG_STYLE_BRIGHT}, true},
-        {{.head = "blocks"}, true},
-        {{.head = "ended"}, shown.details},
-        {{.head = "p50"}, true},
-        {{.head = "p90"}, shown.details},
-        {{.head = "p99"}, true},
-        {{.head = "max"}, true},
-        {{.head = "survived"}, shown.survival},
-        {{.head = "promoted"}, shown.survival},
-        {{.head = ag_site_key_is_named(by) ? ag_report_key_name(by)
-                  : by == AG_BY_IMAGE      ? "image"
-                                           : "function",
-          .align = AG_ALIGN_LEFT,
-          .style = AG_STYLE_BRIGHT,
-          .least_columns = 16},
-         true},
-        {{.head = by == AG_BY_FUNCTION || by == AG_BY_LINE ? "where" : "",
-          .align = AG_ALIGN_LEFT,
-          .style = AG_STYLE_DIM,
-          .least_columns = 10},
-         true},
+/* HAS_SURVIVAL: there are blocks that a collection moves or promotes. Where numbers leave no room
+ * for a name, the shape of a life is left out before its length. */
+static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
+    const struct ag_column all[] = {
+        {.head = "allocated", .style = AG_STYLE_BRIGHT},
+        {.head = "blocks"},
+        {.head = "ended", .spare = 4},
+        {.head = "p50"},
+        {.head = "p90", .spare = 5},
+        {.head = "p99", .spare = 1},
+        {.head = "max", .spare = 3},
+        {.head = "survived"},
+        {.head = "promoted", .spare = 2},
+        {.head = ag_site_key_is_named(by) ? ag_report_key_name(by)
+                 : by == AG_BY_IMAGE      ? "image"
+                                          : "function",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_BRIGHT,
+         .least_columns = 16},
+        {.head = by == AG_BY_FUNCTION || by == AG_BY_LINE ? "where" : "",
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_DIM,
+         .least_columns = 10},
     };
+    enum { SURVIVED = 7, NAMES = 9 };
     struct ag_column columns[AG_ARRAY_SIZE(all)];
     size_t n = 0;
     for (size_t i = 0; i < AG_ARRAY_SIZE(all); i++) {
-        if (all[i].is_shown) {
-            columns[n++] = all[i].column;
+        if (has_survival || i < SURVIVED || i >= NAMES) {
+            columns[n++] = all[i];
         }
     }
     return ag_table_new(columns, n);
@@ -308,13 +290,13 @@ static struct ag_table *new_table(enum ag_site_key by, struct shown shown) {
 
 static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetimes,
                        const struct ag_ranking *ranking) {
-    const struct shown shown = shown_of(view, lifetimes);
-    struct ag_table *table = new_table(view->options->by, shown);
+    const bool has_survival = lifetimes->all_survival.blocks > 0;
+    struct ag_table *table = new_table(view->options->by, has_survival);
     if (table == NULL) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
-        add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], shown);
+        add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], has_survival);
     }
     const uint64_t whole = value_of(&lifetimes->all, view->sort);
     return ag_ranking_write_table(ranking, view->limit, table, view->page, "more", whole);

@@ -211,7 +211,9 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     table_columns[n_columns++] = (struct ag_column){.head = "share"};
     for (size_t i = columns.has_total ? 1 : 2; i < sizeof columns.heads / sizeof *columns.heads;
          i++) {
-        table_columns[n_columns++] = (struct ag_column){.head = columns.heads[i]};
+        const bool is_beside = i + 1 == sizeof columns.heads / sizeof *columns.heads;
+        table_columns[n_columns++] =
+            (struct ag_column){.head = columns.heads[i], .spare = is_beside};
     }
     table_columns[n_columns++] = (struct ag_column){.head = heads[view->options->by],
                                                     .align = AG_ALIGN_LEFT,

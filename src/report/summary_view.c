@@ -111,10 +111,14 @@ int ag_summary_view_json(struct ag_view *view) {
 
 /* ---- text: two columns of facts, the course of time, the sites that matter, and findings ---- */
 
-/* Two facts side by side; one below the other where the page is narrow. */
-static void write_pair(struct ag_page *page, const char *left, const char *right) {
-    enum { LEFT_COLUMNS = 51, RIGHT_COLUMNS = 49 };
-    bool is_wide = page->columns >= LEFT_COLUMNS + RIGHT_COLUMNS;
+/* Two facts side by side; one below the other where the page is narrow. Estimates have how sure
+ * they are beside them. */
+static void write_pair(struct ag_view *view, const char *left, const char *right) {
+    enum { LEFT_COLUMNS = 51, RIGHT_COLUMNS = 49, ESTIMATE_COLUMNS = 14 };
+    struct ag_page *page = view->page;
+    const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
+    const bool is_wide =
+        page->columns >= LEFT_COLUMNS + RIGHT_COLUMNS + (is_sampled ? ESTIMATE_COLUMNS : 0);
     ag_page_text(page, AG_STYLE_PLAIN, left);
     if (is_wide) {
         size_t taken = ag_page_columns_of(left);
@@ -160,7 +164,7 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
     struct ag_quantity number, other;
     const struct ag_metrics all = all_of(view);
     write_pair(
-        page, amount_line(&left, "  ", LEFT_NAME, "allocated", &all, AG_METRIC_ALLOCATED_BYTES),
+        view, amount_line(&left, "  ", LEFT_NAME, "allocated", &all, AG_METRIC_ALLOCATED_BYTES),
         amount_line(&right, "", RIGHT_NAME, "in use at the end", &all, AG_METRIC_IN_USE_BYTES));
     if (ag_profile_identity(view->profile)->is_sampled) {
         snprintf(right.text, sizeof right.text, "%-*s not known from samples", RIGHT_NAME,
@@ -170,14 +174,14 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
                  ag_quantity_short(&number, summary->temporary_blocks),
                  ag_quantity_share(&other, summary->temporary_blocks, summary->allocated_blocks));
     }
-    write_pair(page, amount_line(&left, "  ", LEFT_NAME, "freed", &all, AG_METRIC_FREED_BYTES),
+    write_pair(view, amount_line(&left, "  ", LEFT_NAME, "freed", &all, AG_METRIC_FREED_BYTES),
                right.text);
     const bool is_known =
         summary->rss_peak_bytes > 0; /* a session of the program's own asks nobody */
     snprintf(right.text, sizeof right.text, "at %s%s%s",
              ag_quantity_time(&number, summary->peak_time_ns), is_known ? ", resident " : "",
              is_known ? ag_quantity_bytes(&other, summary->rss_peak_bytes) : "");
-    write_pair(page, amount_line(&left, "  ", LEFT_NAME, "peak", &all, AG_METRIC_PEAK_BYTES),
+    write_pair(view, amount_line(&left, "  ", LEFT_NAME, "peak", &all, AG_METRIC_PEAK_BYTES),
                right.text);
     if (summary->peak_low_bytes != summary->peak_high_bytes) {
         write_peak_range(page, summary);
@@ -187,7 +191,7 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
              ag_quantity_count(&other, summary->truncated_stacks));
     snprintf(right.text, sizeof right.text, "%-*s %10s events", RIGHT_NAME, "lost",
              ag_quantity_count(&number, ag_heading_lost_events(view->profile)));
-    write_pair(page, left.text, right.text);
+    write_pair(view, left.text, right.text);
     if (summary->incomplete_stacks != 0) {
         ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s %s\n", LEFT_NAME, "incomplete",
                       ag_quantity_count(&number, summary->incomplete_stacks),

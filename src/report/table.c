@@ -2,10 +2,12 @@
 #include "report/table.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_COLUMNS = 16, INDENT_COLUMNS = 2, GAP_COLUMNS = 2 };
+#define LEFT_OUT SIZE_MAX /* a width */
 
 struct ag_table {
     size_t n_columns;
@@ -74,14 +76,20 @@ void ag_table_rule(struct ag_table *table) {
     table->rule_before = table->n_cells;
 }
 
+/* Of the whole table on the page. */
+static size_t sum_of(const struct ag_table *table, const size_t *widths) {
+    size_t sum = INDENT_COLUMNS - GAP_COLUMNS;
+    for (size_t i = 0; i < table->n_columns; i++) {
+        sum += widths[i] != LEFT_OUT ? widths[i] + GAP_COLUMNS : 0;
+    }
+    return sum;
+}
+
 /* As wide as the rows. */
 static void write_rule(const struct ag_table *table, struct ag_page *page, const size_t *widths) {
-    size_t columns = (table->n_columns - 1) * GAP_COLUMNS;
-    for (size_t i = 0; i < table->n_columns; i++) {
-        columns += widths[i];
-    }
+    const size_t columns = sum_of(table, widths);
     ag_page_spaces(page, INDENT_COLUMNS);
-    for (size_t i = 0; i < columns; i++) {
+    for (size_t i = INDENT_COLUMNS; i < columns; i++) {
         ag_page_text(page, AG_STYLE_DIM, "─");
     }
     ag_page_end_line(page);
@@ -99,23 +107,30 @@ static size_t least_width(const struct ag_table *table, size_t column, bool cuts
                                    : LEAST_OF_HEAD;
 }
 
-/* Takes columns away from the widest that may shrink until the rows fit, or nothing gives way any
- * more: first from names, then from heads. */
-static void shrink(const struct ag_table *table, size_t page_columns, size_t *widths) {
-    size_t sum = INDENT_COLUMNS + (table->n_columns - 1) * GAP_COLUMNS;
+/* The column that is widest of those that may shrink; n_columns: none may. */
+static size_t find_widest(const struct ag_table *table, const size_t *widths, bool cuts_heads) {
+    size_t widest = table->n_columns;
     for (size_t i = 0; i < table->n_columns; i++) {
-        size_t most = AG_PAGE_MOST_COLUMNS;
-        widths[i] = table->widths[i] < most ? table->widths[i] : most;
-        sum += widths[i];
-    }
-    for (bool cuts_heads = false; sum > page_columns;) {
-        size_t widest = table->n_columns;
-        for (size_t i = 0; i < table->n_columns; i++) {
-            const bool can_shrink = widths[i] > least_width(table, i, cuts_heads);
-            if (can_shrink && (widest == table->n_columns || widths[i] > widths[widest])) {
-                widest = i;
-            }
+        const bool can_shrink =
+            widths[i] != LEFT_OUT && widths[i] > least_width(table, i, cuts_heads);
+        if (can_shrink && (widest == table->n_columns || widths[i] > widths[widest])) {
+            widest = i;
         }
+    }
+    return widest;
+}
+
+/* Narrows columns until the rows fit, or nothing gives way any more: first names, then heads. */
+static void shrink(const struct ag_table *table, size_t page_columns, size_t *widths) {
+    for (size_t i = 0; i < table->n_columns; i++) {
+        const size_t most = AG_PAGE_MOST_COLUMNS;
+        widths[i] = widths[i] == LEFT_OUT     ? LEFT_OUT
+                    : table->widths[i] < most ? table->widths[i]
+                                              : most;
+    }
+    size_t sum = sum_of(table, widths);
+    for (bool cuts_heads = false; sum > page_columns;) {
+        const size_t widest = find_widest(table, widths, cuts_heads);
         if (widest < table->n_columns) {
             widths[widest]--;
             sum--;
@@ -127,10 +142,31 @@ static void shrink(const struct ag_table *table, size_t page_columns, size_t *wi
     }
 }
 
+/* What is left out makes room: names are then as long as they may be. */
+static void fit(const struct ag_table *table, size_t page_columns, size_t *widths) {
+    memset(widths, 0, table->n_columns * sizeof *widths);
+    shrink(table, page_columns, widths);
+    while (sum_of(table, widths) > page_columns) {
+        size_t spare = table->n_columns;
+        for (size_t i = 0; i < table->n_columns; i++) {
+            const unsigned most = spare < table->n_columns ? table->columns[spare].spare : 0;
+            spare = widths[i] != LEFT_OUT && table->columns[i].spare > most ? i : spare;
+        }
+        if (spare == table->n_columns) {
+            return;
+        }
+        widths[spare] = LEFT_OUT;
+        shrink(table, page_columns, widths);
+    }
+}
+
 /* *spaces: what is due before the next text, so that no line ends in blanks. */
 static void write_cell(const struct ag_table *table, struct ag_page *page, const size_t *widths,
                        size_t column, enum ag_style style, const char *text, size_t *spaces) {
     struct ag_fitted fitted;
+    if (widths[column] == LEFT_OUT) {
+        return;
+    }
     size_t padding = widths[column] - ag_page_fit(&fitted, text, widths[column]);
     bool is_right = table->columns[column].align == AG_ALIGN_RIGHT;
     *spaces += (column == 0 ? INDENT_COLUMNS : GAP_COLUMNS) + (is_right ? padding : 0);
@@ -147,7 +183,7 @@ int ag_table_write(const struct ag_table *table, struct ag_page *page) {
         return table->error;
     }
     size_t widths[MAX_COLUMNS];
-    shrink(table, page->columns, widths);
+    fit(table, page->columns, widths);
     size_t spaces = 0;
     for (size_t i = 0; i < table->n_columns; i++) {
         write_cell(table, page, widths, i, AG_STYLE_DIM, table->columns[i].head, &spaces);

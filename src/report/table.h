@@ -2,7 +2,8 @@
  *
  * Cells are given row by row, left to right; they are kept until the table is written, since the
  * widest decides. A column that may shrink gives way when the page is too narrow: its cells lose
- * their middle. After these the heads of the others do, down to their cells. */
+ * their middle. After these the heads of the others do, down to their cells. At last columns that
+ * may be missing are left out, cells and all. */
 #ifndef AG_TABLE_H
 #define AG_TABLE_H
 
@@ -15,6 +16,7 @@ struct ag_column {
     enum { AG_ALIGN_RIGHT, AG_ALIGN_LEFT } align;
     enum ag_style style;
     unsigned least_columns; /* may shrink to this; 0: never shrinks */
+    unsigned spare;         /* may be left out, the highest first; 0: never */
 };
 struct ag_table;
 struct ag_table *ag_table_new(const struct ag_column *columns,
