@@ -232,7 +232,35 @@ def tracked(programs, where):
     return failures
 
 
-CASES = (hello, debug_with_four_workers, release, wild, tracked)
+def compiler(programs, where):
+    """The compiler, itself a Crystal program (Debian's is stripped), and all that it takes is told. In full it makes the program,
+    which is the same; else it stops before machine code is made, which is no work of its own."""
+    failures = tap.Failures()
+    made = where.path("again")
+    if IS_FULL:
+        programs.build("again", where.path("hello.cr"))
+        with open(where.root + made, "rb") as file:
+            plain = file.read()
+    with recorded.Folder() as folder:
+        wish = ["-o", made] if IS_FULL else ["--no-codegen"]
+        outcome, _ = where.record(["crystal", "build", where.path("hello.cr"), *wish], folder,
+                                  env={"CRYSTAL_CACHE_DIR": where.path("cache"), "CRYSTAL_DUMP_TYPE_ID": "1"}, timeout=600)
+        failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
+        if IS_FULL:
+            failures.expect("what its program says", where.run([made]).stdout, b"Hello world!\n")
+            with open(where.root + made, "rb") as file:
+                failures.require("the same program", file.read() == plain)
+        summaries = [where.report(trace) for trace in recorded.traces_in(folder)]
+        failures.expect("lost and incomplete", {(of["lost_events"]["total"], of["incomplete_stacks"]) for of in summaries}, {(0, 0)})
+        itself = max(summaries, key=lambda of: of["allocated_blocks"])
+        coverage = {row["name"]: row["coverage"] for row in itself["runtimes"]}.get("bdwgc")
+        failures.require("coverage of the compiler: %s" % coverage, coverage is not None and 0.999 <= coverage <= 1)
+        failures.require("blocks: %d" % itself["allocated_blocks"], itself["allocated_blocks"] > 1_000_000)
+        failures.require("its collections", any(row["runtime"] == "bdwgc" for row in itself.get("gc") or []))
+    return failures
+
+
+CASES = (hello, debug_with_four_workers, release, wild, tracked, compiler)
 
 
 def run_cases(plan, where):
