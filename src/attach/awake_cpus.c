@@ -1,6 +1,5 @@
-/* awake_cpus.c: see awake_cpus.h. What gives way to everybody may come to run late, and a process
- * is not gone before its last thread has run to its end. So none is started where no CPU is free;
- * at the end they may run on any CPU, and as all others where that is allowed; and nobody waits for
+/* awake_cpus.c: see awake_cpus.h. What gives way to everybody may come to run late. So at the end
+ * the threads may run on any CPU, and as all others where that is allowed; and nobody waits for
  * them before the next beginning. What they look at is a number that changes with each beginning
  * and end, and they have a limit of their own. */
 #include "awake_cpus.h"
@@ -77,17 +76,18 @@ static int last_cpu_of(pid_t pid) {
     return cpu;
 }
 
-/* Whether fewer threads run or wait for a CPU, on the whole machine, than there are CPUs of ours:
- * the fourth field of /proc/loadavg (proc(5)). */
-static bool one_is_free(int n_cpus) {
+/* Fewer threads run or wait for a CPU, on the whole machine, than there are CPUs of ours: the
+ * fourth field of /proc/loadavg (proc(5)). */
+bool ag_awake_cpus_are_wanted(void) {
     int n_running = 0;
+    cpu_set_t ours;
     FILE *file = fopen("/proc/loadavg", "re");
     if (file == NULL) {
         return false;
     }
     const int n = fscanf(file, "%*s %*s %*s %d/", &n_running);
     (void)fclose(file); /* nothing was written */
-    return n == 1 && n_running < n_cpus;
+    return n == 1 && sched_getaffinity(0, sizeof ours, &ours) == 0 && n_running < CPU_COUNT(&ours);
 }
 
 static void start_on(int cpu, cpu_set_t *left) {
@@ -109,7 +109,7 @@ int ag_awake_cpus_begin(pid_t pid) {
     while (n_awake > 0) {
         (void)pthread_join(awake[--n_awake].thread, NULL); /* cannot fail */
     }
-    if (sched_getaffinity(0, sizeof left, &left) < 0 || !one_is_free(CPU_COUNT(&left))) {
+    if (sched_getaffinity(0, sizeof left, &left) < 0) {
         return 0;
     }
     start_on(sched_getcpu(), &left);

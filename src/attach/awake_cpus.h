@@ -7,14 +7,18 @@
 #ifndef AG_AWAKE_CPUS_H
 #define AG_AWAKE_CPUS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
+/* Is a CPU of ours free, so that it may sleep? Where all are busy, what gives way to everybody
+ * comes to run late, and a process is not gone before the last of its threads. */
+bool ag_awake_cpus_are_wanted(void);
 /* Returns how many CPUs are kept awake: from here to the end our own CPU, the one that PID's first
  * thread ran on last, and a few others run threads of ours that only the idle loop gives way to
- * (SCHED_IDLE): whoever wants a CPU has it at once. Where that is not allowed, or all CPUs are
- * busy, nothing happens. Call them in pairs, from one thread, with the signals blocked that the
- * caller waits for; neither waits, but for a beginning that comes while threads of the turn before
- * have not yet run to their end. */
+ * (SCHED_IDLE): whoever wants a CPU has it at once. Where that is not allowed, nothing happens.
+ * Called from one thread, with the signals blocked that the caller waits for. Neither waits, but
+ * for a beginning that comes while threads of the turn before have not yet run to their end; an end
+ * without a beginning is nothing. */
 int ag_awake_cpus_begin(pid_t pid);
 void ag_awake_cpus_end(void);
 

@@ -286,10 +286,10 @@ static void wait_for_end(struct request *request) {
  * not allowed they may wait for our turn. */
 static void hurry(const struct request *request, bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
-    if (is_urgent) {
-        (void)ag_awake_cpus_begin(request->pid); /* none: they are busy */
-    } else {
+    if (!is_urgent) {
         ag_awake_cpus_end();
+    } else if (ag_awake_cpus_are_wanted()) {
+        (void)ag_awake_cpus_begin(request->pid); /* none: it takes longer */
     }
     (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
                              &parameter);

@@ -1,5 +1,5 @@
-/* test_awake_cpus.c: threads that keep CPUs awake are there where a CPU is free, give way to
- * everybody, and are gone after the end, however often somebody begins. */
+/* test_awake_cpus.c: threads that keep CPUs awake are there, give way to everybody, and are gone
+ * after the end, however often somebody begins; nobody wants them where all CPUs are busy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,24 +59,9 @@ static int threads_most(void) {
     return CPU_COUNT(&ours) < CPUS_MOST ? CPU_COUNT(&ours) : CPUS_MOST;
 }
 
-/* Begins when a CPU is free; a machine that is busy all the time cannot tell anything. */
-static void begin_when_one_is_free(pid_t pid) {
-    for (int i = 0; i < PATIENCE_TRIES; i++) {
-        const int n = ag_awake_cpus_begin(pid);
-        if (n > 0) {
-            assert_true(n <= threads_most());
-            return;
-        }
-        ag_awake_cpus_end();
-        usleep(NAP_US);
-    }
-    print_message("SKIP: no CPU was free for %d ms\n", PATIENCE_TRIES * NAP_US / 1000);
-    skip();
-}
-
 static void they_are_there_until_the_end(void **state) {
     (void)state;
-    begin_when_one_is_free(getpid());
+    assert_in_range(ag_awake_cpus_begin(getpid()), 1, threads_most());
     await_threads(threads_most());
     ag_awake_cpus_end();
     await_threads(0);
@@ -93,34 +78,32 @@ static void nobody_is_left_of_many_turns(void **state) {
 
 static void a_process_that_is_gone_keeps_nobody_from_it(void **state) {
     (void)state;
-    begin_when_one_is_free(INT32_MAX);
+    assert_in_range(ag_awake_cpus_begin(INT32_MAX), 1, threads_most());
     await_threads(threads_most());
     ag_awake_cpus_end();
     await_threads(0);
 }
 
-static void nobody_begins_where_all_are_busy(void **state) {
+static void nothing_is_wanted_where_all_are_busy(void **state) {
     (void)state;
-    enum { BUSY_MOST = 64 };
-    const int n_busy = sysconf(_SC_NPROCESSORS_ONLN);
-    pid_t busy[BUSY_MOST];
-    if (n_busy > BUSY_MOST) {
-        print_message("SKIP: more than %d CPUs\n", BUSY_MOST);
-        skip();
-    }
+    cpu_set_t ours;
+    assert_int_equal(sched_getaffinity(0, sizeof ours, &ours), 0);
+    const int n_busy = CPU_COUNT(&ours);
+    pid_t *busy = calloc((size_t)n_busy, sizeof *busy);
+    assert_non_null(busy);
     for (int i = 0; i < n_busy; i++) {
         busy[i] = fork();
         assert_true(busy[i] >= 0);
         for (volatile bool forever = true; busy[i] == 0 && forever;) {
         }
     }
-    const int n = ag_awake_cpus_begin(getpid());
-    ag_awake_cpus_end();
+    const bool are_wanted = ag_awake_cpus_are_wanted();
     for (int i = 0; i < n_busy; i++) {
         assert_int_equal(kill(busy[i], SIGKILL), 0);
         assert_int_equal(waitpid(busy[i], NULL, 0), busy[i]);
     }
-    assert_int_equal(n, 0);
+    free(busy);
+    assert_false(are_wanted);
 }
 
 static void *end_at_once(void *argument) {
@@ -137,7 +120,7 @@ int main(void) {
         cmocka_unit_test(they_are_there_until_the_end),
         cmocka_unit_test(nobody_is_left_of_many_turns),
         cmocka_unit_test(a_process_that_is_gone_keeps_nobody_from_it),
-        cmocka_unit_test(nobody_begins_where_all_are_busy),
+        cmocka_unit_test(nothing_is_wanted_where_all_are_busy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
