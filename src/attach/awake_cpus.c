@@ -103,12 +103,16 @@ static void start_on(int cpu, cpu_set_t *left) {
     }
 }
 
-int ag_awake_cpus_begin(pid_t pid) {
-    cpu_set_t left;
-    atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed);
+void ag_awake_cpus_wait(void) {
     while (n_awake > 0) {
         (void)pthread_join(awake[--n_awake].thread, NULL); /* cannot fail */
     }
+}
+
+int ag_awake_cpus_begin(pid_t pid) {
+    cpu_set_t left;
+    atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed);
+    ag_awake_cpus_wait();
     if (sched_getaffinity(0, sizeof left, &left) < 0) {
         return 0;
     }

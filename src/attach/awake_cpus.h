@@ -21,5 +21,8 @@ bool ag_awake_cpus_are_wanted(void);
  * without a beginning is nothing. */
 int ag_awake_cpus_begin(pid_t pid);
 void ag_awake_cpus_end(void);
+/* After an end: until all have run to theirs. For who has to be alone then; our own end waits
+ * anyway. */
+void ag_awake_cpus_wait(void);
 
 #endif
