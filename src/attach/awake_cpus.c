@@ -76,8 +76,9 @@ static int last_cpu_of(pid_t pid) {
     return cpu;
 }
 
-/* Fewer threads run or wait for a CPU, on the whole machine, than there are CPUs of ours: the
- * fourth field of /proc/loadavg (proc(5)). */
+/* How many threads run or wait for a CPU, on the whole machine, is the fourth field of
+ * /proc/loadavg (proc(5)). We are one, our collector is another, and who started us may be: so no
+ * CPU need be busy before each has two. */
 bool ag_awake_cpus_are_wanted(void) {
     int n_running = 0;
     cpu_set_t ours;
@@ -87,7 +88,8 @@ bool ag_awake_cpus_are_wanted(void) {
     }
     const int n = fscanf(file, "%*s %*s %*s %d/", &n_running);
     (void)fclose(file); /* nothing was written */
-    return n == 1 && sched_getaffinity(0, sizeof ours, &ours) == 0 && n_running < CPU_COUNT(&ours);
+    return n == 1 && sched_getaffinity(0, sizeof ours, &ours) == 0 &&
+           n_running <= 2 * CPU_COUNT(&ours);
 }
 
 static void start_on(int cpu, cpu_set_t *left) {

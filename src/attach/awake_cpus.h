@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Is a CPU of ours free, so that it may sleep? Where all are busy, what gives way to everybody
+/* May a CPU of ours be free, so that it sleeps? Where all are busy, what gives way to everybody
  * comes to run late, and a process is not gone before the last of its threads. */
 bool ag_awake_cpus_are_wanted(void);
 /* Returns how many CPUs are kept awake: from here to the end our own CPU, the one that PID's first
