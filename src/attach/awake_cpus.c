@@ -21,7 +21,7 @@ enum {
 };
 static const uint64_t longest_ns = UINT64_C(500000000);
 
-static _Atomic uint32_t turn; /* odd: from a beginning to its end */
+static _Atomic uint32_t turn; /* each beginning and each end makes it another */
 
 static struct awake {
     pthread_t thread; /* to be joined */
