@@ -1,18 +1,51 @@
 /* table_memory.c: see table_memory.h. Large tables are mappings of their own, cut to the alignment
- * of a huge page. */
+ * of a huge page.
+ *
+ * A huge page is 0.3 ms of clearing, unless this is a virtual machine that gives its free memory
+ * back: the host then has to bring 512 pages, and that takes 12 ms (a Firecracker machine with free
+ * page reporting). Ordinary pages mostly come from what has just been freed and is still there. So
+ * the first page of each large table is timed, by the thread's own CPU time, which has the host's
+ * work but no neighbour's; where it is slow, this process wishes for no huge pages any more. A
+ * table is always one mapping, since mremap moves no two of them at once before Linux 6.17. */
 #include "ledger/table_memory.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "base/compiler.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
+enum { SLOW_PAGE_NS = 1500000 }; /* five times what clearing takes, an eighth of what a host does */
+static atomic_bool pages_are_slow;
+
 static size_t rounded(size_t bytes, size_t unit) {
     return (bytes + unit - 1) & ~(unit - 1);
+}
+
+static uint64_t cpu_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail for one's own thread */
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* For a table whose bytes from `fresh` on nobody has touched. All advice is a wish. */
+static void advise(char *memory, size_t bytes, size_t fresh) {
+    if (!atomic_load_explicit(&pages_are_slow, memory_order_relaxed)) {
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);
+        const uint64_t begin_ns = cpu_ns();
+        *(volatile char *)(memory + fresh) = 0;
+        if (cpu_ns() - begin_ns < SLOW_PAGE_NS) {
+            return;
+        }
+        atomic_store_explicit(&pages_are_slow, true, memory_order_relaxed);
+    }
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* those that are there stay */
 }
 
 /* Address space for so many bytes, at the alignment of a huge page; or NULL. */
@@ -29,31 +62,45 @@ static void *map_aligned(size_t bytes) {
         (void)munmap(mapping, (size_t)(memory - mapping)); /* our own mapping: cannot fail */
     }
     (void)munmap(memory + wanted, (size_t)(mapping + HUGE_PAGE_BYTES - memory));
-    (void)madvise(memory, wanted, MADV_HUGEPAGE); /* a wish */
     return memory;
 }
 
 void *ag_table_memory_new(size_t bytes) {
     if (bytes >= HUGE_PAGE_BYTES) {
-        return map_aligned(bytes);
+        void *mapping = map_aligned(bytes);
+        if (mapping) {
+            advise(mapping, rounded(bytes, HUGE_PAGE_BYTES), 0);
+        }
+        return mapping;
     }
     void *memory = aligned_alloc(AG_CACHE_LINE, rounded(bytes, AG_CACHE_LINE));
     return memory ? memset(memory, 0, bytes) : NULL;
 }
 
+/* The very pages move, nobody has to clear others. */
+static void *move_pages(void *memory, size_t old_bytes, size_t bytes) {
+    const size_t wanted = rounded(bytes, HUGE_PAGE_BYTES);
+    void *grown = map_aligned(bytes);
+    if (!grown) {
+        return NULL;
+    }
+    if (mremap(memory, old_bytes, wanted, MREMAP_MAYMOVE | MREMAP_FIXED, grown) != grown) {
+        (void)munmap(grown, wanted); /* what the kernel left of it */
+        return NULL;
+    }
+    if (wanted > old_bytes) {
+        advise(grown, wanted, old_bytes);
+    }
+    return grown;
+}
+
 void *ag_table_memory_grow(void *memory, size_t old_bytes, size_t bytes) {
+    if (memory && old_bytes >= HUGE_PAGE_BYTES) {
+        return move_pages(memory, rounded(old_bytes, HUGE_PAGE_BYTES), bytes);
+    }
     void *grown = ag_table_memory_new(bytes);
     if (!grown || !memory) {
         return grown;
-    }
-    if (old_bytes >= HUGE_PAGE_BYTES) { /* the very pages move, nobody has to clear others */
-        const size_t wanted = rounded(bytes, HUGE_PAGE_BYTES);
-        if (mremap(memory, rounded(old_bytes, HUGE_PAGE_BYTES), wanted,
-                   MREMAP_MAYMOVE | MREMAP_FIXED, grown) == grown) {
-            return grown;
-        }
-        (void)munmap(grown, wanted); /* what the kernel left of it */
-        return NULL;
     }
     memcpy(grown, memory, old_bytes);
     ag_table_memory_free(memory, old_bytes);
