@@ -15,7 +15,9 @@
  * lies in no native frame (the walk was incomplete, the stack was changed) stands with the one
  * before it: it is never lost.
  *
- * The walker's memo makes the native half cheap; both are interned anew, some 4 ns a frame. */
+ * The walker's memo makes the native half cheap, and a program comes back to the stacks that it
+ * had: each thread keeps some of those it merged, with all that the result depends on. Else every
+ * frame is interned anew, some 4 ns each. */
 #include "managed_frames.h"
 
 #include <errno.h>
@@ -65,8 +67,23 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
 
 /* ---- memory ---- */
 
+/* A stack that was merged before. Native frames, their root and how many they are: all that is the
+ * native node's. */
+enum { MERGES_BITS = 7, MERGED_FRAMES = 12 };
+struct merge {
+    uint32_t recording; /* that the node is of, as ag_stacks_recording says; 0: empty */
+    uint32_t native;
+    uint32_t site; /* of the innermost frame where that is not the native one's, or 0 */
+    uint32_t n_managed;
+    struct merged_frame {
+        uint32_t function, line, place;
+    } managed[MERGED_FRAMES];
+    uint32_t node;
+};
+
 /* What one walk needs; a thread's own, mapped when it first has a source. */
 struct ag_walk_scratch {
+    struct merge merges[1 << MERGES_BITS];
     struct ag_walked_frame *natives;  /* [depth] */
     struct ag_managed_frame *managed; /* [depth] */
     uint32_t *places;                 /* [depth]: of managed[i], the native frame */
@@ -180,6 +197,46 @@ static uint32_t intern_all(const struct ag_walk_scratch *scratch, uint32_t n_nat
     return node;
 }
 
+/* ---- what was merged before ---- */
+
+static struct merge *place_of_merge(struct ag_walk_scratch *scratch, uint32_t native,
+                                    uint32_t n_managed) {
+    uint64_t key = native;
+    for (uint32_t i = 0; i < n_managed; i++) {
+        const struct ag_managed_frame *frame = &scratch->managed[i];
+        key = key * UINT64_C(0xd6e8feb86659fd93) + ((uint64_t)frame->function << 32 | frame->line);
+    }
+    return &scratch->merges[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - MERGES_BITS)];
+}
+
+static bool merge_is(const struct merge *merge, const struct ag_walk_scratch *scratch,
+                     uint32_t recording, uint32_t native, uint32_t site, uint32_t n_managed) {
+    bool is_same = merge->recording == recording && merge->native == native &&
+                   merge->site == site && merge->n_managed == n_managed;
+    for (uint32_t i = 0; i < n_managed && is_same; i++) {
+        const struct merged_frame *known = &merge->managed[i];
+        const struct ag_managed_frame *frame = &scratch->managed[i];
+        is_same = known->function == frame->function && known->line == frame->line &&
+                  known->place == scratch->places[i];
+    }
+    return is_same;
+}
+
+static void keep_merge(struct merge *merge, const struct ag_walk_scratch *scratch,
+                       uint32_t recording, uint32_t native, uint32_t site, uint32_t n_managed,
+                       uint32_t node) {
+    merge->recording = recording;
+    merge->native = native;
+    merge->site = site;
+    merge->n_managed = n_managed;
+    merge->node = node;
+    for (uint32_t i = 0; i < n_managed; i++) {
+        merge->managed[i] = (struct merged_frame){.function = scratch->managed[i].function,
+                                                  .line = scratch->managed[i].line,
+                                                  .place = scratch->places[i]};
+    }
+}
+
 uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, uint32_t n) {
     uint32_t node = stack;
     while (n-- > 0 && node != 0) {
@@ -191,7 +248,7 @@ uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, 
 
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
                          uintptr_t pc) {
-    const struct ag_walk_scratch *scratch = scratch_of(thread);
+    struct ag_walk_scratch *scratch = scratch_of(thread);
     enum ag_root root;
     uint32_t n_natives, n_managed = 0;
     if (!scratch) {
@@ -212,8 +269,17 @@ uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_
     if (n_managed == 0 && site == 0) {
         return native;
     }
-    scratch->natives[0].site = site != 0 ? site : scratch->natives[0].site;
     sort_by_place(scratch, n_managed);
+    const uint32_t recording = ag_stacks_recording();
+    struct merge *merge =
+        n_managed <= MERGED_FRAMES ? place_of_merge(scratch, native, n_managed) : NULL;
+    if (merge && AG_LIKELY(merge_is(merge, scratch, recording, native, site, n_managed))) {
+        return merge->node;
+    }
+    scratch->natives[0].site = site != 0 ? site : scratch->natives[0].site;
     const uint32_t merged = intern_all(scratch, n_natives, n_managed, root);
+    if (merge && merged != 0) {
+        keep_merge(merge, scratch, recording, native, site, n_managed, merged);
+    }
     return merged != 0 ? merged : native;
 }

@@ -212,6 +212,9 @@ void ag_record_cut_windows(void);
 
 /* Stacks that are put together from walked ones and from what a runtime knows (told_stacks.c). */
 bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller);
+/* Tells caches of nodes and sites when they are out of date: another recording, a forked child,
+ * images that have gone. Never 0. */
+uint32_t ag_stacks_recording(void);
 uint32_t ag_stack_push(uint32_t caller, uintptr_t pc);
 uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address);
 

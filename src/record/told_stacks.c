@@ -50,15 +50,14 @@ AG_COLD static uint32_t find_site(uintptr_t address) {
                : 0;
 }
 
-/* Images that go take the generation with them; the cache is of this one. */
-static uint32_t now(void) {
+uint32_t ag_stacks_recording(void) {
     const uint32_t generation =
         atomic_load_explicit(&ag_recorder.space->generation, memory_order_acquire);
     return generation * 64 + (ag_recorder.pid + ag_recorder.recording) % 64 + 1;
 }
 
 uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address) {
-    const uint32_t recording = now();
+    const uint32_t recording = ag_stacks_recording();
     if (AG_UNLIKELY(atomic_load_explicit(&places.recording, memory_order_acquire) != recording)) {
         for (size_t i = 0; i < AG_ARRAY_SIZE(places.entries); i++) {
             atomic_store_explicit(&places.entries[i], 0, memory_order_relaxed);
