@@ -10,6 +10,11 @@
  * ours is called by a full collection and by a step: the function that lua_gc called is luaC_fullgc
  * or luaC_step. Frames are told apart by where their function begins in .eh_frame.
  *
+ * 3. The pc of luaV_execute where that is not saved (lua_pcs.c). A chunk of nothing but
+ * constructors runs from its first line to its last. Each makes one table: so the n-th table is
+ * made by the n-th OP_NEWTABLE, and a vector belongs to it when it says how large the table will
+ * be, else to the OP_SETLIST behind it.
+ *
  * The state lives in an arena of ours, so nothing of this reaches the host's allocator. */
 #include "lua_calibration.h"
 
@@ -18,6 +23,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "lua_pcs.h"
 #include "lua_runtime.h"
 #include "record/recorder.h"
 
@@ -46,7 +52,11 @@ static struct { /* of the calibration that runs */
     struct stack direct, by_script, collected, stepped;
     struct stack *wanted; /* that the next finalizer fills in */
     int n_compared, n_finalized;
-    const char *reason; /* the first that is wrong */
+    const char *reason;            /* the first that is wrong */
+    const lua_State *constructing; /* runs the constructors; NULL: nobody does */
+    int n_constructed;             /* instructions that ran, with the one of the last table */
+    struct ag_walker *walker;
+    struct ag_walked_frame *frames;
 } own;
 
 static void complain(const char *reason) {
@@ -78,9 +88,20 @@ static void give(void *block, size_t bytes) {
     }
 }
 
-static void *allocate(void *ud, void *block, size_t old_bytes, size_t new_bytes) {
+static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp);
+
+/* The state's allocator is ag_lua_try, in lua_entry_x86_64.S, which calls this. */
+ag_lua_alloc ag_lua_try;
+void *ag_lua_try_from(void *ud, void *block, size_t old_bytes, size_t new_bytes,
+                      const uintptr_t *sp, uintptr_t rbp);
+
+void *ag_lua_try_from(void *ud, void *block, size_t old_bytes, size_t new_bytes,
+                      const uintptr_t *sp, uintptr_t rbp) {
     void *made = NULL;
     (void)ud;
+    if (own.constructing && !block && new_bytes != 0) {
+        learn(old_bytes, sp, rbp);
+    }
     if (new_bytes != 0) {
         made = take(new_bytes);
         if (!made) {
@@ -204,7 +225,7 @@ static void compare_names(const lua_State *L) {
 
 static void compare_state(const lua_State *L) {
     const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
-    if (ag_lua_pointer(global, 0) != (void *)(uintptr_t)allocate ||
+    if (ag_lua_pointer(global, 0) != (void *)(uintptr_t)ag_lua_try ||
         ag_lua_pointer(global, 8) != (void *)&own) {
         complain("its global state is not where this release has it");
     } else if (ag_lua_total_bytes(global) != own.in_use_bytes) {
@@ -265,17 +286,17 @@ static const char script[] = "local probe = ...\n"
                              "for i = 1, 3 do local t = { i, i .. 'y' } probe() end\n"
                              "probe()\n";
 
-static const char *read_script(lua_State *L, void *data, size_t *ret_bytes) {
-    bool *is_read = data;
+static const char *read_text(lua_State *L, void *data, size_t *ret_bytes) {
+    const char **text = data;
+    const char *read = *text;
     (void)L;
-    *ret_bytes = *is_read ? 0 : sizeof(script) - 1;
-    *is_read = true;
-    return script;
+    *text = NULL;
+    *ret_bytes = read ? strlen(read) : 0;
+    return read;
 }
 
-static bool load(lua_State *L) {
-    bool is_read = false;
-    if (ag_lua.api.lua_load(L, read_script, &is_read, "@calibration", "t") != 0) {
+static bool load(lua_State *L, const char *text) {
+    if (ag_lua.api.lua_load(L, read_text, &text, "@calibration", "t") != 0) {
         complain("it cannot load a script");
         return false;
     }
@@ -292,14 +313,14 @@ static void call_protected(lua_State *L, int n_arguments) {
 static void run_script(lua_State *L) {
     ag_lua.api.lua_pushcclosure(L, probe_directly, 0);
     call_protected(L, 0);
-    if (!load(L)) {
+    if (!load(L, script)) {
         return;
     }
     call_protected(L, 1);
     lua_State *coroutine = ag_lua.api.lua_newthread(L);
     int n_results;
     const int n_before = own.n_compared;
-    if (load(coroutine) && ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
+    if (load(coroutine, script) && ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
         complain("a coroutine of ours fails");
     }
     if (own.n_compared == n_before || n_before == 0) {
@@ -358,6 +379,100 @@ static void find_functions(void) {
     }
 }
 
+/* ---- constructors ---- */
+
+#define ITEMS "1,1,1,1,1,1,1,1,1,1,"
+#define ITEMS_100 ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS ITEMS
+static const char constructors[] = "local t = {}\n"
+                                   "t = { 1, 2, 3 }\n"
+                                   "t = { x = 1 }\n"
+                                   "t = { ... }\n"
+                                   "t = { {}, { 1, y = 2 }, { ... } }\n"
+                                   "local s = { " ITEMS_100 ITEMS_100 ITEMS_100 "}\n"
+                                   "s = { x = { y = {} } }\n"
+                                   "s = { ..., ... }\n"
+                                   "s = {}\n";
+
+/* That allocates what has this tag; NULL: none that belongs to the constructors. */
+static const uint32_t *find_instruction(const void *proto, size_t tag) {
+    const uint32_t *code = ag_lua_pointer(proto, ag_lua.release->proto_code);
+    const int n = ag_lua_int(proto, ag_lua.release->proto_n_code);
+    const bool is_vector = tag == 0 && own.n_constructed > 0;
+    int at = own.n_constructed;
+    uint32_t wanted = AG_LUA_OP_NEWTABLE;
+    if (is_vector) {
+        if (ag_lua_has_sizes(code[at - 1])) {
+            return &code[at - 1];
+        }
+        wanted = AG_LUA_OP_SETLIST;
+    } else if (tag != AG_LUA_TAG_TABLE) {
+        return NULL;
+    }
+    while (at < n && ag_lua_op_of(code[at]) != wanted) {
+        at++;
+    }
+    if (!is_vector) {
+        own.n_constructed = at < n ? at + 1 : 0;
+    }
+    return at < n ? &code[at] : NULL;
+}
+
+/* A block is allocated while the constructors run. */
+static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
+    const lua_State *L = own.constructing;
+    const void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
+    const bool is_c = ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
+    const void *proto = is_c ? NULL : ag_lua_proto_of(L, ci);
+    const uint32_t *instruction = proto ? find_instruction(proto, tag) : NULL;
+    uint32_t n_frames = 0;
+    enum ag_root root;
+    if (instruction) {
+        (void)ag_walker_capture_frames(own.walker, ag_recorder.space, sp, rbp, own.frames,
+                                       &n_frames, &root);
+    }
+    for (uint32_t i = 0; i + 1 < n_frames; i++) {
+        if (ag_lua_function_at(own.frames[i].pc) == ag_lua.execute) {
+            ag_lua_pcs_learn(own.frames, i, instruction);
+            return;
+        }
+    }
+}
+
+static void construct(lua_State *L, lua_State *coroutine) {
+    int n_results;
+    lua_State *runs = coroutine ? coroutine : L;
+    if (!load(runs, constructors)) { /* and an argument, for `...` */
+        return;
+    }
+    own.n_constructed = 0;
+    own.constructing = runs;
+    if (!coroutine) {
+        call_protected(L, 1);
+    } else if (ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
+        complain("a coroutine of ours fails");
+    }
+    own.constructing = NULL;
+}
+
+/* Where the pc is not found the lines are those of the saved one: no reason to leave it alone. */
+static void run_constructors(lua_State *L) {
+    const uint32_t depth = ag_recorder.depth;
+    const size_t walker_bytes = (ag_walker_bytes(depth) + 63) & ~(size_t)63;
+    const size_t bytes = walker_bytes + depth * sizeof(*own.frames);
+    const long memory = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ag_syscall_failed(memory)) {
+        return;
+    }
+    own.walker = ag_walker_init((void *)memory, depth);
+    own.frames = (struct ag_walked_frame *)(memory + (long)walker_bytes);
+    (void)ag_lua.api.lua_gc(L, STOP);
+    construct(L, NULL);
+    construct(L, ag_lua.api.lua_newthread(L));
+    (void)ag_syscall2(SYS_munmap, memory, (long)bytes);
+    ag_lua.has_pcs = ag_lua_pcs_settle();
+}
+
 int ag_lua_calibrate(const char **ret_reason) {
     memset(&own, 0, sizeof(own));
     const long arena = ag_syscall6(SYS_mmap, 0, ARENA_BYTES, PROT_READ | PROT_WRITE,
@@ -367,16 +482,19 @@ int ag_lua_calibrate(const char **ret_reason) {
         return -ENOMEM;
     }
     own.arena = (char *)arena;
-    lua_State *L = ag_lua.api.lua_newstate(allocate, &own);
+    lua_State *L = ag_lua.api.lua_newstate(ag_lua_try, &own);
     if (L) {
         run_script(L);
         collect(L);
+        if (!own.reason) {
+            find_functions();
+        }
+        if (!own.reason) {
+            run_constructors(L);
+        }
         ag_lua.api.lua_close(L);
     } else {
         complain("it makes no state");
-    }
-    if (!own.reason) {
-        find_functions();
     }
     (void)ag_syscall2(SYS_munmap, arena, ARENA_BYTES);
     *ret_reason = own.reason;

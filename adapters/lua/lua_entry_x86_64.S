@@ -3,7 +3,9 @@
  *
  *     ag_lua_entries       one for each row of lua_entries.def: notes the state (rdi) and where the frame ends
  *     ag_lua_new_entry     lua_newstate(f, ud) goes on with our allocator and our state, when there is one
- *     ag_lua_allocate      that allocator: hands on the caller's sp and rbp
+ *     ag_lua_allocate      that allocator: hands on the caller's sp and rbp, and notes for lua_pcs.c what the registers were
+ *                          that calls leave as they are
+ *     ag_lua_try           the allocator of the calibration, alike
  */
     .text
 
@@ -99,18 +101,33 @@ ag_lua_new_entry:
     .cfi_endproc
     .size ag_lua_new_entry, . - ag_lua_new_entry
 
-    .globl ag_lua_allocate
-    .hidden ag_lua_allocate
-    .hidden ag_lua_allocate_from
-    .type ag_lua_allocate, @function
+    .hidden ag_lua_entered_with
+
+    .macro allocator name, function
+    .globl \name
+    .hidden \name
+    .hidden \function
+    .type \name, @function
     .p2align 4
-ag_lua_allocate:
+\name:
     .cfi_startproc
     endbr64
+    mov ag_lua_entered_with@gottpoff(%rip), %rax
+    mov %rsp, %fs:(%rax) /* first: what a handler leaves here is then not taken for ours */
+    mov %rbx, %fs:8(%rax)
+    mov %rbp, %fs:16(%rax)
+    mov %r12, %fs:24(%rax)
+    mov %r13, %fs:32(%rax)
+    mov %r14, %fs:40(%rax)
+    mov %r15, %fs:48(%rax)
     mov %rsp, %r8
     mov %rbp, %r9
-    jmp ag_lua_allocate_from
+    jmp \function
     .cfi_endproc
-    .size ag_lua_allocate, . - ag_lua_allocate
+    .size \name, . - \name
+    .endm
+
+    allocator ag_lua_allocate, ag_lua_allocate_from
+    allocator ag_lua_try, ag_lua_try_from
 
     .section .note.GNU-stack, "", @progbits

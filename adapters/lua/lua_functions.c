@@ -172,24 +172,26 @@ void ag_lua_functions_forget(struct ag_lua_state *state) {
     memset(state->lines, 0, sizeof(state->lines));
 }
 
-struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci) {
+struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci,
+                                    uintptr_t end) {
     const void *proto = ag_lua_proto_of(L, ci);
     if (!proto) {
         return (struct ag_lua_place){0};
     }
-    const void *saved_pc = ag_lua_pointer(ci, ag_lua.release->ci_saved_pc);
-    struct ag_lua_known_line *known = &state->lines[slot_of(saved_pc, AG_LUA_KNOWN_LINES)];
+    const void *pc = end != 0 ? ag_lua_unsaved_pc(proto, end) : NULL;
+    pc = pc ? pc : ag_lua_pointer(ci, ag_lua.release->ci_saved_pc);
+    struct ag_lua_known_line *known = &state->lines[slot_of(pc, AG_LUA_KNOWN_LINES)];
     const allogram_function function = ag_lua_function_of(state, proto, L, ci);
-    if (known->saved_pc == saved_pc) {
+    if (known->pc == pc) {
         return (struct ag_lua_place){.function = function, .line = known->line};
     }
-    const uint32_t line = ag_lua_line_of(proto, saved_pc);
+    const uint32_t line = ag_lua_line_of(proto, pc);
     if (function != 0) { /* else nobody would forget the line when the proto goes */
-        known->saved_pc = NULL;
+        known->pc = NULL;
         atomic_signal_fence(memory_order_seq_cst);
         known->line = line;
         atomic_signal_fence(memory_order_seq_cst);
-        known->saved_pc = saved_pc;
+        known->pc = pc;
     }
     return (struct ag_lua_place){.function = function, .line = line};
 }

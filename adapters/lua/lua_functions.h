@@ -4,12 +4,14 @@
 
 #include "lua_states.h"
 
-/* The function that a call of Lua code runs, and its line. function 0: it cannot be told. */
+/* The function that a call of Lua code runs, and its line. function 0: it cannot be told.
+ * end: of the instruction that the call is in, see lua_pcs.h; 0: Lua saved it. */
 struct ag_lua_place {
     allogram_function function;
     uint32_t line;
 };
-struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci);
+struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci,
+                                    uintptr_t end);
 /* The function alone, of the call's proto. */
 allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci);

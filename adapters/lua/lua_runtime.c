@@ -35,7 +35,7 @@ const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
 
 /* As luaG_getfuncline: from the last instruction before this one whose line is known, each has the
  * difference to the one before it. */
-uint32_t ag_lua_line_of(const void *proto, const void *saved_pc) {
+uint32_t ag_lua_line_of(const void *proto, const void *pc) {
     struct absolute {
         int pc, line;
     };
@@ -44,14 +44,14 @@ uint32_t ag_lua_line_of(const void *proto, const void *saved_pc) {
     const uint32_t *code = ag_lua_pointer(proto, release->proto_code);
     const struct absolute *known = ag_lua_pointer(proto, release->proto_absolute);
     const int n_known = ag_lua_int(proto, release->proto_n_absolute);
-    const int pc = (int)((const uint32_t *)saved_pc - code) - 1;
+    const int wanted = (int)((const uint32_t *)pc - code) - 1;
     int at = -1, line = ag_lua_int(proto, release->proto_line);
     if (!lines) {
         return 0; /* stripped */
     }
     for (int low = 0, high = n_known; low < high;) {
         const int middle = low + (high - low) / 2;
-        if (known[middle].pc <= pc) {
+        if (known[middle].pc <= wanted) {
             at = known[middle].pc;
             line = known[middle].line;
             low = middle + 1;
@@ -59,22 +59,27 @@ uint32_t ag_lua_line_of(const void *proto, const void *saved_pc) {
             high = middle;
         }
     }
-    while (at < pc) {
+    while (at < wanted) {
         line += lines[++at];
     }
     return line > 0 ? (uint32_t)line : 0;
 }
 
+const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end) {
+    const uint32_t *code = ag_lua_pointer(proto, ag_lua.release->proto_code);
+    const uintptr_t n = (uintptr_t)ag_lua_int(proto, ag_lua.release->proto_n_code);
+    const uintptr_t bytes = end - (uintptr_t)code;
+    uintptr_t behind = bytes / sizeof(*code);
+    if (bytes % sizeof(*code) != 0 || behind < 2 || behind >= n) { /* the last one returns */
+        return NULL;
+    }
+    behind -= ag_lua_op_of(code[behind - 1]) == AG_LUA_OP_EXTRAARG;
+    const uint32_t op = ag_lua_op_of(code[behind - 1]);
+    return op == AG_LUA_OP_NEWTABLE || op == AG_LUA_OP_SETLIST ? code + behind : NULL;
+}
+
 /* ---- names ---- */
 
-enum { /* lopcodes.h of 5.4 */
-       OP_SETTABUP = 15,
-       OP_SETFIELD = 18,
-       OP_CLOSURE = 79,
-};
-static uint32_t op_of(uint32_t instruction) {
-    return instruction & 0x7f;
-}
 static uint32_t a_of(uint32_t instruction) {
     return instruction >> 7 & 0xff;
 }
@@ -115,8 +120,9 @@ static const char *name_from(const void *proto, const uint32_t *code, int pc) {
     };
     const struct value *constants = ag_lua_pointer(proto, ag_lua.release->proto_constants);
     const uint32_t next = code[pc + 1];
-    const bool is_stored = (op_of(next) == OP_SETTABUP || op_of(next) == OP_SETFIELD) &&
-                           c_of(next) == a_of(code[pc]) && (next >> 15 & 1) == 0;
+    const bool is_stored =
+        (ag_lua_op_of(next) == AG_LUA_OP_SETTABUP || ag_lua_op_of(next) == AG_LUA_OP_SETFIELD) &&
+        c_of(next) == a_of(code[pc]) && (next >> 15 & 1) == 0;
     return is_stored ? text_of(constants[b_of(next)].object)
                      : local_at(proto, a_of(code[pc]), pc + 1);
 }
@@ -125,7 +131,7 @@ const char *ag_lua_name_in(const void *proto, uint32_t child) {
     const uint32_t *code = ag_lua_pointer(proto, ag_lua.release->proto_code);
     const int n = ag_lua_int(proto, ag_lua.release->proto_n_code);
     for (int pc = 0; pc + 1 < n; pc++) {
-        if (op_of(code[pc]) == OP_CLOSURE && code[pc] >> 15 == child) {
+        if (ag_lua_op_of(code[pc]) == AG_LUA_OP_CLOSURE && code[pc] >> 15 == child) {
             return name_from(proto, code, pc);
         }
     }

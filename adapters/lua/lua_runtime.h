@@ -49,6 +49,18 @@ enum {
     AG_LUA_GC_PAUSE = 8,           /* GCSpause: no cycle runs */
 };
 
+enum ag_lua_op { /* lopcodes.h of 5.4 */
+                 AG_LUA_OP_SETTABUP = 15,
+                 AG_LUA_OP_SETFIELD = 18,
+                 AG_LUA_OP_NEWTABLE = 19,
+                 AG_LUA_OP_SETLIST = 78,
+                 AG_LUA_OP_CLOSURE = 79,
+                 AG_LUA_OP_EXTRAARG = 82,
+};
+AG_FAST uint32_t ag_lua_op_of(uint32_t instruction) {
+    return instruction & 0x7f;
+}
+
 struct ag_lua_release {
     const char *name;
     uint16_t state_global, state_ci, state_stack;
@@ -80,6 +92,7 @@ struct ag_lua {
     uintptr_t execute;                 /* where luaV_execute begins */
     uintptr_t step, full;              /* luaC_step and luaC_fullgc */
     uintptr_t entries[AG_LUA_ENTRIES]; /* where the functions of lua_entries.def begin; 0: none */
+    bool has_pcs;                      /* lua_pcs.c knows those that Lua does not save */
 };
 extern struct ag_lua ag_lua AG_HIDDEN;
 
@@ -113,8 +126,19 @@ AG_FAST uint8_t ag_lua_byte(const void *object, uint16_t offset) {
 
 /* The function that a call runs, of a call of Lua code; NULL: it cannot be told now. */
 const void *ag_lua_proto_of(const lua_State *L, const void *ci);
-/* The line that a call of the function is in; 0: not known. */
-uint32_t ag_lua_line_of(const void *proto, const void *saved_pc);
+/* The line of the instruction before this pc; 0: not known. */
+uint32_t ag_lua_line_of(const void *proto, const void *pc);
+/* Where the next instruction lies: an argument may stand behind this one. */
+AG_FAST const uint32_t *ag_lua_end_of(const uint32_t *instruction) {
+    return instruction + (ag_lua_op_of(instruction[1]) == AG_LUA_OP_EXTRAARG ? 2 : 1);
+}
+/* Of OP_NEWTABLE: the table is made with room for what comes. */
+AG_FAST bool ag_lua_has_sizes(uint32_t instruction) {
+    return instruction >> 15 != 0;
+}
+/* END is, in the function's code, the end of an instruction that allocates without saving its pc:
+ * the pc that it would have saved; else NULL. Any value may be asked about. */
+const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end);
 /* What the function that is defined inside of PROTO as its CHILD-th is called there; NULL: it has
  * no name. */
 const char *ag_lua_name_in(const void *proto, uint32_t child);

@@ -34,6 +34,7 @@
 #include "base/raw_syscall.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
+#include "lua_pcs.h"
 #include "record/managed_frames.h"
 #include "unwind/unwind_space.h"
 
@@ -209,6 +210,7 @@ static void forget_stale_classes(void) {
         for (uint32_t i = 0; i < CLASSES; i++) {
             atomic_store_explicit(&classes[i], 0, memory_order_relaxed);
         }
+        ag_lua_pcs_forget_rules();
         atomic_store_explicit(&classes_generation, generation, memory_order_relaxed);
     }
 }
@@ -247,16 +249,18 @@ static bool is_c(const void *ci) {
     return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
 }
 
-/* The next run of Lua calls, at the native frame that lies at POSITION. */
+/* The next run of Lua calls, at the native frame that lies at POSITION; END: of
+ * the instruction that the innermost is in, see lua_pcs.h. */
 static void tell_run(struct telling *telling, struct ag_lua_state *state, struct cursor *cursor,
-                     uintptr_t position) {
+                     uintptr_t position, uintptr_t end) {
     void *ci = cursor->ci;
     bool is_fresh = false;
     while (ci && is_c(ci)) {
         ci = ag_lua_caller(ci);
     }
     for (; ci && !is_fresh && telling->n < telling->most && !is_c(ci); ci = ag_lua_caller(ci)) {
-        const struct ag_lua_place place = ag_lua_place_of(state, cursor->L, ci);
+        const struct ag_lua_place place = ag_lua_place_of(state, cursor->L, ci, end);
+        end = 0; /* who calls has saved it */
         telling->frames[telling->n++] = (struct ag_managed_frame){
             .function = place.function, .line = place.line, .position = position};
         is_fresh = ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH;
@@ -271,11 +275,12 @@ static void tell_entry(struct telling *telling, lua_State *L, bool is_base,
     struct cursor *cursor = state ? cursor_of(telling, L) : NULL;
     uintptr_t position = natives[entry].sp;
     for (uint32_t i = 0; cursor && i < telling->n_runs; i++) {
-        position = natives[telling->runs[i]].sp;
-        tell_run(telling, state, cursor, position);
+        const uint32_t run = telling->runs[i];
+        position = natives[run].sp;
+        tell_run(telling, state, cursor, position, ag_lua_end_at(natives, run));
     }
     while (cursor && is_base && cursor->ci && telling->n < telling->most) {
-        tell_run(telling, state, cursor, position);
+        tell_run(telling, state, cursor, position, /* end= */ 0);
     }
 }
 
@@ -286,7 +291,10 @@ static uint32_t tell_all(const struct lua_thread *thread, const struct ag_walked
 #include "lua_entries.def"
 #undef AG_LUA_ENTRY
     };
-    struct telling telling = {.frames = ret_frames, .most = most};
+    struct telling telling; /* a kilobyte, most of it never looked at */
+    telling.frames = ret_frames;
+    telling.most = most;
+    telling.n = telling.n_cursors = telling.n_runs = 0;
     forget_stale_classes();
     for (uint32_t i = 0; i + 1 < n_natives; i++) {
         const uint32_t class = class_of(natives[i].pc);

@@ -10,7 +10,7 @@
 #include "lua_runtime.h"
 
 struct ag_lua_known_line {
-    const void *saved_pc; /* NULL: free */
+    const void *pc; /* behind an instruction; NULL: free */
     uint32_t line;
 };
 struct ag_lua_known_function {

@@ -81,6 +81,48 @@ def yielded_calls_have_frames(tools):
         "function:%d" % line("local ok, t = pcall"), "yielded_frames:%d" % line("local t = co()"), "main chunk:%d" % line("  kept = f()")])
 
 
+def alike_stacks_are_told_apart(tools):
+    """One native stack at two lines, and two of them at one line, a hundred times each in turns."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = run(tools, "alike", folder, failures)
+        rows = recorded.report(tools, trace, "--view=sites", "--by=line", "--limit=0", "--focus=alike")["sites"]
+        blocks = {row["line"]: row["total"]["allocated_blocks"] for row in rows if row["function"] == "alike"}
+        for text, wanted in (("local first =", 100), ("local second =", 100), ("local third, name =", 300)):
+            failures.expect(text, blocks.get(line(text)), wanted)
+        rows = recorded.report(tools, trace, "--view=sites", "--by=stack", "--limit=0", "--focus=alike")["sites"]
+        failures.expect("stacks: three of closures, of a number as text, of a name",
+                        [row["own"]["allocated_blocks"] for row in rows].count(100), 5)
+    return failures
+
+
+def blocks_by_hand():
+    with open(SCRIPT, encoding="utf-8") as source:
+        marked = {number: text.partition("--= ")[2] for number, text in enumerate(source, 1)}
+    return {number: int(count) for number, count in marked.items() if count.strip().isdigit()}
+
+
+def lines_of_constructors(tools, command, folder, failures):
+    outcome, traces = recorded.record(tools, command, folder)
+    failures.expect("status, complaints", (outcome.status, outcome.stderr.decode()), (0, ""))
+    rows = recorded.report(tools, traces[-1], "--view=sites", "--by=line", "--limit=0", "--focus=constructors")["sites"]
+    blocks = {row["line"]: row["total"]["allocated_blocks"] for row in rows if row["image"] == "[lua]"}
+    for number, count in blocks_by_hand().items():
+        failures.expect("line %d" % number, blocks.get(number), count)
+
+
+def constructors_have_lines(tools):
+    """Also of a Lua that is linked dynamically, and where the collector runs between the instruction and its block."""
+    failures = tap.Failures()
+    guest = tools.program("lua_guest")
+    commands = [[INTERPRETER, SCRIPT, "constructors"], [guest, SCRIPT, "constructors"], [guest, SCRIPT, "constructors_in_need"]]
+    for command in commands:
+        if os.path.exists(command[0]):
+            with recorded.Folder() as folder:
+                lines_of_constructors(tools, command, folder, failures)
+    return failures
+
+
 def deep_frames(tools, guest, folder, failures):
     """Its block is allocated while no call can be read: what the calls point to is freed, and overwritten. Lua 5.4.4 makes a new
     stack and frees the old one, so nothing can be missing there; run_in_roots.py has a later one."""
@@ -209,6 +251,8 @@ def main():
         "blocks and bytes by hand": counts_by_hand,
         "coroutines": coroutines_have_frames,
         "a coroutine that yielded below pcall": yielded_calls_have_frames,
+        "stacks that are alike": alike_stacks_are_told_apart,
+        "lines of constructors": constructors_have_lines,
         "a stack that moves": a_stack_that_moves_has_frames,
         "a callback that leaves while an array moves": a_callback_that_leaves_keeps_no_frames,
         "coverage": coverage_is_told,

@@ -67,6 +67,16 @@ function coroutine_frames()
 end
 
 -- a coroutine that yields below pcall: what called it has no native frames any more
+function alike()
+  collectgarbage("stop")
+  for i = 1, 100 do
+    local first = function() end
+    local second = function() end
+    local third, name = function() end, "number " .. i
+  end
+  collectgarbage("restart")
+end
+
 function yielded_frames()
   local co = coroutine.wrap(function()
     local ok, t = pcall(function()
@@ -103,6 +113,84 @@ function left_while_it_moves()
   assert(not is_whole)
   kept = { caller() }
   big = ("x"):rep(1000000)
+end
+
+-- constructors, of which Lua saves no pc: behind --= the blocks that are allocated at this line, by hand. A table is one, its array
+-- and its fields are one each, when there are any; `...` is put into the array at the line of the closing brace.
+local function in_a_loop()
+  for i = 1, 100 do
+    local first = {} --= 100
+    local second = { i, i, i } --= 200
+    local third = { i, x = i } --= 300
+    local n = #first
+  end
+end
+local function in_branches()
+  for i = 1, 100 do
+    local t
+    if i % 4 == 0 then
+      t = {} --= 25
+    elseif i % 4 == 1 then
+      t = { i } --= 50
+    else
+      t = { x = i } --= 100
+      if i > 50 then
+        t = { i, {} } --= 75
+      end
+    end
+  end
+end
+local function nested()
+  for i = 1, 100 do
+    local flat = { {}, { 1, 2, 3 } } --= 500
+    local deep = { --= 200
+      a = {}, --= 100
+      b = { 1, 2, 3 }, --= 200
+      c = { d = { {} } }, --= 500
+    }
+  end
+end
+local function with_many(...)
+  for i = 1, 100 do
+    local all = { ... } --= 200
+    local many = { i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, --= 200
+      i, {}, {}, i, i, --= 200
+      i, { ... }, i, { i }, --= 400
+      ...
+    } --= 100
+    local last = {} --= 100
+  end
+end
+local function at_its_begin()
+  return {} --= 100
+end
+local function in_a_coroutine()
+  for i = 1, 100 do
+    local first = {} --= 100
+    coroutine.yield(first)
+    local second = { i, {} } --= 300
+    local third = { x = first } --= 200
+    coroutine.yield(third)
+  end
+end
+
+function constructors()
+  collectgarbage("stop")
+  in_a_loop()
+  in_branches()
+  nested()
+  with_many(1, 2, 3)
+  for i = 1, 100 do at_its_begin() end
+  local co = coroutine.create(in_a_coroutine)
+  while coroutine.resume(co) do end
+  collectgarbage("restart")
+end
+
+-- each block is refused at first, so that the collector runs in the middle of them
+function constructors_in_need()
+  refuse_first(true)
+  constructors()
+  refuse_first(false)
 end
 
 function userdata() for i = 1, 20 do new_userdata(100 * i) end end

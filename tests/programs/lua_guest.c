@@ -6,6 +6,7 @@
 #include <lualib.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ static const char *const names[TAGS] = {[0] = "vector",
                                         [10] = "proto"};
 static _Atomic uint64_t allocated_blocks[TAGS], allocated_bytes[TAGS], in_use_blocks[TAGS];
 static const char *script;
+static bool refuses_first, has_refused;
 
 /* ---- the allocator ---- */
 
@@ -63,6 +65,12 @@ static void *count(void *ud, void *block, size_t old_bytes, size_t new_bytes) {
             give(block);
         }
         return NULL;
+    }
+    if (refuses_first && !block) {
+        has_refused = !has_refused;
+        if (has_refused) {
+            return NULL;
+        }
     }
     void *made = take(block || old_bytes >= TAGS ? 0 : old_bytes, new_bytes);
     if (made && block) {
@@ -137,6 +145,13 @@ static int raise_no_more(lua_State *L) {
     return allogram_tracker_stop() == 0 ? 0 : luaL_error(L, "no tracker");
 }
 
+/* Lua asks for every new block twice: in between it collects what it can do without. */
+static int refuse_first(lua_State *L) {
+    refuses_first = lua_toboolean(L, 1);
+    has_refused = false;
+    return 0;
+}
+
 static int fork_and_go_on(lua_State *L) {
     fflush(stdout);
     const pid_t child = fork();
@@ -172,6 +187,7 @@ static lua_State *make_state(void) {
                                        {"fork_and_go_on", fork_and_go_on},
                                        {"raise_at", raise_at},
                                        {"raise_no_more", raise_no_more},
+                                       {"refuse_first", refuse_first},
                                        {"end_by", end},
                                        {NULL, NULL}};
     lua_State *L = lua_newstate(count, &ud);

@@ -110,14 +110,18 @@ def run_case(tools, root, command):
 LUA = "trixie"  # that has a Lua which is unlike this machine's
 
 
-def a_stack_of_lua_moves(tools, root):
+def another_lua(tools, root):
+    """A stack that moves, and the lines of constructors."""
     failures = tap.Failures()
     compile_for(root, os.path.join(PROGRAMS, "lua_guest.c"), root + INSIDE + "/lua_guest", f"-I{root}/usr/include/lua5.4", f"-I{PUBLIC}",
                 "-llua5.4")
     shutil.copy(lua_adapter.SCRIPT, root + INSIDE)
-    guest = ["chroot", root, INSIDE + "/lua_guest", INSIDE + "/" + os.path.basename(lua_adapter.SCRIPT), "deep_frames"]
+    guest = ["chroot", root, INSIDE + "/lua_guest", INSIDE + "/" + os.path.basename(lua_adapter.SCRIPT)]
     with recorded.Folder() as folder:
-        lua_adapter.deep_frames(tools, guest, folder, failures)
+        lua_adapter.deep_frames(tools, [*guest, "deep_frames"], folder, failures)
+    for case in ("constructors", "constructors_in_need"):
+        with recorded.Folder() as folder:
+            lua_adapter.lines_of_constructors(tools, [*guest, case], folder, failures)
     return failures
 
 
@@ -170,7 +174,7 @@ def main():
         for name, command in cases.items():
             plan.run(f"{suite} ({libc}): {name}", lambda command=command: run_case(tools, root, command))
         plan.run(f"{suite} ({libc}): attach", lambda root=root: attach_case(tools, root))
-    plan.run(f"{LUA}: a stack of Lua that moves", lambda: a_stack_of_lua_moves(tools, os.path.join(roots, LUA)))
+    plan.run(f"{LUA}: Lua, a stack that moves, lines", lambda: another_lua(tools, os.path.join(roots, LUA)))
     sys.exit(plan.status())
 
 
