@@ -137,8 +137,9 @@ def ms_print(path):
 def callgrind_annotate(path):
     text = run([need("callgrind_annotate", "valgrind"), "--auto=no", path])
     events = re.search(r"^Events recorded: +(.*)$", text, re.M)[1].split()
-    totals = re.search(r"^(.*) PROGRAM TOTALS$", text, re.M)[1]
-    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= |$)", re.sub(r"\([^)]*\)", "", totals))]
+    totals = re.search(r"^(.*) PROGRAM TOTALS(?: \(calculated\))?$", text, re.M)[1]  # calculated: of nothing
+    words = re.sub(r"\([^)]*\)", "", totals).split()
+    numbers = [0 if word == "." else int(word.replace(",", "")) for word in words]
     return dict(zip(events, numbers))
 
 

@@ -305,11 +305,12 @@ def readable(form):
 
 
 def windows(exports, failures):
-    """--from and --until say in every format what they say in the report."""
+    """--from and --until say in every format what they say in the report, also where they leave nothing."""
     trace = exports.traces["cxx_containers"]
     duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
     middle = "%dns" % (duration_ns // 2)
-    for export_options, report_options in ((["--until=" + middle], ["--to=" + middle]), (["--from=" + middle], ["--from=" + middle])):
+    for export_options, report_options in ((["--until=" + middle], ["--to=" + middle]), (["--from=" + middle], ["--from=" + middle]),
+                                           (["--until=1ns"], ["--to=1ns"])):
         report = recorded.report(exports.tools, trace.path, *report_options)
         wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
         for form in FORMATS:
