@@ -12,6 +12,9 @@ from measured import Spread, measure
 TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4"
 
 
+TURNS = 4  # plain and recorded times the rounds asked for: bars in hundredths need an interval of a few
+
+
 HEAD = ("| program | base, s | events, M | allogram, wall | allogram, CPU | heaptrack, wall / CPU | gperftools | DHAT | massif "
         "| trace, bytes an event |")
 
@@ -143,7 +146,7 @@ def bench_program(bench, program):
     peers = peer_commands(bench, program.command)
     ratios = {name: Ratios() for name in ["allogram", *peers]}
     ten_times, plains, per_event = [], [], 0
-    for n in range(bench.rounds):
+    for n in range(bench.rounds * TURNS):
         plain = measure(program.command, cwd=bench.folder)
         plains.append(plain.wall)
         recorded, trace = bench.record(program.command)
@@ -161,7 +164,7 @@ def bench_program(bench, program):
                 ratios[name].add(result, plain)
                 if name == "heaptrack":
                     ten_times.append((result.wall / plain.wall - 1) / max(recorded.wall / plain.wall - 1, 1e-3))
-        bench.note("  %s: round %d of %d" % (program.name, n + 1, bench.rounds))
+        bench.note("  %s: round %d of %d" % (program.name, n + 1, bench.rounds * TURNS))
     report_program(bench, program, Spread(plains), events, per_event, ratios, ten_times)
 
 

@@ -2,36 +2,86 @@
 
 import os
 import shutil
+import statistics
 import subprocess
 import time
 
 from measured import Spread
 from parts.programs import remove_output, say_head
 
-REDIS_REQUESTS = 60000
+BURST_REQUESTS = 3000  # of each of four kinds: 0.2 s
+BURSTS, WARMING = 8, 2
+PAIRS = 8  # of servers, times the rounds asked for: two plain ones differ by up to a twentieth, burst for burst
 
 
-def redis_round(bench, prefix):
-    """Seconds that redis-benchmark takes against a server started with `prefix` in front of it."""
-    socket = bench.path("redis.socket")
-    server = subprocess.Popen([*prefix, "redis-server", "--port", "0", "--unixsocket", socket, "--dir", bench.folder, "--save", "",
-                               "--appendonly", "no"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    client = ["redis-cli", "-s", socket]
-    for _ in range(200):
-        if subprocess.run([*client, "ping"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout == b"PONG\n":
-            break
-        time.sleep(0.05)
-    begin = time.monotonic()
-    subprocess.run(["redis-benchmark", "-s", socket, "-n", str(REDIS_REQUESTS), "-c", "20", "-r", "10000", "-q", "-t",
-                    "set,get,lpush,hset"], stdout=subprocess.DEVNULL, check=True)
-    wall = time.monotonic() - begin
-    subprocess.run([*client, "shutdown", "nosave"], stderr=subprocess.DEVNULL, check=False)
-    server.wait()
-    return wall
+class Server:
+    """A redis-server that `prefix` stands in front of, on a socket of its own name; ready when made."""
+
+    def __init__(self, bench, prefix, name="redis"):
+        self.socket = bench.path(name + ".socket")
+        self.process = subprocess.Popen([*prefix, "redis-server", "--port", "0", "--unixsocket", self.socket, "--dir", bench.folder,
+                                         "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            if self._ask("ping").stdout == b"PONG\n":
+                return
+            time.sleep(0.05)
+        raise RuntimeError("redis-server does not answer")
+
+    def _ask(self, *words):
+        return subprocess.run(["redis-cli", "-s", self.socket, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+
+    def seconds_of(self, requests):
+        """Seconds that redis-benchmark takes for so many requests of each of four kinds."""
+        begin = time.monotonic()
+        subprocess.run(["redis-benchmark", "-s", self.socket, "-n", str(requests), "-c", "20", "-r", "10000", "-q", "-t",
+                        "set,get,lpush,hset"], stdout=subprocess.DEVNULL, check=True)
+        return time.monotonic() - begin
+
+    def stop(self):
+        self._ask("shutdown", "nosave")
+        self.process.wait()
+
+
+def ratio_in_turns(bench, prefix):
+    """(plain seconds, ratio), medians over short bursts against two servers that stand side by side, in turns; the second has
+    `prefix` in front of it. What the neighbours do lasts longer than a burst, so both get it."""
+    plain, other = Server(bench, []), Server(bench, prefix, "redis-other")
+    plains, ratios = [], []
+    for n in range(-WARMING, BURSTS):
+        pair = {}
+        for server in (plain, other) if n % 2 else (other, plain):
+            pair[server] = server.seconds_of(BURST_REQUESTS)
+        if n >= 0:
+            plains.append(pair[plain])
+            ratios.append(pair[other] / pair[plain])
+    plain.stop()
+    other.stop()
+    return statistics.median(plains), statistics.median(ratios)
 
 
 def is_there():
     return shutil.which("redis-server") and shutil.which("redis-benchmark")
+
+
+def recorded_in_turns(bench, options):
+    """(plain seconds of each pair of servers, ratios, the last trace): one plain, one recorded with these options of `run`."""
+    plains, ratios, path = [], [], bench.path("redis.allogram")
+    for n in range(bench.rounds * PAIRS):
+        if os.path.exists(path):
+            os.unlink(path)
+        plain, ratio = ratio_in_turns(bench, [bench.allogram, "run", "-q", *options, "-o", path, "--"])
+        plains.append(plain)
+        ratios.append(ratio)
+        bench.note("  redis: pair %d of %d" % (n + 1, bench.rounds * PAIRS))
+    return plains, ratios, path
+
+
+def heaptrack_ratios(bench):
+    found = []
+    for _ in range(3 if shutil.which("heaptrack") and "heaptrack" in bench.peers else 0):
+        found.append(ratio_in_turns(bench, ["heaptrack", "-o", bench.path("heaptrack")])[1])
+        remove_output(bench)
+    return found
 
 
 def run(bench):
@@ -39,21 +89,12 @@ def run(bench):
         bench.say("redis was not measured: no redis-server or redis-benchmark here.")
         return
     say_head(bench)
-    ratios, plains, path = {"allogram": [], "heaptrack": []}, [], bench.path("redis.allogram")
-    for n in range(bench.rounds):
-        plain = redis_round(bench, [])
-        plains.append(plain)
-        if os.path.exists(path):
-            os.unlink(path)
-        ratios["allogram"].append(redis_round(bench, [bench.allogram, "run", "-q", "-o", path, "--"]) / plain)
-        if shutil.which("heaptrack") and "heaptrack" in bench.peers and n < 3:
-            ratios["heaptrack"].append(redis_round(bench, ["heaptrack", "-o", bench.path("heaptrack")]) / plain)
-            remove_output(bench)
-        bench.note("  redis: round %d of %d" % (n + 1, bench.rounds))
+    plains, ratios, path = recorded_in_turns(bench, [])
     events = bench.events_of(path)
-    if events < REDIS_REQUESTS:
+    if events < (BURSTS + WARMING) * BURST_REQUESTS:
         raise RuntimeError("redis: only %d events" % events)
-    heaptrack = Spread(ratios["heaptrack"]).text() if ratios["heaptrack"] else "-"
+    heaptrack = heaptrack_ratios(bench)
     bench.say("| redis-server, redis-benchmark | %.2f | %.1f | %s | | %s | | | | %.2f |" % (
-        Spread(plains).median, events / 1e6, Spread(ratios["allogram"]).text(), heaptrack, os.path.getsize(path) / events))
-    bench.bar("redis-server: wall of redis-benchmark", Spread(ratios["allogram"]), 1.1, unit="x")
+        Spread(plains).median, events / 1e6, Spread(ratios).text(), Spread(heaptrack).text() if heaptrack else "-",
+        os.path.getsize(path) / events))
+    bench.bar("redis-server: wall of redis-benchmark", Spread(ratios), 1.1, unit="x")

@@ -9,14 +9,19 @@ from parts.programs import programs_of
 
 SAMPLING = ["--mode=sample"]  # at the default interval, 512 KiB
 FINE = ("jq", "z3")
+PAIR_ROUNDS = 4  # times the rounds asked for; a second each
 FINE_ROUNDS = 8  # times the rounds asked for
 
 
+QUIET = 1.1  # times the fastest base: a run with a busy neighbour on the core has 1.5 to 2 times that, and so has what is added
+
+
 def added_in_process(bench, shape, prefix=(), env=None):
-    """(base, added) in ns of pairs that are measured in turns within one process (micro_pair.c), over the rounds."""
+    """(base, added, added where the machine was quiet) in ns of pairs that are measured in turns within one process (micro_pair.c): a run counts
+    when the libc's own pair, without allogram, was about as fast in it as in the fastest one."""
     command = [*prefix, os.path.join(bench.build, "bench/micro_pair"), "1000", shape]
     bases, added = [], []
-    for _ in range(bench.rounds):
+    for _ in range(bench.rounds * PAIR_ROUNDS):
         trace = bench.path("pair.allogram")
         if os.path.exists(trace):
             os.unlink(trace)
@@ -25,56 +30,57 @@ def added_in_process(bench, shape, prefix=(), env=None):
             raise RuntimeError("malloc came from %s: nothing was hooked" % words[4].decode())
         bases.append(float(words[0]))
         added.append(float(words[1]))
-    return Spread(bases), Spread(added)
+    quiet = [more for base, more in zip(bases, added) if base <= QUIET * min(bases)]
+    return Spread(bases), Spread(added), Spread(quiet)
 
 
 def bench_sampled_pairs(bench):
     bench.say()
-    bench.say("| pair of malloc and free, within one process | base, ns | added, ns |")
-    bench.say("|---|---:|---:|")
+    bench.say("| pair of malloc and free, within one process | base, ns | added, ns | added in quiet runs, ns | such runs |")
+    bench.say("|---|---:|---:|---:|---:|")
     recorded = [bench.allogram, "run", "-q", *SAMPLING, "-o", bench.path("pair.allogram"), "--"]
     for shape, text in (("loop", "freed at once"), ("ring", "4096 blocks live")):
         for what, prefix, env in (("preloaded, not recording", (), {"LD_PRELOAD": bench.agent}), ("sampled", recorded, None)):
-            base, added = added_in_process(bench, shape, prefix, env)
-            bench.say("| %s, %s | %s | %s |" % (what, text, base.text("%.1f"), added.text("%.1f")))
+            base, added, quiet = added_in_process(bench, shape, prefix, env)
+            bench.say("| %s, %s | %s | %s | %s | %d of %d |" % (what, text, base.text("%.1f"), added.text("%.1f"), quiet.text("%.1f"), quiet.n,
+                                                              added.n))
             bench.bar("pair %s, %s: added" % (what, text), added, 2, "%.1f", " ns")
 
 
 def sampled_rounds(bench, program):
-    """Wall and CPU times, plain and sampled, and how many events the last trace has; jq's and z3's bar is a hundredth, which takes more
-    rounds."""
-    plains, sampled, trace = [], [], None
+    """Runs of the program: plain, sampled, and plain once more; and how many events the last trace has. jq's and z3's bar is a hundredth,
+    which takes more rounds."""
+    plains, sampled, again, trace = [], [], [], None
     for _ in range(bench.rounds * (FINE_ROUNDS if program.name.startswith(FINE) else 1)):
         plains.append(measure(program.command, cwd=bench.folder))
         result, trace = bench.record(program.command, options=SAMPLING)
         if result.stdout != plains[-1].stdout:
             raise RuntimeError(program.name + ": other output when sampled")
         sampled.append(result)
-    return plains, sampled, bench.events_of(trace)
+        again.append(measure(program.command, cwd=bench.folder))
+    return plains, sampled, again, bench.events_of(trace)
 
 
 def bench_sampled_redis(bench):
-    plains, sampled, path = [], [], bench.path("redis.allogram")
-    for _ in range(bench.rounds * FINE_ROUNDS):
-        plains.append(redis.redis_round(bench, []))
-        if os.path.exists(path):
-            os.unlink(path)
-        sampled.append(redis.redis_round(bench, [bench.allogram, "run", "-q", *SAMPLING, "-o", path, "--"]))
-    ratio = FloorRatio(sampled, plains)
-    bench.say("| redis-server, redis-benchmark | %.2f | %d | %s | |" % (min(plains), bench.events_of(path), ratio.text("%.3f")))
+    plains, ratios, path = redis.recorded_in_turns(bench, SAMPLING)
+    alike = Spread([redis.ratio_in_turns(bench, [])[1] for _ in ratios])
+    ratio = Spread(ratios)
+    bench.say("| redis-server, redis-benchmark | %.2f | %d | %s | | %s |" % (
+        min(plains), bench.events_of(path), ratio.text("%.3f"), alike.text("%.3f")))
     bench.bar("sampled redis-server: wall of redis-benchmark", ratio, 1.01, "%.3f", "x")
 
 
 def bench_sampled_programs(bench):
     bench.say()
-    bench.say("| sampled program | base, fastest, s | samples and their frees | wall | CPU |")
-    bench.say("|---|---:|---:|---:|---:|")
+    bench.say("| sampled program | base, fastest, s | samples and their frees | wall | CPU | plain over plain, wall |")
+    bench.say("|---|---:|---:|---:|---:|---:|")
     for program in programs_of(bench):
-        plains, sampled, events = sampled_rounds(bench, program)
+        plains, sampled, again, events = sampled_rounds(bench, program)
         wall = FloorRatio([run.wall for run in sampled], [run.wall for run in plains])
         cpu = FloorRatio([run.cpu for run in sampled], [run.cpu for run in plains])
-        bench.say("| %s | %.2f | %d | %s | %s |" % (program.name, min(run.wall for run in plains), events, wall.text("%.3f"),
-                                                     cpu.text("%.3f")))
+        alike = FloorRatio([run.wall for run in again], [run.wall for run in plains])
+        bench.say("| %s | %.2f | %d | %s | %s | %s |" % (program.name, min(run.wall for run in plains), events, wall.text("%.3f"),
+                                                        cpu.text("%.3f"), alike.text("%.3f")))
         if program.name.startswith(FINE):
             bench.bar("sampled " + program.name + ": wall", wall, 1.01, "%.3f", "x")
     if redis.is_there():
