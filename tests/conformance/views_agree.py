@@ -91,6 +91,25 @@ def agree(tools, trace, *options):
     return ["%s %s" % (" ".join(options) or "whole", failure) for failure in failures]
 
 
+def moments_agree(tools, trace):
+    """What was in use at a moment, the peak's and those of some blocks' beginnings and ends, against the blocks one by one: what
+    happened at that moment has happened. For one thread: of several the order is as fine as the trace's resolution."""
+    failures = tap.Failures()
+    summary = recorded.report(tools, trace)
+    if summary["threads"] > 1:
+        return failures
+    blocks = recorded.report(tools, trace, "--view=blocks", "--state=open,closed", "--frames=1")["blocks"]
+    some = blocks[::max(1, len(blocks) // 4)]
+    moments = {summary["peak_time_ns"], *(block["allocated_ns"] for block in some),
+               *(block["freed_ns"] for block in some if block["state"] == "closed")} - {0}
+    for moment in sorted(moments):
+        total = recorded.report(tools, trace, "--view=peak", "--at=%dns" % moment)["total"]
+        there = [block["size"] for block in blocks
+                 if block["allocated_ns"] <= moment and (block["state"] == "open" or block["freed_ns"] > moment)]
+        failures.expect("in use at %d ns" % moment, [total["in_use_blocks"], total["in_use_bytes"]], [len(there), sum(there)])
+    return failures
+
+
 def same_as_itself(tools, trace):
     outcome = recorded.run([tools.allogram, "diff", trace, trace, "--json"])
     difference = json.loads(outcome.stdout)
@@ -110,6 +129,7 @@ def case(tools, program, number):
         narrowed = (window, window + ("--older",), ("--focus=main",), ("--tail=40",), window[1:])
         for options in ((), narrowed[number % len(narrowed)]): # each way of narrowing for two programs: it takes long enough
             failures.extend(agree(tools, trace, *options))
+        failures.extend(moments_agree(tools, trace))
         failures.extend(same_as_itself(tools, trace))
     return failures
 
