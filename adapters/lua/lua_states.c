@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
-#include "embed/host_events.h"
+#include "embed/host_events_fast.h"
 #include "format/decode.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
@@ -180,8 +180,10 @@ static void *allocate(struct ag_lua_state *state, size_t tag, size_t bytes,
         if (AG_UNLIKELY(state->counters != NULL)) {
             ag_lua_calls_allocated(state, bytes);
         }
-        ag_host_alloc(caller, ag_lua_heap, (uintptr_t)made, bytes,
-                      types[tag < AG_LUA_TAGS ? tag : 0]);
+        if (ag_host_takes(bytes)) {
+            ag_host_alloc(caller, ag_lua_heap, (uintptr_t)made, bytes,
+                          types[tag < AG_LUA_TAGS ? tag : 0]);
+        }
     }
     return made;
 }
@@ -196,7 +198,9 @@ static void *release(struct ag_lua_state *state, void *block, size_t bytes,
         ag_lua_calls_freed(state, block);
     }
     state->in_use_bytes -= (int64_t)bytes;
-    ag_host_free(caller, ag_lua_heap, (uintptr_t)block);
+    if (ag_host_hears(ag_lua_heap, (uintptr_t)block)) {
+        ag_host_free(caller, ag_lua_heap, (uintptr_t)block);
+    }
     void *nothing = call_host(state, block, bytes, 0);
     if (is_last) {
         give_up(state);
@@ -215,7 +219,11 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
     } else {
         ag_lua_stacks_let_go(caller); /* what a call kept that was left by a jump */
     }
-    ag_host_realloc_begin(caller, ag_lua_heap, (uintptr_t)block);
+    const bool is_heard = ag_host_hears(ag_lua_heap, (uintptr_t)block);
+    const bool is_taken = ag_host_takes(new_bytes);
+    if (is_heard) {
+        ag_host_realloc_begin(caller, ag_lua_heap, (uintptr_t)block);
+    }
     void *made = call_host(state, block, old_bytes, new_bytes);
     if (made) {
         const struct allogram_block told = {
@@ -224,8 +232,10 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
         if (AG_UNLIKELY(state->counters != NULL)) {
             ag_lua_calls_allocated(state, new_bytes);
         }
-        ag_host_realloc_end(caller, ag_lua_heap, (uintptr_t)block, &told);
-    } else {
+        if (is_taken) {
+            ag_host_realloc_end(caller, ag_lua_heap, (uintptr_t)block, &told);
+        }
+    } else if (is_heard) {
         ag_host_realloc_failed(caller, ag_lua_heap, (uintptr_t)block);
     }
     ag_lua_stacks_let_go(caller);
