@@ -26,6 +26,7 @@ PARTS = [
     "first_screen",
     "page",
     "sampling",
+    "counted_work",
     "attach",
     "observe",
     "ocaml",

@@ -1,0 +1,85 @@
+"""What sampling adds, counted instead of timed: instructions and cache misses of the program's own process, by cachegrind.
+
+A hundredth of the wall time cannot be told on a machine whose neighbours change it by several from run to run; valgrind's count of
+instructions is the same every time, and its model of the caches nearly so. It is no time: cycles are estimated as KCachegrind does
+(an instruction 1, a miss of the first level 10, of the last 100). What it leaves out is the other process, the collector."""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from measured import Spread
+from parts.programs import programs_of
+
+PROGRAMS = ("jq", "z3")
+FIRST_LEVEL, LAST_LEVEL = 10, 100  # cycles of a miss; kcachegrind's "Cycle Estimation"
+LIMIT = 1.01
+
+
+class Counted:
+    """Of one run: instructions, misses of the first level (of code and of data), misses of the last, cycles by all these."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        names = re.search(r"^events: (.*)$", text, re.M)[1].split()
+        of = dict(zip(names, map(int, re.search(r"^summary: (.*)$", text, re.M)[1].split())))
+        self.instructions = of["Ir"]
+        self.first_level = of["I1mr"] + of["D1mr"] + of["D1mw"]
+        self.last_level = of["ILmr"] + of["DLmr"] + of["DLmw"]
+        self.cycles = self.instructions + FIRST_LEVEL * self.first_level + LAST_LEVEL * self.last_level
+
+
+class Run:
+    """The program under cachegrind, begun; recorded_by: the command in front of all that, in which %s is the trace's pattern."""
+
+    def __init__(self, bench, program, recorded_by=()):
+        self.at = bench.path("counted-" + ("recorded" if recorded_by else "plain"))
+        for old in glob.glob(glob.escape(self.at) + "*"):
+            os.unlink(old)
+        self.process = subprocess.Popen(
+            [*(word.replace("%s", self.at + ".%p.allogram") for word in recorded_by),
+             "valgrind", "-q", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=" + self.at, *program.command],
+            cwd=bench.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def end(self):
+        """(standard output, what was counted)"""
+        output = self.process.communicate()[0]
+        if self.process.returncode != 0:
+            raise RuntimeError("cachegrind: status %d" % self.process.returncode)
+        return output, Counted(self.at)
+
+    def events(self, bench):
+        """Of the program's trace; valgrind's own launchers have one each, of nothing."""
+        traces = glob.glob(glob.escape(self.at) + ".*.allogram")
+        outcomes = [subprocess.run([bench.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=True) for trace in traces]
+        return max(json.loads(outcome.stdout)["events"] for outcome in outcomes)
+
+
+def count(bench, program):
+    plain = Run(bench, program)  # side by side: counts do not mind
+    sampled = Run(bench, program, [bench.allogram, "run", "-q", "--mode=sample", "-o", "%s", "--"])
+    (output, base), (sampled_output, with_samples) = plain.end(), sampled.end()
+    events = sampled.events(bench)
+    if output != sampled_output or events == 0:
+        raise RuntimeError("%s: %d samples, its output %s" % (program.name, events, "the same" if output == sampled_output else "another"))
+    ratios = [getattr(with_samples, what) / getattr(base, what) for what in ("instructions", "first_level", "last_level", "cycles")]
+    bench.say("| %s | %.0f | %d | %.4f | %.4f | %.4f | %.4f |" % (program.name, base.instructions / 1e6, events, *ratios))
+    bench.bar("sampled %s: instructions, counted" % program.name, Spread(ratios[:1]), LIMIT, "%.4f", "x")
+    bench.bar("sampled %s: cycles by cachegrind's model" % program.name, Spread(ratios[3:]), LIMIT, "%.4f", "x")
+
+
+def run(bench):
+    if not shutil.which("valgrind"):
+        bench.say("What sampling adds was not counted: no valgrind here.")
+        return
+    bench.say()
+    bench.say("| sampled, by cachegrind | instructions, M | samples and their frees | instructions | first level missed | last level missed "
+              "| cycles by these |")
+    bench.say("|---|---:|---:|---:|---:|---:|---:|")
+    for program in programs_of(bench):
+        if program.name.startswith(PROGRAMS):
+            count(bench, program)
