@@ -153,7 +153,8 @@ static int set_window(struct ag_report_request *request, int id, const char *val
                 request, "at", value,
                 "a time after the start: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
         }
-        profile->to_ns += profile->to_ns < UINT64_MAX; /* what happened at that moment has happened */
+        profile->to_ns +=
+            profile->to_ns < UINT64_MAX; /* what happened at that moment has happened */
         request->report.is_at_a_time = true;
         add_filter(request, "what was in use at ", value);
         return AG_EXIT_OK;

@@ -8,6 +8,7 @@ import sys
 
 import adapter_kit
 import recorded
+import sampled_runs
 import tap
 
 INTERPRETER = "/usr/bin/lua5.4"
@@ -203,6 +204,28 @@ def calls_are_counted(tools):
     return failures
 
 
+def samples_stand_for_all(tools):
+    """Estimates of each type against the exact recording of the same script: Lua makes the same blocks each time."""
+    failures = tap.Failures()
+    metrics, seeds = ("allocated_bytes", "allocated_blocks", "freed_bytes"), 20
+
+    def types_of(folder, *options):
+        trace = run(tools, "many", folder, failures, options=options)
+        return {row["type"]: row for row in recorded.report(tools, trace, "--view=types")["types"]}
+
+    with recorded.Folder() as folder:
+        exact = types_of(folder)
+    views = []
+    for seed in range(seeds):
+        with recorded.Folder() as folder:
+            views.append(types_of(folder, "--mode=sample", "--interval=8K", "--seed=%d" % seed))
+    for name in ("table", "string", "vector"):
+        for metric in metrics:
+            sampled_runs.judge(failures, "%s %s" % (name, metric), [view[name][metric] for view in views],
+                               [view[name][metric + "_ci95"] for view in views], exact[name][metric])
+    return failures
+
+
 def patched(folder, old, new):
     path = os.path.join(folder, "lua")
     shutil.copyfile(INTERPRETER, path)
@@ -257,6 +280,7 @@ def main():
         "a callback that leaves while an array moves": a_callback_that_leaves_keeps_no_frames,
         "coverage": coverage_is_told,
         "calls and words": calls_are_counted,
+        "samples stand for all": samples_stand_for_all,
         "an unknown release": an_unknown_release_is_refused,
         "a plugin": a_plugin,
     }

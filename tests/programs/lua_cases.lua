@@ -215,6 +215,17 @@ function collections()
   collectgarbage() collectgarbage() collectgarbage()
 end
 
+-- tables die, strings live, arrays grow in steps
+function many()
+  local kept = {}
+  for i = 1, 20000 do local t = { i, i } end
+  for i = 1, 20000 do kept[i] = ("x"):rep(i % 50) .. i end
+  for _ = 1, 300 do
+    local grows = {}
+    for i = 1, 300 do grows[i] = i end
+  end
+end
+
 -- calls and words, counted by hand in lua_adapter.py
 function calls_and_words()
   collectgarbage("stop")
