@@ -13,8 +13,8 @@ import subprocess
 
 from measured import Spread
 from parts.programs import programs_of
+from parts.sampling import FINE, SAMPLING
 
-PROGRAMS = ("jq", "z3")
 FIRST_LEVEL, LAST_LEVEL = 10, 100  # cycles of a miss; kcachegrind's "Cycle Estimation"
 LIMIT = 1.01
 
@@ -34,15 +34,15 @@ class Counted:
 
 
 class Run:
-    """The program under cachegrind, begun; recorded_by: the command in front of all that, in which %s is the trace's pattern."""
+    """The program under cachegrind, begun, sampled or not."""
 
-    def __init__(self, bench, program, recorded_by=()):
-        self.at = bench.path("counted-" + ("recorded" if recorded_by else "plain"))
+    def __init__(self, bench, program, is_sampled):
+        self.at = bench.path("counted-" + ("sampled" if is_sampled else "plain"))
         for old in glob.glob(glob.escape(self.at) + "*"):
             os.unlink(old)
+        recorded = [bench.allogram, "run", "-q", *SAMPLING, "-o", self.at + ".%p.allogram", "--"] if is_sampled else []
         self.process = subprocess.Popen(
-            [*(word.replace("%s", self.at + ".%p.allogram") for word in recorded_by),
-             "valgrind", "-q", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=" + self.at, *program.command],
+            [*recorded, "valgrind", "-q", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=" + self.at, *program.command],
             cwd=bench.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def end(self):
@@ -60,8 +60,7 @@ class Run:
 
 
 def count(bench, program):
-    plain = Run(bench, program)  # side by side: counts do not mind
-    sampled = Run(bench, program, [bench.allogram, "run", "-q", "--mode=sample", "-o", "%s", "--"])
+    plain, sampled = Run(bench, program, is_sampled=False), Run(bench, program, is_sampled=True)  # at once: counts do not mind
     (output, base), (sampled_output, with_samples) = plain.end(), sampled.end()
     events = sampled.events(bench)
     if output != sampled_output or events == 0:
@@ -81,5 +80,5 @@ def run(bench):
               "| cycles by these |")
     bench.say("|---|---:|---:|---:|---:|---:|---:|")
     for program in programs_of(bench):
-        if program.name.startswith(PROGRAMS):
+        if program.name.startswith(FINE):
             count(bench, program)

@@ -66,7 +66,7 @@ function coroutine_frames()
   return t
 end
 
--- a coroutine that yields below pcall: what called it has no native frames any more
+-- stacks that differ in their innermost line alone
 function alike()
   collectgarbage("stop")
   for i = 1, 100 do
@@ -77,6 +77,7 @@ function alike()
   collectgarbage("restart")
 end
 
+-- a coroutine that yields below pcall: what called it has no native frames any more
 function yielded_frames()
   local co = coroutine.wrap(function()
     local ok, t = pcall(function()
