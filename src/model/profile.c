@@ -18,6 +18,7 @@
 #include "model/pass/sampled_pass.h"
 #include "model/profile_state.h"
 #include "model/runtime_filter.h"
+#include "model/thread_filter.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
 
@@ -450,6 +451,9 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
         r = ag_frame_table_init(&profile->frames, &profile->definitions, &profile->options.symbol);
     }
     r = r < 0 ? r : load_sums_and_stacks(profile);
+    r = r < 0 ? r
+              : ag_thread_filter_check(&profile->definitions, &profile->sums,
+                                       profile->options.thread, path, message);
     r = r < 0 ? r : ag_profile_make_rows(profile);
     drop_stack_sums(profile);
     r = r < 0 ? r : make_threads(profile);

@@ -193,3 +193,14 @@ one_line() {
     one_line
     [[ $output == *"--runtime=lau: no such runtime; it has c libc lua beam" ]]
 }
+
+@test "a thread that the trace does not have is one line that names those it has" {
+    for command in "export --to=folded" "report --view=threads" "report --view=functions" "diff $SOURCE/tests/golden/trace/trace-v1-managed.allogram"; do
+        # shellcheck disable=SC2086 # words
+        run "$ALLOGRAM" $command "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --thread=99
+        [ "$status" -eq 1 ]
+        one_line
+        [[ $output == *"--thread=99: no such thread; it has 100 (host)" ]]
+    done
+    "$ALLOGRAM" report "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --thread=100 | grep -q allocated
+}

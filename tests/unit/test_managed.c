@@ -634,8 +634,6 @@ static void collections_are_narrowed_by_time_thread_runtime_and_stack(void **sta
     options.to_ns = 900000; /* not the one that begins then */
     assert_int_equal(collections_with(&options), 2);
     options = all();
-    options.thread = 101;
-    assert_int_equal(collections_with(&options), 0);
     options.thread = 100;
     assert_int_equal(collections_with(&options), 5);
     options = all();
@@ -701,8 +699,38 @@ static void a_heap_that_grew_reclaimed_nothing(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
+/* ---- threads ---- */
+
+/* One collected, one freed, one counted calls, one has a name alone. */
+static void a_thread_is_known_by_whatever_is_told_of_it(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_thread(&trace, 1, "sleeper");
+    TRACE_EVENTS(&trace, 2, STAMP(5), FREE(0x1000));
+    const struct ag_record collection = {.kind = AG_RECORD_GC, .u.gc = {.thread_id = 103}},
+                           calls = {.kind = AG_RECORD_FUNCTIONS, .u.functions = {.thread_id = 104}};
+    trace_record(&trace, &collection);
+    trace_record(&trace, &calls);
+    trace_finish(&trace, 10, NULL);
+    struct ag_profile_options options = all();
+    for (options.thread = 101; options.thread <= 104; options.thread++) {
+        struct ag_profile *profile = open_with(trace.path, &options);
+        assert_int_equal(collections_of(profile)->n_rows, options.thread == 103);
+        assert_null(ag_profile_close(profile));
+    }
+    struct ag_profile *profile;
+    char message[512] = "", expected[512];
+    assert_int_equal(ag_profile_open(trace.path, &options, &profile, message), -ESRCH);
+    snprintf(expected, sizeof expected, "%s: --thread=105: no such thread; it has 101 (sleeper)",
+             trace.path);
+    assert_string_equal(message, expected);
+    trace_end(&trace);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thread_is_known_by_whatever_is_told_of_it),
         cmocka_unit_test(managed_frames_stand_between_native_ones),
         cmocka_unit_test(a_frame_that_nothing_defines_has_its_number_for_a_name),
         cmocka_unit_test(one_name_in_two_runtimes_is_two_functions),
