@@ -167,6 +167,9 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
                report->in_use_blocks == 1 ? "" : "s", bytes_text(report->in_use_bytes, left_bytes),
                report->lost_events ? count_text(report->lost_events, lost) : "nothing lost",
                report->lost_events ? " events lost" : "");
+        if (report->is_reset) {
+            ag_say("that is of all the time; reports begin at the reset");
+        }
     }
     print_filter(report);
     const char *path = short_path(report->path);

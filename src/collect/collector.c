@@ -316,6 +316,7 @@ static void fill_report(struct ag_collector_report *report, const struct ag_reco
     report->registered = 1;
     report->is_sampled = recording->session->mode == AG_MODE_SAMPLE;
     report->is_filtered = recording->session->filter[0] != '\0';
+    report->is_reset = summary->reset_ns > 0;
     report->interval_bytes =
         atomic_load_explicit(&recording->session->header->interval_bytes, memory_order_relaxed);
     memcpy(report->path, recording->path, sizeof(report->path));

@@ -111,6 +111,7 @@ struct ag_collector_report {
     uint64_t interval_bytes; /* of a sampled trace, at its end */
     uint32_t is_sampled;
     uint32_t is_filtered; /* not all blocks were wanted */
+    uint32_t is_reset;    /* reports begin at the last reset; the sums above are of all */
     uint32_t registered;  /* an agent was there */
     uint32_t n_refused;   /* processes that came when all slots were taken */
     char path[4096];

@@ -90,11 +90,13 @@ def reset(tools, *options):
     """Reports begin there: what was allocated before counts no more, what is in use does."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, *options)
+        told = snapshots.Told(tools, folder, *options, is_quiet=False)
         told.tell("alloc 1000 100", "free 990")
         ask(tools, program_of(told), "reset", failures)
         told.tell("alloc 7 50", "free 2")
         failures.expect("status", told.finish(), 0)
+        # the closing words of an exact recording count along, those of samples are a look at the trace
+        failures.expect("closing words: %s" % told.said(), told.said().count("reports begin at the reset"), 0 if options else 1)
         snapshots.is_whole(tools, told.trace, failures)
         seen = snapshots.own(tools, told.trace)
         failures.expect("allocated since", (seen["allocated_blocks"], seen["freed_blocks"]), (7, 2))

@@ -25,13 +25,13 @@ MIB = 1 << 20
 class Told:
     """told.c under `allogram run`, in a folder of its own."""
 
-    def __init__(self, tools, folder, *options):
+    def __init__(self, tools, folder, *options, is_quiet=True):
         self.tools, self.folder = tools, folder
         self.trace = os.path.join(folder, "t.allogram")
         self.temporary = os.path.join(folder, "temporary")
         os.mkdir(self.temporary)
         self.errors = open(os.path.join(folder, "errors"), "w+b")
-        self.process = subprocess.Popen([tools.allogram, "run", "-q", "-o", self.trace, *options, "--", tools.program("told")],
+        self.process = subprocess.Popen([tools.allogram, "run", *["-q"] * is_quiet, "-o", self.trace, *options, "--", tools.program("told")],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=dict(os.environ, TMPDIR=self.temporary))
 
