@@ -42,6 +42,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     ag_index_map_done(&ledger->stream_index);
     ag_index_map_done(&ledger->pair_index);
     ag_timeline_done(&ledger->timeline);
+    ag_residents_done(&ledger->residents);
     ag_mapped_ranges_done(&ledger->mapped);
     ag_order_bounds_done(&ledger->bounds);
     ag_repair_done(&ledger->repair);
@@ -300,9 +301,27 @@ void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
     ledger->written_reset_ns = time_ns;
 }
 
-void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns) {
-    ledger->now_ns = time_ns > ledger->now_ns ? time_ns : ledger->now_ns;
+/* What the events of the last moment came to stood from then on: it is in the curve twice, there
+ * and where time has gone on to. */
+static void go_on_to(struct ag_ledger *ledger, uint64_t time_ns) {
+    if (time_ns > ledger->now_ns) {
+        observe(ledger);
+        ledger->now_ns = time_ns;
+    }
     observe(ledger);
+}
+
+static void take_residents_until(struct ag_ledger *ledger, uint64_t time_ns) {
+    struct ag_resident resident;
+    while (ag_residents_take(&ledger->residents, time_ns, &resident)) {
+        ledger->rss_bytes = resident.bytes;
+        go_on_to(ledger, resident.time_ns);
+    }
+}
+
+void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns) {
+    take_residents_until(ledger, time_ns);
+    go_on_to(ledger, time_ns);
 }
 
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream) {
@@ -355,17 +374,18 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     stream->window_freed = stream->freed_blocks;
     stream->has_window = true;
     if (time_ns > ledger->now_ns) {
-        ledger->now_ns = time_ns;
-        observe(ledger);
+        ag_ledger_reach(ledger, time_ns);
     }
     return r;
 }
 
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes) {
-    ledger->rss_bytes = rss_bytes;
     ledger->rss_peak_bytes =
         rss_bytes > ledger->rss_peak_bytes ? rss_bytes : ledger->rss_peak_bytes;
-    ag_ledger_reach(ledger, time_ns);
+    if (ag_residents_add(&ledger->residents,
+                         &(struct ag_resident){.time_ns = time_ns, .bytes = rss_bytes}) < 0) {
+        ledger->error = -ENOMEM;
+    }
 }
 
 /* ---- heaps ---- */
@@ -712,6 +732,7 @@ static void keep_peak_and_end(struct ag_ledger *ledger) {
 }
 
 int ag_ledger_close(struct ag_ledger *ledger) {
+    take_residents_until(ledger, UINT64_MAX);
     for (size_t i = 0; i < ledger->n_streams; i++) {
         ag_ledger_end_waiting(ledger, &ledger->streams[i], UINT64_MAX);
     }

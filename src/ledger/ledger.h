@@ -40,6 +40,7 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
                       uint32_t thread_id); /* for the results */
 void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
                         uint32_t heap); /* which heap a via belongs to */
+/* Counts from TIME_NS on, when events or ag_ledger_reach get there; in the order of their times. */
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
 void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes);
 void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes);

@@ -15,6 +15,7 @@
 #include "ledger/live_table.h"
 #include "ledger/mapped_ranges.h"
 #include "ledger/order_bounds.h"
+#include "ledger/residents.h"
 #include "ledger/sum_index.h"
 #include "ledger/timeline.h"
 
@@ -117,6 +118,7 @@ struct ag_ledger {
     uint64_t peak_blocks, peak_allocated_bytes,
         peak_rss_bytes; /* taken when the total leaves its highest moment */
     uint64_t rss_bytes, rss_peak_bytes;
+    struct ag_residents residents; /* from after now_ns */
     uint64_t events, ghost_frees;
     uint64_t reset_ns;         /* of the program's last reset, 0: none */
     uint64_t written_reset_ns; /* the same as the trace has it, where that is another; else 0 */

@@ -109,6 +109,30 @@ def children_wait_too(tools):
     return failures
 
 
+def what_stays_is_in_the_curve(tools):
+    """A program that allocates and then sleeps has its memory in use all that time: by the index and by a look at the events."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = snapshots.Told(tools, folder)
+        time.sleep(SEEN_S)
+        told.tell("alloc 1 50000000")
+        time.sleep(5 * SEEN_S)
+        told.tell("alloc 10 100")
+        time.sleep(2 * SEEN_S)
+        told.tell("free 11")
+        time.sleep(2 * SEEN_S)
+        failures.expect("status", told.finish(), 0)
+        for options in ((), ("--from=1ns",)):
+            points = recorded.report(tools, told.trace, "--view=timeline", *options)["points"]
+            there = [point["in_use_bytes"] >= 50000000 for point in points]
+            first, last = there.index(True), len(there) - there[::-1].index(True) - 1
+            failures.require("%s a gap in %s" % (options, there), all(there[first:last]))
+            spans = [points[b]["time_ns"] - points[a]["time_ns"] for a, b in ((0, first), (first, last), (last, -1))]
+            least = [1e9 * SEEN_S * n for n in (0.2, 6.8, 1.8)]  # it takes a moment to begin; time is told and measured now and then
+            failures.require("%s before, with it, after: %s ns" % (options, spans), all(a >= b for a, b in zip(spans, least)))
+    return failures
+
+
 def wrong_words_are_refused(tools):
     failures = tap.Failures()
     for words in (["--delay=soon"], ["--duration=0"], ["--duration="], ["--signal=KILL"], ["--signal=USR1", "--dump-at=signal=USR1"]):
@@ -123,7 +147,7 @@ def main():
     parser.add_argument("--build", default="build")
     tools = recorded.Tools(parser.parse_args().build)
     cases = (a_signal_pauses_and_resumes, a_pause_of_samples, a_signal_begins, a_delay_passes, a_duration_passes, children_wait_too,
-             wrong_words_are_refused)
+             what_stays_is_in_the_curve, wrong_words_are_refused)
     results = tap.Plan(len(cases))
     for case in cases:
         results.run(case.__name__.replace("_", " "), lambda case=case: case(tools))

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ledger/ledger.h"
+#include "ledger/residents.h"
 
 enum { STACKS = 40, VIAS = 3, ADDRESSES = 64, EVENTS = 3000 };
 
@@ -560,6 +561,83 @@ static void a_peak_stands_before_what_came_later_at_its_time(void **state) {
     ag_ledger_free(ledger);
 }
 
+/* The highest in use, and the resident size of it, of the moments from FROM_NS until TO_NS. */
+static struct ag_timeline_point highest_between(const struct ag_ledger *ledger, uint64_t from_ns,
+                                                uint64_t to_ns) {
+    const struct ag_timeline_point *points;
+    const size_t n = ag_ledger_timeline(ledger, &points);
+    struct ag_timeline_point highest = {.in_use_bytes = UINT64_MAX};
+    for (size_t i = 0; i < n; i++) {
+        if (points[i].time_ns >= from_ns && points[i].time_ns <= to_ns &&
+            (highest.in_use_bytes == UINT64_MAX ||
+             points[i].in_use_bytes >= highest.in_use_bytes)) {
+            highest = points[i];
+        }
+    }
+    return highest;
+}
+
+/* Three events in three seconds, of which the collector hears at the end; by its own clock it has
+ * measured a hundred thousand times before. */
+static void events_that_come_late_stand_at_their_time(void **state) {
+    (void)state;
+    const uint64_t ms = 1000000;
+    struct ag_ledger *ledger = ag_ledger_new();
+    for (uint64_t i = 1; i <= 100000; i++) {
+        ag_ledger_resident(ledger, i * ms * 3 / 100, i == 70000 ? 9000 : 4000 + i / 100);
+    }
+    const struct ag_event events[] = {
+        {.kind = AG_RECORD_STAMP, .size = 10 * ms},
+        {.kind = AG_RECORD_ALLOC, .address = 1, .size = 1000},
+        {.kind = AG_RECORD_STAMP, .size = 1500 * ms},
+        {.kind = AG_RECORD_ALLOC, .address = 2, .size = 50},
+        {.kind = AG_RECORD_STAMP, .size = 2500 * ms},
+        {.kind = AG_RECORD_FREE, .address = 1},
+    };
+    assert_int_equal(ag_ledger_apply(ledger, 0, events, 6), 0);
+    ag_ledger_reach(ledger, 3000 * ms);
+    assert_int_equal(ag_ledger_close(ledger), 0);
+    assert_int_equal(highest_between(ledger, 0, 9 * ms).in_use_bytes, 0);
+    for (uint64_t at = 10; at < 1490; at += 10) {
+        assert_int_equal(highest_between(ledger, at * ms, (at + 9) * ms).in_use_bytes, 1000);
+    }
+    for (uint64_t at = 1500; at < 2490; at += 10) {
+        assert_int_equal(highest_between(ledger, at * ms, (at + 9) * ms).in_use_bytes, 1050);
+    }
+    for (uint64_t at = 2510; at < 2990; at += 10) {
+        assert_int_equal(highest_between(ledger, at * ms, (at + 9) * ms).in_use_bytes, 50);
+    }
+    assert_int_equal(ag_ledger_summary(ledger)->rss_peak_bytes, 9000);
+    assert_course_grows_to(ledger, 1050);
+    ag_ledger_free(ledger);
+}
+
+/* A hundred thousand wait; where one of several stays it is the highest, and none is far away. */
+static void of_residents_that_wait_the_highest_stay(void **state) {
+    (void)state;
+    struct ag_residents residents = {0};
+    for (uint64_t i = 1; i <= 100000; i++) {
+        const struct ag_resident one = {.time_ns = i, .bytes = i == 70000 ? 9000 : i % 16};
+        assert_int_equal(ag_residents_add(&residents, &one), 0);
+    }
+    struct ag_resident taken;
+    uint64_t last_ns = 0, highest_ns = 0;
+    size_t n = 0;
+    while (ag_residents_take(&residents, 100000, &taken)) {
+        assert_in_range(taken.time_ns, last_ns + 1, last_ns + 64);
+        assert_true(taken.bytes >= 15 || taken.time_ns > 99968);
+        highest_ns = taken.bytes == 9000 ? taken.time_ns : highest_ns;
+        last_ns = taken.time_ns;
+        n++;
+    }
+    assert_int_equal(highest_ns, 70000);
+    assert_in_range(n, 2048, 4096);
+    assert_int_equal(ag_residents_add(&residents, &(struct ag_resident){.time_ns = 7}), 0);
+    assert_false(ag_residents_take(&residents, 6, &taken));
+    assert_true(ag_residents_take(&residents, 7, &taken));
+    ag_residents_done(&residents);
+}
+
 struct seen {
     size_t n_open, n_closed;
     struct ag_block last_closed, last_open;
@@ -622,6 +700,8 @@ int main(void) {
         cmocka_unit_test(heaps_are_sums_of_their_vias_and_ranges),
         cmocka_unit_test(mapped_bytes_equal_a_page_by_page_reference),
         cmocka_unit_test(the_timeline_stays_small_and_keeps_the_peak),
+        cmocka_unit_test(events_that_come_late_stand_at_their_time),
+        cmocka_unit_test(of_residents_that_wait_the_highest_stay),
         cmocka_unit_test(a_late_peak_stands_where_the_curve_has_grown_to_it),
         cmocka_unit_test(a_peak_stands_before_what_came_later_at_its_time),
         cmocka_unit_test(blocks_are_shown_with_their_life_but_not_a_failed_realloc),

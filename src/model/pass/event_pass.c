@@ -449,6 +449,7 @@ static int skip_to(struct pass *pass, uint64_t from_ns) {
     const uint64_t bytes =
         pass->next_sample > 0 ? definitions->samples[pass->next_sample - 1].bytes : 0;
     ag_ledger_resident(pass->ledger, from_ns, bytes);
+    ag_ledger_reach(pass->ledger, from_ns);
     return r;
 }
 
