@@ -69,15 +69,23 @@ struct ag_waiting { /* order_repair.c */
     uint32_t free_stack;                      /* of a free; 0: not known */
     uint8_t kind; /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, waits to be recycled */
 };
+/* A free that found no block, or a block that was buried without a free. */
+struct ag_odd {
+    bool is_free;
+    uint32_t stream, next; /* of who freed; of who allocated the buried block */
+    uint64_t bytes;        /* of the buried block */
+};
 struct ag_repair {
     struct ag_waiting *pool; /* index 0 is never used */
     uint32_t n_pool, capacity, first_free;
     uint32_t *buckets; /* by address; as many as capacity, a power of two */
     size_t n_waiting;
     uint32_t first_expiry, last_expiry; /* those whose window has ended, rising deadlines */
-    struct ag_index_map odd_index;      /* address -> odd */
-    int64_t *odd; /* what found no partner there: frees minus allocs that buried a block */
-    size_t n_odd, odd_capacity;
+    struct ag_index_map odd_index;      /* address -> odd_newest */
+    uint32_t *odd_newest; /* index in odd of what found no partner there last, 0: none; all of one
+                             address are frees, or all are burials */
+    struct ag_odd *odd;   /* [0] is unused */
+    size_t n_odd_newest, odd_newest_capacity, n_odd, odd_capacity;
     uint64_t repairs;
 };
 

@@ -50,7 +50,8 @@
  * the same to the birth of the block that lives there. (Who has less time goes first: if there is
  * an order at all, there is one like that.) With nobody to give way, the free is a ghost, and the
  * alloc buries the block that lives there: its free was lost. A ghost and a burial at one address
- * are each other's partner after all, and neither counts as what it was taken for.
+ * are each other's partner after all, and neither counts as what it was taken for: who sent the
+ * free freed the buried block.
  *
  * 5. What cannot be known
  *
@@ -78,6 +79,7 @@ enum { FIRST_POOL = 64 };
 void ag_repair_done(struct ag_repair *repair) {
     free(repair->pool);
     free(repair->buckets);
+    free(repair->odd_newest);
     free(repair->odd);
     ag_index_map_done(&repair->odd_index);
     *repair = (struct ag_repair){0};
@@ -490,27 +492,63 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
     stream->first_waiting = stream->last_waiting = 0;
 }
 
-/* Where an address changed hands many times, a free may find no partner at one place of the order
- * and an alloc none at another. The two belong together: sign is +1 for the free, -1 for the alloc;
- * true when it meets one of the other kind. */
-static int meet_odd(struct ag_repair *repair, uint64_t address, int sign, bool *ret_has_met) {
+static int newest_odd_at(struct ag_repair *repair, uint64_t address, uint32_t **ret_newest) {
     if (!repair->odd_index.slots && ag_index_map_init(&repair->odd_index) < 0) {
         return -ENOMEM;
     }
     uint32_t at = ag_index_map_find(&repair->odd_index, address);
     if (at == AG_INDEX_NONE) {
-        int64_t *odd =
-            ag_ledger_grown(repair->odd, &repair->odd_capacity, repair->n_odd, sizeof(*odd));
-        repair->odd = odd ? odd : repair->odd;
-        at = (uint32_t)repair->n_odd;
-        if (!odd || ag_index_map_insert(&repair->odd_index, address, at) < 0) {
+        uint32_t *newest = ag_ledger_grown(repair->odd_newest, &repair->odd_newest_capacity,
+                                           repair->n_odd_newest, sizeof(*newest));
+        repair->odd_newest = newest ? newest : repair->odd_newest;
+        at = (uint32_t)repair->n_odd_newest;
+        if (!newest || ag_index_map_insert(&repair->odd_index, address, at) < 0) {
             return -ENOMEM;
         }
-        odd[repair->n_odd++] = 0;
+        newest[repair->n_odd_newest++] = 0;
     }
-    *ret_has_met = repair->odd[at] * sign < 0;
-    repair->odd[at] += sign;
+    *ret_newest = &repair->odd_newest[at];
     return 0;
+}
+
+/* Where an address changed hands many times, a free may find no partner at one place of the order
+ * and a burial none at another. The two belong together. Returns 1 when EVENT meets one of the
+ * other kind, *ret_partner; 0 when it waits for one; or -ENOMEM. */
+static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_odd *event,
+                    struct ag_odd *ret_partner) {
+    uint32_t *newest;
+    const int r = newest_odd_at(repair, address, &newest);
+    if (r < 0) {
+        return r;
+    }
+    if (*newest && repair->odd[*newest].is_free != event->is_free) {
+        *ret_partner = repair->odd[*newest];
+        *newest = ret_partner->next;
+        return 1;
+    }
+    struct ag_odd *odd =
+        ag_ledger_grown(repair->odd, &repair->odd_capacity, repair->n_odd, sizeof(*odd));
+    if (!odd) {
+        return -ENOMEM;
+    }
+    repair->odd = odd;
+    repair->n_odd += repair->n_odd == 0;
+    odd[repair->n_odd] = *event;
+    odd[repair->n_odd].next = *newest;
+    *newest = (uint32_t)repair->n_odd++;
+    return 0;
+}
+
+/* The free and the burial that met were one death: the block's went into the sums when it was
+ * buried, into the thread's it goes here. */
+static int credit_free(struct ag_ledger *ledger, const struct ag_odd *freed,
+                       const struct ag_odd *buried) {
+    struct ag_stream *stream = &ledger->streams[freed->stream];
+    stream->freed_blocks++;
+    stream->freed_bytes += buried->bytes;
+    return buried->stream != freed->stream
+               ? ag_ledger_count_pair(ledger, buried->stream, freed->stream, buried->bytes)
+               : 0;
 }
 
 /* A free at a dead address has run out of time. If a free that still has time took its block, that
@@ -520,9 +558,12 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
     uint32_t freed_by = AG_INDEX_NONE, later;
     const struct ag_death *found = last_open_death(ledger, event.address, event.stream, &freed_by);
     if (!found) {
-        bool is_known = false;
+        const struct ag_odd freed = {.is_free = true, .stream = event.stream};
+        struct ag_odd buried;
         settle(&ledger->repair, at);
-        const int r = meet_odd(&ledger->repair, event.address, +1, &is_known);
+        int r = meet_odd(&ledger->repair, event.address, &freed, &buried);
+        const bool is_known = r > 0;
+        r = is_known ? credit_free(ledger, &freed, &buried) : r;
         if (!is_known) {
             const struct ag_ghost ghost = {.address = event.address,
                                            .time_ns = event.time_ns,
@@ -589,13 +630,16 @@ static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
     if (ag_ledger_can_give_way(ledger, slot, event.stream)) {
         r = ag_ledger_give_way(ledger, slot);
     } else {
-        bool is_known = false;
-        r = meet_odd(&ledger->repair, event.address, -1, &is_known);
+        const struct ag_live_block *block = &ledger->live.blocks[slot];
+        const struct ag_odd buried = {.stream = block->stream, .bytes = block->size};
+        struct ag_odd freed;
+        r = meet_odd(&ledger->repair, event.address, &buried, &freed);
+        if (r > 0) {
+            ag_ledger_uncount_ghost(ledger, event.address);
+            r = credit_free(ledger, &freed, &buried);
+        }
         if (r < 0) {
             return r;
-        }
-        if (is_known) {
-            ag_ledger_uncount_ghost(ledger, event.address);
         }
         struct ag_death death;
         tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
