@@ -11,6 +11,7 @@
 #define DEFAULT_PATTERN "allogram.%e.%p.allogram"
 enum {
     PATH_BYTES = 4096,
+    PROGRAM_BYTES = 200, /* of a name, which may have 255: the rest of it wants room too */
 };
 
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]) {
@@ -73,8 +74,12 @@ static void append(char *buffer, size_t *length, const char *text, size_t text_b
 
 /* A program's name comes from outside: nothing in it may lead elsewhere or upset a terminal. */
 static void append_program(char *buffer, size_t *length, const char *program) {
-    const char *slash = strrchr(program, '/');
-    for (const char *at = slash ? slash + 1 : program; *at; at++) {
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    size_t name_bytes = strnlen(name, PROGRAM_BYTES);
+    while (name_bytes > 0 && ((unsigned char)name[name_bytes] & 0xc0) == 0x80) {
+        name_bytes--; /* no half of a character */
+    }
+    for (const char *at = name; at < name + name_bytes; at++) {
         append(buffer, length, (unsigned char)*at <= ' ' || *at == 0x7f ? "_" : at, 1);
     }
 }

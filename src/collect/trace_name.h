@@ -15,7 +15,7 @@ struct ag_trace_numbers { /* zero-initialise: what was made last, whose numbers 
     uint32_t last;
 };
 struct ag_trace_names {  /* what the letters of a pattern stand for */
-    const char *program; /* %e: any path, its last part counts */
+    const char *program; /* %e: any path; of its last part 200 bytes */
     uint32_t pid;        /* %p */
     uint64_t start_s;    /* %t: of the session, seconds since the Unix epoch */
     /* Of files that only the caller makes: thousands of one name are looked at once. NULL: from

@@ -33,11 +33,24 @@ static void a_hostile_program_name_stays_in_the_folder(void **state) {
 
 static void a_name_that_is_too_long_is_refused(void **state) {
     (void)state;
-    char program[5000], path[4096];
-    memset(program, 'x', sizeof(program));
-    program[sizeof(program) - 1] = '\0';
-    const struct ag_trace_names longish = {.program = program};
-    assert_int_equal(ag_trace_name_expand("/a/%e", &longish, path), -ENAMETOOLONG);
+    char pattern[5000], path[4096];
+    memset(pattern, 'x', sizeof(pattern));
+    pattern[sizeof(pattern) - 1] = '\0';
+    assert_int_equal(ag_trace_name_expand(pattern, &names, path), -ENAMETOOLONG);
+}
+
+/* 255 bytes is what a program's name may have, and a trace's too. */
+static void a_long_program_name_leaves_room_for_the_rest(void **state) {
+    (void)state;
+    char program[256] = {0}, path[4096];
+    const struct ag_trace_names longish = {.program = program, .pid = 4194304};
+    memset(program, 'x', 255);
+    assert_int_equal(ag_trace_name_expand("/a/allogram.%e.%p.allogram", &longish, path), 0);
+    assert_int_equal(strlen(path), strlen("/a/allogram..4194304.allogram") + 200);
+    assert_non_null(strstr(path, "xx.4194304.allogram"));
+    memcpy(program + 199, "\xc3\xa4", 2); /* a character that would be cut in two goes whole */
+    assert_int_equal(ag_trace_name_expand("/a/%e", &longish, path), 0);
+    assert_int_equal(strlen(path), strlen("/a/") + 199);
 }
 
 static void numbers_stand_before_the_extension(void **state) {
@@ -115,6 +128,7 @@ int main(void) {
         cmocka_unit_test(letters_are_replaced),
         cmocka_unit_test(a_hostile_program_name_stays_in_the_folder),
         cmocka_unit_test(a_name_that_is_too_long_is_refused),
+        cmocka_unit_test(a_long_program_name_leaves_room_for_the_rest),
         cmocka_unit_test(numbers_stand_before_the_extension),
         cmocka_unit_test(patterns_become_absolute_or_are_refused),
         cmocka_unit_test(a_folder_with_a_percent_sign_is_itself),
