@@ -2,6 +2,7 @@
  * away. */
 #include "cli/run_summary.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -127,9 +128,54 @@ static void print_filter(const struct ag_collector_report *report) {
     (void)ag_profile_close(profile);
 }
 
+static const char *remedy(uint32_t error) {
+    switch (error) {
+    case EMFILE:
+        return "the hard limit of open files (ulimit -Hn) has to be higher";
+    case ENFILE:
+        return "the system's limit of open files (fs.file-max) has to be higher";
+    case ENAMETOOLONG:
+        return "-o names a shorter file";
+    case ENOSPC:
+    case EDQUOT:
+        return "-o names a place with room";
+    default:
+        return "-o names another place";
+    }
+}
+
+static void print_others_missing(const struct ag_collector_report *report) {
+    const char *have = report->n_without_trace == 1 ? "process has" : "processes have";
+    if (report->n_without_trace > 0 && report->without_error == 0) {
+        ag_say("%u %s no trace: the file was deleted while it was written", report->n_without_trace,
+               have);
+    } else if (report->n_without_trace > 0) {
+        ag_say("%u %s no trace: %s; %s", report->n_without_trace, have,
+               strerror((int)report->without_error), remedy(report->without_error));
+    }
+}
+
+/* Of the first process: what is not to be had is not described. */
+static void print_missing(const struct ag_collector_report *report) {
+    if (report->missing_error == 0) {
+        ag_say("trace %s was deleted while it was written: nothing of it can be had",
+               short_path(report->path));
+    } else {
+        ag_say("trace %s could not be made: %s; %s", short_path(report->path),
+               strerror((int)report->missing_error), remedy(report->missing_error));
+    }
+    if (report->n_other_traces > 0) {
+        ag_say("traces of other processes: %llu", (unsigned long long)report->n_other_traces);
+    }
+}
+
 void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view) {
     char time[32], size[32], lost[32];
     const char *path = short_path(report->path);
+    if (report->is_missing) {
+        print_missing(report);
+        return;
+    }
     if (report->is_cut) {
         ag_say("recording stopped: %s; the program went on, the trace ends there",
                report->error ? strerror((int)report->error)
@@ -147,7 +193,7 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
         ag_say("nothing was recorded: the agent did not start in %s", program);
         return;
     }
-    if (report->is_cut) {
+    if (report->is_cut && report->missing_error == 0) {
         ag_say("recording stopped: %s; the program went on, the trace ends there",
                report->error ? strerror((int)report->error)
                              : "the trace has the size that --max-size allows");
@@ -156,6 +202,11 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
         ag_say(
             "%u processes were not recorded: too many lived at once, or no memory was left for them",
             report->n_refused);
+    }
+    print_others_missing(report);
+    if (report->is_missing) {
+        print_missing(report);
+        return;
     }
     if (report->is_sampled) {
         print_sampled(report);

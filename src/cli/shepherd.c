@@ -109,7 +109,7 @@ static _Noreturn void be_the_collector(struct ag_session *session, int report_fd
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;        /* four for each process of the session */
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* what is too much then is a trace that is cut */
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* who comes then has no trace: `run` says it */
     }
     replace_by_null(0, 2);
     int keep[AG_SESSION_MAX_DESCRIPTORS + 1];

@@ -301,6 +301,20 @@ static enum ag_slot_end how_it_ended(const struct ag_collector *collector,
     return has_exited ? AG_END_EXIT : AG_END_SIGNAL;
 }
 
+/* errno of its making; 0: it was deleted. */
+static uint32_t why_missing(const struct ag_recording *recording) {
+    return recording->trace_fd < 0 ? (uint32_t)-recording->error : 0;
+}
+
+static void note_if_missing(struct ag_collector *collector, const struct ag_recording *recording) {
+    if (ag_recording_has_trace(recording)) {
+        return;
+    }
+    if (collector->n_missing++ == 0) {
+        collector->missing_error = why_missing(recording);
+    }
+}
+
 static void fill_report(struct ag_collector_report *report, const struct ag_recording *recording) {
     const struct ag_summary *summary = &recording->summary;
     report->trace_bytes = ag_recording_bytes(recording);
@@ -314,6 +328,8 @@ static void fill_report(struct ag_collector_report *report, const struct ag_reco
     report->is_cut = recording->is_cut && !recording->was_finished;
     report->error = (uint32_t)-recording->error;
     report->registered = 1;
+    report->is_missing = !ag_recording_has_trace(recording);
+    report->missing_error = why_missing(recording);
     report->is_sampled = recording->session->mode == AG_MODE_SAMPLE;
     report->is_filtered = recording->session->filter[0] != '\0';
     report->is_reset = summary->reset_ns > 0;
@@ -345,6 +361,7 @@ static void seal(struct ag_collector *collector, uint32_t index, uint64_t now_ns
     };
     ag_recording_finish(recording, &end);
     collector->n_traces++;
+    note_if_missing(collector, recording);
     if (watched->is_first) {
         fill_report(&collector->report, recording);
     }
@@ -505,6 +522,19 @@ static bool something_is_unsealed(const struct ag_collector *collector) {
     return false;
 }
 
+static void count_others(struct ag_collector *collector) {
+    struct ag_collector_report *report = &collector->report;
+    for (uint32_t i = 0; i < collector->n_slots_seen; i++) {
+        if (collector->slots[i].phase == AG_PHASE_OPEN) {
+            note_if_missing(collector, collector->slots[i].recording);
+        }
+    }
+    report->n_without_trace = (uint32_t)(collector->n_missing - report->is_missing);
+    report->without_error = collector->missing_error;
+    report->n_other_traces =
+        collector->n_traces + collector->n_open - report->registered - report->n_without_trace;
+}
+
 /* Tells `run` once that the first process is sealed, all its images. */
 static void report_when_due(struct ag_collector *collector, int report_fd) {
     if (!collector->first_has_ended || collector->has_reported ||
@@ -517,8 +547,7 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
         collector->report.is_cut = 1;
         collector->report.error = (uint32_t)-collector->session->stop_error;
     }
-    collector->report.n_other_traces =
-        collector->n_traces + collector->n_open - collector->report.registered;
+    count_others(collector);
     collector->report.n_refused = atomic_load_explicit(
         &collector->session->header->n_refused_processes, memory_order_relaxed);
     const uint8_t *bytes = (const uint8_t *)&collector->report;

@@ -106,14 +106,18 @@ void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_s
 struct ag_collector_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
-        lost_events, n_other_traces;
-    uint32_t is_cut, error;  /* errno of the write that stopped it; 0: the size asked for */
-    uint64_t interval_bytes; /* of a sampled trace, at its end */
+        lost_events, n_other_traces; /* that are files */
+    uint32_t is_cut, error;          /* errno of the write that stopped it; 0: the size asked for */
+    uint64_t interval_bytes;         /* of a sampled trace, at its end */
     uint32_t is_sampled;
-    uint32_t is_filtered; /* not all blocks were wanted */
-    uint32_t is_reset;    /* reports begin at the last reset; the sums above are of all */
-    uint32_t registered;  /* an agent was there */
-    uint32_t n_refused;   /* processes that came when all slots were taken */
+    uint32_t is_filtered;     /* not all blocks were wanted */
+    uint32_t is_reset;        /* reports begin at the last reset; the sums above are of all */
+    uint32_t registered;      /* an agent was there */
+    uint32_t n_refused;       /* processes that came when all slots were taken */
+    uint32_t is_missing;      /* the trace is no file (any more): nothing can be had of it */
+    uint32_t missing_error;   /* errno of its making; 0: it was deleted */
+    uint32_t n_without_trace; /* others of which that is true, */
+    uint32_t without_error;   /* and what the first of them met, the first process among them */
     char path[4096];
 };
 /* Runs until every process of the session has ended and is sealed. For a process of its own. */

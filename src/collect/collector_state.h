@@ -50,8 +50,10 @@ struct ag_collector {
     uint32_t n_open, n_retired;
     uint32_t n_slots_seen; /* [0, this) were taken at least once */
     struct ag_budget budget;
-    uint64_t n_traces; /* sealed */
-    bool is_frozen;    /* a snapshot: of what ag_collector_freeze saw, and no more */
+    uint64_t n_traces;      /* sealed, those that are missing too */
+    uint64_t n_missing;     /* recordings that are no file: none was made, or it was deleted */
+    uint32_t missing_error; /* errno that the first of them met; 0: it was deleted */
+    bool is_frozen;         /* a snapshot: of what ag_collector_freeze saw, and no more */
     bool is_offline; /* sealing what others left: nobody's clock ticks, only dead processes count */
     int epoll_fd;
 

@@ -613,6 +613,16 @@ uint64_t ag_recording_bytes(const struct ag_recording *recording) {
                : 0;
 }
 
+bool ag_recording_has_trace(const struct ag_recording *recording) {
+    struct stat file, name;
+    if (recording->trace_fd < 0 || fstat(recording->trace_fd, &file) < 0) {
+        return false;
+    }
+    return file.st_nlink > 0 || /* or a file system that counts no links */
+           (lstat(recording->path, &name) == 0 && name.st_dev == file.st_dev &&
+            name.st_ino == file.st_ino);
+}
+
 struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot_index) {
     const struct ag_process_slot *slot = ag_session_slot(session, slot_index);
     struct ag_recording *recording = calloc(1, sizeof(*recording));

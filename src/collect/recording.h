@@ -98,6 +98,8 @@ struct ag_recording_end {
 /* Seals the trace: everything taken, the end, the sums, the index. */
 void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end);
 uint64_t ag_recording_bytes(const struct ag_recording *recording);
+/* Is there a file? Not when none could be made, and not when it has lost its name since. */
+bool ag_recording_has_trace(const struct ag_recording *recording);
 uint64_t ag_recording_lost(const struct ag_recording *recording); /* the slot's causes and ours */
 
 /* ---- between the files of a recording ---- */

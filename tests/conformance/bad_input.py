@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -179,7 +180,55 @@ def folder_vanishes(case, folder):
     outcome = case.run("run", "-o", os.path.join(inner, "t.%p.allogram"), "--", *program)
     case.expect("status", outcome.status, 0)
     case.expect("standard output", outcome.stdout, b"a million\n")
-    case.require("says nothing", outcome.stderr != b"")
+    text = outcome.stderr.decode()
+    case.require("does not say what is missing: %r" % text, "could not be made: No such file or directory" in text)
+    case.require("advises to read it: %r" % text, "allogram report" not in text)
+
+
+def trace_is_deleted(case, folder):
+    """While it is written: nothing of it can be had, and nobody is told to read it."""
+    for mode in ("exact", "sample"):
+        outcome = case.run("run", "--mode=" + mode, "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c",
+                           'rm "$0/t.$$.allogram"; exit 3', folder)
+        case.expect("status", outcome.status, 3)
+        text = outcome.stderr.decode()
+        case.require("not said: %r" % text, ".allogram was deleted while it was written" in text)
+        case.require("describes it: %r" % text, "allogram report" not in text and "nothing lost" not in text)
+
+
+def expect_counted(case, outcome, traces, why, least):
+    """What `run` says of other processes is what there is; those without a trace are counted, with the reason."""
+    text = outcome.stderr.decode()
+    others = re.search(r"and (\d+) of other processes", text)
+    case.expect("other traces in %r" % text, int(others.group(1)) if others else 0, len(traces) - 1)
+    missing = re.search(r"(\d+) process(?: has|es have) no trace: " + why, text)
+    case.require("not said: %r" % text, missing)
+    if missing:
+        case.require("%r of %d" % (text, least), int(missing.group(1)) + len(traces) - 1 >= least)
+
+
+def too_few_descriptors(case, folder):
+    """60 processes that live at once, and descriptors for the traces of a dozen."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    script = ('mkfifo "$0.come" "$0.go"; exec 3<>"$0.come" 4<>"$0.go"; for i in $(seq 60); do sh -c "echo >&3; read x <&4" & done; '
+              'for i in $(seq 60); do read x <&3; done; for i in $(seq 60); do echo >&4; done; wait; exit 7')
+    outcome = case.run("run", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c", script, os.path.join(folder, "fifo"),
+                       preexec=limit)
+    case.expect("status", outcome.status, 7)
+    expect_counted(case, outcome, recorded.traces_in(folder), "Too many open files; ", 60)
+
+
+def name_too_long(case, folder):
+    """The first process' trace has a name that fits; its child's has not."""
+    child = os.path.join(folder, "n" * 200)
+    shutil.copy(case.tools.program("temporary"), child)
+    traces = os.path.join(folder, "traces")
+    os.mkdir(traces)
+    outcome = case.run("run", "-o", os.path.join(traces, "t." + "t" * 60 + ".%e.%p.allogram"), "--", "sh", "-c", '"$0"; exit 7', child)
+    case.expect("status", outcome.status, 7)
+    expect_counted(case, outcome, os.listdir(traces), "File name too long; ", 1)
 
 
 class SmallDisk:
@@ -425,7 +474,7 @@ def closed_pipe(case, folder):
 
 CASES = [command_not_found, command_not_executable, script_without_interpreter, static_program, setuid_program, no_command,
          exit_status_of_program, closing_summary, folder_does_not_exist, folder_is_not_writable, output_that_is_no_file,
-         empty_command, never_overwrites, link_in_the_way, folder_vanishes, disk_full, disk_full_of_several,
+         empty_command, never_overwrites, link_in_the_way, folder_vanishes, trace_is_deleted, too_few_descriptors, name_too_long, disk_full, disk_full_of_several,
          disk_of_the_live_file_full, file_size_limit, max_size, closed_descriptors, descriptors_of_the_program,
          signals_of_the_program, interrupted, empty_trace, missing_trace, foreign_trace, folder_as_trace, newer_trace,
          cut_trace, flipped_trace, trace_still_growing, closed_pipe]
