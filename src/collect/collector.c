@@ -280,6 +280,20 @@ void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64
 
 /* ---- sealing ---- */
 
+/* Of a process that did not say so itself and whose parent is not `run`: _exit in a few
+ * instructions of assembler, an exec that lost the agent, a signal. The kernel may know. */
+static void look_how_it_ended(const struct ag_watched_slot *watched, struct ag_process_slot *slot) {
+    uint32_t status = 0;
+    if (atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
+        atomic_load_explicit(&slot->exiting, memory_order_relaxed) == 0 &&
+        !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
+        ag_process_watch_wait_status(&watched->watch, &status)) {
+        atomic_store_explicit(&slot->wait_status, status, memory_order_relaxed);
+        /* release: as in ag_session_child_ended */
+        atomic_store_explicit(&slot->wait_status_known, 1, memory_order_release);
+    }
+}
+
 static enum ag_slot_end how_it_ended(const struct ag_collector *collector,
                                      const struct ag_process_slot *slot) {
     enum { SIGNAL_BITS = 0x7f }; /* of a wait status */
@@ -298,7 +312,7 @@ static enum ag_slot_end how_it_ended(const struct ag_collector *collector,
     }
     const bool has_exited =
         exiting || atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED;
-    return has_exited ? AG_END_EXIT : AG_END_SIGNAL;
+    return has_exited ? AG_END_EXIT : AG_END_NOT_KNOWN;
 }
 
 /* errno of its making; 0: it was deleted. */
@@ -341,7 +355,8 @@ static void fill_report(struct ag_collector_report *report, const struct ag_reco
 static void seal(struct ag_collector *collector, uint32_t index, uint64_t now_ns) {
     struct ag_watched_slot *watched = &collector->slots[index];
     struct ag_recording *recording = watched->recording;
-    const struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    look_how_it_ended(watched, slot);
     struct rusage own = {0};
     (void)getrusage(RUSAGE_SELF, &own); /* cannot fail */
     const uint64_t max_rss_kib = atomic_load_explicit(&slot->max_rss_kib, memory_order_relaxed);

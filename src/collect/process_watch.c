@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -94,6 +95,44 @@ uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
         return 0;
     }
     return (user + system) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+/* struct pidfd_info of linux/pidfd.h, as far as its first version goes; older headers lack it. */
+struct pidfd_facts {
+    uint64_t mask; /* in: what is asked for; out: what is there */
+    uint64_t cgroup;
+    uint32_t pid, tgid, parent, users[8];
+    int32_t exit_code; /* there once the parent has waited for it */
+};
+_Static_assert(sizeof(struct pidfd_facts) == 64, "the kernel's");
+
+static bool status_of_reaped(int pidfd, uint32_t *ret_status) {
+    enum { EXIT_CODE = 1 << 3 };
+    struct pidfd_facts facts = {.mask = EXIT_CODE};
+    if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, struct pidfd_facts), &facts) < 0 ||
+        !(facts.mask & EXIT_CODE)) {
+        return false;
+    }
+    *ret_status = (uint32_t)facts.exit_code;
+    return true;
+}
+
+/* The last field. 0 is also what those are told who may not know. */
+static bool status_of_zombie(uint32_t pid, uint32_t *ret_status) {
+    char text[1024];
+    const char *state = read_stat(pid, text);
+    const char *last = state && *state == 'Z' ? strrchr(state, ' ') : NULL;
+    const uint32_t status = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
+    if (status == 0) {
+        return false;
+    }
+    *ret_status = status;
+    return true;
+}
+
+bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status) {
+    return status_of_reaped(watch->pidfd, ret_status) || status_of_zombie(watch->pid, ret_status) ||
+           status_of_reaped(watch->pidfd, ret_status); /* its parent came between */
 }
 
 bool ag_process_has_mapped(uint32_t pid, const char *path) {

@@ -30,6 +30,9 @@ bool ag_process_watch_ended(const struct ag_process_watch *watch);
 /* 0 when nobody knows (any more). */
 uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch);
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch);
+/* What wait(2) tells the parent of one that has ended, also when that is not us. false: nobody
+ * knows: it lives, or its parent was faster and the kernel is older than 6.15. */
+bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status);
 
 /* Does a process of this number (ours, not its own) live, and does it have the file mapped? For
  * sessions whose collector is gone: the number may be somebody else's by now. A process that cannot

@@ -154,7 +154,7 @@ enum ag_slot_state {
     AG_SLOT_REPLACED = 3 /* went on with exec, or left the session: the recording has ended */
 };
 enum ag_slot_end {
-    AG_END_NONE = 0,
+    AG_END_NOT_KNOWN = 0, /* it ended; nobody saw how */
     AG_END_EXIT = 1,
     AG_END_SIGNAL = 2,
     AG_END_DETACHED = 3,
@@ -180,7 +180,7 @@ struct ag_process_slot {
     _Atomic uint32_t generation; /* bumped at reuse: a chunk with another generation is stale */
     uint64_t start_raw;          /* clock at registration */
     _Atomic uint32_t n_streams;  /* streams [0, this) exist */
-    /* 1: exit, _exit or quick_exit was called; 2: it left the session; else a signal's death */
+    /* 1: exit, _exit or quick_exit was called; 2: it left the session; 0: it said nothing */
     _Atomic uint32_t exiting;
     _Atomic uint32_t wait_status; /* by `run`: the status of wait(2) */
     _Atomic uint32_t wait_status_known;

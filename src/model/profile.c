@@ -281,6 +281,7 @@ static const char *end_name(const struct ag_definitions *definitions, bool is_da
         return is_damaged ? "cut" : "running";
     }
     switch ((enum ag_slot_end)definitions->end_how) {
+    case AG_END_NOT_KNOWN: /* the profile says so beside it */
     case AG_END_EXIT:
         return "exit";
     case AG_END_SIGNAL:
@@ -289,8 +290,6 @@ static const char *end_name(const struct ag_definitions *definitions, bool is_da
         return "detached";
     case AG_END_CUT:
         return "cut";
-    case AG_END_NONE:
-        break;
     }
     return "running";
 }
@@ -314,6 +313,7 @@ static void make_identity(struct ag_profile *profile) {
         .undecided = definitions->undecided,
         .n_undecided = definitions->n_undecided,
         .end = end_name(definitions, is_damaged),
+        .is_end_unseen = definitions->has_end && definitions->end_how == AG_END_NOT_KNOWN,
         .wait_status = definitions->wait_status,
         .wait_status_known = definitions->wait_status_known,
         .file_bytes = ag_trace_file_bytes(profile->file),

@@ -91,7 +91,8 @@ struct ag_profile_identity {
     /* heaps whose blocks' types were not known when the filter asked for them */
     const char *const *undecided;
     size_t n_undecided;
-    const char *end; /* "exit" "signal" "detached" "running" "cut" */
+    const char *end;    /* "exit" "signal" "detached" "running" "cut" */
+    bool is_end_unseen; /* it is "exit" because nobody saw how the process ended */
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;
     uint32_t n_processes; /* 1; of a merged profile more, and the rest is that of the first */

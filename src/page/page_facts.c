@@ -29,6 +29,7 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     ag_json_bool(json, "is_observed", ag_profile_observed(profile)->is_there);
     ag_json_bool(json, "has_only_samples", ag_profile_has_only_samples(profile));
     ag_json_string(json, "end", identity->end);
+    ag_json_bool(json, "is_end_unseen", identity->is_end_unseen);
     if (identity->wait_status_known) {
         ag_json_integer(json, "wait_status", identity->wait_status);
     }

@@ -60,7 +60,9 @@ static void write_missing(struct ag_page *page, const struct ag_profile *profile
 static const char *end_words(struct ag_frame_text *buffer,
                              const struct ag_profile_identity *identity) {
     int status = (int)identity->wait_status;
-    if (!identity->wait_status_known) {
+    if (identity->is_end_unseen) {
+        snprintf(buffer->text, sizeof buffer->text, "ended, nobody saw how");
+    } else if (!identity->wait_status_known) {
         snprintf(buffer->text, sizeof buffer->text, "%s%s",
                  strcmp(identity->end, "exit") == 0 || strcmp(identity->end, "signal") == 0
                      ? "ended by "

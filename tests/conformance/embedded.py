@@ -181,6 +181,10 @@ def rule_alone(tools, case):
         failures.require("no live file stays", not [name for name in os.listdir(folder) if "live" in name])
         if case == "exit_without_stop":
             failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
+        if case == "killed":  # behind the back of all: no signal is claimed that nobody saw
+            failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
+            text = recorded.run([tools.allogram, "report", truths[0]["trace"]]).stdout.decode()
+            failures.require("claims to know: " + text[:300], "ended, nobody saw how" in text)
     return failures
 
 

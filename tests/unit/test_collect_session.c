@@ -1,5 +1,7 @@
 /* test_collect_session.c: whole sessions: a played recorder in processes of its own, a collector in
- * another, deaths in between; and then every event must be in a trace exactly once. */
+ * another, deaths in between; and then every event must be in a trace exactly once.
+ *
+ * Long because all of it shares the played programs and what counts the events of their traces. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -194,7 +196,9 @@ static struct ag_collector_report end_program(pid_t pid) {
 struct contents {
     uint8_t *allocs, *frees; /* how often block n */
     uint64_t n_blocks, n_strangers, n_traces, n_unfinished, n_live, n_lost;
-    uint64_t from_index; /* allocated_blocks of the summaries */
+    uint64_t from_index;             /* allocated_blocks of the summaries */
+    uint64_t n_ends[AG_END_CUT + 1]; /* by how */
+    uint32_t last_status;            /* of wait(2), where it is known */
 };
 
 static void count_event(struct contents *contents, const struct ag_event *event) {
@@ -226,6 +230,10 @@ static void count_chunk(struct contents *contents, struct ag_chunk_decoder *deco
         }
         if (record.kind == AG_RECORD_LOST) {
             contents->n_lost += record.u.lost.events;
+        } else if (record.kind == AG_RECORD_END) {
+            contents->n_ends[record.u.end.how]++;
+            contents->last_status =
+                record.u.end.wait_status_known ? record.u.end.wait_status : UINT32_MAX;
         } else if (record.kind == AG_RECORD_SUMMARY) {
             contents->from_index += record.u.summary.allocated_blocks;
         }
@@ -534,6 +542,78 @@ static void slots_are_used_again(void **state) {
     drop(&contents);
 }
 
+/* A process that does not say how it is going to end. */
+static int play_unsaid(uint64_t count) {
+    const int r = play_single(count);
+    atomic_store(&ag_session_slot(session, 0)->exiting, 0);
+    return r;
+}
+
+/* A child that ends as it is told when the collector knows it, and stays a zombie until it is
+ * sealed and its slot is free. */
+static int play_child_that_ends(uint64_t signal_number) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)play_unsaid(20);
+        while (!atomic_load(&ag_session_slot(session, 0)->trace_created)) {
+            sleep_us(1000);
+        }
+        (void)kill(getpid(), (int)signal_number); /* 0: none */
+        _exit(3);
+    }
+    siginfo_t info;
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0) {
+        return 1;
+    }
+    while (atomic_load(&ag_session_slot(session, 0)->generation) == 0) {
+        sleep_us(1000);
+    }
+    return waitpid(pid, NULL, 0) != pid;
+}
+
+/* Neither `run` nor the child says it, but the kernel knows. */
+static void a_signal_that_killed_a_child_is_known(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_child_that_ends, SIGKILL);
+    (void)end_program(pid);
+    wait_for(collector);
+    struct contents contents = read_traces(20);
+    assert_int_equal(contents.n_ends[AG_END_SIGNAL], 1);
+    assert_int_equal(contents.last_status, SIGKILL);
+    drop(&contents);
+}
+
+static void no_signal_is_claimed_that_nobody_saw(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_child_that_ends, 0);
+    (void)end_program(pid);
+    wait_for(collector);
+    struct contents contents = read_traces(20);
+    assert_int_equal(contents.n_ends[AG_END_SIGNAL], 0);
+    assert_int_equal(contents.n_ends[AG_END_EXIT], 1);
+    assert_int_equal(contents.last_status, 3 << 8);
+    drop(&contents);
+}
+
+/* Sealed afterwards, when even the kernel has forgotten it. */
+static void an_end_that_nobody_saw_is_not_known(void **state) {
+    (void)state;
+    char message[512], old[4096];
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(play_unsaid(20));
+    }
+    wait_for(pid);
+    assert_non_null(getcwd(old, sizeof(old)));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(ag_collector_seal(ag_session_path(session), message), 1);
+    assert_int_equal(chdir(old), 0);
+    struct contents contents = read_traces(20);
+    assert_int_equal(contents.n_ends[AG_END_NOT_KNOWN], 1);
+    assert_int_equal(contents.last_status, UINT32_MAX);
+    drop(&contents);
+}
+
 static int play_nothing(uint64_t status) {
     return (int)status;
 }
@@ -756,6 +836,9 @@ int main(void) {
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_living_collector_is_left_alone, begin, end),
         cmocka_unit_test_setup_teardown(slots_are_used_again, begin, end),
+        cmocka_unit_test_setup_teardown(a_signal_that_killed_a_child_is_known, begin, end),
+        cmocka_unit_test_setup_teardown(no_signal_is_claimed_that_nobody_saw, begin, end),
+        cmocka_unit_test_setup_teardown(an_end_that_nobody_saw_is_not_known, begin, end),
         cmocka_unit_test_setup_teardown(a_process_that_never_registers_is_reported_so, begin, end),
         cmocka_unit_test_setup_teardown(a_trace_of_the_size_asked_for_is_cut_and_whole, begin_small,
                                         end),

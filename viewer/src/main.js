@@ -184,7 +184,7 @@ class App {
         : `signal ${facts.wait_status & 127}`;
     $("facts").textContent = [`pid ${facts.pid}`,
       facts.is_observed ? "seen from outside" : facts.mode, time(summary.duration_ns),
-      `ended by ${end}`, `${short(summary.events)} events`,
+      facts.is_end_unseen ? "ended, nobody saw how" : `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
         "± holds the truth in 95 of 100 recordings" : ""].filter(Boolean).join(" · ");
     const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
