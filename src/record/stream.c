@@ -359,7 +359,7 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
             if (thread->limit < thread->cursor) {
                 thread->limit = thread->cursor; /* the next event stamps first */
             }
-        } else {
+        } else if (kind != AG_WIDE_THREAD) { /* a name is no event; the thread's own are counted */
             ag_record_lost(AG_LOST_RING_FULL, 1);
         }
     }

@@ -297,6 +297,47 @@ def disk_of_the_live_file_full(case, folder):
             case.require("events in silence: %d of 1700001" % got, got >= 1700001)
 
 
+CROWD = """#include <pthread.h>
+#include <stdlib.h>
+static pthread_barrier_t all;
+static void *work(void *unused) {
+    for (int i = 0; i < 10; i++) { void *volatile block = malloc(5); free(block); }
+    pthread_barrier_wait(&all);
+    return unused;
+}
+int main(void) {
+    enum { N = 1200 };
+    static pthread_t threads[N];
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 32768);
+    pthread_barrier_init(&all, NULL, N);
+    for (int i = 0; i < N; i++) { if (pthread_create(&threads[i], &small, work, NULL)) { _Exit(1); } }
+    for (int i = 0; i < N; i++) { pthread_join(threads[i], NULL); }
+}
+"""
+
+
+def more_threads_than_chunks(case, folder):
+    """What is recorded and what is counted as lost make up what there was, event by event."""
+    source, program = os.path.join(folder, "crowd.c"), os.path.join(folder, "crowd")
+    with open(source, "w") as file:
+        file.write(CROWD)
+    subprocess.run(["gcc", "-pthread", "-o", program, source], check=True)
+    script = 'mount -t tmpfs -o size="$0" none /dev/shm && exec "$@"'
+    recorded_events, lost_events = [], []
+    for size in ("400m", "64m"):
+        trace = os.path.join(folder, size + ".allogram")
+        outcome = recorded.run(["unshare", "-m", "sh", "-c", script, size, case.tools.allogram, "run", "-q", "-o", trace, "--", program])
+        case.expect("status", outcome.status, 0)
+        summary = recorded.report(case.tools, trace)
+        recorded_events.append(summary["allocated_blocks"] + summary["freed_blocks"])
+        lost_events.append(summary["lost_events"]["total"])
+    case.expect("lost with room for all", lost_events[0], 0)
+    case.require("nothing lost with 64 MiB", lost_events[1] > 0)
+    case.expect("recorded and lost", recorded_events[1] + lost_events[1], recorded_events[0])
+
+
 def file_size_limit(case, folder):
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
@@ -475,10 +516,10 @@ def closed_pipe(case, folder):
 CASES = [command_not_found, command_not_executable, script_without_interpreter, static_program, setuid_program, no_command,
          exit_status_of_program, closing_summary, folder_does_not_exist, folder_is_not_writable, output_that_is_no_file,
          empty_command, never_overwrites, link_in_the_way, folder_vanishes, trace_is_deleted, too_few_descriptors, name_too_long, disk_full, disk_full_of_several,
-         disk_of_the_live_file_full, file_size_limit, max_size, closed_descriptors, descriptors_of_the_program,
+         disk_of_the_live_file_full, more_threads_than_chunks, file_size_limit, max_size, closed_descriptors, descriptors_of_the_program,
          signals_of_the_program, interrupted, empty_trace, missing_trace, foreign_trace, folder_as_trace, newer_trace,
          cut_trace, flipped_trace, trace_still_growing, closed_pipe]
-NEED_ROOT = {setuid_program, disk_full, disk_full_of_several, disk_of_the_live_file_full}
+NEED_ROOT = {setuid_program, disk_full, disk_full_of_several, disk_of_the_live_file_full, more_threads_than_chunks}
 
 
 def main():
