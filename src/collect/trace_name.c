@@ -16,6 +16,10 @@ enum {
 
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]) {
     pattern = pattern ? pattern : DEFAULT_PATTERN;
+    if (pattern[0] == '\0') {
+        (void)snprintf(ret_message, 512, "output: its name is empty; name a file");
+        return -EINVAL;
+    }
     for (const char *at = strchr(pattern, '%'); at; at = strchr(at + 2, '%')) {
         if (at[1] == '\0' || !strchr("epht%", at[1])) {
             (void)snprintf(ret_message, 512, "output %s: %%%c is none of %%e %%p %%h %%t %%%%",
@@ -38,8 +42,7 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
         }
         ret_pattern[length++] = '/';
     }
-    if (pattern[0] == '\0' || length + strlen(pattern) >= 1024 ||
-        pattern[strlen(pattern) - 1] == '/') {
+    if (length + strlen(pattern) >= 1024 || pattern[strlen(pattern) - 1] == '/') {
         (void)snprintf(ret_message, 512, "output %.200s: %s", pattern,
                        length + strlen(pattern) >= 1024 ? "name too long"
                                                         : "is a folder; name a file in it");

@@ -78,7 +78,9 @@ static void patterns_become_absolute_or_are_refused(void **state) {
     assert_non_null(strstr(message, "%q"));
     assert_int_equal(ag_trace_pattern_complete("x.%", pattern, message), -EINVAL);
     assert_int_equal(ag_trace_pattern_complete("folder/", pattern, message), -EINVAL);
+    assert_non_null(strstr(message, "is a folder"));
     assert_int_equal(ag_trace_pattern_complete("", pattern, message), -EINVAL);
+    assert_non_null(strstr(message, "empty"));
 }
 
 static void a_folder_with_a_percent_sign_is_itself(void **state) {
