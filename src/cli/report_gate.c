@@ -101,7 +101,8 @@ static int tell(const struct ag_gate *gate) {
             }
             break;
         case AG_GATE_HOLDS:
-            ag_say("report: %s: --fail-if='%s' holds: %s", result->trace, text, result->values);
+            ag_say("report: %s: --fail-if='%s' holds%s%s", result->trace, text,
+                   result->values[0] ? ": " : "", result->values); /* 1 > 0 has none */
             status = status == AG_EXIT_OK ? AG_EXIT_GATE : status;
             break;
         case AG_GATE_FAILED:

@@ -171,8 +171,12 @@ static void write_total(struct ag_view *view, const struct ag_difference *differ
                       ag_quantity_bytes(&number, bytes.before));
         ag_page_print(page, AG_STYLE_PLAIN, ", after %s", ag_quantity_bytes(&number, bytes.after));
     }
-    ag_page_print(page, AG_STYLE_DIM, "; blocks %s%s\n", sign_of(blocks),
-                  ag_quantity_count(&number, size_of(blocks)));
+    if (blocks.before == blocks.after) {
+        ag_page_text(page, AG_STYLE_DIM, "; blocks the same\n");
+    } else {
+        ag_page_print(page, AG_STYLE_DIM, "; blocks %s%s\n", sign_of(blocks),
+                      ag_quantity_count(&number, size_of(blocks)));
+    }
 }
 
 /* "+412.3" */

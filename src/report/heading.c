@@ -19,11 +19,12 @@ uint64_t ag_heading_lost_events(const struct ag_profile *profile) {
 static void write_missing(struct ag_page *page, const struct ag_profile *profile) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
+        const char *what = ag_decode_code_text(identity->damage.code);
         ag_page_prose(page, AG_STYLE_WARNING,
-                      "damaged: %s at byte %" PRIu64 " of %" PRIu64
+                      "%s%s at byte %" PRIu64 " of %" PRIu64
                       "; what is shown is what could be read",
-                      ag_decode_code_text(identity->damage.code), identity->damage.offset,
-                      identity->file_bytes);
+                      strncmp(what, "damaged", strlen("damaged")) == 0 ? "" : "damaged: ", what,
+                      identity->damage.offset, identity->file_bytes);
     }
     if (strcmp(identity->end, "cut") == 0) {
         ag_page_prose(

@@ -174,6 +174,9 @@ assert len(report["stacks"]) == 1 and report["total"]["in_use_blocks"] == 1
     [ "$(printf '%s\n' "$stderr" | wc -l)" -eq 1 ]
     blocks=$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["allocated_blocks"])')
     [[ $stderr == *"jq.allogram: --fail-if='allocated_blocks >= 1' holds: allocated_blocks = $blocks" ]]
+    run bash -c "'$FAKE_REPORT' jq.allogram --fail-if='1 > 0' 2>&1 >'$BATS_TEST_TMPDIR/shown'"  # which has no values to tell
+    [ "$status" -eq 3 ]
+    [[ $output == *"--fail-if='1 > 0' holds" ]]
     run "$FAKE_REPORT" jq.allogram --json --fail-if='allocated_blocks < 1 or not peak_bytes > 0'
     [ "$status" -eq 0 ]
     [[ $output != *fail-if* ]]

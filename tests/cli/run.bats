@@ -380,3 +380,11 @@ SCRIPT
     done
     [ "$("$ALLOGRAM" dump "$BATS_TEST_TMPDIR/0.allogram" | grep -c ' free_stack ')" -eq 0 ]
 }
+
+@test "two traces in one file are damaged, and that is said once" {
+    cd "$BATS_TEST_TMPDIR"
+    run "$ALLOGRAM" run -q -o t.allogram -- ls
+    cat t.allogram t.allogram >two.allogram
+    run "$ALLOGRAM" report two.allogram
+    [[ $output == "damaged, a chunk contradicts itself at byte "* ]]
+}
