@@ -286,7 +286,8 @@ struct allogram_runtime_options {
     uint32_t reserved;
 };
 /* What there is of a virtual machine in this program, for the first lines of a report; of several
- * with one name the last one counts. In a session; it is not told again in the next one. */
+ * with one name the last one counts. In a session; it is not told again in the next one. Nothing
+ * with options NULL or of another version, or without a name. */
 ALLOGRAM_WEAK_ void allogram_tell_runtime(const struct allogram_runtime_options *options);
 
 enum { ALLOGRAM_NO_CLOCK = 0, ALLOGRAM_CLOCK = 1 };

@@ -378,7 +378,7 @@ void allogram_session_mark(const char *name) {
 }
 
 void allogram_tell_runtime(const struct allogram_runtime_options *options) {
-    if (options->size >= sizeof(*options) && options->name && ag_recorder_is_active()) {
+    if (options && options->size >= sizeof(*options) && options->name && ag_recorder_is_active()) {
         const struct ag_runtime_definition runtime = {.name = options->name,
                                                       .version =
                                                           options->version ? options->version : "",

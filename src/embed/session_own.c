@@ -108,6 +108,13 @@ static int start_locked(const struct allogram_options *options, char message[512
                        options->size);
         return -EINVAL;
     }
+    if (options->threads > ALLOGRAM_THIS_THREAD) {
+        (void)snprintf(message, 512,
+                       "session option .threads = %u: set ALLOGRAM_ALL_THREADS or "
+                       "ALLOGRAM_THIS_THREAD",
+                       options->threads);
+        return -EINVAL;
+    }
     announce_once();
     ag_block_choice_follow_thread(options->threads == ALLOGRAM_THIS_THREAD);
     r = begin(options, message);

@@ -340,8 +340,8 @@ def main():
 
 OF_THEIR_OWN = {"busy_snapshots"}
 # Cases about a session of one's own.
-NOT_UNDER_RUN = {"stop_without_start", "filtered", "no_such_folder", "forked_child", "sessions_in_turn", "handles", "snapshots",
-                 "busy_snapshots", "one_thread", "some_sizes", "some_types", "dropped"}
+NOT_UNDER_RUN = {"stop_without_start", "filtered", "no_such_folder", "wrong_options", "forked_child", "sessions_in_turn", "handles",
+                 "snapshots", "busy_snapshots", "one_thread", "some_sizes", "some_types", "dropped"}
 
 if __name__ == "__main__":
     sys.exit(main())

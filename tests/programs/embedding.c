@@ -568,14 +568,38 @@ static void collections(void) {
     finish();
 }
 
+static void wrong_options(void) {
+    const struct allogram_options small = {.size = 8};
+    const struct allogram_options threads = {.size = sizeof(threads),
+                                             .threads = ALLOGRAM_THIS_THREAD + 1};
+    const struct allogram_options deep = {.size = sizeof(deep), .depth = UINT32_MAX};
+    require(allogram_start(&small, message) == -EINVAL, "options of another version");
+    require(allogram_start(&threads, message) == -EINVAL, "threads that are none");
+    require(strstr(message, "threads = 2") != NULL, "are named");
+    require(allogram_start(&deep, message) == -EINVAL, "a depth beyond all");
+    start(); /* nothing of them is left */
+    alloc(heap, 0x1000, 10);
+    run_threads();
+    finish();
+}
+
+static void no_runtime(void) {
+    const struct allogram_runtime_options nameless = {.size = sizeof(nameless)};
+    const struct allogram_runtime_options small = {.size = 8, .name = "vm"};
+    start();
+    allogram_runtime(NULL);
+    allogram_runtime(&nameless);
+    allogram_runtime(&small);
+    alloc(heap, 0x1000, 10);
+    finish();
+}
+
 static void no_such_folder(void) {
     const struct allogram_options options = {.size = sizeof(options),
                                              .output = "no/such/folder/t.allogram"};
-    const struct allogram_options small = {.size = 8};
     require(allogram_start(&options, message) < 0, "a folder that is not there");
     require(strstr(message, "no/such/folder") != NULL, "is named");
     require(allogram_start(&options, NULL) < 0, "without a place for the message, too");
-    require(allogram_start(&small, message) == -EINVAL, "options of another version");
     allogram_alloc(heap, 0x1000, 10, kind);
     start();
     alloc(heap, 0x1000, 10);
@@ -606,6 +630,8 @@ static const struct {
     {"labels", labels},
     {"collections", collections},
     {"no_such_folder", no_such_folder},
+    {"wrong_options", wrong_options},
+    {"no_runtime", no_runtime},
     {"dropped", dropped},
     {"snapshots", snapshots},
     {"busy_snapshots", busy_snapshots},
