@@ -57,9 +57,11 @@
  * Signals: the events (alloc ... gc_end, but block_type), mark and label_set may be called from a
  * signal handler, whatever it interrupted; the other functions may not. Function counters: see
  * there. Errors: 0, or a negative errno. Events have no result: what could not be recorded is
- * counted by its cause in the trace. errno is left as it was. Before start, after stop, while
- * paused, and once exit has begun to run destructors: events do nothing. Strings are copied. Sizes
- * are in bytes. An options struct begins with its own size; zero means default in every field. */
+ * counted by its cause in the trace. errno is left as it was. Before start, after stop and while
+ * paused: events do nothing. exit is a stop once it has come to the library's own destructor: what
+ * the program's exit handlers and destructors tell comes before that, and is recorded. Strings are
+ * copied. Sizes are in bytes. An options struct begins with its own size; zero means default in
+ * every field. */
 #ifndef ALLOGRAM_H
 #define ALLOGRAM_H
 
@@ -180,7 +182,7 @@ struct allogram_heap_options {
 
 /* Registers a heap. The same name, allocator and domain give the same handle, whoever asks (kind,
  * unit and the rest are those that were said first). 0 when
- * there are too many (191), or without the library: then its events are nothing. Takes a lock of
+ * there are too many (192), or without the library: then its events are nothing. Takes a lock of
  * the library's for a moment; may be called before and during a session. */
 ALLOGRAM_WEAK_ allogram_heap allogram_register_heap(const struct allogram_heap_options *options);
 /* The same for a type (at most 65,535; an allocator that a compiler hands type tokens, as clang's
