@@ -74,10 +74,11 @@ static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
     struct ag_byte_list columns[FUNCTION_COLUMNS] = {{0}};
     for (size_t i = 0; i < count; i++) {
         const struct ag_function_row *row = &functions->rows[ranks[i].row];
-        const struct ag_frame *frame = ag_profile_frame(trace->profile, row->frame);
+        const struct ag_frame frame =
+            ag_function_frame(row, ag_profile_frame(trace->profile, row->frame));
         const uint64_t numbers[FUNCTION_COLUMNS] = {
-            ag_name_table_number(&trace->names, frame->function),
-            ag_name_table_number(&trace->names, frame->runtime),
+            ag_name_table_number(&trace->names, frame.function),
+            ag_name_table_number(&trace->names, frame.runtime),
             row->counts.calls,
             row->counts.own_words,
             row->counts.own_ns,

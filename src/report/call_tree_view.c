@@ -81,6 +81,8 @@ static void open_node(struct ag_view *view, const struct ag_functions *functions
     const struct ag_frame *frame =
         is_root ? &root : ag_profile_frame(view->profile, functions->rows[node->row].frame);
     ag_json_string(json, "function", frame->function);
+    ag_json_string(json, "file", frame->file);
+    ag_json_nonzero(json, "line", frame->line);
     ag_json_string(json, "runtime", frame->runtime);
     for (enum ag_call_metric metric = AG_CALL_METRIC_CALLS; metric < AG_CALL_METRIC_END; metric++) {
         ag_json_integer(json, ag_call_metric_name(metric), ag_call_metric_of(counts, metric));
@@ -216,9 +218,10 @@ static void write_node(const struct call_walk *walk, const struct ag_function_no
                                   page->columns > least ? page->columns - least : 0);
     struct ag_frame_text text;
     struct ag_fitted fitted;
-    const struct ag_frame *frame =
-        ag_profile_frame(walk->view->profile, walk->functions->rows[node->row].frame);
-    (void)ag_page_fit(&fitted, ag_frame_function(&text, frame), /* it is the last of the line */
+    const struct ag_function_row *row = &walk->functions->rows[node->row];
+    const struct ag_frame frame =
+        ag_function_frame(row, ag_profile_frame(walk->view->profile, row->frame));
+    (void)ag_page_fit(&fitted, ag_frame_function(&text, &frame), /* it is the last of the line */
                       page->columns > taken + LEAST_NAME_COLUMNS ? page->columns - taken
                                                                  : LEAST_NAME_COLUMNS);
     ag_page_text(page, AG_STYLE_PLAIN, fitted.text);

@@ -112,6 +112,9 @@ static int write_table_json(struct ag_view *view, const struct ag_functions *fun
         ag_json_string(json, words->key, frame_of(view, row)->function);
         if (row->is_group) {
             ag_json_integer(json, "processes", row->n_trees);
+        } else {
+            ag_json_string(json, "file", frame_of(view, row)->file);
+            ag_json_nonzero(json, "line", frame_of(view, row)->line);
         }
         ag_json_string(json, "runtime", frame_of(view, row)->runtime);
         write_counts_json(json, &row->counts, &functions->total);
@@ -195,8 +198,8 @@ static struct function_columns choose_columns(const struct ag_view *view,
 
 static const char *name_of(struct ag_frame_text *buffer, const struct ag_view *view,
                            const struct ag_function_row *row, bool has_mark) {
-    return has_mark ? ag_frame_function(buffer, frame_of(view, row))
-                    : frame_of(view, row)->function;
+    const struct ag_frame frame = ag_function_frame(row, frame_of(view, row));
+    return has_mark ? ag_frame_function(buffer, &frame) : frame.function;
 }
 
 static void add_decimal(struct ag_table *table, double number) {
@@ -408,6 +411,8 @@ static int write_callers_json(struct ag_view *view, const struct ag_functions *f
             row->row < functions->n_rows ? frame_of(view, &functions->rows[row->row]) : &root;
         ag_json_open(json, NULL, '{');
         ag_json_string(json, "function", frame->function);
+        ag_json_string(json, "file", frame->file);
+        ag_json_nonzero(json, "line", frame->line);
         ag_json_string(json, "runtime", frame->runtime);
         ag_json_integer(json, "calls", row->calls);
         ag_json_integer(json, "words", row->words);

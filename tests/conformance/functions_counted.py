@@ -129,8 +129,13 @@ def compare(tools, trace, wanted, failures):
     outcome = recorded.run([tools.allogram, "check", trace]) # seals what a killed program left
     failures.expect("check", outcome.status, 0)
     rows = recorded.report(tools, trace, "--view=functions")["functions"]
-    failures.expect(os.path.basename(trace), {row["function"]: [row["calls"], row["own_words"], row["own_ns"]] for row in rows},
-                    wanted["functions"])
+    by_name = {}
+    for row in rows: # several functions may have one name
+        counts = by_name.setdefault(row["function"], [0, 0, 0])
+        by_name[row["function"]] = [sum(pair) for pair in zip(counts, (row["calls"], row["own_words"], row["own_ns"]))]
+    failures.expect(os.path.basename(trace), by_name, wanted["functions"])
+    places = {(row["function"], row["file"], row["line"], row["runtime"]) for row in rows}
+    failures.expect("rows, each of a function", len(rows), len(places))
     failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], wanted["lost"])
 
 
@@ -160,6 +165,30 @@ def rule(tools, case, is_under_run):
         failures.expect("traces", len(traces), len(truths))
         for trace, truth in zip(traces, truths):
             compare(tools, trace, truth, failures)
+    return failures
+
+
+def one_name(tools):
+    """Functions of one name are told apart by file and line, in every view; --callers has them together or one of them."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome = recorded.run([tools.program("function_counters"), "one_name"], cwd=folder)
+        trace = os.path.join(folder, told_lines(outcome, failures)[0]["trace"])
+        view = [tools.allogram, "report", trace, "--view=functions"]
+        rows = recorded.report(tools, trace, "--view=functions")["functions"]
+        failures.expect("rows", {(row["function"], row["file"], row["line"]): (row["calls"], row["own_words"]) for row in rows},
+                        {("new", "a.vm", 1): (10, 10), ("new", "b.vm", 9): (20, 2000), ("new", None, 7): (3, 3), ("new", None, None): (1, 5),
+                         ("f", "f.vm", 3): (1, 0)})
+        text = recorded.run(view).stdout.decode()
+        names = [line[2:].split("  ")[0] for line in text.splitlines()]
+        for name in ("new a.vm:1", "new b.vm:9", "new line 7", "new", "f"):
+            failures.expect("lines of " + name, names.count(name), 1)
+        tree = recorded.run(view + ["--tree", "--min=0"]).stdout.decode()
+        failures.require("the tree tells them apart: " + tree, "[vm] new a.vm:1\n" in tree and "[vm] new b.vm:9\n" in tree)
+        for name, wanted in (("new", {"[root]": (14, 1008), "f": (20, 1010)}), ("new b.vm:9", {"[root]": (10, 1000), "f": (10, 1000)}),
+                             ("[vm] new a.vm:1", {"f": (10, 10)})):
+            callers = recorded.report(tools, trace, "--view=functions", "--callers=" + name)["callers"]
+            failures.expect("callers of " + name, {row["function"]: (row["calls"], row["words"]) for row in callers}, wanted)
     return failures
 
 
@@ -218,7 +247,7 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(6 + 2 * len(rules) - len(NOT_UNDER_RUN) - len(ONLY_UNDER_RUN))
+    results = tap.Plan(7 + 2 * len(rules) - len(NOT_UNDER_RUN) - len(ONLY_UNDER_RUN))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     if shutil.which("pkg-config") and shutil.which("cc"):
@@ -227,6 +256,7 @@ def main():
         results.skip("the example, built with pkg-config", "pkg-config or cc is not installed")
     results.run("neither library nor profiler", lambda: rule_without_the_library(tools))
     results.run("recursion folded into paths", lambda: folded_paths(tools))
+    results.run("one name, several functions", lambda: one_name(tools))
     results.run("what stands apart, and a process' collection", lambda: apart_and_collected(tools))
     for case in rules:
         if case not in ONLY_UNDER_RUN:

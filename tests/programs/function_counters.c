@@ -259,6 +259,40 @@ static void many(void) {
     finish();
 }
 
+/* Four functions, as far as file and line are known. */
+static void one_name(void) {
+    static const struct {
+        const char *file;
+        uint32_t line;
+    } places[] = {{"a.vm", 1}, {"b.vm", 9}, {NULL, 7}, {NULL, 0}};
+    allogram_function new[4];
+    for (size_t i = 0; i < 4; i++) {
+        const struct allogram_function_options options = {.size = sizeof(options),
+                                                          .name = "new",
+                                                          .file = places[i].file,
+                                                          .runtime = "vm",
+                                                          .line = places[i].line};
+        new[i] = allogram_function_new(&options);
+    }
+    start();
+    allogram_enter(set, f);
+    for (int i = 0; i < 10; i++) {
+        call(new[0], 1);
+        call(new[1], 100);
+    }
+    allogram_leave(set);
+    for (int i = 0; i < 10; i++) {
+        call(new[1], 100);
+    }
+    for (int i = 0; i < 3; i++) {
+        call(new[2], 1);
+    }
+    call(new[3], 5);
+    want("f", 1, 0, 0);
+    want("new", 34, 2018, 0);
+    finish();
+}
+
 /* Deeper than there are paths. */
 static void too_deep(void) {
     enum { DEPTH = 1100000, PATHS_MOST = 1048559 };
@@ -480,6 +514,7 @@ static const struct {
     {"threads", threads},
     {"processes", processes},
     {"many", many},
+    {"one_name", one_name},
     {"too_deep", too_deep},
     {"exit_without_stop", exit_without_stop},
     {"left_by__exit", left_by__exit},

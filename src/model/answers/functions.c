@@ -27,7 +27,8 @@ struct builder {
     struct ag_profile *source;  /* whose trees are read: it, or a part of it */
     struct ag_functions *functions;
     size_t row_capacity, node_capacity;
-    struct ag_index_map rows;       /* function text | image text << 32 -> row */
+    struct ag_index_map rows;       /* frame of the profile -> row */
+    struct ag_index_map named;      /* function text | image text << 32 -> the first row */
     struct ag_index_map children;   /* place << 32 | row -> place */
     struct ag_index_map own_frames; /* of the source: FRAME id -> row */
     uint32_t *places;               /* of the tree at hand: by row of its snapshot */
@@ -45,14 +46,54 @@ static void *grown(void *items, size_t *capacity, size_t count, size_t item_byte
     return more;
 }
 
-/* The number of the function's frame in the profile; the frames of a part are copied. */
+/* The number of the function's frame in the profile; the frames of a part are copied. Samples from
+ * outside say in which line they were taken, not where a function begins. */
 static uint32_t frame_of(struct builder *builder, uint32_t id) {
     struct ag_frame_table *own = &builder->source->frames;
     const uint32_t frame = ag_frame_table_managed(own, id, /* line= */ 0);
-    if (frame == AG_INDEX_NONE || builder->source == builder->profile) {
+    const bool is_sampled = ag_profile_observed(builder->source)->is_there;
+    if (frame == AG_INDEX_NONE || (builder->source == builder->profile && !is_sampled)) {
         return frame;
     }
-    return ag_frame_table_copy(&builder->profile->frames, &ag_frame_table_get(own, frame)->frame);
+    struct ag_frame function = ag_frame_table_get(own, frame)->frame;
+    if (is_sampled) {
+        function.file = NULL;
+        function.line = 0;
+    }
+    return ag_frame_table_copy(&builder->profile->frames, &function);
+}
+
+/* Its file and line behind the row's name, or what is known of them. false: no memory. */
+static bool name_with_place(struct builder *builder, struct ag_function_row *row) {
+    const struct ag_frame *frame = ag_profile_frame(builder->profile, row->frame);
+    char line[32] = "", *name = NULL;
+    if (row->name) {
+        return true;
+    }
+    if (frame->line != 0) {
+        (void)snprintf(line, sizeof line, "%s%u", frame->file ? ":" : " line ", frame->line);
+    }
+    const int length = asprintf(&name, "%s%s%s%s", frame->function, frame->file ? " " : "",
+                                frame->file ? frame->file : "", line);
+    if (length < 0) {
+        return false;
+    }
+    row->name = ag_text_keep(&builder->profile->definitions.texts, name, (size_t)length);
+    free(name);
+    return row->name != NULL;
+}
+
+/* Functions of a runtime that share a name are told apart by it. false: no memory. */
+static bool tell_apart(struct builder *builder, uint32_t row) {
+    struct ag_function_row *rows = builder->functions->rows;
+    const struct ag_model_frame *model =
+        ag_frame_table_get(&builder->profile->frames, rows[row].frame);
+    const uint64_t name = model->function | (uint64_t)model->image << 32;
+    const uint32_t first = ag_index_map_find(&builder->named, name);
+    if (first == AG_INDEX_NONE) {
+        return ag_index_map_insert(&builder->named, name, row) == 0;
+    }
+    return name_with_place(builder, &rows[first]) && name_with_place(builder, &rows[row]);
 }
 
 /* The row of a frame of the profile. NONE: no memory. */
@@ -61,23 +102,22 @@ static uint32_t row_of_frame(struct builder *builder, uint32_t frame) {
     if (frame == AG_INDEX_NONE) {
         return NONE;
     }
-    const struct ag_model_frame *model = ag_frame_table_get(&builder->profile->frames, frame);
-    const uint64_t key = model->function | (uint64_t)model->image << 32;
-    uint32_t row = ag_index_map_find(&builder->rows, key);
-    if (row == AG_INDEX_NONE) {
-        struct ag_function_row *rows =
-            grown(functions->rows, &builder->row_capacity, functions->n_rows, sizeof(*rows));
-        if (!rows) {
-            return NONE;
-        }
-        functions->rows = rows;
-        row = (uint32_t)functions->n_rows;
-        if (ag_index_map_insert(&builder->rows, key, row) < 0) {
-            return NONE;
-        }
-        rows[functions->n_rows++] = (struct ag_function_row){.frame = frame};
+    const uint32_t known = ag_index_map_find(&builder->rows, frame);
+    if (known != AG_INDEX_NONE) {
+        return known;
     }
-    return row;
+    struct ag_function_row *rows =
+        grown(functions->rows, &builder->row_capacity, functions->n_rows, sizeof(*rows));
+    if (!rows) {
+        return NONE;
+    }
+    functions->rows = rows;
+    const uint32_t row = (uint32_t)functions->n_rows;
+    if (ag_index_map_insert(&builder->rows, frame, row) < 0) {
+        return NONE;
+    }
+    rows[functions->n_rows++] = (struct ag_function_row){.frame = frame};
+    return tell_apart(builder, row) ? row : NONE;
 }
 
 /* The row of a FRAME's function. NONE: no memory. */
@@ -407,6 +447,7 @@ static int build(struct builder *builder) {
     const struct ag_profile *options = profile->n_parts > 0 ? profile->parts[0].profile : profile;
     builder->functions->group = options->options.call_group;
     int r = ag_index_map_init(&builder->rows);
+    r = r < 0 ? r : ag_index_map_init(&builder->named);
     r = r < 0 ? r : ag_index_map_init(&builder->children);
     builder->node_capacity = 64;
     builder->functions->nodes = calloc(builder->node_capacity, sizeof(struct ag_function_node));
@@ -430,6 +471,7 @@ int ag_profile_functions(struct ag_profile *profile, const struct ag_functions *
         struct builder builder = {.profile = profile, .functions = &profile->functions};
         const int r = build(&builder);
         ag_index_map_done(&builder.rows);
+        ag_index_map_done(&builder.named);
         ag_index_map_done(&builder.children);
         free(builder.places);
         if (r < 0) {
@@ -452,13 +494,20 @@ void ag_functions_end(struct ag_profile *profile) {
 
 /* ---- callers ---- */
 
+/* Its function's name or its own, with or without the mark that its label begins with. */
+static bool is_called(const struct ag_function_row *row, const struct ag_frame *frame,
+                      const char *name) {
+    const size_t mark = strlen(frame->label) - strlen(frame->function);
+    name += mark > 0 && strncmp(frame->label, name, mark) == 0 ? mark : 0;
+    return strcmp(frame->function, name) == 0 || (row->name && strcmp(row->name, name) == 0);
+}
+
 /* By row: is it called NAME? Returns how many are. */
 static size_t find_named(const struct ag_profile *profile, const char *name, bool *is_named) {
     size_t count = 0;
     for (size_t i = 0; i < profile->functions.n_rows; i++) {
-        const struct ag_frame *frame = ag_profile_frame(profile, profile->functions.rows[i].frame);
-        is_named[i] = !profile->functions.rows[i].is_group &&
-                      (strcmp(frame->function, name) == 0 || strcmp(frame->label, name) == 0);
+        const struct ag_function_row *row = &profile->functions.rows[i];
+        is_named[i] = !row->is_group && is_called(row, ag_profile_frame(profile, row->frame), name);
         count += is_named[i];
     }
     return count;

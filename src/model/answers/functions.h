@@ -5,6 +5,10 @@
  * path once however often the function recurs in it. They are counts of the whole recording: no
  * time window narrows them.
  *
+ * A function is one by its name, its runtime, and the file and line where it begins, as allogram.h
+ * and the format have it. Of what was seen from outside files and lines are those of samples: there
+ * name, runtime and image are the function.
+ *
  * With the option call_group each process (or initial call) is a row and a node too, above the
  * paths that it counted: a group. As a row it has what all its functions have. */
 #ifndef AG_FUNCTIONS_H
@@ -22,7 +26,16 @@ struct ag_function_row {
     struct ag_call_counts counts;
     bool is_group;
     uint32_t n_trees; /* of a group: processes or threads in it */
+    /* "new list.vm:7", where its runtime has others that are called "new"; NULL: as its frame */
+    const char *name;
 };
+/* The row's frame as people read it: the name is one that no other row of its runtime has. */
+static inline struct ag_frame ag_function_frame(const struct ag_function_row *row,
+                                                const struct ag_frame *frame) {
+    struct ag_frame named = *frame;
+    named.function = row->name ? row->name : frame->function;
+    return named;
+}
 struct ag_function_node {                       /* index 0 is the root; children are linked */
     uint32_t row;                               /* UINT32_MAX at the root */
     uint32_t parent, first_child, next_sibling; /* UINT32_MAX: none */
@@ -56,7 +69,8 @@ struct ag_caller_row {
 };
 /* Who made the function NAME (with or without the mark of its runtime) do what it did itself.
  * Recursion is folded: the caller is the one from outside. Several functions with that name are
- * one. The caller of this frees *ret_rows. 0, -ENOMEM, or -ENOENT: there is none of that name. */
+ * one; the name of a row ("new list.vm:7") is of that one alone. The caller of this frees
+ * *ret_rows. 0, -ENOMEM, or -ENOENT: there is none of that name. */
 int ag_profile_callers(struct ag_profile *profile, const char *name,
                        struct ag_caller_row **ret_rows, size_t *ret_count);
 

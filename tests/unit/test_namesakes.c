@@ -1,0 +1,129 @@
+/* test_namesakes.c: functions of one name: told apart by the file and line where they begin, but
+ * not where only samples said a line. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/answers/functions.h"
+#include "model/profile.h"
+#include "trace_builder.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+static struct ag_bytes text_of(const char *text) {
+    return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
+}
+
+/* FRAMEs 1 to 6: "new" in two files, twice in one, without a place, and of another runtime; "old".
+ */
+static void trace_namesakes(struct trace_builder *trace) {
+    static const struct {
+        const char *runtime, *function, *file;
+        uint32_t line;
+    } frames[] = {{"vm", "new", "a.vm", 1}, {"vm", "new", "b.vm", 1}, {"vm", "new", "b.vm", 9},
+                  {"vm", "new", "", 0},     {"c", "new", "", 0},      {"vm", "old", "a.vm", 1}};
+    for (uint32_t i = 0; i < COUNT(frames); i++) {
+        const struct ag_record record = {.kind = AG_RECORD_FRAME,
+                                         .u.frame = {.frame = i + 1,
+                                                     .line = frames[i].line,
+                                                     .runtime = text_of(frames[i].runtime),
+                                                     .function = text_of(frames[i].function),
+                                                     .file = text_of(frames[i].file)}};
+        trace_record(trace, &record);
+    }
+    const struct ag_record functions = {
+        .kind = AG_RECORD_FUNCTIONS,
+        .u.functions = {.tree = 7, .snapshot = 1, .n_calls = COUNT(frames), .word_bytes = 8}};
+    trace_record(trace, &functions);
+    for (uint32_t i = 1; i <= 6; i++) { /* function i, with i calls, by the one before */
+        trace_calls(trace, &(struct ag_call_path){7, 1, i, i - 1, i, 0, i, 10 * i, 0}, 1);
+    }
+}
+
+static struct ag_profile *finish(struct trace_builder *trace) {
+    const struct ag_profile_options options = {
+        .size = sizeof(options), .thread = -1, .symbol = {.size = sizeof(options.symbol)}};
+    struct ag_profile *profile = NULL;
+    char message[512] = "";
+    trace_finish(trace, 10, NULL);
+    assert_int_equal(ag_profile_open(trace->path, &options, &profile, message), 0);
+    trace_end(trace);
+    return profile;
+}
+
+static const struct ag_functions *functions_of(struct ag_profile *profile) {
+    const struct ag_functions *functions;
+    assert_int_equal(ag_profile_functions(profile, &functions), 0);
+    return functions;
+}
+
+static void functions_of_one_name_are_told_apart_by_their_places(void **state) {
+    (void)state;
+    static const char *const names[] = {"new a.vm:1", "new b.vm:1", "new b.vm:9",
+                                        "new",        NULL,         NULL};
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_namesakes(&trace);
+    struct ag_profile *profile = finish(&trace);
+    const struct ag_functions *functions = functions_of(profile);
+    assert_int_equal(functions->n_rows, COUNT(names));
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        assert_int_equal(functions->rows[i].counts.calls, i + 1);
+        assert_true(names[i]
+                        ? functions->rows[i].name && strcmp(functions->rows[i].name, names[i]) == 0
+                        : !functions->rows[i].name);
+    }
+    struct ag_caller_row *rows;
+    size_t n;
+    assert_int_equal(ag_profile_callers(profile, "new", &rows, &n), 0);
+    assert_int_equal(n,
+                     5); /* all that are called so, of two runtimes, by four others and nothing */
+    free(rows);
+    assert_int_equal(ag_profile_callers(profile, "[vm] new", &rows, &n), 0);
+    assert_int_equal(n, 4);
+    free(rows);
+    static const char *const of_one[] = {"new b.vm:9", "[vm] new b.vm:9"};
+    for (size_t i = 0; i < COUNT(of_one); i++) {
+        assert_int_equal(ag_profile_callers(profile, of_one[i], &rows, &n), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(rows[0].calls, 3);
+        assert_int_equal(rows[0].row, 1);
+        free(rows);
+    }
+    assert_int_equal(ag_profile_callers(profile, "[c] new b.vm:9", &rows, &n), -ENOENT);
+    assert_int_equal(ag_profile_callers(profile, "old a.vm:1", &rows, &n),
+                     -ENOENT); /* only "old" */
+    assert_null(ag_profile_close(profile));
+}
+
+/* Lines of what was seen from outside are those of samples. */
+static void functions_that_were_seen_from_outside_are_one_by_name(void **state) {
+    (void)state;
+    struct trace_builder trace;
+    trace_begin(&trace, 0);
+    trace_namesakes(&trace);
+    const struct ag_record observed = {.kind = AG_RECORD_OBSERVED, .u.observed = {.samples = 21}};
+    trace_record(&trace, &observed);
+    struct ag_profile *profile = finish(&trace);
+    const struct ag_functions *functions = functions_of(profile);
+    assert_int_equal(functions->n_rows, 3);
+    assert_int_equal(functions->rows[0].counts.calls, 1 + 2 + 3 + 4);
+    for (size_t i = 0; i < functions->n_rows; i++) {
+        assert_null(functions->rows[i].name);
+        assert_int_equal(ag_profile_frame(profile, functions->rows[i].frame)->line, 0);
+    }
+    assert_null(ag_profile_close(profile));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_of_one_name_are_told_apart_by_their_places),
+        cmocka_unit_test(functions_that_were_seen_from_outside_are_one_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
