@@ -214,11 +214,16 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     if (install_detours() < 0) {
         return refuse(ret_runtime, "a function cannot be detoured: ", detours[n_detours].reason);
     }
-    if (!ag_lua.has_pcs) {
-        ret_runtime->note = "tables and their arrays may stand at the line of a statement before";
-    }
     const char *calls = getenv("ALLOGRAM_CALLS"); /* of run --calls */
     ag_lua_calls_are_wanted = calls && strcmp(calls, "yes") == 0;
+    if (!ag_lua.has_pcs) {
+        add_to_note("tables and their arrays may stand at the line of a statement before");
+    }
+    if (ag_lua_calls_are_wanted) { /* Lua clears allowhook around finalizers */
+        add_to_note(note[0] ? "; " : "");
+        add_to_note("calls made by __gc are not counted, their words are: Lua holds its hook back");
+    }
+    ret_runtime->note = note[0] ? note : NULL;
     ag_lua_states_start();
     return AG_ADAPTER_ACTS;
 }

@@ -5,7 +5,10 @@
  * So errors, which leave functions without a word, and coroutines, which leave and come back, are
  * no special cases: each call is looked up by its address, and counts only if it still runs the
  * same function. The hook is set where the program has none; one that sets its own is not counted
- * from there on, and debug.gethook tells of ours, which is why all of this has to be asked for. */
+ * from there on, and debug.gethook tells of ours, which is why all of this has to be asked for.
+ *
+ * Lua calls no hook inside of finalizers (__gc): what these call has its words, by the function
+ * that is at hand (ci knows it), and no calls. The runtime's note says so (lua_adapter.c). */
 #include "lua_calls.h"
 
 #include <string.h>

@@ -204,6 +204,33 @@ def calls_are_counted(tools):
     return failures
 
 
+FINALIZERS = """
+local function helper() return {} end
+helper()
+for i = 1, 1000 do setmetatable({}, {__gc = function() helper() end}) end
+collectgarbage()
+"""
+
+
+def finalizers_have_words_without_calls(tools):
+    """Lua holds hooks back in __gc: the words are there, the calls are not, and the runtime's note says so."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        script = os.path.join(folder, "finalizers.lua")
+        with open(script, "w", encoding="utf-8") as out:
+            out.write(FINALIZERS)
+        notes = []
+        for options in ((), ("--calls",)):
+            _, traces = recorded.record(tools, [INTERPRETER, script], folder, options)
+            notes.append([row["note"] or "" for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == "lua"][0])
+            if options:
+                rows = {row["function"]: row for row in recorded.report(tools, traces[0], "--view=functions", "--limit=0")["functions"]}
+                failures.expect("helper", (rows["helper"]["calls"], rows["helper"]["own_words"] >= 1001 * 7), (1, True))
+            os.remove(traces[0])
+        failures.expect("said where calls are counted: %s" % notes, ["__gc" in note for note in notes], [False, True])
+    return failures
+
+
 def samples_stand_for_all(tools):
     """Estimates of each type against the exact recording of the same script: Lua makes the same blocks each time."""
     failures = tap.Failures()
@@ -280,6 +307,7 @@ def main():
         "a callback that leaves while an array moves": a_callback_that_leaves_keeps_no_frames,
         "coverage": coverage_is_told,
         "calls and words": calls_are_counted,
+        "words and no calls in finalizers": finalizers_have_words_without_calls,
         "samples stand for all": samples_stand_for_all,
         "an unknown release": an_unknown_release_is_refused,
         "a plugin": a_plugin,
