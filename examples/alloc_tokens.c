@@ -1,5 +1,9 @@
 /* alloc_tokens.c: an allocator that a compiler hands a type with every allocation.
  *
+ *     cc -g alloc_tokens.c $(pkg-config --cflags --libs allogram) -o alloc_tokens
+ *     ./alloc_tokens                         writes a trace of its own and says where
+ *     allogram report --view=types TRACE     what each token allocated
+ *
  * clang 22 and later rewrite calls of malloc, calloc, operator new and so on under
  * -fsanitize=alloc-token: malloc(n) becomes __alloc_token_malloc(n, token), where the token is a
  * number of the allocated type (by default a hash of its name, -falloc-token-max=N bounds it); 0

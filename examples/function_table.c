@@ -8,14 +8,19 @@
  * What it does, counted by hand (the tests compare every number); acc is with all that was called:
  *
  *     function  calls  own words  percent  words per call  acc words
- *     loop        100        100     50.0             1.0        130   calls itself last: a tail
- * call cons         20         60     30.0             3.0         60   10 for range, 10 for loop
- *     fib           9         27     13.5             3.0         27   calls itself twice
+ *     loop        100        100     50.0             1.0        130
+ *     cons         20         60     30.0             3.0         60
+ *     fib           9         27     13.5             3.0         27
  *     main          1          7      3.5             7.0        200
- *     parse         3          6      3.0             2.0          6   three deep, left by an
- * exception range        11          0      0.0             0.0         30   eleven deep even 4 0
- * 0.0             0.0          0   even and odd call each other last odd           4          0 0.0
- * 0.0          0 total       152        200                                       */
+ *     parse         3          6      3.0             2.0          6
+ *     range        11          0      0.0             0.0         30
+ *     even          4          0      0.0             0.0          0
+ *     odd           4          0      0.0             0.0          0
+ *     total       152        200
+ *
+ * loop calls itself last: a tail call. cons is called 10 times by range and 10 times by loop. fib
+ * calls itself twice. parse is three deep, left by an exception; range is eleven deep. even and odd
+ * call each other last. */
 #include <setjmp.h>
 #include <stdio.h>
 
