@@ -9,8 +9,11 @@
  * is what the command writes. `growth` is what was allocated since it was last asked for and is
  * still in use.
  *
- * 3. One request at a time, each bounded in bytes and time. A process of its own, so that nothing
- * that a client does reaches `run` or the collector. */
+ * 3. One answer at a time, and all requests are waited for together, each bounded in bytes and
+ * time: whoever connects and says nothing holds up nobody. When all places are taken the client
+ * that has been silent for longest goes for one that comes. What costs something, and what a client
+ * can delay by not reading, is done for who knows the token alone. A process of its own, so that
+ * nothing that a client does reaches `run` or the collector. */
 #include "cli/endpoint.h"
 #include "collect/session_clock.h"
 
@@ -38,8 +41,16 @@
 enum {
     REQUEST_BYTES = 8192,
     CLIENT_PATIENCE_S = 10,
+    CLIENTS_MOST = 16, /* more than a person and their scripts have; 8 KiB each */
     SNAPSHOT_PATIENCE_MS = 30 * 1000,
     BACKLOG = 16,
+};
+
+struct client { /* who has not asked yet */
+    int fd;
+    uint64_t end_ns; /* of our patience */
+    size_t length;   /* of text, which ends with a NUL */
+    char text[REQUEST_BYTES];
 };
 
 struct server {
@@ -47,6 +58,8 @@ struct server {
     struct ag_snapshot_desk *desk;
     char folder[64];
     uint64_t growth_ns; /* of the program: behind what growth was told of last; 0: never */
+    struct client clients[CLIENTS_MOST]; /* the oldest first */
+    size_t n_clients;
 };
 
 static volatile sig_atomic_t is_over;
@@ -188,39 +201,35 @@ static bool is_allowed(const char *request, const char *query, const char *token
     return header && knows_token(header + sizeof(bearer) - 1, token);
 }
 
-/* Until the empty line. false: it is none that we understand. */
-static bool read_request(int client, char text[REQUEST_BYTES]) {
-    const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
-    (void)setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    (void)setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    const uint64_t end_ns = ag_monotonic_ns() + CLIENT_PATIENCE_S * UINT64_C(1000000000);
-    size_t length = 0;
-    while (length < REQUEST_BYTES - 1 && ag_monotonic_ns() < end_ns) {
-        const ssize_t n = recv(client, text + length, REQUEST_BYTES - 1 - length, 0);
-        if (n <= 0) {
-            return false;
-        }
-        length += (size_t)n;
-        text[length] = '\0';
-        if (strstr(text, "\r\n\r\n") || strstr(text, "\n\n")) {
-            return memchr(text, '\0', length) == NULL;
-        }
+enum reading { WAITING, UNDERSTOOD, REFUSED };
+
+/* What there is, until the empty line. */
+static enum reading read_request(struct client *client) {
+    const size_t room = REQUEST_BYTES - 1 - client->length;
+    char *text = client->text + client->length;
+    const ssize_t n = recv(client->fd, text, room, MSG_DONTWAIT);
+    const bool is_in_time = ag_monotonic_ns() < client->end_ns;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return is_in_time ? WAITING : REFUSED;
     }
-    return false;
+    if (n <= 0 || memchr(text, '\0', (size_t)n)) {
+        return REFUSED;
+    }
+    client->length += (size_t)n;
+    text[n] = '\0';
+    if (strstr(client->text, "\r\n\r\n") || strstr(client->text, "\n\n")) {
+        return UNDERSTOOD;
+    }
+    return is_in_time && client->length < REQUEST_BYTES - 1 ? WAITING : REFUSED;
 }
 
-static void answer(struct server *server, int client) {
+static void answer(struct server *server, int client, char *request) {
     static const struct {
         const char *path, *metric;
         bool is_growth;
     } pages[] = {{"/debug/pprof/heap", "in_use_bytes", false},
                  {"/debug/pprof/allocs", "allocated_bytes", false},
                  {"/debug/pprof/growth", "in_use_bytes", true}};
-    char request[REQUEST_BYTES];
-    if (!read_request(client, request)) {
-        answer_text(client, "400 Bad Request", "no request that is understood here\n");
-        return;
-    }
     char *path = strncmp(request, "GET ", 4) == 0 ? request + 4 : NULL;
     char *end = path ? strpbrk(path, " \r\n") : NULL;
     if (!end || *end != ' ') {
@@ -247,6 +256,61 @@ static void answer(struct server *server, int client) {
     answer_text(client, "404 Not Found",
                 "/debug/pprof/heap    in use now\n/debug/pprof/allocs  allocated so far\n"
                 "/debug/pprof/growth  in use now, allocated since this was last asked for\n");
+}
+
+/* ---- clients ---- */
+
+static void end_client(struct server *server, size_t at, enum reading reading) {
+    struct client *client = &server->clients[at];
+    if (reading == UNDERSTOOD) {
+        answer(server, client->fd, client->text);
+    } else {
+        answer_text(client->fd, "400 Bad Request", "no request that is understood here\n");
+    }
+    (void)shutdown(client->fd, SHUT_WR);
+    (void)close(client->fd); /* what it did not read it does not want */
+    server->n_clients--;
+    memmove(client, client + 1, (server->n_clients - at) * sizeof(*client));
+}
+
+static void hear_clients(struct server *server) {
+    for (size_t at = 0; at < server->n_clients && !is_over;) {
+        const enum reading reading = read_request(&server->clients[at]);
+        if (reading == WAITING) {
+            at++;
+        } else {
+            end_client(server, at, reading);
+        }
+    }
+}
+
+static void take_client(struct server *server, int listen_fd) {
+    const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
+    const int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0) {
+        return; /* it went away */
+    }
+    if (server->n_clients == CLIENTS_MOST) {
+        end_client(server, 0, REFUSED);
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    struct client *client = &server->clients[server->n_clients++];
+    client->fd = fd;
+    client->end_ns = ag_monotonic_ns() + CLIENT_PATIENCE_S * UINT64_C(1000000000);
+    client->length = 0;
+}
+
+/* Until somebody comes or says something; a second at most. */
+static void wait_for_clients(struct server *server, int listen_fd) {
+    struct pollfd polled[1 + CLIENTS_MOST] = {{.fd = listen_fd, .events = POLLIN}};
+    for (size_t i = 0; i < server->n_clients; i++) {
+        polled[1 + i] = (struct pollfd){.fd = server->clients[i].fd, .events = POLLIN};
+    }
+    const int n = poll(polled, 1 + server->n_clients, 1000);
+    hear_clients(server); /* first: who has asked gives no place away */
+    if (n > 0 && polled[0].revents & POLLIN && !is_over) {
+        take_client(server, listen_fd);
+    }
 }
 
 /* ---- life ---- */
@@ -292,13 +356,7 @@ static _Noreturn void serve(const struct ag_endpoint *endpoint, struct ag_snapsh
         _exit(1);
     }
     while (!is_over && getppid() == parent) {
-        struct pollfd polled = {.fd = 3, .events = POLLIN};
-        const int client = poll(&polled, 1, 1000) > 0 ? accept4(3, NULL, NULL, SOCK_CLOEXEC) : -1;
-        if (client >= 0) {
-            answer(&server, client);
-            (void)shutdown(client, SHUT_WR);
-            (void)close(client); /* what it did not read it does not want */
-        }
+        wait_for_clients(&server, /* listen_fd= */ 3);
     }
     (void)rmdir(server.folder);
     _exit(0);

@@ -8,6 +8,7 @@ import argparse
 import http.client
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -304,6 +305,32 @@ def strangers_get_nothing(tools):
     return failures
 
 
+def silent_clients_hold_up_nobody(tools):
+    """More of them than there are places, from before and from the middle of a request; all stay until the answer is there."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        told = Told(tools, folder, "--serve=0")
+        port, token = served(told)
+        told.tell("alloc 3 100")
+        clients = []
+        for number in range(24):
+            clients.append(socket.create_connection(("127.0.0.1", port), timeout=SECONDS))
+            clients[-1].sendall((b"", b"GET /debug/pprof/heap?tok")[number % 2])
+        failures.expect("a good request", get(port, "/debug/pprof/heap?token=" + token)[0], 200)
+        failures.expect("the oldest was sent away", clients[0].recv(12), b"HTTP/1.1 400")
+        for client in clients:
+            client.close()
+        with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as silent, \
+                socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as wrong:
+            wrong.sendall(b"GET /\0")
+            first, _, _ = select.select([silent, wrong], [], [], SECONDS)
+            failures.require("a byte of 0 is refused before our patience with others ends", first == [wrong])
+            failures.expect("it", wrong.recv(12), b"HTTP/1.1 400")
+        failures.expect("status", told.finish(), 0)
+        is_whole(tools, told.trace, failures)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -311,7 +338,7 @@ def main():
     cases = [("every so many bytes", every_so_many_bytes), ("at a new peak", at_a_new_peak), ("every so often", every_so_often),
              ("at each collection", at_each_collection), ("at a signal", at_a_signal),
              ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),
-             ("strangers get nothing", strangers_get_nothing)]
+             ("strangers get nothing", strangers_get_nothing), ("silent clients hold up nobody", silent_clients_hold_up_nobody)]
     by_go = [("go tool pprof reads it", go_reads_it), ("growth is since it was asked for", growth_is_since_it_was_asked_for)]
     plan = tap.Plan(len(cases) + len(by_go))
     for name, case in cases:
