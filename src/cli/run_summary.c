@@ -89,18 +89,25 @@ static void print_sampled(const struct ag_collector_report *report) {
         return;
     }
     const struct ag_metrics *all = ag_profile_total(profile);
+    const char *loss = report->lost_events ? "events were lost: see the report" : "nothing lost";
     const struct ag_interval between = ag_interval_of_metric(all, AG_METRIC_ALLOCATED_BYTES);
-    const double spread = all->allocated_bytes ? 100 * (double)(between.high - between.low) / 2 /
-                                                     (double)all->allocated_bytes
-                                               : 0;
+    const double spread =
+        100 * (double)(between.high - between.low) / 2 / (double)(all->allocated_bytes + 1);
+    if (all->allocated_blocks == 0) {
+        ag_say("0 samples, one in %s: at most %s allocated in %s; %s",
+               bytes_text(report->interval_bytes, interval), bytes_text(between.high, bytes),
+               time_text(report->duration_ns, time), loss);
+        print_cost(profile);
+        (void)ag_profile_close(profile);
+        return;
+    }
     ag_say("about %s allocations, %s (±%.*f %%) in %s; peak %s; %s in use at the end; %s samples, "
-           "one in %s; %s%s",
+           "one in %s; %s",
            count_text(all->allocated_blocks, blocks), bytes_text(all->allocated_bytes, bytes),
            spread < 1, spread, time_text(report->duration_ns, time),
            bytes_text(all->peak_bytes, peak), bytes_text(all->in_use_bytes, left),
            count_text(report->allocated_blocks, lost), bytes_text(report->interval_bytes, interval),
-           report->lost_events ? "events were lost: " : "nothing lost",
-           report->lost_events ? "see the report" : "");
+           loss);
     print_cost(profile);
     (void)ag_profile_close(profile);
 }

@@ -24,7 +24,7 @@ const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_N
     if (!identity->is_sampled) {
         return text;
     }
-    struct ag_metrics total = {0};
+    struct ag_metrics total = ag_profile_nothing(export->profile);
     for (size_t row = 0; row < export->n_rows; row++) {
         ag_metrics_add(&total, &export->rows[row].metrics);
     }
@@ -43,6 +43,7 @@ const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_N
 
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric) {
+    const struct ag_metrics nothing = ag_profile_nothing(export->profile);
     const char *name = ag_metric_name(metric);
     char sibling[64];
     snprintf(sibling, sizeof sibling, "%s_ci95", name);
@@ -55,7 +56,8 @@ void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
         ag_json_null(json, sibling);
         return;
     }
-    const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+    const struct ag_interval interval =
+        ag_interval_of_metric(ag_metrics_are_nothing(metrics) ? &nothing : metrics, metric);
     ag_json_integer(json, name, ag_metric_of(metrics, metric));
     ag_json_open(json, sibling, '[');
     ag_json_integer(json, NULL, interval.low);

@@ -1,29 +1,36 @@
 /* interval.c: 95 % intervals of sums of weighted samples, also where the samples are few.
  *
  * 1. A sum Y of samples that weigh the same, w, is w times a number of samples, and that number is
- * Poisson's (nearly: the chance of one block is small). Y with the estimated variance V is taken
- * for w = V / Y times n = Y^2 / V; with equal small chances this is just the weight and the count,
- * with unequal ones the Poisson variable of the same two moments; blocks much larger than the
- * interval, which are all sampled, put n up and w down, as they should.
+ * Poisson's (nearly: the chance of one block is small). Of numbers of blocks, Y with the estimated
+ * variance V is taken for w = V / Y times n = Y^2 / V; with equal small chances this is just the
+ * weight and the count, with unequal ones the Poisson variable of the same two moments.
  *
- * 2. For n of 20 and more the bounds are those of Jeffreys, chi-square quantiles with 2n + 1
+ * 2. Of bytes w is known beforehand: whatever their sizes, small blocks weigh an interval each, the
+ * portion. A block much larger than the interval is certain to be a sample: it adds to Y and
+ * nothing to V, and says nothing of the small ones beside it. So Y is taken apart: V / w of it are
+ * n = V / w^2 samples of weight w, the rest is certain. Without a certain part that is 1. again.
+ * With nothing but a certain part n is 0, and what may have passed by unseen is still at most 3.69
+ * w.
+ *
+ * 3. For n of 20 and more the bounds are those of Jeffreys, chi-square quantiles with 2n + 1
  * degrees of freedom: they cover 95 % on the average, neither more nor less. Below 20 they are
  * Garwood's, with 2n degrees and 2n + 2: these cover at least 95 %.
  *
- * 3. A site without a sample is not in the report. So who reads a row reads it under the condition
+ * 4. A site without a sample is not in the report. So who reads a row reads it under the condition
  * that there was a sample, which a site of few expected samples seldom meets: its lower bound is
  * that of a Poisson variable that is not zero. The difference counts below 6 samples; for one
  * sample the bound is 0.
  *
- * 4. Where sizes differ, so do the numbers of blocks that samples stand for: one of 152 bytes for
+ * 5. Where sizes differ, so do the numbers of blocks that samples stand for: one of 152 bytes for
  * seven times as many as one of 1048. And the small blocks, which weigh most, are the ones that may
  * not have been seen at all. So the upper bound allows for one sample more (half of one, with
  * Jeffreys) of twice the heaviest weight seen; of four times, with few samples (the form is Fay and
  * Feuer's, 1997; with equal weights and no factor it is Garwood's). The factors were chosen by
- * simulation: tests/unit/test_estimates.c. Of bytes all small blocks weigh alike, and none is
- * needed.
+ * simulation: tests/unit/test_estimates.c. Where nothing was seen but blocks that could hardly be
+ * missed, no weight hints at what was: then the bound is that of blocks of no size, of which a
+ * sample stands for as many as the interval has bytes.
  *
- * 5. Quantiles by Wilson and Hilferty's cube (1931), within 1 % here. Why not 1.96 deviations: for
+ * 6. Quantiles by Wilson and Hilferty's cube (1931), within 1 % here. Why not 1.96 deviations: for
  * three samples that is 0 to 6.4, and it covers 79 % where 95 is promised. */
 #include "model/interval.h"
 
@@ -67,51 +74,85 @@ static double lowest_mean(double n) {
     return solved[whole] + (n - whole) * (solved[whole + 1] - solved[whole]);
 }
 
+/* Samples whose blocks are not small beside the interval count for a little less than one. */
+static bool is_enough(double n) {
+    return n >= ENOUGH_SAMPLES - 0.5;
+}
+
 /* Where one sample more, or part of one, of weight WEIGHT would put mean and variance. */
 static double upper_bound(double value, double variance, double weight, double part) {
     const double mean = value + part * weight, spread = variance + part * weight * weight;
     return gamma_quantile(mean * mean / spread, NORMAL_QUANTILE) * spread / mean;
 }
 
-struct ag_interval ag_interval_of(uint64_t estimate, double variance, double heaviest) {
-    const double value = (double)estimate;
-    const double scale = variance / value, n = value / scale;
-    if (!(variance > 0) || estimate == 0 || !isfinite(n) || !(n > 0)) {
+/* What a sum of N samples of weight SCALE is at least. */
+static double lower_bound(double n, double scale) {
+    return scale * (is_enough(n) ? gamma_quantile(n + 0.5, -NORMAL_QUANTILE) : lowest_mean(n));
+}
+
+static struct ag_interval around(uint64_t estimate, double low, double high) {
+    const uint64_t from = ag_estimate_whole(floor(low)), to = ag_estimate_whole(ceil(high));
+    return (struct ag_interval){from < estimate ? from : estimate, to > estimate ? to : estimate};
+}
+
+struct ag_interval ag_interval_of_bytes(uint64_t estimate, double variance, double portion) {
+    const double value = (double)estimate, n = variance / portion / portion;
+    if (!(portion > 0) || !(n >= 0) || !isfinite(n)) {
         return (struct ag_interval){estimate, estimate};
     }
-    const bool is_enough = n >= ENOUGH_SAMPLES;
-    const double weight = heaviest > scale ? heaviest : scale;
-    const double low = is_enough ? gamma_quantile(n + 0.5, -NORMAL_QUANTILE) : lowest_mean(n);
+    const double open = variance / portion < value ? variance / portion : value;
+    const double certain = value - open;
+    const double high = n > 0 ? upper_bound(open, variance, portion, is_enough(n) ? 0.5 : 1)
+                              : NOTHING_SEEN * portion;
+    return around(estimate, certain + lower_bound(n, portion), certain + high);
+}
+
+struct ag_interval ag_interval_of_blocks(uint64_t estimate, double variance, double heaviest) {
+    const double value = (double)estimate, scale = variance / value, n = value / scale;
+    if (!(heaviest > 0) || estimate == 0 || !(variance >= 0) || !isfinite(scale)) {
+        return (struct ag_interval){estimate, estimate};
+    }
+    const bool is_certain = !(variance > 0) || !isfinite(n);
+    const bool is_many = is_certain || is_enough(n);
     const double unseen =
-        heaviest > 0 ? weight * (is_enough ? UNSEEN_OF_MANY : UNSEEN_OF_FEW) : weight;
-    const double high = upper_bound(value, variance, unseen, is_enough ? 0.5 : 1);
-    const uint64_t from = ag_estimate_whole(floor(low * scale)), to = ag_estimate_whole(ceil(high));
-    return (struct ag_interval){from < estimate ? from : estimate, to > estimate ? to : estimate};
+        (heaviest > scale ? heaviest : scale) * (is_many ? UNSEEN_OF_MANY : UNSEEN_OF_FEW);
+    return around(estimate, is_certain ? value : lower_bound(n, scale),
+                  upper_bound(value, variance, unseen, is_many ? 0.5 : 1));
 }
 
 struct ag_interval ag_interval_of_nothing(double scale) {
     return (struct ag_interval){0, ag_estimate_whole(ceil(NOTHING_SEEN * scale))};
 }
 
-static double heaviest_of(const struct ag_metrics *metrics, enum ag_metric metric) {
-    return ag_metric_is_bytes(metric) ? 0 : (double)metrics->heaviest;
+/* One of the samples was likelier missed than not, or all together were missed half a time: what
+ * they stand for hints at what else may have been missed. */
+static bool is_hint(double heaviest, double variance) {
+    return heaviest > 0 && (heaviest >= 2 || variance >= heaviest * heaviest / 2);
 }
 
-/* What a sample of these stands for. */
-static double scale_of(const struct ag_metrics *metrics, enum ag_metric metric) {
-    const enum ag_metric allocated =
-        ag_metric_is_bytes(metric) ? AG_METRIC_ALLOCATED_BYTES : AG_METRIC_ALLOCATED_BLOCKS;
-    const double value = (double)ag_metric_of(metrics, allocated);
-    const double scale = value > 0 ? ag_metric_variance(metrics, allocated) / value : 0;
-    const double heaviest = heaviest_of(metrics, metric);
-    return scale > 0 && heaviest > scale ? heaviest : scale;
+static struct ag_interval of_blocks(const struct ag_metrics *metrics, enum ag_metric metric) {
+    const uint64_t value = ag_metric_of(metrics, metric);
+    const double heaviest = (double)metrics->heaviest,
+                 variance = ag_metric_variance(metrics, metric),
+                 of_all = ag_metric_variance(metrics, AG_METRIC_ALLOCATED_BLOCKS);
+    if (!is_hint(heaviest, variance > of_all ? variance : of_all)) {
+        const struct ag_interval seen = ag_interval_of_blocks(value, variance, heaviest);
+        const uint64_t unseen = ag_interval_of_nothing((double)metrics->portion_bytes).high;
+        return (struct ag_interval){seen.low, value + unseen};
+    }
+    return value == 0 ? ag_interval_of_nothing(heaviest)
+                      : ag_interval_of_blocks(value, variance, heaviest);
 }
 
 struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric) {
     const uint64_t value = ag_metric_of(metrics, metric);
-    return value == 0 ? ag_interval_of_nothing(scale_of(metrics, metric))
-                      : ag_interval_of(value, ag_metric_variance(metrics, metric),
-                                       heaviest_of(metrics, metric));
+    if (!(metrics->portion_bytes > 0)) {
+        return (struct ag_interval){value, value};
+    }
+    return ag_metric_is_bytes(metric)
+               ? ag_interval_of_bytes(value, ag_metric_variance(metrics, metric),
+                                      (double)metrics->portion_bytes)
+               : of_blocks(metrics, metric);
 }
 
 static int64_t whole_change(double change) {

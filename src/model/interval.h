@@ -15,11 +15,14 @@ float ag_estimate_variance(double variance);
 struct ag_interval {
     uint64_t low, high; /* low <= estimate <= high; both are it where it is exact */
 };
-/* By the estimate, the estimate of its variance, and what the heaviest sample stands for (0: all
- * weigh about the same). */
-struct ag_interval ag_interval_of(uint64_t estimate, double variance, double heaviest);
+/* By the estimate, the estimate of its variance, and the bytes that a sample of small blocks stands
+ * for (0: it is exact). */
+struct ag_interval ag_interval_of_bytes(uint64_t estimate, double variance, double portion);
+/* The same of a number of blocks, and what the heaviest sample stands for. */
+struct ag_interval ag_interval_of_blocks(uint64_t estimate, double variance, double heaviest);
 /* Of an estimate that no sample contributed to, where a sample of its kind stands for SCALE. */
 struct ag_interval ag_interval_of_nothing(double scale);
+/* Exact where the metrics have no portion. */
 struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric);
 /* Of AFTER minus BEFORE, which were sampled independently. */
 struct ag_interval_of_change {

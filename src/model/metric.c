@@ -73,6 +73,16 @@ void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more) {
         sum->variance[i] += more->variance[i];
     }
     sum->heaviest = more->heaviest > sum->heaviest ? more->heaviest : sum->heaviest;
+    sum->portion_bytes =
+        more->portion_bytes > sum->portion_bytes ? more->portion_bytes : sum->portion_bytes;
+}
+
+bool ag_metrics_are_nothing(const struct ag_metrics *metrics) {
+    uint64_t any = 0;
+#define AG_METRIC_ANY(NAME, name) any |= metrics->name;
+    AG_METRIC_TABLE(AG_METRIC_ANY)
+#undef AG_METRIC_ANY
+    return any == 0;
 }
 
 _Static_assert(AG_METRICS == AG_METRIC_END - AG_METRIC_FIRST, "a variance for each metric");

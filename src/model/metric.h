@@ -35,5 +35,6 @@ uint64_t ag_metric_of(const struct ag_metrics *metrics, enum ag_metric metric);
 /* 0 where the metric is exact. */
 double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metric);
 void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more);
+bool ag_metrics_are_nothing(const struct ag_metrics *metrics); /* each is 0 */
 
 #endif

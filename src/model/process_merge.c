@@ -593,6 +593,10 @@ static int merge(struct ag_profile *merged) {
     for (size_t i = 0; i < merged->n_rows; i++) {
         ag_metrics_add(&merged->total, &merged->rows[i].metrics);
     }
+    for (size_t p = 0; p < merged->n_parts; p++) { /* also of those without a row */
+        const struct ag_metrics nothing = ag_profile_nothing(merged->parts[p].profile);
+        ag_metrics_add(&merged->total, &nothing);
+    }
     r = r < 0 ? r : tell_frames(merged);
     r = r < 0 ? r : merge_timelines(merged);
     const size_t n_nodes = definitions->nodes.count;

@@ -14,6 +14,7 @@
 
 #include "model/answers/runtime_types.h"
 #include "model/definitions/stacks_beside.h"
+#include "model/interval.h"
 #include "model/metric.h"
 #include "model/pass/sampled_pass.h"
 #include "model/profile_state.h"
@@ -184,12 +185,23 @@ static void count_stacks(struct ag_profile *profile) {
     ag_index_map_done(&seen);
 }
 
+/* Where nothing was sampled at all, nothing says with which of its intervals it was passed by. */
+static float widest_interval(const struct ag_definitions *definitions) {
+    const uint64_t asked = definitions->interval_bytes,
+                   most = definitions->sampler.most_interval_bytes;
+    return definitions->is_sampled ? ag_estimate_variance((double)(most > asked ? most : asked))
+                                   : 0;
+}
+
 static void make_summary(struct ag_profile *profile) {
     profile->summary = profile->sums.summary;
     struct ag_summary *summary = &profile->summary;
     struct ag_metrics all = {0};
     for (size_t i = 0; i < profile->n_rows; i++) {
         ag_metrics_add(&all, &profile->rows[i].metrics);
+    }
+    if (profile->n_rows == 0) {
+        all.portion_bytes = widest_interval(&profile->definitions);
     }
     profile->total = all;
     if (profile->is_filtered || profile->definitions.is_sampled) {
@@ -543,6 +555,10 @@ const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *pro
 
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile) {
     return &profile->total;
+}
+
+struct ag_metrics ag_profile_nothing(const struct ag_profile *profile) {
+    return (struct ag_metrics){.portion_bytes = profile->total.portion_bytes};
 }
 
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile) {

@@ -57,9 +57,14 @@ struct ag_metrics { /* of a site, a tree node, a stack or all */
      * AG_METRIC_TABLE. 0 where it is known exactly. */
     float variance[AG_METRICS];
     float heaviest; /* of a sampled trace: the most blocks that one sample stands for */
+    /* and the most bytes that a small block stands for: what passes by unseen does so in portions
+     * of this many. 0: nothing can, or these are of no sample; see ag_profile_nothing. */
+    float portion_bytes;
 };
 /* All rows together. */
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile);
+/* Of what was not seen at all: 0, of a sampled trace with the doubt that is left. */
+struct ag_metrics ag_profile_nothing(const struct ag_profile *profile);
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
 struct ag_profile_window { /* times since the start of the recording */
     uint64_t from_ns, to_ns;

@@ -8,15 +8,11 @@
  *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 other); node 0 is the root
  *     groups    n; s node - node before, u via, u type, u label (0 none, 1 all that were too small
  *               to be told apart, else its name + 2), then u each metric of struct ag_metrics; of a
- *               sampled trace also the variance of each and the heaviest sample, as the bits of a
- *               float
- *     history   u entries of each slice; of all entries u group - group before in the slice,
- *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
- *               s temporary_blocks, s rise_blocks, s rise_bytes
- *     counts    see write_counts
- *     leaks     n; u slice - slice before, u group, u blocks, u bytes
- *     threads   see write_threads
- *     calls     see call_tables.c
+ *               sampled trace also the variance of each, the heaviest sample and the portion, as
+ * the bits of a float history   u entries of each slice; of all entries u group - group before in
+ * the slice, s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes, s
+ * temporary_blocks, s rise_blocks, s rise_bytes counts    see write_counts leaks     n; u slice -
+ * slice before, u group, u blocks, u bytes threads   see write_threads calls     see call_tables.c
  *
  * viewer/src/trace.js reads them. */
 #include "page/page_tables.h"
@@ -173,7 +169,7 @@ static const enum ag_metric metrics_of_groups[] = {
     AG_METRIC_ALLOCATED_BLOCKS, AG_METRIC_ALLOCATED_BYTES, AG_METRIC_FREED_BLOCKS,
     AG_METRIC_FREED_BYTES,      AG_METRIC_IN_USE_BLOCKS,   AG_METRIC_IN_USE_BYTES,
     AG_METRIC_PEAK_BLOCKS,      AG_METRIC_PEAK_BYTES,      AG_METRIC_TEMPORARY_BLOCKS};
-enum { N_COLUMNS = 2 * AG_METRICS + 1 };
+enum { N_COLUMNS = 2 * AG_METRICS + 2 };
 
 static void add_float(struct ag_byte_list *list, double number) {
     const float rounded = (float)number;
@@ -192,7 +188,8 @@ static void add_metrics(struct ag_byte_list columns[N_COLUMNS], const struct ag_
         }
     }
     if (is_sampled) {
-        add_float(&columns[N_COLUMNS - 1], metrics->heaviest);
+        add_float(&columns[N_COLUMNS - 2], metrics->heaviest);
+        add_float(&columns[N_COLUMNS - 1], metrics->portion_bytes);
     }
 }
 

@@ -53,6 +53,7 @@ const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metri
 
 void ag_json_metric(const struct ag_view *view, const char *key, const struct ag_metrics *metrics,
                     enum ag_metric metric) {
+    const struct ag_metrics nothing = ag_profile_nothing(view->profile);
     char name[64];
     if (!ag_profile_identity(view->profile)->is_sampled) {
         ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
@@ -64,7 +65,8 @@ void ag_json_metric(const struct ag_view *view, const char *key, const struct ag
         ag_json_null(view->json, name);
         return;
     }
-    const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+    const struct ag_interval interval =
+        ag_interval_of_metric(ag_metrics_are_nothing(metrics) ? &nothing : metrics, metric);
     ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
     ag_json_open(view->json, name, '[');
     ag_json_integer(view->json, NULL, interval.low);
@@ -147,7 +149,7 @@ const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *
 struct ag_metrics ag_view_total(const struct ag_view *view) {
     const struct ag_stack_row *rows;
     size_t n_rows = ag_profile_stacks(view->profile, &rows);
-    struct ag_metrics total = {0};
+    struct ag_metrics total = ag_profile_nothing(view->profile);
     for (size_t i = 0; i < n_rows; i++) {
         ag_metrics_add(&total, &rows[i].metrics);
     }

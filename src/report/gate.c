@@ -116,11 +116,8 @@ static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *
     const uint64_t value = ag_metric_of(&sum, term->metric);
     *ret_quantity = (struct quantity){.value = value, .low = value, .high = value};
     if (ag_profile_identity(profile)->is_sampled) {
-        widen(ret_quantity, &sum, term->metric);
-        if (!*ret_is_known) { /* what allocated there may have passed by unseen */
-            ret_quantity->high =
-                ag_interval_of_nothing((double)ag_profile_identity(profile)->interval_bytes).high;
-        }
+        const struct ag_metrics nothing = ag_profile_nothing(profile);
+        widen(ret_quantity, ag_metrics_are_nothing(&sum) ? &nothing : &sum, term->metric);
     }
     return 0;
 }

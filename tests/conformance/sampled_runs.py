@@ -78,6 +78,59 @@ def estimates_hold(tools, mode, interval="8K", options=(), program="sampled"):
     return failures
 
 
+ALL = ["allocated_bytes", "allocated_blocks", "freed_bytes", "freed_blocks", "in_use_bytes_at_end", "in_use_blocks_at_end"]
+
+
+def covered(row, truth):
+    """By metric: 1 where the interval holds the truth."""
+    return {name: row[name + "_ci95"][0] <= value <= row[name + "_ci95"][1] for name, value in truth.items()}
+
+
+def one_huge_block_hides_no_small_ones(tools):
+    """Beside a block that is a sample for certain 0.4 samples are expected: mostly there is none."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        held, n_unseen = [], 0
+        for seed in range(2 * SEEDS):
+            outcome, traces = sampled(tools, folder, "huge", seed, "512K")
+            truth = truths(outcome.stdout)["mixed"]
+            own = own_of(recorded.report(tools, traces[0], "--view=sites"), "mixed")
+            n_unseen += own["allocated_blocks"] == 1
+            held.append(covered(own, truth))
+        failures.require("without a small sample: %d of %d" % (n_unseen, len(held)), n_unseen > len(held) / 3)
+        for name in truth:
+            n_held = sum(one[name] for one in held)
+            # 95 % of 40 are 38; fewer than 33 have a chance of 1 in 10,000
+            failures.require("%s: %d of %d intervals hold %d" % (name, n_held, len(held), truth[name]), n_held >= 33)
+    return failures
+
+
+def no_sample_is_not_nothing(tools):
+    """0.05 samples are expected: nothing is said to be certain, in no view."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        n_without = 0
+        for seed in range(SEEDS):
+            outcome, traces = sampled(tools, folder, "periodic", seed, "1G")
+            truth = {name: sum(values[name.replace("_at_end", "")] for values in truths(outcome.stdout).values()) for name in ALL}
+            summary = recorded.report(tools, traces[0])
+            held = covered(summary, truth)
+            failures.require("seed %d: %s of %s" % (seed, held, summary), all(held.values()))
+            if summary["allocated_blocks"] > 0:
+                continue
+            n_without += 1
+            for view, key in [("tree", "root"), ("peak", "total"), ("leaks", "total")]:
+                row = recorded.report(tools, traces[0], "--view=" + view)[key]
+                failures.expect("%s of seed %d" % (view, seed), row["allocated_bytes_ci95"], summary["allocated_bytes_ci95"])
+            outcome = recorded.run([tools.allogram, "report", traces[0], "--fail-if=allocated_bytes > 1M"])
+            failures.require("a gate: %s" % outcome.stderr, outcome.status == 0 and b"is unsure" in outcome.stderr)
+        failures.require("without a sample: %d of %d" % (n_without, SEEDS), n_without > SEEDS / 2)
+        told = recorded.run([tools.allogram, "run", "--mode=sample", "--interval=1024G", "--seed=1", "-o", os.path.join(folder, "t.allogram"), "--",
+                             tools.program("sampled"), "periodic"]).stderr
+        failures.require("the closing line: %s" % told, b"0 samples, one in 1.00 TiB: at most 3.69 TiB allocated in " in told)
+    return failures
+
+
 def views_agree_and_carry_intervals(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -426,6 +479,8 @@ def main():
              ("heaps of the program's own", lambda: estimates_hold(tools, "told", program="sampled_heap")),
              ("and beside a tracker", lambda: estimates_hold(tools, "tracked", program="sampled_heap")),
              ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
+             ("one huge block hides no small ones", lambda: one_huge_block_hides_no_small_ones(tools)),
+             ("no sample is not nothing", lambda: no_sample_is_not_nothing(tools)),
              ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
              ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),
              ("a budget is kept", lambda: a_budget_is_kept(tools)),

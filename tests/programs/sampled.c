@@ -1,11 +1,12 @@
 /* sampled.c: allocates what it says, in ways that a sampler could get wrong, and says so.
  *
  * sampled MODE: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn),
- * `heavy` (a heavy tail: size = 64 / u^(1/1.5)), each from a function of its own, half of the
- * blocks freed; `odd` (realloc, calloc, aligned, of size 0, usable size), `threads` (one allocates,
- * another frees), `handler` (allocates in a signal handler), `fork`, `stopped` (what a child does
- * with its parent's blocks, when the recorder does not follow it), `busy` (three seconds of CPU).
- * Prints per function: blocks, bytes, freed blocks, freed bytes. */
+ * `heavy` (a heavy tail: size = 64 / u^(1/1.5)), `huge` (one of 50 MB, after a while 2000 of 100
+ * bytes at the same place), each from a function of its own, half of the blocks freed; `odd`
+ * (realloc, calloc, aligned, of size 0, usable size), `threads` (one allocates, another frees),
+ * `handler` (allocates in a signal handler), `fork`, `stopped` (what a child does with its parent's
+ * blocks, when the recorder does not follow it), `busy` (three seconds of CPU). Prints per
+ * function: blocks, bytes, freed blocks, freed bytes. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -47,6 +48,7 @@ SITE(small)
 SITE(large)
 SITE(power)
 SITE(heavy)
+SITE(mixed)
 
 static void say(const struct truth *truth) {
     printf("%s %llu %llu %llu %llu\n", truth->name, (unsigned long long)truth->blocks,
@@ -99,6 +101,16 @@ static void tail(void) {
         heavy(heavy_size(even(&state)));
     }
     say(&heavy_truth);
+}
+
+/* The pause is for the collector to look at the clock between the two. */
+static void huge(void) {
+    mixed(50000000);
+    (void)usleep(50000);
+    for (int i = 0; i < 2000; i++) {
+        mixed(100);
+    }
+    say(&mixed_truth);
 }
 
 /* ---- what is odd ---- */
@@ -319,7 +331,8 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } modes[] = {{"periodic", periodic}, {"powers", powers},   {"heavy", tail},
                  {"odd", odd_sizes},     {"threads", threads}, {"handler", handler},
-                 {"fork", with_child},   {"stopped", stopped}, {"busy", busy}};
+                 {"fork", with_child},   {"stopped", stopped}, {"busy", busy},
+                 {"huge", huge}};
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (strcmp(argv[1], modes[i].name) == 0) {
             modes[i].run();

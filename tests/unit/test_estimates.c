@@ -18,6 +18,9 @@
 #include "model/pass/weights.h"
 #include "model/profile.h"
 
+#define CERTAIN_WEIGHT                                                         \
+    1.01 /* of a block that is missed less often than in one of 100 recordings \
+          */
 enum { SEEDS = 4000, ENOUGH = 20, MOST_BLOCKS = 1 << 16 };
 
 typedef uint64_t size_of_block(uint64_t index);
@@ -47,21 +50,35 @@ static uint64_t tail(uint64_t index) {
     return (uint64_t)(64 / pow(1 - u, 2.0 / 3));
 }
 
+static uint64_t one_hundred(uint64_t index) {
+    (void)index;
+    return 100;
+}
+
+/* One that is certain to be a sample, and small ones that may all be missed. */
+static uint64_t huge_and_small(uint64_t index) {
+    return index == 0 ? 3000000 : 100;
+}
+
+static uint64_t many_huge_and_small(uint64_t index) {
+    return index % 16 == 0 ? 3000000 : 100;
+}
+
 static uint64_t large(uint64_t index) {
     return 100000 + index % 100 * 1000;
 }
 
-struct sum {
-    double value, variance, heaviest;
-};
 struct recording {
-    struct sum blocks, bytes;
-    uint64_t n_samples;
+    double blocks, bytes;
+    struct ag_metrics metrics;
+    uint64_t n_samples, n_certain; /* certain: of a block that could not be missed */
 };
 
 static void record(const struct mix *mix, uint64_t seed, struct recording *ret) {
     struct ag_weights weights = {0};
     struct ag_skip skip;
+    struct ag_metrics *metrics = &ret->metrics;
+    double blocks_variance = 0, bytes_variance = 0;
     assert_int_equal(ag_weights_init(&weights), 0);
     *ret = (struct recording){.n_samples = 0};
     ag_skip_begin(&skip, seed, 1, mix->interval_bytes);
@@ -73,38 +90,54 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
         const uint32_t group = ag_weights_group(&weights, 16, size, interval_bytes, 1);
         const struct ag_weight *weight = ag_weights_of(&weights, group);
         ret->n_samples++;
-        ret->blocks.value += weight->blocks;
-        ret->blocks.variance += weight->spread;
-        ret->blocks.heaviest =
-            weight->blocks > ret->blocks.heaviest ? weight->blocks : ret->blocks.heaviest;
-        ret->bytes.value += weight->bytes;
-        ret->bytes.variance += weight->spread * (double)size * (double)size;
+        ret->n_certain += weight->blocks < CERTAIN_WEIGHT;
+        ret->blocks += weight->blocks;
+        ret->bytes += weight->bytes;
+        blocks_variance += weight->spread;
+        bytes_variance += weight->spread * (double)size * (double)size;
+        if (weight->blocks > (double)metrics->heaviest) {
+            metrics->heaviest = (float)weight->blocks;
+        }
+        if (weight->portion_bytes > (double)metrics->portion_bytes) {
+            metrics->portion_bytes = (float)weight->portion_bytes;
+        }
         if (mix->changes) { /* by what was seen, as a budget does */
             ag_skip_set_interval(&skip, mix->interval_bytes / 4 +
                                             ret->n_samples * 7919 % mix->interval_bytes);
         }
     }
     ag_weights_done(&weights);
+    metrics->allocated_blocks = ag_estimate_whole(ret->blocks);
+    metrics->allocated_bytes = ag_estimate_whole(ret->bytes);
+    metrics->variance[AG_METRIC_ALLOCATED_BLOCKS - AG_METRIC_FIRST] = (float)blocks_variance;
+    metrics->variance[AG_METRIC_ALLOCATED_BYTES - AG_METRIC_FIRST] = (float)bytes_variance;
+    if (ret->n_samples == 0) { /* as of a profile in which nothing was sampled */
+        metrics->portion_bytes = (float)mix->interval_bytes;
+    }
 }
 
 struct tally {
     double sum, squares;
-    uint64_t n, n_covered_enough, n_enough, n_covered_few, n_few;
+    uint64_t n, n_covered_enough, n_enough, n_covered_few, n_few, n_covered_none, n_none;
 };
 
-static void count(struct tally *tally, const struct sum *sum, uint64_t n_samples, double truth) {
-    const struct ag_interval interval =
-        ag_interval_of(ag_estimate_whole(sum->value), sum->variance, sum->heaviest);
+static void count(struct tally *tally, const struct recording *recording, enum ag_metric metric,
+                  double truth) {
+    const struct ag_interval interval = ag_interval_of_metric(&recording->metrics, metric);
+    const double value = ag_metric_is_bytes(metric) ? recording->bytes : recording->blocks;
     const bool is_covered = (double)interval.low <= truth && truth <= (double)interval.high;
     tally->n++;
-    tally->sum += sum->value;
-    tally->squares += sum->value * sum->value;
-    if (n_samples >= ENOUGH) {
+    tally->sum += value;
+    tally->squares += value * value;
+    if (recording->n_samples - recording->n_certain >= ENOUGH) {
         tally->n_enough++;
         tally->n_covered_enough += is_covered;
-    } else if (n_samples > 0) { /* without a sample there is no row */
+    } else if (recording->n_samples > 0) {
         tally->n_few++;
         tally->n_covered_few += is_covered;
+    } else { /* in no row, but in the summary */
+        tally->n_none++;
+        tally->n_covered_none += is_covered;
     }
 }
 
@@ -118,12 +151,14 @@ static void judge(const struct mix *mix, const char *what, const struct tally *t
     const double n = (double)tally->n, mean = tally->sum / n;
     const double deviation = sqrt((tally->squares / n - mean * mean) / n);
     const double covered = (double)tally->n_covered_enough / (double)tally->n_enough,
-                 covered_few = (double)tally->n_covered_few / (double)tally->n_few;
+                 covered_few = (double)tally->n_covered_few / (double)tally->n_few,
+                 covered_any = (double)(tally->n_covered_few + tally->n_covered_none) /
+                               (double)(tally->n_few + tally->n_none);
     print_message("# %s %s: bias %+.3f %%, z %+.2f, covered %.1f %% of %llu, with few samples "
-                  "%.1f %% of %llu\n",
+                  "%.1f %% of %llu, and with none %.1f %%\n",
                   mix->name, what, 100 * (mean / truth - 1), (mean - truth) / deviation,
                   100 * covered, (unsigned long long)tally->n_enough, 100 * covered_few,
-                  (unsigned long long)tally->n_few);
+                  (unsigned long long)tally->n_few, 100 * covered_any);
     assert_true(fabs(mean - truth) < 4 * deviation);
     assert_true(fabs(mean / truth - 1) < 0.005 || deviation > 0.00125 * truth);
     if (tally->n_enough > 500) {
@@ -132,6 +167,9 @@ static void judge(const struct mix *mix, const char *what, const struct tally *t
     }
     if (tally->n_few > 500) {
         assert_true(covered_few > 0.95 - noise(tally->n_few));
+    }
+    if (tally->n_none > 0) {
+        assert_true(covered_any > 0.95 - noise(tally->n_few + tally->n_none));
     }
 }
 
@@ -144,8 +182,8 @@ static void run(const struct mix *mix) {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct recording recording;
         record(mix, seed, &recording);
-        count(&blocks, &recording.blocks, recording.n_samples, (double)mix->n_blocks);
-        count(&bytes, &recording.bytes, recording.n_samples, n_bytes);
+        count(&blocks, &recording, AG_METRIC_ALLOCATED_BLOCKS, (double)mix->n_blocks);
+        count(&bytes, &recording, AG_METRIC_ALLOCATED_BYTES, n_bytes);
     }
     judge(mix, "blocks", &blocks, (double)mix->n_blocks);
     judge(mix, "bytes", &bytes, n_bytes);
@@ -163,6 +201,14 @@ static void estimates_are_unbiased_and_intervals_cover(void **state) {
         {"powers of two", powers, 4096, 65536, false},
         {"heavy tail", tail, 8000, 32768, false},
         {"larger than the interval", large, 300, 65536, false},
+        {"100 bytes, mostly none", one_hundred, 50, 16384, false},
+        {"a huge one and 20 of 100", huge_and_small, 21, 16384, false},
+        {"a huge one and 150 of 100", huge_and_small, 151, 16384, false},
+        {"a huge one and 1000 of 100", huge_and_small, 1001, 16384, false},
+        {"a huge one and 6000 of 100", huge_and_small, 6001, 16384, false},
+        {"huge ones and few of 100", many_huge_and_small, 320, 16384, false},
+        {"huge ones and some of 100", many_huge_and_small, 2400, 16384, false},
+        {"huge ones and many of 100", many_huge_and_small, 8000, 16384, false},
         {"152 and 1048, interval changes", periodic, 2000, 16384, true},
         {"heavy tail, interval changes", tail, 8000, 32768, true},
     };

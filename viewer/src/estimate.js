@@ -3,6 +3,7 @@
 import { bytes, count, short } from "./quantity.js";
 
 const NORMAL_QUANTILE = 1.959963985;
+const NOTHING_SEEN = 3.688879454; // ln 40
 const ENOUGH_SAMPLES = 20;
 const UNSEEN_OF_MANY = 2;
 const UNSEEN_OF_FEW = 4;
@@ -21,20 +22,64 @@ function lowestMean(n) {
   return LOWEST_MEANS[whole] + (n - whole) * (LOWEST_MEANS[whole + 1] - LOWEST_MEANS[whole]);
 }
 
-// HEAVIEST: the most blocks that one sample stands for, of numbers of blocks; 0 of bytes.
-export function interval(value, variance, heaviest) {
+const isEnough = (n) => n >= ENOUGH_SAMPLES - 0.5;
+
+function lowerBound(n, scale) {
+  return scale * (isEnough(n) ? gammaQuantile(n + 0.5, -NORMAL_QUANTILE) : lowestMean(n));
+}
+
+// Where one sample more, or part of one, of this weight would put mean and variance.
+function upperBound(value, variance, weight, part) {
+  const mean = value + part * weight;
+  const spread = variance + part * weight * weight;
+  return (gammaQuantile((mean * mean) / spread, NORMAL_QUANTILE) * spread) / mean;
+}
+
+function around(value, low, high) {
+  return [Math.min(value, Math.floor(low)), Math.max(value, Math.ceil(high))];
+}
+
+function intervalOfBytes(value, variance, portion) {
+  const n = variance / portion / portion;
+  if (!(portion > 0) || !(n >= 0) || !Number.isFinite(n)) return [value, value];
+  const open = Math.min(value, variance / portion);
+  const high = n > 0 ? upperBound(open, variance, portion, isEnough(n) ? 0.5 : 1)
+    : NOTHING_SEEN * portion;
+  return around(value, value - open + lowerBound(n, portion), value - open + high);
+}
+
+function intervalOfBlocks(value, variance, heaviest) {
   const scale = variance / value;
   const n = value / scale;
-  if (!(variance > 0) || !(n > 0) || !Number.isFinite(n)) return [value, value];
-  const isEnough = n >= ENOUGH_SAMPLES;
-  const low = scale * (isEnough ? gammaQuantile(n + 0.5, -NORMAL_QUANTILE) : lowestMean(n));
-  const unseen = heaviest > 0 ? Math.max(heaviest, scale) * (isEnough ? UNSEEN_OF_MANY
-    : UNSEEN_OF_FEW) : scale;
-  const part = isEnough ? 0.5 : 1;
-  const mean = value + part * unseen;
-  const spread = variance + part * unseen * unseen;
-  const high = (gammaQuantile((mean * mean) / spread, NORMAL_QUANTILE) * spread) / mean;
-  return [Math.min(value, Math.floor(low)), Math.max(value, Math.ceil(high))];
+  if (!(heaviest > 0) || !(value > 0) || !Number.isFinite(scale)) return [value, value];
+  const isCertain = !(variance > 0) || !Number.isFinite(n);
+  const isMany = isCertain || isEnough(n);
+  const unseen = Math.max(heaviest, scale) * (isMany ? UNSEEN_OF_MANY : UNSEEN_OF_FEW);
+  return around(value, isCertain ? value : lowerBound(n, scale),
+    upperBound(value, variance, unseen, isMany ? 0.5 : 1));
+}
+
+// WEIGHTS: { heaviest, portion } of the groups that it is a sum of.
+export function interval(value, variance, { heaviest, portion }, unit) {
+  if (!(portion > 0)) return [value, value];
+  if (unit === "bytes") return intervalOfBytes(value, variance, portion);
+  if (!(heaviest >= 2 || (heaviest > 0 && variance >= (heaviest * heaviest) / 2))) {
+    return [intervalOfBlocks(value, variance, heaviest)[0],
+      value + Math.ceil(NOTHING_SEEN * portion)];
+  }
+  return value > 0 ? intervalOfBlocks(value, variance, heaviest)
+    : [0, Math.ceil(NOTHING_SEEN * heaviest)];
+}
+
+// Of the groups that IS_ONE says yes to.
+export function weightsOf(groups, isOne) {
+  const weights = { heaviest: 0, portion: 0 };
+  for (let i = 0; i < groups.count; i++) {
+    if (!isOne(i)) continue;
+    weights.heaviest = Math.max(weights.heaviest, groups.heaviest[i]);
+    weights.portion = Math.max(weights.portion, groups.portion[i]);
+  }
+  return weights;
 }
 
 // "±12 %", as the terminal's reports have it; "" where the number is known.
@@ -55,17 +100,22 @@ export function intervalOfChange(was, [wasLow, wasHigh], is, [isLow, isHigh]) {
     is - was + Math.hypot(isHigh - is, was - wasLow)];
 }
 
-// The heaviest sample of each key of a tree: own, and of all that passes through.
-export function heaviestByKey(tree, groups, keyCount) {
-  const own = new Float64Array(keyCount);
-  const total = new Float64Array(keyCount);
-  for (let i = 0; i < groups.count; i++) {
-    const weight = groups.heaviest[i];
-    let node = tree.groupNode[i];
-    own[tree.key[node]] = Math.max(own[tree.key[node]], weight);
-    for (; node !== 0; node = tree.parent[node]) {
-      total[tree.key[node]] = Math.max(total[tree.key[node]], weight);
+// The weights of each key of a tree: own, and of all that passes through.
+export function weightsByKey(tree, groups, keyCount) {
+  const both = { own: {}, total: {} };
+  for (const name of ["heaviest", "portion"]) {
+    const own = new Float64Array(keyCount);
+    const total = new Float64Array(keyCount);
+    for (let i = 0; i < groups.count; i++) {
+      const weight = groups[name][i];
+      let node = tree.groupNode[i];
+      own[tree.key[node]] = Math.max(own[tree.key[node]], weight);
+      for (; node !== 0; node = tree.parent[node]) {
+        total[tree.key[node]] = Math.max(total[tree.key[node]], weight);
+      }
     }
+    both.own[name] = own;
+    both.total[name] = total;
   }
-  return { own, total };
+  return (part, key) => ({ heaviest: both[part].heaviest[key], portion: both[part].portion[key] });
 }

@@ -1,18 +1,16 @@
 // labels.js: the work at hand (a request, a phase) when blocks were allocated, as the program told it:
 // a table of labels in the range, and the choice of one that every other view then keeps to.
 import { fill, make } from "./elements.js";
-import { interval } from "./estimate.js";
+import { interval, weightsOf } from "./estimate.js";
 import { METRICS } from "./range.js";
 import { sureColumn } from "./sites.js";
 import { Table } from "./table.js";
-import { inUnit, share } from "./quantity.js";
+import { inUnit, share, unitOf } from "./quantity.js";
 
 const COLUMNS = [
   ["in_use_bytes", "in use"], ["in_use_blocks", "blocks in use"],
   ["allocated_bytes", "allocated"], ["allocated_blocks", "blocks allocated"],
 ];
-
-const unitOf = (name) => (name.endsWith("bytes") ? "bytes" : "blocks");
 
 // By label: what each of NAMES sums up to.
 function sumsOf(range, names) {
@@ -29,13 +27,9 @@ function sumsOf(range, names) {
 function boundsOf(range, metricName, label, value) {
   const { groups } = range.trace;
   const variances = range.variances(metricName);
-  let [variance, heaviest] = [0, 0];
-  for (let i = 0; i < groups.count; i++) {
-    if (groups.label[i] !== label) continue;
-    variance += variances[i];
-    heaviest = Math.max(heaviest, groups.heaviest[i]);
-  }
-  return interval(value, variance, unitOf(metricName) === "bytes" ? 0 : heaviest);
+  const isOne = (group) => groups.label[group] === label;
+  const variance = variances.reduce((sum, one, group) => sum + (isOne(group) ? one : 0), 0);
+  return interval(value, variance, weightsOf(groups, isOne), unitOf(metricName));
 }
 
 // Of the range, whatever label is chosen: { label, name, sums, value, bounds }

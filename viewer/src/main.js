@@ -4,7 +4,7 @@ import "./style.css";
 import { fill, make } from "./elements.js";
 import { showCall, showCalls, totalText } from "./calls.js";
 import { Flame, imageColours } from "./flame.js";
-import { boundsText, interval, spreadOf } from "./estimate.js";
+import { boundsText, interval, spreadOf, weightsOf } from "./estimate.js";
 import { findings } from "./findings.js";
 import { DEFAULTS, read, write } from "./fragment.js";
 import { showFunction } from "./function_page.js";
@@ -435,14 +435,13 @@ class App {
     const variances = this.range.variances(this.metricName);
     if (!variances) return "";
     const tree = this.treeOfSide();
-    const { heaviest } = this.trace.groups;
-    let weight = 0;
-    for (let i = 0; i < heaviest.length && this.unitOfMetric === "blocks"; i++) {
-      let at = tree.groupNode[i];
+    const weights = weightsOf(this.trace.groups, (group) => {
+      let at = tree.groupNode[group];
       while (at > node) at = tree.parent[at]; // parents have smaller numbers
-      if (at === node) weight = Math.max(weight, heaviest[i]);
-    }
-    const bounds = interval(this.values[node], tree.totals(variances)[node], weight);
+      return at === node;
+    });
+    const bounds = interval(this.values[node], tree.totals(variances)[node], weights,
+      this.unitOfMetric);
     const text = spreadOf(this.values[node], bounds, this.unitOfMetric);
     return text && `${text}  `;
   }

@@ -81,6 +81,10 @@ export function share(part, whole) {
   return `${percent.toFixed(Math.abs(percent) < 10 ? 1 : 0)} %`;
 }
 
+export function unitOf(metricName) {
+  return metricName.endsWith("bytes") ? "bytes" : "blocks";
+}
+
 export function inUnit(value, unit) {
   return unit === "bytes" ? bytes(value) : `${short(value)}`;
 }

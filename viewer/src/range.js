@@ -3,7 +3,8 @@
 // The whole recording comes from the groups' own sums, so that the first screen does not wait for
 // the history. Any other range adds the history's entries up: a million additions, some milliseconds.
 
-import { interval } from "./estimate.js";
+import { interval, weightsOf } from "./estimate.js";
+import { unitOf } from "./quantity.js";
 
 export const METRICS = {
   in_use: { label: "In use", hint: "at the end of the range", bytes: true },
@@ -132,9 +133,9 @@ export class Range {
   interval(name) {
     const variances = this.variances(name);
     if (!variances) return null;
-    const heaviest = name.endsWith("bytes") ? 0 : this.trace.groups.heaviest.reduce(
-      (most, weight, group) => (this.hasGroup(group) ? Math.max(most, weight) : most), 0);
-    return interval(this.total(name), variances.reduce((sum, one) => sum + one, 0), heaviest);
+    const weights = weightsOf(this.trace.groups, (group) => this.hasGroup(group));
+    return interval(this.total(name), variances.reduce((sum, one) => sum + one, 0), weights,
+      unitOf(name));
   }
 
   total(name) {

@@ -1,9 +1,9 @@
 // sites.js: functions, lines or images with what they allocate, own and total.
 import { Table } from "./table.js";
 import { make } from "./elements.js";
-import { boundsText, heaviestByKey, interval, spreadOf } from "./estimate.js";
+import { boundsText, interval, spreadOf, weightsByKey } from "./estimate.js";
 import { callers } from "./tree.js";
-import { inUnit, share } from "./quantity.js";
+import { inUnit, share, unitOf } from "./quantity.js";
 import { LIBRARY } from "./trace.js";
 
 const isLibrary = (trace, fn) => trace.functions[fn].owner === LIBRARY;
@@ -33,12 +33,11 @@ const trees = new Map();
 
 // How sure the numbers of a key are, worked out when somebody asks.
 function boundsOf(tree, range, count) {
-  const heaviest = heaviestByKey(tree, range.trace.groups, count);
+  const weights = weightsByKey(tree, range.trace.groups, count);
   const variances = {};
   return (key, name, part, value) => {
     variances[name] ??= tree.byKey(range.variances(name), count);
-    return interval(value, variances[name][part][key],
-      name.endsWith("bytes") ? 0 : heaviest[part][key]);
+    return interval(value, variances[name][part][key], weights(part, key), unitOf(name));
   };
 }
 

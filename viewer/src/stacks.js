@@ -37,8 +37,9 @@ function labelOf(trace, group) {
 
 function stack(app, group, value, blocks, whole) {
   const variances = app.range.variances(app.metricName);
+  const { heaviest, portion } = app.trace.groups;
   const bounds = variances && interval(value, variances[group],
-    app.unitOfMetric === "bytes" ? 0 : app.trace.groups.heaviest[group]);
+    { heaviest: heaviest[group], portion: portion[group] }, app.unitOfMetric);
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);

@@ -258,6 +258,7 @@ function readGroups(reader, isSampled) {
       groups.variance[metric] = reader.numbers(new Float64Array(count)).map(floatOf);
     }
     groups.heaviest = reader.numbers(new Float64Array(count)).map(floatOf);
+    groups.portion = reader.numbers(new Float64Array(count)).map(floatOf);
   }
   return groups;
 }

@@ -1,20 +1,16 @@
 // types.js: blocks by the type that was allocated, where the trace tells; what is untyped is counted.
 import { fill, make } from "./elements.js";
-import { interval } from "./estimate.js";
+import { interval, weightsOf } from "./estimate.js";
 import { sureColumn } from "./sites.js";
 import { Table } from "./table.js";
-import { inUnit, share } from "./quantity.js";
+import { inUnit, share, unitOf } from "./quantity.js";
 
 function boundsOf(range, metricName, type, value) {
   const { groups } = range.trace;
   const variances = range.variances(metricName);
-  let [variance, heaviest] = [0, 0];
-  for (let i = 0; i < groups.count; i++) {
-    if (groups.type[i] !== type) continue;
-    variance += variances[i];
-    heaviest = Math.max(heaviest, groups.heaviest[i]);
-  }
-  return interval(value, variance, metricName.endsWith("bytes") ? 0 : heaviest);
+  const isOne = (group) => groups.type[group] === type;
+  const variance = variances.reduce((sum, one, group) => sum + (isOne(group) ? one : 0), 0);
+  return interval(value, variance, weightsOf(groups, isOne), unitOf(metricName));
 }
 
 export function typeRows(app) {

@@ -102,6 +102,28 @@ static int take(struct difference *difference, struct ag_profile *profile, enum 
     return r;
 }
 
+/* Nothing was seen of it there. It is the same place: what may have passed by unseen is as on the
+ * other side. */
+static void add_doubt(struct ag_metrics *side, const struct ag_metrics *other,
+                      const struct ag_metrics *nothing) {
+    if (nothing->portion_bytes > 0 && ag_metrics_are_nothing(side)) {
+        *side = *nothing;
+        side->heaviest = other->heaviest;
+    }
+}
+
+static void add_doubts(struct difference *difference, const struct ag_profile *before,
+                       const struct ag_profile *after) {
+    const struct ag_metrics was = ag_profile_nothing(before), is = ag_profile_nothing(after);
+    for (size_t i = 0; i < difference->shown.n_rows; i++) {
+        struct ag_difference_row *row = &difference->rows[i];
+        add_doubt(&row->before, &row->after, &was);
+        add_doubt(&row->after, &row->before, &is);
+    }
+    add_doubt(&difference->shown.before, &difference->shown.after, &was);
+    add_doubt(&difference->shown.after, &difference->shown.before, &is);
+}
+
 int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum ag_site_key by,
                       struct ag_difference **ret_difference) {
     if (by == AG_BY_STACK || by == AG_BY_THREAD ||
@@ -122,6 +144,7 @@ int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum 
         return r;
     }
     difference->shown.rows = difference->rows;
+    add_doubts(difference, before, after);
     *ret_difference = &difference->shown;
     return 0;
 }

@@ -25,7 +25,7 @@
 enum { MOMENTS = 1 << 16, GROWS_FROM = 64 };
 
 struct estimate {
-    double value[AG_METRICS], variance[AG_METRICS], heaviest;
+    double value[AG_METRICS], variance[AG_METRICS], heaviest, portion_bytes;
 };
 struct pair_estimate {
     uint32_t allocated_by, freed_by;
@@ -63,6 +63,9 @@ static void add(struct estimate *estimate, enum ag_metric metric, double n,
     estimate->value[i] += n * (is_bytes ? weight->bytes : weight->blocks);
     estimate->variance[i] += n * weight->spread * (is_bytes ? size * size : 1);
     estimate->heaviest = weight->blocks > estimate->heaviest ? weight->blocks : estimate->heaviest;
+    estimate->portion_bytes = weight->portion_bytes > estimate->portion_bytes
+                                  ? weight->portion_bytes
+                                  : estimate->portion_bytes;
 }
 
 static void add_both(struct estimate *estimate, enum ag_metric bytes, double n,
@@ -72,7 +75,8 @@ static void add_both(struct estimate *estimate, enum ag_metric bytes, double n,
 }
 
 static struct ag_metrics whole(const struct estimate *estimate) {
-    struct ag_metrics metrics = {.heaviest = ag_estimate_variance(estimate->heaviest)};
+    struct ag_metrics metrics = {.heaviest = ag_estimate_variance(estimate->heaviest),
+                                 .portion_bytes = ag_estimate_variance(estimate->portion_bytes)};
 #define TAKE(NAME, name)                                                                   \
     metrics.name = ag_estimate_whole(estimate->value[AG_METRIC_##NAME - AG_METRIC_FIRST]); \
     metrics.variance[AG_METRIC_##NAME - AG_METRIC_FIRST] =                                 \

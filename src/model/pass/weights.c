@@ -43,14 +43,17 @@ static uint32_t add_group(struct ag_weights *weights, uint64_t key, uint32_t sta
         weights->capacity = capacity;
     }
     const double p = ag_skip_probability(size + extra_bytes - 1, interval_bytes);
+    const double most_bytes = size > 0 ? (double)size : 1;
     const uint32_t group = (uint32_t)weights->n_groups;
-    weights->groups[group] = (struct ag_weight){.stack = stack,
-                                                .size = size,
-                                                .interval_bytes = interval_bytes,
-                                                .extra_bytes = extra_bytes,
-                                                .blocks = 1 / p,
-                                                .bytes = (double)size / p,
-                                                .spread = (1 - p) / (p * p)};
+    weights->groups[group] = (struct ag_weight){
+        .stack = stack,
+        .size = size,
+        .interval_bytes = interval_bytes,
+        .extra_bytes = extra_bytes,
+        .blocks = 1 / p,
+        .bytes = (double)size / p,
+        .spread = (1 - p) / (p * p),
+        .portion_bytes = (double)interval_bytes * most_bytes / ((double)size + extra_bytes)};
     if (ag_index_map_insert(&weights->index, key, group) < 0) {
         return AG_INDEX_NONE;
     }

@@ -23,6 +23,7 @@ struct ag_weight {  /* of one sample of a group */
     uint32_t extra_bytes;
     double blocks, bytes; /* 1/p, size/p */
     double spread;        /* variance of blocks: (1 - p)/p^2; of bytes: size^2 times it */
+    double portion_bytes; /* of small blocks of its kind: what one stands for */
 };
 struct ag_weights { /* zero-initialise, then init */
     struct ag_weight *groups;

@@ -471,6 +471,11 @@ const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *pro
     return NULL; /* for sampled ones */
 }
 
+struct ag_metrics ag_profile_nothing(const struct ag_profile *profile) {
+    (void)profile;
+    return (struct ag_metrics){.portion_bytes = 0};
+}
+
 const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile) {
     static const struct ag_profile_observed from_inside;
     (void)profile;
