@@ -131,6 +131,22 @@ def no_sample_is_not_nothing(tools):
     return failures
 
 
+def points_are_of_one_moment(tools):
+    """The huge block is in all numbers of a point or in none."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for seed in range(5):
+            _, traces = sampled(tools, folder, "huge", seed, "16K")
+            points = recorded.report(tools, traces[0], "--view=timeline", "--limit=0")["points"]
+            peak = recorded.report(tools, traces[0])["peak_bytes"]
+            failures.expect("the highest of seed %d" % seed, max(point["in_use_bytes"] for point in points), peak)
+            for before, point in zip([None, *points], points):
+                sides = {point["in_use_bytes"] >= 50000000, point["allocated_bytes"] >= 50000000, point["in_use_blocks"] >= 1}
+                failures.require("seed %d: %s" % (seed, point), len(sides) == 1 and point["in_use_bytes"] <= point["allocated_bytes"])
+                failures.require("seed %d falls: %s" % (seed, point), not before or before["allocated_bytes"] <= point["allocated_bytes"])
+    return failures
+
+
 def views_agree_and_carry_intervals(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -481,6 +497,7 @@ def main():
              ("views agree and carry intervals", lambda: views_agree_and_carry_intervals(tools)),
              ("one huge block hides no small ones", lambda: one_huge_block_hides_no_small_ones(tools)),
              ("no sample is not nothing", lambda: no_sample_is_not_nothing(tools)),
+             ("points are of one moment", lambda: points_are_of_one_moment(tools)),
              ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
              ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),
              ("a budget is kept", lambda: a_budget_is_kept(tools)),

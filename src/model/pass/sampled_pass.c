@@ -8,9 +8,9 @@
  * once.
  *
  * 2. The ledger's own sums are of groups and become sums of stacks and of heaps. Threads and who
- * frees whose blocks are made from single blocks as it tells them, the blocks of the timeline from
- * its steps: there its numbers are of samples. Its bytes are estimates, so its peak and its
- * timeline's bytes stand.
+ * frees whose blocks are made from single blocks as it tells them, the timeline from its steps:
+ * there its numbers are of samples. Its bytes are estimates, so its peak stands, and its timeline's
+ * bytes tell which moment of ours each of its points is.
  *
  * 3. Temporary blocks cannot be told: what a thread allocated in between passed by unseen. They
  * are 0, and the reports say that they are not known. */
@@ -37,7 +37,7 @@ struct thread_estimate {
 };
 struct moment { /* in use and allocated until then */
     uint64_t time_ns;
-    double in_use_bytes;
+    uint64_t in_use_bytes; /* each sample's in whole bytes, as the ledger adds them */
     struct estimate estimate;
 };
 struct sampling {
@@ -225,12 +225,37 @@ static int take_step(void *context, const struct ag_step *step) {
         add_both(&now->estimate, AG_METRIC_ALLOCATED_BYTES, n, weight);
     }
     now->time_ns = step->time_ns > now->time_ns ? step->time_ns : now->time_ns;
-    now->in_use_bytes = now->estimate.value[AG_METRIC_IN_USE_BYTES - AG_METRIC_FIRST];
+    now->in_use_bytes +=
+        is_more ? ag_weight_whole_bytes(weight) : 0 - ag_weight_whole_bytes(weight);
     keep_moment(sampling);
     return 0;
 }
 
-/* The points are the ledger's; blocks and variances are those of the moment before each. */
+/* The moment that a point of the ledger's tells of, counted from 1; 0: nothing had been sampled.
+ * FIRST is that of the point before, and no later one is after UNTIL_NS. The stamps of the two may
+ * differ, the bytes cannot: of those with the point's bytes the nearest, or else the last until its
+ * time. */
+static size_t moment_of(const struct sampling *sampling, const struct ag_timeline_point *point,
+                        uint64_t until_ns, size_t first) {
+    const struct moment *moments = sampling->moments;
+    size_t at = first;
+    while (at < sampling->n_moments && moments[at].time_ns <= point->time_ns) {
+        at++;
+    }
+    for (size_t i = at + 1; i-- > first;) {
+        if ((i > 0 ? moments[i - 1].in_use_bytes : 0) == point->in_use_bytes) {
+            return i;
+        }
+    }
+    for (size_t i = at; i < sampling->n_moments && moments[i].time_ns <= until_ns; i++) {
+        if (moments[i].in_use_bytes == point->in_use_bytes) {
+            return i + 1;
+        }
+    }
+    return at;
+}
+
+/* The points are the ledger's; all numbers of one are of one moment, which is near it. */
 static int estimate_timeline(const struct sampling *sampling, struct ag_model_sums *sums) {
     sums->timeline_estimates = calloc(sums->n_timeline + 1, sizeof(*sums->timeline_estimates));
     if (!sums->timeline_estimates) {
@@ -239,18 +264,17 @@ static int estimate_timeline(const struct sampling *sampling, struct ag_model_su
     size_t at = 0;
     for (size_t i = 0; i < sums->n_timeline; i++) {
         struct ag_timeline_point *point = &sums->timeline[i];
-        struct ag_metrics *metrics = &sums->timeline_estimates[i];
-        while (at < sampling->n_moments && sampling->moments[at].time_ns <= point->time_ns) {
-            at++;
-        }
         const bool is_end = i + 1 == sums->n_timeline;
-        if (is_end || at > 0) {
-            *metrics =
-                whole(is_end ? &sampling->now.estimate : &sampling->moments[at - 1].estimate);
+        const struct moment nothing = {.time_ns = 0}, *moment = &sampling->now;
+        if (!is_end) {
+            at = moment_of(sampling, point, point[1].time_ns, at);
+            moment = at > 0 ? &sampling->moments[at - 1] : &nothing;
         }
-        point->in_use_blocks = metrics->in_use_blocks;
-        point->allocated_bytes = metrics->allocated_bytes;
-        metrics->in_use_bytes = point->in_use_bytes;
+        const struct ag_metrics metrics = whole(&moment->estimate);
+        point->in_use_bytes = metrics.in_use_bytes;
+        point->in_use_blocks = metrics.in_use_blocks;
+        point->allocated_bytes = metrics.allocated_bytes;
+        sums->timeline_estimates[i] = metrics;
     }
     return 0;
 }
