@@ -147,6 +147,26 @@ def points_are_of_one_moment(tools):
     return failures
 
 
+def sums_add_up(tools):
+    """What was allocated is what was freed and what is in use, to the byte, in every row."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        n_rows = 0
+        for mode, interval in [("periodic", "8K"), ("powers", "20000"), ("heavy", "7777"), ("huge", "3333")]:
+            _, traces = sampled(tools, folder, mode, 1, interval)
+            summary = recorded.report(tools, traces[0])
+            summary.update({name: summary[name + "_at_end"] for name in ("in_use_bytes", "in_use_blocks")})
+            sites = recorded.report(tools, traces[0], "--view=sites")["sites"]
+            types = recorded.report(tools, traces[0], "--view=types")["types"]
+            for row in [summary, *types, *(site[part] for site in sites for part in ("own", "total"))]:
+                n_rows += 1
+                for unit in ("bytes", "blocks"):
+                    told = [row[name + "_" + unit] for name in ("allocated", "freed", "in_use")]
+                    failures.require("%s at %s, %s: %s" % (mode, interval, unit, told), told[0] == told[1] + told[2])
+        failures.require("rows: %d" % n_rows, n_rows > 20)
+    return failures
+
+
 def views_agree_and_carry_intervals(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -498,6 +518,7 @@ def main():
              ("one huge block hides no small ones", lambda: one_huge_block_hides_no_small_ones(tools)),
              ("no sample is not nothing", lambda: no_sample_is_not_nothing(tools)),
              ("points are of one moment", lambda: points_are_of_one_moment(tools)),
+             ("sums add up", lambda: sums_add_up(tools)),
              ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
              ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),
              ("a budget is kept", lambda: a_budget_is_kept(tools)),

@@ -74,6 +74,13 @@ static void add_both(struct estimate *estimate, enum ag_metric bytes, double n,
     add(estimate, ag_metric_blocks_of(bytes), n, weight);
 }
 
+/* What was allocated is what was freed and what is in use, also in whole numbers. GONE is left as
+ * it is where the sums are not of all three: of threads and of pairs of them. */
+static uint64_t rest_of(uint64_t all, uint64_t left, uint64_t gone) {
+    const uint64_t rest = all - left;
+    return left <= all && rest <= gone + 1 && gone <= rest + 1 ? rest : gone;
+}
+
 static struct ag_metrics whole(const struct estimate *estimate) {
     struct ag_metrics metrics = {.heaviest = ag_estimate_variance(estimate->heaviest),
                                  .portion_bytes = ag_estimate_variance(estimate->portion_bytes)};
@@ -83,6 +90,10 @@ static struct ag_metrics whole(const struct estimate *estimate) {
         ag_estimate_variance(estimate->variance[AG_METRIC_##NAME - AG_METRIC_FIRST]);
     AG_METRIC_TABLE(TAKE)
 #undef TAKE
+    metrics.freed_bytes =
+        rest_of(metrics.allocated_bytes, metrics.in_use_bytes, metrics.freed_bytes);
+    metrics.freed_blocks =
+        rest_of(metrics.allocated_blocks, metrics.in_use_blocks, metrics.freed_blocks);
     return metrics;
 }
 
