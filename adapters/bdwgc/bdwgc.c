@@ -11,6 +11,7 @@
 #include "embed/adapter.h"
 #include "embed/host_heaps.h"
 #include "hook/elf_symbols.h"
+#include "hook/loaded_objects.h"
 #include "hook/next_symbol.h"
 
 #include "allogram/allogram.h"
@@ -56,7 +57,7 @@ static bool find_in_program(struct places *places) {
     for (size_t i = 0; i < places->n; i++) {
         names[i] = name_of(i);
     }
-    (void)dl_iterate_phdr(read_program_bias, &bias);
+    (void)ag_objects_visit(read_program_bias, &bias);
     const size_t n_found = ag_elf_symbols_find(&symbols, names, places->n, found);
     for (size_t i = 0; i < places->n && n_found > 0; i++) {
         if (found[i].address != 0) {
@@ -178,7 +179,7 @@ static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) =
         (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
     struct own_data own = {.start = 0};
-    if (exclude && dl_iterate_phdr(find_own_data, &own) != 0) {
+    if (exclude && ag_objects_visit(find_own_data, &own) != 0) {
         exclude((void *)own.start, (void *)own.end);
     }
 }
@@ -279,7 +280,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
     }
     const enum ag_adapter_answer answer = hook(ret_runtime, &places);
     ret_start->quiet[0].low = (uintptr_t)place.address;
-    if (answer == AG_ADAPTER_ACTS && dl_iterate_phdr(find_quiet, &ret_start->quiet[0]) == 0) {
+    if (answer == AG_ADAPTER_ACTS && ag_objects_visit(find_quiet, &ret_start->quiet[0]) == 0) {
         return AG_ADAPTER_REFUSED; /* cannot be: its functions lie in it */
     }
     was_late = answer == AG_ADAPTER_ACTS;

@@ -33,6 +33,7 @@
 #include "embed/tracker.h"
 #include "held_blocks.h"
 #include "hook/detour.h"
+#include "hook/loaded_objects.h"
 #include "record/event_fast.h"
 
 enum shape {                     /* what the arguments mean */
@@ -468,7 +469,7 @@ static bool is_hooked_already(const struct ag_collector_place *places, size_t ro
 int ag_collector_hook(const struct ag_collector_place *places, const char **ret_reason,
                       const char **ret_name) {
     own_code.address = (uintptr_t)ag_collector.statistics;
-    (void)dl_iterate_phdr(find_own_code, &own_code);
+    (void)ag_objects_visit(find_own_code, &own_code);
     int r = start_sums();
     r = r < 0 ? r : ag_address_bits_start(&ag_held, AG_HELD_KINDS, /* forgets_on_fork= */ true);
     if (r < 0) {

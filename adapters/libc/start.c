@@ -6,8 +6,8 @@
  * pointers in ag_next begin as functions that start the agent and then call on; after the start
  * they are the host's own functions and nothing of this is left in the way.
  *
- * Finding the next functions calls only dl_iterate_phdr, which does not allocate. A process whose
- * environment names no session gets the pointers and no recorder. */
+ * Finding the next functions calls only the libc's dl_iterate_phdr, which does not allocate. A
+ * process whose environment names no session gets the pointers and no recorder. */
 #include "next.h"
 
 #include <errno.h>

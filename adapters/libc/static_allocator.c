@@ -23,6 +23,7 @@
 #include "base/join_text.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
+#include "hook/loaded_objects.h"
 #include "hook/next_symbol.h"
 #include "next.h"
 #include "record/event_fast.h"
@@ -172,7 +173,7 @@ static size_t find_functions(struct ag_elf_symbol found[N_FUNCTIONS]) {
         names[i] = functions[i].name;
         found[i] = (struct ag_elf_symbol){0};
     }
-    (void)dl_iterate_phdr(read_program_bias, &bias);
+    (void)ag_objects_visit(read_program_bias, &bias);
     if (ag_elf_symbols_open("/proc/self/exe", &symbols) == 0) {
         (void)ag_elf_symbols_find(&symbols, names, N_FUNCTIONS, found);
         ag_elf_symbols_close(&symbols);

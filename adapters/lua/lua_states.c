@@ -17,6 +17,7 @@
 #include "base/raw_syscall.h"
 #include "embed/host_events_fast.h"
 #include "format/decode.h"
+#include "hook/loaded_objects.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
 #include "lua_stacks.h"
@@ -78,7 +79,7 @@ static void look_at_allocator(ag_lua_alloc *allocate) {
     if (atomic_exchange_explicit(&seen, address, memory_order_relaxed) == address) {
         return;
     }
-    if (dl_iterate_phdr(is_object_of_both, both) == 0) {
+    if (ag_objects_visit(is_object_of_both, both) == 0) {
         atomic_store_explicit(&has_other_allocator, true, memory_order_relaxed);
     }
     ag_lua_tell_memory();

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "loaded_objects.h"
 
 enum { SLOTS_MOST = 4, PAGE = 4096 };
 
@@ -117,7 +118,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
 
 static struct search search_slots(const void *inside, const char *name) {
     struct search search = {.inside = (uintptr_t)inside, .name = name};
-    (void)dl_iterate_phdr(look_at_object, &search);
+    (void)ag_objects_visit(look_at_object, &search);
     return search;
 }
 
@@ -239,9 +240,9 @@ static int rebind(struct dl_phdr_info *info, size_t size, void *context) {
 void ag_imports_rebind(const struct ag_import_wish *wishes, size_t n_wishes, uint64_t *version) {
     uint64_t now = 0;
     struct rebinding rebinding = {wishes, n_wishes};
-    (void)dl_iterate_phdr(read_version, &now);
+    (void)ag_objects_visit(read_version, &now);
     if (now != __atomic_load_n(version, __ATOMIC_RELAXED)) {
         __atomic_store_n(version, now, __ATOMIC_RELAXED);
-        (void)dl_iterate_phdr(rebind, &rebinding);
+        (void)ag_objects_visit(rebind, &rebinding);
     }
 }

@@ -3,7 +3,7 @@
  * For allocators of which only one caller matters: what a library asks malloc for is seen there,
  * and nobody else's calls are slower. An object that was linked with "bind now" has its words
  * filled before its first line runs, and read-only; they are made writable for the moment of the
- * change. Calls nothing of libc but dl_iterate_phdr, so it cannot allocate. */
+ * change. Calls nothing of libc but its dl_iterate_phdr, so it cannot allocate. */
 #ifndef AG_IMPORT_SLOT_H
 #define AG_IMPORT_SLOT_H
 

@@ -1,8 +1,7 @@
 /* next_symbol.h: what dlsym(RTLD_NEXT, ...) answers, without calling dlsym.
  *
  * dlsym may allocate, takes the loader's big lock and was bound to a new version in glibc 2.34. The
- * tables it reads are in memory anyway (PT_DYNAMIC: symbol table, string table, GNU or SysV hash),
- * so this file reads them itself. */
+ * tables it reads are in memory anyway, so this file reads them itself (symbol_tables.h). */
 #ifndef AG_NEXT_SYMBOL_H
 #define AG_NEXT_SYMBOL_H
 
@@ -31,7 +30,7 @@ enum ag_symbol_scope {
 };
 
 /* Finds a defined symbol, of a function where the scope does not say otherwise. `self` is an
- * address inside the calling object. Takes the loader's list lock for a moment (dl_iterate_phdr):
+ * address inside the calling object. Takes the loader's list lock for a moment (loaded_objects.h):
  * hold none of your own. Never allocates. Returns whether it was found. */
 bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *self,
                     struct ag_symbol_place *ret_place);

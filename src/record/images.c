@@ -7,7 +7,7 @@
  * 2. When it changes. A new pc in no known image, and dlclose (hooked by the adapter), ask the
  * loader. What came by dlopen and was never in a stack needs no entry: nobody will look for it.
  *
- * 3. Locks. Asking takes the loader's list lock (dl_iterate_phdr), and a thread that holds that
+ * 3. Locks. Asking takes the loader's list lock (loaded_objects.h), and a thread that holds that
  * lock may come here through malloc. So the order is: take a snapshot under the loader's lock with
  * none of ours held; then merge it under ours. Ours is tried, not waited for, when the same thread
  * already holds it (a signal handler came in between): the handler goes on with the old table.
@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "hook/loaded_objects.h"
 #include "made_code.h"
 #include "thread_state.h"
 
@@ -186,8 +187,8 @@ static struct snapshot *take_snapshot(void) {
     }
     struct snapshot *snapshot = (struct snapshot *)address;
     snapshot->is_first_object = true;
-    (void)dl_iterate_phdr(add_to_snapshot,
-                          snapshot); /* the result is ours: a full snapshot is cut, not wrong */
+    (void)ag_objects_visit(add_to_snapshot,
+                           snapshot); /* the result is ours: a full snapshot is cut, not wrong */
     return snapshot;
 }
 
@@ -322,7 +323,7 @@ static bool make_table(void) {
 
 void ag_images_refresh(void) {
     uint64_t version = 0;
-    (void)dl_iterate_phdr(read_version, &version);
+    (void)ag_objects_visit(read_version, &version);
     if (version == atomic_load_explicit(&images.version, memory_order_acquire)) {
         return; /* generated code asks for each of its new pcs: nothing was loaded since, nothing is
                    to be found */

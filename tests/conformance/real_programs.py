@@ -236,8 +236,8 @@ def run_redis(tools):
     return failures
 
 
-def run_preloaded_allocator(tools, library):
-    """An allocator that the user preloads stays the one that serves; allogram stands in front of it."""
+def run_preloaded(tools, library):
+    """What the user preloads stays in its place, an allocator the one that serves; allogram stands in front of it."""
     failures = tap.Failures()
     for name in ("temporary", "family", "short_threads"):
         with recorded.Folder() as folder:
@@ -273,20 +273,26 @@ def compare_own_allocator(failures, tools, program, counts):
             failures.expect("%s: %s" % (name, key), main and main[0][key], value)
 
 
+def build_program(source, program, flags):
+    """Of tests/programs. Returns what the compiler has against it."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    build = recorded.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", os.path.join(here, "../programs", source), "-o", program,
+                          *flags])
+    return "" if build.status == 0 else build.stderr.decode()[:300]
+
+
 def run_own_allocator(tools, archive, flags):
     """A program with another malloc linked in statically."""
     failures = tap.Failures()
-    here = os.path.dirname(os.path.abspath(__file__))
     with recorded.Folder() as folder:
         for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
                                ("longjmp_deep.c", {"allocated_blocks": 60600, "allocated_bytes": 969600}),
                                ("fork_child.c", {"allocated_blocks": 101, "allocated_bytes": 3201, "freed_blocks": 60}),
                                ("grown_arrays.c", {"allocated_blocks": 300, "allocated_bytes": 31000, "freed_blocks": 300})):
             program = os.path.join(folder, source[:-2])
-            build = recorded.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", os.path.join(here, "../programs", source), "-o", program,
-                                  archive, *flags, "-lpthread", "-ldl", "-lm"])
-            if build.status != 0:
-                return ["cannot link with %s: %s" % (archive, build.stderr.decode()[:300])]
+            error = build_program(source, program, [archive, *flags, "-lpthread", "-ldl", "-lm"])
+            if error:
+                return ["cannot link with %s: %s" % (archive, error)]
             compare_own_allocator(failures, tools, program, counts)
     return failures
 
@@ -297,6 +303,28 @@ def run_own_malloc(tools):
     compare_own_allocator(failures, tools, tools.program("cxx_own_malloc"),
                           {"allocated_blocks": 400, "allocated_bytes": 15400, "freed_blocks": 400})
     return failures
+
+
+THREAD_SANITIZER = ["-fsanitize=thread"]
+
+
+def run_thread_sanitizer(tools):
+    """Its library stands in front of functions that it cannot serve before it has begun, and the agent begins earlier."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
+                               ("fork_child.c", {"allocated_blocks": 101, "allocated_bytes": 3201, "freed_blocks": 60})):
+            program = os.path.join(folder, source[:-2])
+            error = build_program(source, program, THREAD_SANITIZER)
+            if error:
+                return [error]
+            compare_own_allocator(failures, tools, program, counts)
+    return failures
+
+
+def can_build(flags):
+    with recorded.Folder() as folder:
+        return not build_program("temporary.c", os.path.join(folder, "program"), flags)
 
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
@@ -322,20 +350,28 @@ def main():
     tools = recorded.Tools(options.build)
     cases = [(program.name, program.needs, lambda program=program: run_program(tools, program)) for program in PROGRAMS]
     cases.append(("redis-server", "redis-server", lambda: run_redis(tools)))
-    cases += [(name, path, lambda path=path: run_preloaded_allocator(tools, path)) for name, path in PRELOADED.items()]
+    cases += [(name, path, lambda path=path: run_preloaded(tools, path)) for name, path in PRELOADED.items()]
     for name, (path, flags) in STATIC.items():
         path = path.format(build=tools.build)
         cases.append((name, path, lambda path=path, flags=flags: run_own_allocator(tools, path, flags)))
+    lazy = tools.program("liblazy_objects.so")
+    cases.append(("lazy_objects", lazy, lambda: run_preloaded(tools, lazy)))
     cases.append(("own_malloc", tools.program("cxx_own_malloc"), lambda: run_own_malloc(tools)))
     cases = [case for case in cases if not options.cases or case[0] in options.cases]
     if any(case[0] == "mimalloc_static" for case in cases):
         make_mimalloc(tools.build)
-    results = tap.Plan(len(cases))
+    sanitized = "thread_sanitizer"
+    has_sanitized = not options.cases or sanitized in options.cases
+    results = tap.Plan(len(cases) + has_sanitized)
     for name, needs, case in cases:
         if shutil.which(needs) is None and not os.path.exists(needs):
             results.skip(name, "%s is not here" % needs)
         else:
             results.run(name, case)
+    if has_sanitized and can_build(THREAD_SANITIZER):
+        results.run(sanitized, lambda: run_thread_sanitizer(tools))
+    elif has_sanitized:
+        results.skip(sanitized, "gcc cannot link with -fsanitize=thread")
     return results.status()
 
 

@@ -1,0 +1,47 @@
+/* loaded_objects.c: finds the C library's dl_iterate_phdr without calling anything of anybody.
+ *
+ * The loader keeps the list of objects for debuggers (_r_debug, in each glibc's loader); the one
+ * that calls itself libc.so.6 is asked for the function. Its place in the list does not change and
+ * nothing before it is ever unloaded, for all of that came at the program's start: so no lock is
+ * needed to walk there. Where there is no such list (musl, programs that are linked statically) it
+ * is the function that we are linked with. */
+#include "loaded_objects.h"
+
+#include <elf.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "symbol_tables.h"
+
+typedef int visit_all_fn(ag_object_visit_fn *visit, void *context);
+
+/* <link.h> has it too, but not weak: a name that is missing would end the program at its start, and
+ * the loader would have to be named among the libraries that we need. */
+extern struct r_debug _r_debug __attribute__((weak));
+
+AG_COLD static visit_all_fn *find_own(void) {
+    const struct ag_symbol_name name = ag_symbol_name("dl_iterate_phdr", 1U << STT_FUNC);
+    const struct link_map *object = &_r_debug ? _r_debug.r_map : NULL;
+    for (; object; object = object->l_next) {
+        struct ag_symbol_tables tables;
+        if (!ag_symbol_tables_read(object->l_ld, object->l_addr, &tables) || !tables.own_name ||
+            strcmp(tables.own_name, "libc.so.6") != 0) {
+            continue;
+        }
+        const ElfW(Sym) *symbol = ag_symbol_tables_find(&tables, &name);
+        return symbol ? (visit_all_fn *)(object->l_addr + symbol->st_value) : dl_iterate_phdr;
+    }
+    return dl_iterate_phdr;
+}
+
+int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
+    static _Atomic(visit_all_fn *) found; /* whoever looks finds the same */
+    visit_all_fn *visit_all = atomic_load_explicit(&found, memory_order_relaxed);
+    if (AG_UNLIKELY(!visit_all)) {
+        visit_all = find_own();
+        atomic_store_explicit(&found, visit_all, memory_order_relaxed);
+    }
+    return visit_all(visit, context);
+}
