@@ -20,6 +20,7 @@
 #include "arena_sizes.h"
 #include "embed/adapter.h"
 #include "embed/session_joined.h"
+#include "foreign_allocator.h"
 #include "heaps.h"
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
@@ -102,6 +103,7 @@ static void start_recording(void) {
         return;
     }
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
+    ag_foreign_allocator_lead();
     static char note[256];
     const int n_own = ag_static_allocator_hook(note, sizeof(note));
     runtime.is_hooked = n_own >= 0;

@@ -252,13 +252,13 @@ def run_preloaded(tools, library):
     return failures
 
 
-def compare_own_allocator(failures, tools, program, counts):
+def compare_own_allocator(failures, tools, program, counts, options=(), env=None):
     """A program with a malloc of its own. Its truth is by hand: a preload does not stand before that malloc."""
-    name = os.path.basename(program)
+    name = " ".join([os.path.basename(program), *options])
     with recorded.Folder() as folder:
-        plain = recorded.run([program])
+        plain = recorded.run([program], env=env)
         failures.expect(name + ": status of the plain run", plain.status, 0)
-        outcome, traces = recorded.record(tools, [program], folder)
+        outcome, traces = recorded.record(tools, [program], folder, options, env=env)
         failures.expect(name + ": output", outcome.stdout, plain.stdout)
         failures.expect(name + ": standard error", outcome.stderr, plain.stderr)
         failures.expect(name + ": status", outcome.status, 0)
@@ -327,6 +327,21 @@ def can_build(flags):
         return not build_program("temporary.c", os.path.join(folder, "program"), flags)
 
 
+def run_nested_calls(tools):
+    """An allocator in a library, linked or preloaded, whose functions call each other by their public names. At an interval of one
+    byte every block of 24 bytes and more is a sample."""
+    failures = tap.Failures()
+    counts = {"allocated_blocks": 600, "allocated_bytes": 83000, "freed_blocks": 600, "freed_bytes": 83000}
+    for end in ("", "_now"):
+        for options in ((), ("--mode=sample", "--interval=1")):
+            compare_own_allocator(failures, tools, tools.program("nested_calls" + end), counts, options)
+        preload = {"LD_PRELOAD": tools.program("libnested_malloc%s.so" % end)}
+        for program, counts_of in (("temporary", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
+                                   ("grown_arrays", {"allocated_blocks": 300, "allocated_bytes": 31000, "freed_blocks": 300})):
+            compare_own_allocator(failures, tools, tools.program(program), counts_of, env=preload)
+    return failures
+
+
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 PRELOADED = {"jemalloc_preloaded": LIBRARIES + "libjemalloc.so.2", "mimalloc_preloaded": LIBRARIES + "libmimalloc.so.2.0"}
 STATIC = {
@@ -356,6 +371,7 @@ def main():
         cases.append((name, path, lambda path=path, flags=flags: run_own_allocator(tools, path, flags)))
     lazy = tools.program("liblazy_objects.so")
     cases.append(("lazy_objects", lazy, lambda: run_preloaded(tools, lazy)))
+    cases.append(("nested_calls", tools.program("nested_calls"), lambda: run_nested_calls(tools)))
     cases.append(("own_malloc", tools.program("cxx_own_malloc"), lambda: run_own_malloc(tools)))
     cases = [case for case in cases if not options.cases or case[0] in options.cases]
     if any(case[0] == "mimalloc_static" for case in cases):

@@ -248,6 +248,22 @@ def a_budget_is_kept(tools):
     return failures
 
 
+def nested_calls_are_chosen_once(tools):
+    """The functions of this program's allocator call each other by their public names."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        summaries, truth = [], {}
+        for seed in range(SEEDS):
+            outcome, traces = sampled(tools, folder, "20000", seed, program="nested_calls")
+            failures.expect("exit status", outcome.status, 0)
+            truth = truths(outcome.stdout)["all"]
+            summaries.append(recorded.report(tools, traces[0]))
+        for metric in METRICS:
+            judge(failures, metric, [summary[metric] for summary in summaries], [summary[metric + "_ci95"] for summary in summaries],
+                  truth[metric])
+    return failures
+
+
 def operators_are_sampled(tools):
     """new and delete have entries of their own; at an interval of one byte every block of 24 bytes and more is a sample."""
     failures = tap.Failures()
@@ -522,6 +538,7 @@ def main():
              ("the same seed chooses the same", lambda: the_same_seed_chooses_the_same(tools)),
              ("odd calls come out right", lambda: odd_calls_come_out_right(tools)),
              ("a budget is kept", lambda: a_budget_is_kept(tools)),
+             ("nested calls are chosen once", lambda: nested_calls_are_chosen_once(tools)),
              ("operators are sampled", lambda: operators_are_sampled(tools)),
              ("blocks outlive the recorder", lambda: blocks_outlive_the_recorder(tools)),
              ("threads free for each other", lambda: threads_free_for_each_other(tools)),

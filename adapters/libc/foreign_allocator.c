@@ -1,0 +1,188 @@
+/* foreign_allocator.c: keeps one block from being told twice where the malloc behind ours comes
+ * from a library of its own, linked or preloaded.
+ *
+ * Such a library's calloc may call malloc by its public name, and that is ours: the block would be
+ * told as malloc's, and then as calloc's. So the words through which the library calls the family
+ * are changed to functions of this file, and ag_next to functions that note that the thread is
+ * inside the allocator. A call of the library's from inside goes to the function behind ours, as it
+ * would without us; one from outside goes to ours, for a library may do more than allocating.
+ *
+ * Only the library's calls come by here. Whoever else allocates meanwhile (a signal handler, the
+ * libc) calls ours and is told as ever; and the entries of a sampling recorder count bytes once,
+ * for they never see a call from inside. A handler that leaves the allocator by longjmp leaves the
+ * thread inside: the allocator is broken then anyway.
+ *
+ * Libraries without such words (tcmalloc's, all that is linked with -Bsymbolic) and the libc itself
+ * have nothing put in their way. Not looked at: objects in front of us, whose calls do not come to
+ * us, and those behind the libc (an older glibc's loader has a malloc for itself). */
+#include "foreign_allocator.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "hook/import_slot.h"
+#include "hook/loaded_objects.h"
+#include "hook/symbol_tables.h"
+#include "next.h"
+
+enum { LIBRARIES_MOST = 8 };
+
+static struct ag_next_functions behind; /* as ag_next was */
+static __thread uint32_t n_inside __attribute__((tls_model("initial-exec")));
+
+/* entry_x86_64.S: ours, by names that are ours alone. */
+extern void *ag_entry_malloc(size_t bytes) AG_HIDDEN;
+extern void *ag_entry_calloc(size_t count, size_t bytes) AG_HIDDEN;
+extern void *ag_entry_realloc(void *block, size_t bytes) AG_HIDDEN;
+extern void ag_entry_free(void *block) AG_HIDDEN;
+extern void *ag_entry_memalign(size_t alignment, size_t bytes) AG_HIDDEN;
+extern void *ag_entry_aligned_alloc(size_t alignment, size_t bytes) AG_HIDDEN;
+extern int ag_entry_posix_memalign(void **ret_block, size_t alignment, size_t bytes) AG_HIDDEN;
+extern void *ag_entry_valloc(size_t bytes) AG_HIDDEN;
+extern void *ag_entry_pvalloc(size_t bytes) AG_HIDDEN;
+
+/* guarded_NAME: stands in ag_next. called_NAME: stands in the library's table; what it calls is
+ * its last call, so that ours finds the library's stack. PARAMETERS and ARGUMENTS come in
+ * parentheses. */
+#define FUNCTION(name, result, parameters, arguments)                        \
+    static result guarded_##name parameters {                                \
+        n_inside++;                                                          \
+        result answer = behind.name arguments;                               \
+        n_inside--;                                                          \
+        return answer;                                                       \
+    }                                                                        \
+    static result called_##name parameters {                                 \
+        return n_inside ? behind.name arguments : ag_entry_##name arguments; \
+    }
+
+FUNCTION(malloc, void *, (size_t bytes), (bytes))
+FUNCTION(calloc, void *, (size_t count, size_t bytes), (count, bytes))
+FUNCTION(realloc, void *, (void *block, size_t bytes), (block, bytes))
+FUNCTION(memalign, void *, (size_t alignment, size_t bytes), (alignment, bytes))
+FUNCTION(aligned_alloc, void *, (size_t alignment, size_t bytes), (alignment, bytes))
+FUNCTION(posix_memalign, int, (void **ret_block, size_t alignment, size_t bytes),
+         (ret_block, alignment, bytes))
+FUNCTION(valloc, void *, (size_t bytes), (bytes))
+FUNCTION(pvalloc, void *, (size_t bytes), (bytes))
+
+static void guarded_free(void *block) {
+    n_inside++;
+    behind.free(block);
+    n_inside--;
+}
+
+static void called_free(void *block) {
+    void (*function)(void *) = n_inside ? behind.free : ag_entry_free;
+    function(block);
+}
+
+static void guarded_free_sized(void *block, size_t bytes) {
+    n_inside++;
+    behind.free_sized(block, bytes);
+    n_inside--;
+}
+
+static void guarded_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+    n_inside++;
+    behind.free_aligned_sized(block, alignment, bytes);
+    n_inside--;
+}
+
+static const struct {
+    const char *name;
+    void *replacement;
+} calls[] = {
+#define CALL(name) \
+    { #name, (void *)(uintptr_t)called_##name }
+    CALL(malloc),        CALL(calloc),         CALL(realloc), CALL(free),    CALL(memalign),
+    CALL(aligned_alloc), CALL(posix_memalign), CALL(valloc),  CALL(pvalloc),
+#undef CALL
+};
+
+struct libraries {
+    const void *inside[LIBRARIES_MOST]; /* an address in each */
+    size_t n;
+    bool is_past_self;
+};
+
+static bool contains(const struct dl_phdr_info *info, uintptr_t address) {
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD &&
+            address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_tables(const struct dl_phdr_info *info, struct ag_symbol_tables *ret_tables) {
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_DYNAMIC) {
+            return ag_symbol_tables_read((const ElfW(Dyn) *)(info->dlpi_addr + segment->p_vaddr),
+                                         info->dlpi_addr, ret_tables);
+        }
+    }
+    return false;
+}
+
+static bool is_libc(const struct ag_symbol_tables *tables) {
+    static const char name[] = "libc."; /* so.6, musl-x86_64.so.1 */
+    return tables->own_name && strncmp(tables->own_name, name, sizeof(name) - 1) == 0;
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *context) {
+    struct libraries *libraries = context;
+    struct ag_symbol_tables tables;
+    (void)size; /* only fields that every glibc has are read */
+    if (!libraries->is_past_self) {
+        libraries->is_past_self = contains(info, (uintptr_t)ag_foreign_allocator_lead);
+        return 0;
+    }
+    if (!read_tables(info, &tables)) {
+        return 0;
+    }
+    const struct ag_symbol_name name = ag_symbol_name("malloc", 1U << STT_FUNC | 1U << STT_NOTYPE);
+    const ElfW(Sym) *symbol = ag_symbol_tables_find(&tables, &name);
+    const bool is_last = is_libc(&tables);
+    if (symbol && !is_last && libraries->n < LIBRARIES_MOST) {
+        libraries->inside[libraries->n++] = (const void *)(info->dlpi_addr + symbol->st_value);
+    }
+    return is_last;
+}
+
+static void guard_next(void) {
+#define GUARD(name) ag_next.name = behind.name ? guarded_##name : NULL
+    GUARD(malloc);
+    GUARD(calloc);
+    GUARD(realloc);
+    GUARD(free);
+    GUARD(memalign);
+    GUARD(aligned_alloc);
+    GUARD(posix_memalign);
+    GUARD(valloc);
+    GUARD(pvalloc);
+    GUARD(free_sized);
+    GUARD(free_aligned_sized);
+#undef GUARD
+}
+
+void ag_foreign_allocator_lead(void) {
+    struct libraries libraries = {.n = 0};
+    bool is_led = false;
+    (void)ag_objects_visit(look_at_object, &libraries);
+    behind = ag_next;
+    for (size_t i = 0; i < libraries.n; i++) {
+        for (size_t n = 0; n < AG_ARRAY_SIZE(calls); n++) {
+            void *ours = NULL;
+            is_led |= ag_import_replace(libraries.inside[i], calls[n].name, calls[n].replacement,
+                                        &ours) == 0;
+        }
+    }
+    if (is_led) {
+        guard_next();
+    }
+}
