@@ -341,9 +341,19 @@ static int end_status(int wait_status) {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
+static void print_summary(const struct ag_collector_report *report, const char *program,
+                          const struct ag_launch *launch) {
+    ag_run_summary_print(report, program);
+    if (!report->registered && ag_target_refuses_preload(launch->path)) {
+        ag_say("AddressSanitizer's library lets no other come before it, unless it is told to: "
+               "ASAN_OPTIONS=verify_asan_link_order=0 allogram run ...");
+    }
+}
+
 /* The program runs: from here on its status is ours. */
 static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, const char *program,
-                     const char *first_trace, struct ag_endpoint *endpoint) {
+                     const struct ag_launch *launch, const char *first_trace,
+                     struct ag_endpoint *endpoint) {
     ag_shepherd_step_back(shepherd);
     const bool has_report = ag_shepherd_watch(shepherd);
     ag_endpoint_stop(endpoint);
@@ -352,7 +362,7 @@ static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, 
             remove_if_empty(first_trace);
         }
         if (!wishes->is_quiet) {
-            ag_run_summary_print(&shepherd->report, program);
+            print_summary(&shepherd->report, program, launch);
         }
     } else if (!wishes->is_quiet && !shepherd->gave_up) {
         ag_say("the collector failed; what was recorded can be saved: allogram check %s",
@@ -411,7 +421,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));
     }
-    return accompany(&shepherd, wishes, program, first_trace, endpoint);
+    return accompany(&shepherd, wishes, program, launch, first_trace, endpoint);
 }
 
 static int run_program(struct wishes *wishes, char **arguments) {

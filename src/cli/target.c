@@ -15,7 +15,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "cli/command.h"
+#include "remote/remote_elf.h"
 
 enum {
     MAX_SCRIPTS = 5, /* the kernel's own bound on #! lines that lead to scripts */
@@ -164,4 +166,36 @@ int ag_target_find(const char *command, struct ag_target *ret_target, char ret_m
         return AG_EXIT_OWN_FAILURE;
     }
     return 0;
+}
+
+/* gcc's and clang's. The names of a program's libraries stand among those of its symbols. */
+static bool names_address_sanitizer(const char *names, size_t bytes) {
+    static const char *const libraries[] = {"libasan.so", "libclang_rt.asan"};
+    for (size_t at = 0; at < bytes; at += strnlen(names + at, bytes - at) + 1) {
+        for (size_t i = 0; i < AG_ARRAY_SIZE(libraries); i++) {
+            const size_t length = strlen(libraries[i]);
+            if (bytes - at > length && memcmp(names + at, libraries[i], length) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool ag_target_refuses_preload(const char *path) {
+    enum { NAMES_MOST_BYTES = 64 << 20 };
+    const char *options = getenv("ASAN_OPTIONS");
+    struct ag_remote_elf elf;
+    if ((options && strstr(options, "verify_asan_link_order")) ||
+        ag_remote_elf_open(path, &elf) < 0) {
+        return false;
+    }
+    const Elf64_Shdr *section = ag_remote_elf_section(&elf, ".dynstr");
+    size_t bytes = 0;
+    uint8_t *names =
+        section ? ag_remote_elf_contents(&elf, section, NAMES_MOST_BYTES, &bytes) : NULL;
+    const bool refuses = names && names_address_sanitizer((const char *)names, bytes);
+    free(names);
+    ag_remote_elf_close(&elf);
+    return refuses;
 }

@@ -146,6 +146,24 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$(traces)" -eq 0 ]
 }
 
+@test "a program that AddressSanitizer ends is told how it can be recorded" {
+    echo '#include <stdlib.h>
+int main(void) { free(malloc(3)); return 0; }' >asan.c
+    gcc -fsanitize=address -o asan asan.c || skip "gcc cannot link with -fsanitize=address"
+    unset ASAN_OPTIONS
+    run "$ALLOGRAM" run ./asan
+    [ "$status" -eq 1 ]
+    [[ $output == *"nothing was recorded"*"ASAN_OPTIONS=verify_asan_link_order=0"* ]]
+    [ "$(traces)" -eq 0 ]
+    run env ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 "$ALLOGRAM" run -o asan.allogram ./asan
+    [ "$status" -eq 0 ]
+    [[ $output != *"verify_asan_link_order"* ]]
+    "$ALLOGRAM" report asan.allogram --view=sites --json |
+        jq -e '[.sites[] | select(.function == "main") | .own | .allocated_blocks, .allocated_bytes, .freed_blocks] == [1, 3, 1]'
+    run "$ALLOGRAM" run -o other.allogram -- env -i true
+    [[ $output != *"AddressSanitizer"* ]]
+}
+
 @test "what is allocated before the libc has its environment is recorded" {
     cat >early.c <<'END'
 #include <stdlib.h>
