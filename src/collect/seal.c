@@ -113,6 +113,13 @@ static void offer_first_trace(struct ag_session *session, const char *path, uint
     }
 }
 
+/* Nobody has come to it yet, and who made it lives: its collector and its program are about to
+ * begin. */
+static bool is_beginning(const struct ag_session *session) {
+    return ag_session_slots_used(session) == 0 &&
+           ag_process_has_mapped(session->header->keeper_pid, session->path);
+}
+
 /* Seals all ended processes of a session that we have locked. Returns how many, or negative errno.
  */
 static int64_t seal_ended(struct ag_session *session, bool is_own) {
@@ -129,7 +136,7 @@ static int64_t seal_ended(struct ag_session *session, bool is_own) {
             count += ag_collector_finish_ended(&collector, ag_monotonic_ns());
         } while (r > 0 || (r == 0 && collector.n_open > 0));
         ag_collector_retire(&collector, ag_monotonic_ns(), /* after_ns= */ 0);
-        if (r >= 0 && !ag_collector_has_live(&collector)) {
+        if (r >= 0 && !ag_collector_has_live(&collector) && !is_beginning(session)) {
             ag_session_remove(session);
         }
     }

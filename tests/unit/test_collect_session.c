@@ -511,6 +511,17 @@ static void a_living_collector_is_left_alone(void **state) {
     expect_blocks(300000, 1);
 }
 
+/* Somebody reads the traces of a folder while another recording begins there. */
+static void a_session_that_begins_is_left_alone(void **state) {
+    (void)state;
+    char message[512];
+    assert_int_equal(ag_collector_seal(ag_session_path(session), message), 0);
+    const pid_t pid = start_program(play_single, 1000);
+    (void)end_program(pid);
+    wait_for(collector);
+    expect_blocks(1000, 1);
+}
+
 static int play_children(uint64_t count) {
     enum { N = 20 };
     for (uint64_t i = 0; i < count; i++) {
@@ -835,6 +846,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(traces_of_one_pid_are_named_in_the_order_of_their_starts,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_living_collector_is_left_alone, begin, end),
+        cmocka_unit_test_setup_teardown(a_session_that_begins_is_left_alone, begin, end),
         cmocka_unit_test_setup_teardown(slots_are_used_again, begin, end),
         cmocka_unit_test_setup_teardown(a_signal_that_killed_a_child_is_known, begin, end),
         cmocka_unit_test_setup_teardown(no_signal_is_claimed_that_nobody_saw, begin, end),
