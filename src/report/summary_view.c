@@ -144,12 +144,16 @@ static const char *amount_line(struct ag_frame_text *line, const char *indent, i
     return line->text;
 }
 
+/* Bounds that read alike say no more than the peak does. */
 static void write_peak_range(struct ag_page *page, const struct ag_summary *summary) {
     enum { ONE_LINE_COLUMNS = 90 };
-    struct ag_quantity low, high;
-    ag_page_print(page, AG_STYLE_DIM,
-                  "    peak between %s and %s:", ag_quantity_bytes(&low, summary->peak_low_bytes),
-                  ag_quantity_bytes(&high, summary->peak_high_bytes));
+    struct ag_quantity first, second;
+    const char *low = ag_quantity_bytes(&first, summary->peak_low_bytes),
+               *high = ag_quantity_bytes(&second, summary->peak_high_bytes);
+    if (strcmp(low, high) == 0) {
+        return;
+    }
+    ag_page_print(page, AG_STYLE_DIM, "    peak between %s and %s:", low, high);
     if (page->columns < ONE_LINE_COLUMNS) {
         ag_page_end_line(page);
         ag_page_spaces(page, 3);
