@@ -107,17 +107,6 @@ struct libraries {
     bool is_past_self;
 };
 
-static bool contains(const struct dl_phdr_info *info, uintptr_t address) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD &&
-            address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool read_tables(const struct dl_phdr_info *info, struct ag_symbol_tables *ret_tables) {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
@@ -139,7 +128,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
     struct ag_symbol_tables tables;
     (void)size; /* only fields that every glibc has are read */
     if (!libraries->is_past_self) {
-        libraries->is_past_self = contains(info, (uintptr_t)ag_foreign_allocator_lead);
+        libraries->is_past_self = ag_object_contains(info, (uintptr_t)ag_foreign_allocator_lead);
         return 0;
     }
     if (!read_tables(info, &tables)) {

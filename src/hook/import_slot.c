@@ -30,17 +30,6 @@ struct tables {
     size_t counts[2];
 };
 
-static bool holds(const struct dl_phdr_info *info, uintptr_t address) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD &&
-            address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* glibc has made the pointers absolute; others leave them relative. */
 static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) * entry) {
     const uintptr_t value = entry->d_un.d_ptr;
@@ -97,7 +86,7 @@ static void find_slots(const struct dl_phdr_info *info, const struct tables *tab
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *context) {
     struct search *search = context;
     (void)size; /* only fields that every glibc has are read */
-    if (!holds(info, search->inside)) {
+    if (!ag_object_contains(info, search->inside)) {
         return 0;
     }
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -208,7 +197,7 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
                 return;
             }
             uintptr_t *slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
-            const bool is_unbound = type == R_X86_64_JUMP_SLOT && holds(info, *slot);
+            const bool is_unbound = type == R_X86_64_JUMP_SLOT && ag_object_contains(info, *slot);
             if (*slot == wish->passed_by || is_unbound) {
                 (void)store(fixed, slot, wish->wanted);
             }

@@ -9,7 +9,6 @@
 
 #include <elf.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -44,4 +43,15 @@ int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
         atomic_store_explicit(&found, visit_all, memory_order_relaxed);
     }
     return visit_all(visit, context);
+}
+
+bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address) {
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD &&
+            address - (object->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
+            return true;
+        }
+    }
+    return false;
 }

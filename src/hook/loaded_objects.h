@@ -6,7 +6,9 @@
 #define AG_LOADED_OBJECTS_H
 
 #include <link.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *context);
 
@@ -14,5 +16,7 @@ typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *
  * else than 0, and returns that. Takes the loader's list lock for a moment: hold none of your own.
  * Never allocates. */
 int ag_objects_visit(ag_object_visit_fn *visit, void *context);
+/* Whether one of the object's segments does. */
+bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address);
 
 #endif

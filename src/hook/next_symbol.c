@@ -43,23 +43,12 @@ static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info) {
     return NULL;
 }
 
-static bool object_contains(const struct dl_phdr_info *info, uintptr_t address) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD &&
-            address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size; /* only fields that every glibc since 2.4 has are read */
     struct search *search = context;
     const bool is_executable = search->is_first_object;
     search->is_first_object = false;
-    if (object_contains(info, search->self)) {
+    if (ag_object_contains(info, search->self)) {
         search->is_past_self = true;
         if (search->scope == AG_SYMBOL_NEXT) {
             return 0;
