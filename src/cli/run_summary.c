@@ -97,17 +97,15 @@ static void print_sampled(const struct ag_collector_report *report) {
         ag_say("0 samples, one in %s: at most %s allocated in %s; %s",
                bytes_text(report->interval_bytes, interval), bytes_text(between.high, bytes),
                time_text(report->duration_ns, time), loss);
-        print_cost(profile);
-        (void)ag_profile_close(profile);
-        return;
+    } else {
+        ag_say("about %s allocations, %s (±%.*f %%) in %s; peak %s; %s in use at the end; "
+               "%s samples, one in %s; %s",
+               count_text(all->allocated_blocks, blocks), bytes_text(all->allocated_bytes, bytes),
+               spread < 1, spread, time_text(report->duration_ns, time),
+               bytes_text(all->peak_bytes, peak), bytes_text(all->in_use_bytes, left),
+               count_text(report->allocated_blocks, lost),
+               bytes_text(report->interval_bytes, interval), loss);
     }
-    ag_say("about %s allocations, %s (±%.*f %%) in %s; peak %s; %s in use at the end; %s samples, "
-           "one in %s; %s",
-           count_text(all->allocated_blocks, blocks), bytes_text(all->allocated_bytes, bytes),
-           spread < 1, spread, time_text(report->duration_ns, time),
-           bytes_text(all->peak_bytes, peak), bytes_text(all->in_use_bytes, left),
-           count_text(report->allocated_blocks, lost), bytes_text(report->interval_bytes, interval),
-           loss);
     print_cost(profile);
     (void)ag_profile_close(profile);
 }

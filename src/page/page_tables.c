@@ -9,10 +9,14 @@
  *     groups    n; s node - node before, u via, u type, u label (0 none, 1 all that were too small
  *               to be told apart, else its name + 2), then u each metric of struct ag_metrics; of a
  *               sampled trace also the variance of each, the heaviest sample and the portion, as
- * the bits of a float history   u entries of each slice; of all entries u group - group before in
- * the slice, s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes, s
- * temporary_blocks, s rise_blocks, s rise_bytes counts    see write_counts leaks     n; u slice -
- * slice before, u group, u blocks, u bytes threads   see write_threads calls     see call_tables.c
+ *               the bits of a float
+ *     history   u entries of each slice; of all entries u group - group before in the slice,
+ *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
+ *               s temporary_blocks, s rise_blocks, s rise_bytes
+ *     counts    see write_counts
+ *     leaks     n; u slice - slice before, u group, u blocks, u bytes
+ *     threads   see write_threads
+ *     calls     see call_tables.c
  *
  * viewer/src/trace.js reads them. */
 #include "page/page_tables.h"
