@@ -107,17 +107,6 @@ struct libraries {
     bool is_past_self;
 };
 
-static bool read_tables(const struct dl_phdr_info *info, struct ag_symbol_tables *ret_tables) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_DYNAMIC) {
-            return ag_symbol_tables_read((const ElfW(Dyn) *)(info->dlpi_addr + segment->p_vaddr),
-                                         info->dlpi_addr, ret_tables);
-        }
-    }
-    return false;
-}
-
 static bool is_libc(const struct ag_symbol_tables *tables) {
     static const char name[] = "libc."; /* so.6, musl-x86_64.so.1 */
     return tables->own_name && strncmp(tables->own_name, name, sizeof(name) - 1) == 0;
@@ -131,7 +120,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
         libraries->is_past_self = ag_object_contains(info, (uintptr_t)ag_foreign_allocator_lead);
         return 0;
     }
-    if (!read_tables(info, &tables)) {
+    if (!ag_object_tables(info, &tables)) {
         return 0;
     }
     const struct ag_symbol_name name = ag_symbol_name("malloc", 1U << STT_FUNC | 1U << STT_NOTYPE);

@@ -55,3 +55,14 @@ bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address) {
     }
     return false;
 }
+
+bool ag_object_tables(const struct dl_phdr_info *object, struct ag_symbol_tables *ret_tables) {
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        if (segment->p_type == PT_DYNAMIC) {
+            const ElfW(Dyn) *dynamic = (const ElfW(Dyn) *)(object->dlpi_addr + segment->p_vaddr);
+            return ag_symbol_tables_read(dynamic, object->dlpi_addr, ret_tables);
+        }
+    }
+    return false;
+}

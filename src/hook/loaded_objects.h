@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbol_tables.h"
+
 typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *context);
 
 /* As dl_iterate_phdr: calls VISIT for each loaded object, in load order, until it answers something
@@ -18,5 +20,7 @@ typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *
 int ag_objects_visit(ag_object_visit_fn *visit, void *context);
 /* Whether one of the object's segments does. */
 bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address);
+/* As ag_symbol_tables_read. */
+bool ag_object_tables(const struct dl_phdr_info *object, struct ag_symbol_tables *ret_tables);
 
 #endif

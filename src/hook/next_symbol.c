@@ -34,15 +34,6 @@ static uint32_t wanted_types(enum ag_symbol_scope scope) {
     return 0;
 }
 
-static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info) {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-            return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        }
-    }
-    return NULL;
-}
-
 static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size; /* only fields that every glibc since 2.4 has are read */
     struct search *search = context;
@@ -55,9 +46,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
         }
     }
     struct ag_symbol_tables tables;
-    const ElfW(Sym) *symbol = ag_symbol_tables_read(dynamic_of(info), info->dlpi_addr, &tables)
-                                  ? ag_symbol_tables_find(&tables, &search->name)
-                                  : NULL;
+    const ElfW(Sym) *symbol =
+        ag_object_tables(info, &tables) ? ag_symbol_tables_find(&tables, &search->name) : NULL;
     if (!symbol) {
         return 0;
     }
