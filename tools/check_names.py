@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_names [ROOT]: src/ names no runtime, a file is named by its idea, and a type hides no pointer."""
+"""check_names [ROOT]: a file is named by its idea, and a type hides no pointer."""
 
 import os
 import re
@@ -7,31 +7,8 @@ import sys
 
 import source_tree
 
-# Whole words, also inside snake_case and CamelCase. Not here: words that mean something else in this project or in
-# English (node, go, c), and languages whose names are only demangled (see src/symbol).
-RUNTIMES = set(
-    """ocaml julia beam erlang elixir otp crystal boehm bdwgc lua luajit python cpython ruby mruby jvm java hotspot
-    openjdk nodejs v8 golang dotnet coreclr mono perl php guile racket chez sbcl""".split()
-)
 NO_SUBJECT = {"util", "utils", "misc", "common", "helper", "helpers", "shared"}
 REPEATABLE = {"meson.build", "README.md", "Makefile", "compat.h", "layout.def"}
-
-
-def words_of(line):
-    for word in re.findall(r"[A-Za-z][A-Za-z0-9]*", line.replace("_", " ")):
-        yield word.lower()
-        for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", word):
-            yield part.lower()
-
-
-def runtimes_in_src(root):
-    for path in source_tree.files(root, None, "src"):
-        found = RUNTIMES & set(words_of(path))
-        if found:
-            yield f"{path}:1: its name names a runtime ({', '.join(sorted(found))}); runtimes live in adapters/"
-        for number, line in enumerate(source_tree.lines(root, path), 1):
-            for name in sorted(RUNTIMES & set(words_of(line))):
-                yield f"{path}:{number}: names the runtime {name}; src/ reaches runtimes through tables"
 
 
 def file_names(root):
@@ -59,7 +36,7 @@ def pointer_types(root):
 
 def main():
     root = source_tree.root_of(sys.argv)
-    source_tree.finish([*runtimes_in_src(root), *file_names(root), *pointer_types(root)])
+    source_tree.finish([*file_names(root), *pointer_types(root)])
 
 
 main()

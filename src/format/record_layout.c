@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct ag_stack_sum) <= AG_ROW_MAX_BYTES &&
                    sizeof(struct ag_call_path) <= AG_ROW_MAX_BYTES,
                "the longest rows fit a decoder's buffer");
 
-/* Long because every kind says that it has rows, or none. */
+/* One case per kind, so that -Wswitch finds a new one. */
 static uint32_t row_bytes_of(enum ag_record_kind kind) {
     switch (kind) {
     case AG_RECORD_NODES:

@@ -1,7 +1,7 @@
 /* test_collect_session.c: whole sessions: a played recorder in processes of its own, a collector in
  * another, deaths in between; and then every event must be in a trace exactly once.
  *
- * Long because all of it shares the played programs and what counts the events of their traces. */
+ * All of it shares the played programs and what counts the events of their traces. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

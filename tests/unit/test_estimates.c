@@ -18,7 +18,7 @@
 #include "model/pass/weights.h"
 #include "model/profile.h"
 
-#define CERTAIN_WEIGHT                                                         \
+#define CERTAIN_WEIGHT \
     1.01 /* of a block that is missed less often than in one of 100 recordings \
           */
 enum { SEEDS = 4000, ENOUGH = 20, MOST_BLOCKS = 1 << 16 };
