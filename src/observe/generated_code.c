@@ -13,13 +13,13 @@
 #include "generated_code.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "remote/foreign_file.h"
 #include "remote/remote_elf.h"
 
 enum {
@@ -133,14 +133,14 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
 /* The whole file with a zero behind it, when it belongs to the user and changed since. */
 static char *read_file(const char *path, uid_t user, int64_t *last_bytes, int64_t *last_time_ns,
                        size_t *ret_bytes) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     struct stat facts;
+    const int fd = ag_foreign_file_open(path, AG_LINK_REFUSED, &facts);
     char *text = NULL;
     if (fd < 0) {
         return NULL;
     }
-    if (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
-        (facts.st_uid == user || facts.st_uid == 0) && facts.st_size <= MOST_FILE_BYTES) {
+    if ((facts.st_uid == user || facts.st_uid == 0) && facts.st_size <= MOST_FILE_BYTES &&
+        !ag_foreign_file_is_sparse(&facts)) {
         const int64_t time_ns = facts.st_mtim.tv_sec * INT64_C(1000000000) + facts.st_mtim.tv_nsec;
         const bool is_new = facts.st_size != *last_bytes || time_ns != *last_time_ns;
         const size_t n_bytes = (size_t)facts.st_size;

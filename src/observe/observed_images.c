@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
+#include "remote/foreign_file.h"
 #include "remote/remote_memory.h"
 
 enum { VDSO_BYTES_MAX = 64 << 10, MOST_IMAGES = 1 << 16 };
@@ -27,9 +27,11 @@ static bool is_vdso(const struct ag_remote_mapping *mapping) {
     return strcmp(mapping->path, "[vdso]") == 0;
 }
 
-static bool is_the_file(const char *path, const struct ag_remote_mapping *mapping) {
+static bool is_the_file(const struct ag_observed_images *images, const char *path,
+                        const struct ag_remote_mapping *mapping) {
     struct stat facts;
-    return stat(path, &facts) == 0 && facts.st_ino == mapping->inode;
+    return ag_foreign_file_look(path, &facts) == 0 &&
+           ag_foreign_file_is_mapped(&facts, images->process->pid, mapping);
 }
 
 /* The map names a file by the path that it has below our root, or below the target's where that
@@ -37,16 +39,16 @@ static bool is_the_file(const char *path, const struct ag_remote_mapping *mappin
 static int find_place(const struct ag_observed_images *images, const char *path,
                       const struct ag_remote_mapping *mapping, char *ret_place, size_t limit) {
     (void)snprintf(ret_place, limit, "%s", path);
-    if (is_the_file(ret_place, mapping)) {
+    if (is_the_file(images, ret_place, mapping)) {
         return 0;
     }
     (void)snprintf(ret_place, limit, "/proc/%d/root%s", images->process->pid, path);
-    if (is_the_file(ret_place, mapping)) {
+    if (is_the_file(images, ret_place, mapping)) {
         return 0;
     }
     (void)snprintf(ret_place, limit, "/proc/%d/map_files/%llx-%llx", images->process->pid,
                    (unsigned long long)mapping->low, (unsigned long long)mapping->high);
-    return is_the_file(ret_place, mapping) ? 0 : -ENOENT;
+    return is_the_file(images, ret_place, mapping) ? 0 : -ENOENT;
 }
 
 static int open_vdso(const struct ag_observed_images *images,

@@ -6,12 +6,13 @@
 #include "remote_elf.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include "foreign_file.h"
 
 enum {
     MOST_TABLE_BYTES = 1 << 30, /* symbols of the largest browsers: 200 MiB */
@@ -115,18 +116,13 @@ static int read_header(struct ag_remote_elf *elf) {
 }
 
 int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
-    /* not blocking: a pipe in the place of a file never answers */
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        return -errno;
-    }
     struct stat facts;
-    struct ag_remote_elf elf = {.fd = fd};
-    int r = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) ? 0 : -EINVAL;
-    if (r == 0) {
-        elf.file_bytes = (uint64_t)facts.st_size;
-        r = read_header(&elf);
+    const int fd = ag_foreign_file_open(path, AG_LINKS_FOLLOWED, &facts);
+    if (fd < 0) {
+        return fd;
     }
+    struct ag_remote_elf elf = {.fd = fd, .file_bytes = (uint64_t)facts.st_size};
+    const int r = ag_foreign_file_is_sparse(&facts) ? -ENOEXEC : read_header(&elf);
     if (r < 0) {
         ag_remote_elf_close(&elf);
         return r;

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "remote/foreign_file.h"
+
 struct ag_build_id ag_build_id_from(const void *bytes, size_t n_bytes) {
     struct ag_build_id id = {.n_bytes = n_bytes < AG_BUILD_ID_BYTES ? n_bytes : AG_BUILD_ID_BYTES};
     if (id.n_bytes > 0) {
@@ -31,19 +33,6 @@ void ag_build_id_format(const struct ag_build_id *id, char ret_text[AG_BUILD_ID_
         snprintf(ret_text + 2 * i, 3, "%02x", id->bytes[i]);
     }
     ret_text[2 * id->n_bytes] = '\0';
-}
-
-int ag_regular_file_open(const char *path) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        return -errno;
-    }
-    struct stat status;
-    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
-        close(fd);
-        return -EINVAL;
-    }
-    return fd;
 }
 
 int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted,
@@ -83,7 +72,12 @@ int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted
 
 int ag_elf_file_open(const char *path, const struct ag_build_id *wanted,
                      struct ag_build_id *ret_found, struct ag_elf_file *ret_file) {
-    const int fd = ag_regular_file_open(path);
+    struct stat facts;
+    const int fd = ag_foreign_file_open(path, AG_LINKS_FOLLOWED, &facts);
+    if (fd >= 0 && ag_foreign_file_is_sparse(&facts)) {
+        close(fd);
+        return -EFBIG;
+    }
     return fd < 0 ? fd : ag_elf_file_adopt(fd, path, wanted, ret_found, ret_file);
 }
 

@@ -31,8 +31,8 @@ enum { AG_BUILD_ID_TEXT_BYTES = 2 * AG_BUILD_ID_BYTES + 1 };
 void ag_build_id_format(const struct ag_build_id *id, char ret_text[AG_BUILD_ID_TEXT_BYTES]);
 
 /* Opens PATH; WANTED of 0 bytes: whatever its build id. -ESTALE: another build id (*ret_found tells
- * which, unless NULL); -ENOEXEC: not an ELF file of this class; -EINVAL: not a regular file; else
- * the errno of open. */
+ * which, unless NULL); -ENOEXEC: not an ELF file of this class; -EINVAL: not a regular file;
+ * -EFBIG: mostly holes; else the errno of open. */
 int ag_elf_file_open(const char *path, const struct ag_build_id *wanted,
                      struct ag_build_id *ret_found, struct ag_elf_file *ret_file);
 /* The same for a descriptor of a regular file, which it owns from now on, also on failure. */
@@ -41,9 +41,6 @@ int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted
 /* The vdso of this very process, if it is the wanted one: the kernel shows it in memory only. */
 int ag_elf_file_open_vdso(const struct ag_build_id *wanted, struct ag_elf_file *ret_file);
 void ag_elf_file_close(struct ag_elf_file *file);
-
-/* Opens PATH for reading when it is a regular file; never waits for a pipe's other end. */
-int ag_regular_file_open(const char *path);
 
 /* The first section of this name with contents, or NULL; the data is decompressed and stays with
  * the ELF file. */

@@ -149,6 +149,8 @@ static char *describe_failure(const struct ag_image_file *image, int error,
                      found->n_bytes > 0 ? found_text : "none");
     } else if (error == -EINVAL) {
         r = asprintf(&text, "not a regular file");
+    } else if (error == -EFBIG) {
+        r = asprintf(&text, "not read: most of the file are holes");
     } else if (error == -ENOEXEC) {
         r = asprintf(&text, "not a 64-bit ELF file");
     } else {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "remote/foreign_file.h"
+
 enum { PATH_BYTES = 4096 };
 
 static const char *text_of(Dwarf_Die *die, unsigned name) {
@@ -27,7 +29,8 @@ static bool is_absent_or_regular(const char *folder, const char *subfolder, cons
                                 name_is_absolute || subfolder_is_absolute ? "" : folder,
                                 name_is_absolute ? "" : subfolder, name);
     struct stat status;
-    return length < (int)sizeof(path) && (stat(path, &status) < 0 || S_ISREG(status.st_mode));
+    return length < (int)sizeof(path) &&
+           (ag_foreign_file_look(path, &status) < 0 || S_ISREG(status.st_mode));
 }
 
 bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, Dwarf_Die *ret_die) {

@@ -42,6 +42,7 @@ CASES = [
     ("an #ifdef behind the guard", "defs", {"src/base/x.h": "#ifndef X\n#define X\n#ifdef Y\n#endif\n#endif\n"}, "#ifdef Y"),
     ("__cplusplus in an internal header", "defs", {"src/base/x.h": "#ifdef __cplusplus\n#endif\n"}, "__cplusplus"),
     ("an #ifdef in a table that chooses no rows", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_B(1)\n#endif\n"}, "#ifdef AG_A"),
+    ("a file of somebody else's that is opened at once", "opens", {"src/symbol/x.c": "int x(const char *p) {\n    return open(p, 0);\n}\n"}, "ag_foreign_file_open"),
     ("an unfinished line", "text", {"src/base/x.c": "int x; // TODO later\n"}, "no issue number"),
     ("blanks at a line's end", "text", {"README.md": "hello \n"}, "blanks at the end"),
     ("a tab", "text", {"src/base/x.c": "\tint x;\n"}, "a tab"),

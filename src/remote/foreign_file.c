@@ -1,0 +1,128 @@
+/* foreign_file.c: see foreign_file.h.
+ *
+ * 1. Looking. O_PATH resolves a name and opens nothing: no driver is called, no pipe counts a
+ * reader. The descriptor pins the file, so that fstat and the second step speak of the same one,
+ * whatever the name leads to by then.
+ *
+ * 2. Opening. /proc/self/fd/N leads to the pinned file. O_NONBLOCK matters for regular files too: a
+ * lease makes open wait for its holder, 45 seconds by default.
+ *
+ * 3. Roots. Below /proc/PID/root the target decides what is a link. openat2 with RESOLVE_IN_ROOT
+ * (Linux 5.6) resolves as the target itself would. Older kernels: no such file, and callers fall
+ * back to map_files. */
+#include "foreign_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "remote_maps.h"
+
+enum {
+    PATH_BYTES = 64,
+    STORED_UNIT_BYTES = 512, /* of st_blocks, whatever the file system */
+    MOST_HOLES = 16,         /* times the stored bytes; linkers leave less than a tenth */
+};
+static const uint64_t small_bytes = UINT64_C(32) << 20; /* may be holes altogether */
+
+/* The path below "/proc/PID/root", which is copied to ret_root. NULL: PATH is not of that form. */
+static const char *split_root(const char *path, char ret_root[PATH_BYTES]) {
+    int end = 0;
+    unsigned pid;
+    if (sscanf(path, "/proc/%u/root%n", &pid, &end) != 1 || end == 0 || end >= PATH_BYTES ||
+        path[end] != '/') {
+        return NULL;
+    }
+    memcpy(ret_root, path, (size_t)end);
+    ret_root[end] = '\0';
+    return path + end;
+}
+
+static int pin(const char *path, enum ag_foreign_links links) {
+    char root[PATH_BYTES];
+    const char *inside = split_root(path, root);
+    const int flags = O_PATH | O_CLOEXEC | (links == AG_LINK_REFUSED ? O_NOFOLLOW : 0);
+    if (inside == NULL) {
+        const int fd = open(path, flags);
+        return fd < 0 ? -errno : fd;
+    }
+    const int folder = open(root, O_PATH | O_CLOEXEC | O_DIRECTORY);
+    if (folder < 0) {
+        return -errno;
+    }
+    const struct open_how how = {.flags = (uint64_t)flags, .resolve = RESOLVE_IN_ROOT};
+    const long fd = syscall(SYS_openat2, folder, inside, &how, sizeof how);
+    const int error = errno;
+    (void)close(folder); /* nothing was written */
+    return fd < 0 ? -error : (int)fd;
+}
+
+int ag_foreign_file_look(const char *path, struct stat *ret_facts) {
+    const int pinned = pin(path, AG_LINKS_FOLLOWED);
+    if (pinned < 0) {
+        return pinned;
+    }
+    const int r = fstat(pinned, ret_facts) < 0 ? -errno : 0;
+    (void)close(pinned); /* nothing was written */
+    return r;
+}
+
+int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct stat *ret_facts) {
+    struct stat facts;
+    char again[PATH_BYTES];
+    const int pinned = pin(path, links);
+    if (pinned < 0) {
+        return pinned;
+    }
+    int fd = -EINVAL;
+    if (fstat(pinned, &facts) == 0 && S_ISREG(facts.st_mode)) {
+        (void)snprintf(again, sizeof again, "/proc/self/fd/%d", pinned);
+        fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        fd = fd < 0 ? -errno : fd;
+    }
+    (void)close(pinned); /* nothing was written */
+    if (fd >= 0 && ret_facts != NULL) {
+        *ret_facts = facts;
+    }
+    return fd;
+}
+
+uint64_t ag_foreign_file_stored_bytes(const struct stat *facts) {
+    const uint64_t size = facts->st_size > 0 ? (uint64_t)facts->st_size : 0;
+    const uint64_t stored = (uint64_t)facts->st_blocks * STORED_UNIT_BYTES;
+    return facts->st_blocks <= 0 || stored > size ? size : stored;
+}
+
+bool ag_foreign_file_is_sparse(const struct stat *facts) {
+    const uint64_t stored = ag_foreign_file_stored_bytes(facts);
+    return facts->st_size > 0 && (uint64_t)facts->st_size > small_bytes &&
+           ((uint64_t)facts->st_size - small_bytes) / MOST_HOLES > stored;
+}
+
+/* /proc/PID/maps has the device of the file system itself. btrfs and overlays show another one to
+ * stat, without a driver behind it (major number 0). map_files leads to the mapped file in the same
+ * way as its name does, but only for root. */
+bool ag_foreign_file_is_mapped(const struct stat *facts, int pid,
+                               const struct ag_remote_mapping *mapping) {
+    char link[PATH_BYTES + 32];
+    struct stat mapped;
+    if (facts->st_ino != mapping->inode) {
+        return false;
+    }
+    if (facts->st_dev == makedev((unsigned)(mapping->device >> 32), (unsigned)mapping->device)) {
+        return true;
+    }
+    (void)snprintf(link, sizeof link, "/proc/%d/map_files/%llx-%llx", pid,
+                   (unsigned long long)mapping->low, (unsigned long long)mapping->high);
+    if (stat(link, &mapped) == 0) {
+        return mapped.st_dev == facts->st_dev && mapped.st_ino == facts->st_ino;
+    }
+    return major(facts->st_dev) == 0;
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""check_opens [ROOT]: files that a target, a trace or another file names are opened by src/remote/foreign_file.c only.
+
+It looks before it opens: a pipe, a device or a socket in the place of a file is never opened, and below /proc/PID/root links
+do not lead out. The modules here meet such names, so each other call that opens a file stands in OWN_PATHS, with how many
+there are in that file and which paths of our own making they open.
+"""
+
+import re
+import sys
+
+import source_tree
+
+FOLDERS = ("src/remote/", "src/symbol/", "src/observe/", "src/attach/", "src/model/", "adapters/beam_outside/")
+OWN_PATHS = {
+    "src/remote/foreign_file.c": (4, "the one place"),
+    "src/remote/remote_maps.c": (1, "/proc/PID/maps"),
+    "src/remote/remote_process.c": (4, "/proc/PID: stat, statm, cmdline, comm, maps, task; exe, which is what runs"),
+    "src/remote/residency.c": (1, "/proc/PID/pagemap"),
+    "src/observe/generated_code.c": (1, "/proc/PID/status"),
+    "src/observe/observation.c": (1, "tracefs"),
+    "src/observe/perf_map_file.c": (1, "a file that is created, O_EXCL and O_NOFOLLOW"),
+    "src/observe/perf_watch.c": (1, "/proc/sys"),
+    "src/attach/attach_claim.c": (1, "/proc/PID/auxv"),
+    "src/attach/attachable.c": (1, "/proc/PID/status"),
+    "src/attach/attaching.c": (1, "/proc/PID/task/TID/syscall"),
+    "src/attach/awake_cpus.c": (2, "/proc/PID/stat, /proc/loadavg"),
+    "src/attach/stopped_threads.c": (1, "/proc/PID/task/TID/stat"),
+    "src/attach/traced_thread.c": (1, "/proc/PID/task/TID/status"),
+    "adapters/beam_outside/node_kernel.c": (2, "/proc/PID/task"),
+}
+OPENING = re.compile(r"(?<![\w>.])(?:(?:open|openat|fopen|freopen|opendir|creat|dwarf_begin|dwfl_report_\w+)\(|SYS_openat2)")
+
+
+def main():
+    root = source_tree.root_of(sys.argv)
+    findings = []
+    for path in source_tree.files(root, [".c", ".h"]):
+        if not path.startswith(FOLDERS):
+            continue
+        text = source_tree.without_comments("\n".join(source_tree.lines(root, path))).split("\n")
+        found = [number for number, line in enumerate(text, 1) for _ in OPENING.findall(line)]
+        allowed = OWN_PATHS.get(path, (0, ""))[0]
+        if len(found) > allowed:
+            findings.append(f"{path}:{found[-1]}: opens a file: use ag_foreign_file_open, or count it among OWN_PATHS")
+    source_tree.finish(findings)
+
+
+main()
