@@ -95,7 +95,7 @@ int main(void) {
     void *nodes[10];
     heap = allogram_heap_new(&options);
     name_token(7, "struct node"); /* __builtin_infer_alloc_token(sizeof(struct node)) */
-    (void)allogram_start(NULL, NULL);
+    (void)allogram_start(NULL, NULL, 0);
     for (int i = 0; i < 10; i++) {
         nodes[i] = __alloc_token_malloc(32, 7);
     }

@@ -119,7 +119,7 @@ int main(void) {
     texture = allogram_type_new("texture", NULL);
 
     char message[512];
-    if (allogram_start(NULL, message) < 0) {
+    if (allogram_start(NULL, message, sizeof(message)) < 0) {
         fprintf(stderr, "%s\n", message); /* under `allogram run`: that one records already */
     }
     arena.chunk = malloc(65536);

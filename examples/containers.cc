@@ -16,7 +16,7 @@ struct frames {
 
 int main() {
     char message[512];
-    if (allogram_start(nullptr, message) < 0) {
+    if (allogram_start(nullptr, message, sizeof(message)) < 0) {
         std::fprintf(stderr, "containers: %s\n", message);
     }
     std::vector<float, allogram::allocator<float, frames>> frame(100);

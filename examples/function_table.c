@@ -126,7 +126,7 @@ int main(void) {
         .size = sizeof(options), .runtime = "calc", .clock = ALLOGRAM_CLOCK};
     counters = allogram_counters_new(&options);
     char message[512];
-    if (allogram_start(NULL, message) < 0) {
+    if (allogram_start(NULL, message, sizeof(message)) < 0) {
         fprintf(stderr, "%s\n", message); /* under `allogram run`: that one records already */
     }
     run();

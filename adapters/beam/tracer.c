@@ -542,7 +542,7 @@ static ERL_NIF_TERM begin_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
         return enif_make_badarg(env);
     }
     const struct allogram_options options = {.size = sizeof options, .output = output};
-    const int r = allogram_start(&options, message);
+    const int r = allogram_start(&options, message, sizeof(message));
     return r == 0           ? atoms.ok
            : r == -EALREADY ? atoms.joined
                             : enif_make_string(env, message, ERL_NIF_LATIN1);
@@ -555,7 +555,7 @@ static ERL_NIF_TERM join_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     if (enif_get_string(env, argv[0], path, sizeof path, ERL_NIF_LATIN1) <= 0) {
         return enif_make_badarg(env);
     }
-    return allogram_session_join(path, message) == 0
+    return allogram_session_join(path, message, sizeof(message)) == 0
                ? atoms.ok
                : enif_make_string(env, message, ERL_NIF_LATIN1);
 }

@@ -115,7 +115,7 @@ int allogram_julia_begin(const char *output, char *ret_message) {
     if (state != READY || is_begun) {
         return fail(ret_message, -EINVAL, "it was not prepared", "");
     }
-    const int r = allogram_session_start(&options, ret_message);
+    const int r = allogram_session_start(&options, ret_message, AG_JULIA_MESSAGE_BYTES);
     if (r == 0) {
         ag_julia_record_from_now();
         is_begun = true;

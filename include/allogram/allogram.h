@@ -97,12 +97,13 @@ struct allogram_options {
 enum { ALLOGRAM_ALL_THREADS = 0, ALLOGRAM_THIS_THREAD = 1 };
 
 /* Starts a session: every event from here on goes to a trace. options NULL: all defaults.
- * ret_message: gets one line on failure (at least 512 bytes), or NULL. -EALREADY: one runs already
- * (also where `allogram run` started it: then nothing is changed and all is recorded there);
- * -EINVAL: an option is wrong; -ENOSPC, -EACCES ...: the trace cannot be written. -ENOSYS: the
- * program is not linked with the library. May allocate with malloc. */
-ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options,
-                                          char *ret_message);
+ * ret_message: gets one line on failure, cut to message_bytes with its NUL, or NULL; untouched on
+ * success. 512 bytes hold every line. -EALREADY: one runs already (also where `allogram run`
+ * started it: then nothing is changed and all is recorded there); -EINVAL: an option is wrong;
+ * -ENOSPC, -EACCES ...: the trace cannot be written. -ENOSYS: the program is not linked with the
+ * library. May allocate with malloc. */
+ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options, char *ret_message,
+                                          size_t message_bytes);
 /* Ends the session that allogram_start began and seals its trace. Blocks that live on are open in
  * it. -ENOENT: none runs, or it is that of `allogram run`, which goes on. exit does the same for
  * whom it surprises; what a killed program has told is in the trace once `allogram check` has been
@@ -110,9 +111,10 @@ ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options
 ALLOGRAM_WEAK_ int allogram_session_stop(void);
 /* For `allogram attach`, and for who does the same: starts a session into the live file of another
  * process, which writes the trace. stop ends it; its memory is given back when the next one is
- * joined. ret_message and results as those of start. No event may be under way in any thread when
- * a second one is joined. */
-ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_message);
+ * joined. ret_message, message_bytes and results as those of start. No event may be under way in
+ * any thread when a second one is joined. */
+ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_message,
+                                         size_t message_bytes);
 /* What functions counted until now is written, as the end of the session would: what is killed then
  * has lost nothing of it. Takes time by what was counted; not for signal handlers. */
 ALLOGRAM_WEAK_ void allogram_session_tell(void);
@@ -149,7 +151,7 @@ struct allogram_snapshot_options {
  * and write, or options of another version; -ECANCELED: write wanted no more; -ENOSPC ...: it
  * cannot be written. ret_message: as that of allogram_start. */
 ALLOGRAM_WEAK_ int allogram_session_snapshot(const struct allogram_snapshot_options *options,
-                                             char *ret_message);
+                                             char *ret_message, size_t message_bytes);
 
 /* ---- heaps, types, labels ---------------------------------------------------------------- */
 
@@ -670,14 +672,18 @@ ALLOGRAM_INLINE_ void allogram_count_calls(allogram_counters *set, allogram_func
 
 /* ---- the same without the library ---------------------------------------------------------- */
 
-ALLOGRAM_INLINE_ int allogram_start(const struct allogram_options *options, char *ret_message) {
+ALLOGRAM_INLINE_ int allogram_start(const struct allogram_options *options, char *ret_message,
+                                    size_t message_bytes) {
     enum { NO_LIBRARY = -38 }; /* -ENOSYS */
     static const char why[] = "the program is not linked with liballogram";
     if (allogram_is_there_()) {
-        return allogram_session_start(options, ret_message);
+        return allogram_session_start(options, ret_message, message_bytes);
     }
-    if (ret_message != NULL) {
-        __builtin_memcpy(ret_message, why, sizeof(why));
+    if (ret_message != NULL && message_bytes > 0) {
+        const size_t whole = sizeof(why) - 1;
+        const size_t length = whole < message_bytes ? whole : message_bytes - 1;
+        __builtin_memcpy(ret_message, why, length);
+        ret_message[length] = '\0';
     }
     return NO_LIBRARY;
 }
@@ -704,9 +710,10 @@ ALLOGRAM_INLINE_ int allogram_reset(void) {
                                                                     : NO_SESSION;
 }
 ALLOGRAM_INLINE_ int allogram_snapshot(const struct allogram_snapshot_options *options,
-                                       char *ret_message) {
+                                       char *ret_message, size_t message_bytes) {
     enum { NO_SESSION = -2 }; /* -ENOENT */
-    return allogram_is_there_() ? allogram_session_snapshot(options, ret_message) : NO_SESSION;
+    return allogram_is_there_() ? allogram_session_snapshot(options, ret_message, message_bytes)
+                                : NO_SESSION;
 }
 ALLOGRAM_INLINE_ void allogram_mark(const char *name) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {

@@ -28,22 +28,26 @@ void ag_host_exiting(void) {
     ag_counters_tell_all();
 }
 
-static int refuse(char *ret_message) {
-    static const char message[] = "allogram run records this program already";
-    if (ret_message) {
-        memcpy(ret_message, message, sizeof(message));
+static int refuse(const char *why, int error, char *ret_message, size_t message_bytes) {
+    if (ret_message && message_bytes > 0) {
+        const size_t length = strnlen(why, message_bytes - 1); /* cut to the caller's size */
+        memcpy(ret_message, why, length);
+        ret_message[length] = '\0';
     }
-    return -EALREADY;
+    return error;
 }
 
-int allogram_session_start(const struct allogram_options *options, char *ret_message) {
+static const char is_recorded[] = "allogram run records this program already";
+
+int allogram_session_start(const struct allogram_options *options, char *ret_message,
+                           size_t message_bytes) {
     (void)options;
-    return refuse(ret_message);
+    return refuse(is_recorded, -EALREADY, ret_message, message_bytes);
 }
 
-int allogram_session_join(const char *live_path, char *ret_message) {
+int allogram_session_join(const char *live_path, char *ret_message, size_t message_bytes) {
     (void)live_path;
-    return refuse(ret_message);
+    return refuse(is_recorded, -EALREADY, ret_message, message_bytes);
 }
 
 void allogram_session_tell(void) {
@@ -60,13 +64,11 @@ int allogram_session_reset(void) {
     return 0;
 }
 
-int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message) {
-    static const char message[] = "allogram run writes snapshots of this program: run --dump-at";
+int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message,
+                              size_t message_bytes) {
     (void)options;
-    if (ret_message) {
-        memcpy(ret_message, message, sizeof(message));
-    }
-    return -ENOTSUP;
+    return refuse("allogram run writes snapshots of this program: run --dump-at", -ENOTSUP,
+                  ret_message, message_bytes);
 }
 
 const char *allogram_session_trace(void) {

@@ -31,9 +31,9 @@ static struct {
     char trace[4096], live[4096];
 } session; /* under the lock; trace is read without */
 
-static int fail(char message[512], char *ret_message, int error) {
-    if (ret_message) {
-        memcpy(ret_message, message, 512);
+static int fail(const char message[512], char *ret_message, size_t message_bytes, int error) {
+    if (ret_message && message_bytes > 0) {
+        (void)snprintf(ret_message, message_bytes, "%s", message); /* cut to the caller's size */
     }
     return error;
 }
@@ -146,30 +146,31 @@ static int join_locked(const char *live_path, char message[512]) {
     return 0;
 }
 
-int allogram_session_start(const struct allogram_options *options, char *ret_message) {
+int allogram_session_start(const struct allogram_options *options, char *ret_message,
+                           size_t message_bytes) {
     const int host_errno = errno;
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
         (void)snprintf(message, sizeof(message), "start a session inside of start or stop");
-        return fail(message, ret_message, -EDEADLK);
+        return fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = start_locked(options, message);
     ag_host_lock_give(&session.lock);
     errno = host_errno;
-    return r < 0 ? fail(message, ret_message, r) : 0;
+    return r < 0 ? fail(message, ret_message, message_bytes, r) : 0;
 }
 
-int allogram_session_join(const char *live_path, char *ret_message) {
+int allogram_session_join(const char *live_path, char *ret_message, size_t message_bytes) {
     const int host_errno = errno;
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
         (void)snprintf(message, sizeof(message), "join a session inside of start or stop");
-        return fail(message, ret_message, -EDEADLK);
+        return fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = join_locked(live_path, message);
     ag_host_lock_give(&session.lock);
     errno = host_errno;
-    return r < 0 ? fail(message, ret_message, r) : 0;
+    return r < 0 ? fail(message, ret_message, message_bytes, r) : 0;
 }
 
 void allogram_session_tell(void) {
@@ -285,17 +286,18 @@ static int snapshot_locked(const struct allogram_snapshot_options *options, char
     return r;
 }
 
-int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message) {
+int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message,
+                              size_t message_bytes) {
     const int host_errno = errno;
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
         (void)snprintf(message, sizeof(message), "a snapshot inside of start, stop or snapshot");
-        return fail(message, ret_message, -EDEADLK);
+        return fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = snapshot_locked(options, message);
     ag_host_lock_give(&session.lock);
     errno = host_errno;
-    return r < 0 ? fail(message, ret_message, r) : 0;
+    return r < 0 ? fail(message, ret_message, message_bytes, r) : 0;
 }
 
 __attribute__((destructor)) static void stop_at_exit(void) {

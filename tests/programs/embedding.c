@@ -47,7 +47,7 @@ static void require(int holds, const char *what) {
 }
 
 static void start(void) {
-    const int r = allogram_start(NULL, message);
+    const int r = allogram_start(NULL, message, sizeof(message));
     if (r < 0 && r != -EALREADY) {
         printf("wrong: %s\n", message);
         exit(9);
@@ -69,7 +69,8 @@ static void finish(void) {
 
 static void nested_start(void) {
     start();
-    require(allogram_start(NULL, message) == -EALREADY, "a second start is told so");
+    require(allogram_start(NULL, message, sizeof(message)) == -EALREADY,
+            "a second start is told so");
     require(strstr(message, "already") != NULL, "and why");
     alloc(heap, 0x1000, 10);
     finish();
@@ -286,24 +287,25 @@ static void snapshots(void) {
     const struct allogram_snapshot_options nowhere = {.size = sizeof(nowhere),
                                                       .output = "no/such/folder/s.allogram"};
     const struct allogram_snapshot_options none = {.size = sizeof(none)};
-    require(allogram_snapshot(&file, message) == -ENOENT, "there is no session");
+    require(allogram_snapshot(&file, message, sizeof(message)) == -ENOENT, "there is no session");
     start();
     alloc(heap, 0x1000, 1);
     run_threads();
-    require(allogram_snapshot(&file, message) == 0, message);
+    require(allogram_snapshot(&file, message, sizeof(message)) == 0, message);
     say_snapshot("first.allogram");
     release(heap, 0x1000, 1);
     alloc(heap, 0x2000, 2);
     passed = fopen("second.allogram", "wb");
     require(passed != NULL, "a file to pass it on to");
-    require(allogram_snapshot(&flow, NULL) == 0, "to a function");
+    require(allogram_snapshot(&flow, NULL, 0) == 0, "to a function");
     require(fclose(passed) == 0 && passed_bytes > 0, "got bytes");
     say_snapshot("second.allogram");
-    require(allogram_snapshot(&refused, NULL) == -ECANCELED, "that wants no more");
-    require(allogram_snapshot(&nowhere, message) < 0, "a folder that is not there");
+    require(allogram_snapshot(&refused, NULL, 0) == -ECANCELED, "that wants no more");
+    require(allogram_snapshot(&nowhere, message, sizeof(message)) < 0,
+            "a folder that is not there");
     require(strstr(message, "no/such/folder") != NULL, "is named");
-    require(allogram_snapshot(&none, message) == -EINVAL, "to nowhere");
-    require(allogram_snapshot(NULL, message) == -EINVAL, "nothing asked for");
+    require(allogram_snapshot(&none, message, sizeof(message)) == -EINVAL, "to nowhere");
+    require(allogram_snapshot(NULL, message, sizeof(message)) == -EINVAL, "nothing asked for");
     alloc(heap, 0x3000, 4);
     finish();
 }
@@ -335,7 +337,7 @@ static void busy_snapshots(void) {
         (void)snprintf(name, sizeof(name), "busy%d.allogram", i);
         const struct allogram_snapshot_options file = {.size = sizeof(file), .output = name};
         usleep(20000);
-        require(allogram_snapshot(&file, message) == 0, message);
+        require(allogram_snapshot(&file, message, sizeof(message)) == 0, message);
     }
     has_ended = 1;
     pthread_join(threads[0], NULL);
@@ -357,7 +359,7 @@ static void one_thread(void) {
                                              .threads = ALLOGRAM_THIS_THREAD};
     for (int i = 0; i < 2; i++) { /* and nothing of the first is left in the second */
         pthread_t other;
-        require(allogram_start(&options, message) == 0, message);
+        require(allogram_start(&options, message, sizeof(message)) == 0, message);
         alloc(heap, 0x1000, 1);
         alloc(heap, 0x2000, 2);
         require(pthread_create(&other, NULL, free_and_allocate, NULL) == 0, "a thread");
@@ -386,10 +388,10 @@ static void some_sizes(void) {
                                         "size=1.2"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         const struct allogram_options options = {.size = sizeof(options), .filter = wrong[i]};
-        require(allogram_start(&options, message) == -EINVAL, wrong[i]);
+        require(allogram_start(&options, message, sizeof(message)) == -EINVAL, wrong[i]);
         require(strstr(message, "size=LOW..HIGH") != NULL, "says what a filter has");
     }
-    require(allogram_start(&sizes, message) == 0, message);
+    require(allogram_start(&sizes, message, sizeof(message)) == 0, message);
     alloc(heap, 0x1000, 10);
     alloc(heap, 0x2000, 1024);
     alloc(heap, 0x3000, 19);
@@ -481,9 +483,10 @@ static void filtered(void) {
     const struct allogram_options wrong = {.size = sizeof(wrong), .filter = "domain=tpu"};
     const struct allogram_heap_options late = {
         .size = sizeof(late), .name = "late", .allocator = "arena", .domain = ALLOGRAM_CPU};
-    require(allogram_start(&wrong, message) == -EINVAL, "a filter that says nothing");
+    require(allogram_start(&wrong, message, sizeof(message)) == -EINVAL,
+            "a filter that says nothing");
     require(strstr(message, "domain=tpu") != NULL, "is named");
-    require(allogram_start(&options, message) == 0, "a filter");
+    require(allogram_start(&options, message, sizeof(message)) == 0, "a filter");
     allogram_alloc(heap, 0x1000, 10, kind);
     allogram_free(heap, 0x1000);
     allogram_alloc(allogram_heap_new(&late), 0x1000, 10, kind);
@@ -495,7 +498,7 @@ static void some_types(void) {
     const struct allogram_options options = {.size = sizeof(options),
                                              .filter = "type=*kin?,!type=no*"};
     const allogram_type other = allogram_type_new("no kind", NULL);
-    require(allogram_start(&options, message) == 0, message);
+    require(allogram_start(&options, message, sizeof(message)) == 0, message);
     alloc(heap, 0x1000, 10);
     alloc(gpu, 0x1000, 4);
     allogram_alloc(heap, 0x2000, 10, other);
@@ -583,10 +586,11 @@ static void wrong_options(void) {
     const struct allogram_options threads = {.size = sizeof(threads),
                                              .threads = ALLOGRAM_THIS_THREAD + 1};
     const struct allogram_options deep = {.size = sizeof(deep), .depth = UINT32_MAX};
-    require(allogram_start(&small, message) == -EINVAL, "options of another version");
-    require(allogram_start(&threads, message) == -EINVAL, "threads that are none");
+    require(allogram_start(&small, message, sizeof(message)) == -EINVAL,
+            "options of another version");
+    require(allogram_start(&threads, message, sizeof(message)) == -EINVAL, "threads that are none");
     require(strstr(message, "threads = 2") != NULL, "are named");
-    require(allogram_start(&deep, message) == -EINVAL, "a depth beyond all");
+    require(allogram_start(&deep, message, sizeof(message)) == -EINVAL, "a depth beyond all");
     start(); /* nothing of them is left */
     alloc(heap, 0x1000, 10);
     run_threads();
@@ -607,9 +611,15 @@ static void no_runtime(void) {
 static void no_such_folder(void) {
     const struct allogram_options options = {.size = sizeof(options),
                                              .output = "no/such/folder/t.allogram"};
-    require(allogram_start(&options, message) < 0, "a folder that is not there");
+    require(allogram_start(&options, message, sizeof(message)) < 0, "a folder that is not there");
     require(strstr(message, "no/such/folder") != NULL, "is named");
-    require(allogram_start(&options, NULL) < 0, "without a place for the message, too");
+    require(allogram_start(&options, NULL, 0) < 0, "without a place for the message, too");
+    char small[16 + 1]; /* and a byte behind the place */
+    memset(small, 'x', sizeof(small));
+    require(allogram_start(&options, small, 16) < 0, "with a small place for the message");
+    require(strlen(small) == 15 && strncmp(small, message, 15) == 0, "the line is cut to its size");
+    require(small[16] == 'x', "nothing is written behind it");
+    require(allogram_start(&options, small, 0) < 0 && small[0] == message[0], "0 bytes: no line");
     allogram_alloc(heap, 0x1000, 10, kind);
     start();
     alloc(heap, 0x1000, 10);

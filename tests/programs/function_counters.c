@@ -41,7 +41,7 @@ static void say(uint64_t lost) {
 }
 
 static void start(void) {
-    (void)allogram_start(NULL, message); /* under `allogram run` there is one */
+    (void)allogram_start(NULL, message, sizeof(message)); /* under `allogram run` there is one */
 }
 
 static void finish(void) {

@@ -56,7 +56,7 @@ int main(void) {
     pthread_t thread;
     nodes = allogram_heap_new(&options);
     job = allogram_type_new("job", NULL);
-    (void)allogram_start(NULL, NULL);
+    (void)allogram_start(NULL, NULL, 0);
     const allogram_label before = allogram_label_set(allogram_label_new("load"));
     load();
     (void)allogram_label_set(before);

@@ -30,7 +30,7 @@ static void require(int holds, const char *what) {
 }
 
 static void start(void) {
-    (void)allogram_start(NULL, message); /* under `allogram run` there is one */
+    (void)allogram_start(NULL, message, sizeof(message)); /* under `allogram run` there is one */
 }
 
 static void want(const char *type, int blocks, int bytes, int in_use) {

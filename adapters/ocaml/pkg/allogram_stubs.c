@@ -148,7 +148,7 @@ value allogram_ocaml_start(value output, value depth, value frames_most) {
         return caml_copy_string("run");
     }
     register_heaps();
-    const int r = allogram_start(&options, message);
+    const int r = allogram_start(&options, message, sizeof(message));
     const struct allogram_runtime_options runtime = {
         .size = sizeof(runtime),
         .name = "ocaml",
@@ -177,7 +177,7 @@ value allogram_ocaml_snapshot(value output) {
     char message[MESSAGE_BYTES] = "";
     const struct allogram_snapshot_options options = {.size = sizeof(options),
                                                       .output = String_val(output)};
-    const int r = allogram_snapshot(&options, message);
+    const int r = allogram_snapshot(&options, message, sizeof(message));
     return caml_copy_string(r == 0 ? "" : message[0] != '\0' ? message : "there is no session");
 }
 
