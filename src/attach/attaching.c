@@ -64,7 +64,7 @@ void ag_attach_pause(struct ag_attach *attach) {
 static int check(struct ag_attach *attach, char message[512]) {
     const struct timespec nap = {.tv_nsec = START_NAP_NS};
     int r = ag_attachable_check(&attach->process, &attach->images, &attach->attachable, message);
-    for (int i = 0; i < START_TRIES && r == -ENOTSUP; i++) {
+    for (int i = 0; i < (int)START_TRIES && r == -ENOTSUP; i++) {
         (void)nanosleep(&nap, NULL);
         r = ag_observed_images_refresh(&attach->images) < 0
                 ? ended(attach, message)

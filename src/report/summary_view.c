@@ -1,5 +1,7 @@
 /* summary_view.c: how much, how often, when the peak was, what was left, what was lost; and where
  * to look next. */
+#include <string.h>
+
 #include "report/quantity.h"
 #include "report/view.h"
 

@@ -3,6 +3,7 @@
  * calls back is in a new one. What the stacks have to be is in frames_told.py, by case. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,10 @@ static __thread struct {
 static allogram_heap heap;
 static allogram_function script_main, dispatch, on_click, paint;
 static _Atomic uint64_t next_address = 0x1000;
+
+static uint64_t new_address(void) {
+    return atomic_fetch_add(&next_address, 0x1000) + 0x1000;
+}
 static volatile int zero;
 
 static size_t walk(void *context, struct allogram_frame *frames, size_t most) {
@@ -48,7 +53,7 @@ static void call(allogram_function function, uint32_t line, const void *position
 
 /* Each function does something last, so that none is left by a jump to the next. */
 __attribute__((noinline)) static void make_block(void) {
-    allogram_alloc(heap, next_address += 0x1000, BLOCK_BYTES, 0);
+    allogram_alloc(heap, new_address(), BLOCK_BYTES, 0);
     zero = 0;
 }
 
@@ -83,7 +88,7 @@ static void paint_natively(void) {
 
 static void start(void) {
     char message[512];
-    (void)allogram_start(NULL, message);
+    (void)allogram_start(NULL, message, sizeof(message));
     (void)allogram_walk_set(walk, NULL);
 }
 
@@ -131,9 +136,9 @@ static void make_three(void) {
     own[1].function = dispatch;
     own[1].line = 8;
     const struct allogram_block blocks[] = {
-        {.address = next_address += 0x1000, .bytes = 1},
-        {.address = next_address += 0x1000, .bytes = 2, .frames = own, .n_frames = 2},
-        {.address = next_address += 0x1000, .bytes = 3, .frames = own, .n_frames = 1},
+        {.address = new_address(), .bytes = 1},
+        {.address = new_address(), .bytes = 2, .frames = own, .n_frames = 2},
+        {.address = new_address(), .bytes = 3, .frames = own, .n_frames = 1},
     };
     allogram_alloc_together(heap, blocks, 3);
     zero = 0;

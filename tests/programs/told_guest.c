@@ -3,6 +3,7 @@
  * kit of adapters (adapter_kit.py). Its blocks lie in memory from malloc that is counted once. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,10 @@ static allogram_type types[TYPES];
 static _Atomic uint64_t allocated_blocks[TYPES], allocated_bytes[TYPES], in_use_blocks[TYPES];
 static _Atomic uint64_t next_address = 4096;
 
+static uint64_t new_address(void) {
+    return atomic_fetch_add(&next_address, 65536) + 65536;
+}
+
 static __thread struct {
     struct allogram_frame frames[FRAMES_MOST]; /* outermost first */
     volatile size_t n;                         /* malloc, which calls us back, is said not to */
@@ -29,7 +34,7 @@ static volatile int zero;
 /* ---- memory ---- */
 
 static uint64_t take(int type, size_t bytes) {
-    const uint64_t address = next_address += 65536;
+    const uint64_t address = new_address();
     allogram_alloc(heap, address, bytes, types[type]);
     allocated_blocks[type]++;
     allocated_bytes[type] += bytes;
@@ -43,11 +48,11 @@ static void give(int type, uint64_t address) {
 }
 
 static uint64_t move(int type, uint64_t address, size_t bytes) {
-    const uint64_t new_address = next_address += 65536;
-    allogram_realloc(heap, address, new_address, bytes, types[type]);
+    const uint64_t moved_to = new_address();
+    allogram_realloc(heap, address, moved_to, bytes, types[type]);
     allocated_blocks[type]++;
     allocated_bytes[type] += bytes;
-    return new_address;
+    return moved_to;
 }
 
 static void print_truth(void) {

@@ -27,6 +27,9 @@ packages_of() { # SUITE; one purpose per line
         echo crystal               # 1.14
         echo guile-3.0             # on libgc 8.2.8
         echo lua5.4 liblua5.4-dev  # Lua 5.4.7, which moves its stacks in another way than 5.4.4
+        # gcc 14, and what allogram is built with (install_packages.sh build)
+        echo gcc meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev libxxhash-dev \
+            libiberty-dev zlib1g-dev
         ;;
     esac
 }

@@ -91,8 +91,8 @@ static void wrong_words_are_named(void **state) {
         "colour=red",
         "type",
         " size=1..",
-        "size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,"
-        "size=0..1,size=0..1"};
+        ("size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,size=0..1,"
+         "size=0..1,size=0..1")};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct ag_block_filter filter;
         char message[512];

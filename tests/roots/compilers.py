@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""compilers ROOTS BUILD: every file compiles without a warning with the other compilers that people have. Prints TAP.
+
+The build of this machine uses its gcc. Here clang compiles the same tree with its tests, and the gcc of the newer Debian compiles it
+inside of that root, where the tests' packages are not. A warning is an error in both.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../conformance"))
+import own_mounts  # noqa: E402
+import tap  # noqa: E402
+
+SOURCE = os.path.realpath(os.path.join(HERE, "../.."))
+INSIDE = "/allogram-compilers"  # folder in the root: source and build
+
+
+def build(folder, source, *options, inside=None, compiler=None):
+    """What the compiler complains of; empty: nothing."""
+    before = ["chroot", inside, "/usr/bin/env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"] if inside else ["env"]
+    before += [f"CC={compiler}"] if compiler else []
+    setup = subprocess.run([*before, "meson", "setup", folder, source, "-Dwerror=true", *options], capture_output=True, text=True, check=False)
+    if setup.returncode:
+        return setup.stdout[-2000:] + setup.stderr[-2000:]
+    made = subprocess.run([*before, "ninja", "-k0", "-C", folder], capture_output=True, text=True, check=False)
+    if made.returncode == 0:
+        return ""
+    lines = [line for line in made.stdout.splitlines() if "error:" in line]
+    return "\n".join(lines[:20]) or made.stdout[-2000:]
+
+
+def case(*arguments, **named):
+    failures = tap.Failures()
+    failures.expect("complaints", build(*arguments, **named), "")
+    return failures
+
+
+def main():
+    own_mounts.enter()
+    roots, our_build = sys.argv[1:3]
+    root = os.path.join(roots, "trixie")
+    plan = tap.Plan(2)
+    folder = os.path.join(our_build, "clang")
+    shutil.rmtree(folder, ignore_errors=True)
+    if shutil.which("clang"):
+        plan.run("clang compiles all without a warning", lambda: case(folder, SOURCE, "-Dtests=enabled", "-Doptimization=0", compiler="clang"))
+    else:
+        plan.skip("clang compiles all without a warning", "no clang here")
+    if os.path.exists(os.path.join(root, ".complete")):
+        shutil.rmtree(root + INSIDE + "/build", ignore_errors=True)
+        own_mounts.bind(SOURCE, root + INSIDE + "/source")
+        plan.run(
+            "the gcc of Debian trixie compiles all without a warning",
+            lambda: case(INSIDE + "/build", INSIDE + "/source", "-Dtests=disabled", "-Dviewer=disabled", inside=root),
+        )
+        own_mounts.unbind(root + INSIDE + "/source")
+        shutil.rmtree(root + INSIDE, ignore_errors=True)
+    else:
+        plan.skip("the gcc of Debian trixie compiles all without a warning", "no root of trixie (tests/roots/make_roots.sh says why)")
+    shutil.rmtree(folder, ignore_errors=True)
+    return plan.status()
+
+
+sys.exit(main())
