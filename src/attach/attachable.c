@@ -122,8 +122,8 @@ struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *i
 int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
                                      const struct ag_observed_images *images, char message[512]) {
     for (size_t i = 0; i < images->maps.n; i++) {
-        const char *name = name_of(images->maps.items[i].path);
-        if (strncmp(name, "liballogram-", 12) == 0 || strncmp(name, ".allogram-live.", 15) == 0) {
+        const char *path = images->maps.items[i].path;
+        if (strncmp(name_of(path), "liballogram-", 12) == 0 || strstr(path, "/.allogram-live.")) {
             return ag_told_failure(
                 message, -EALREADY,
                 "%d (%s): is recorded by allogram already; end that recording first", process->pid,

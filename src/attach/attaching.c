@@ -131,14 +131,6 @@ const char *ag_attach_program(const struct ag_attach *attach) {
     return attach->process.name;
 }
 
-void ag_attach_owner(const struct ag_attach *attach, uint32_t *ret_user, uint32_t *ret_group) {
-    char path[64];
-    struct stat facts;
-    (void)snprintf(path, sizeof path, "/proc/%d/task", attach->process.pid);
-    *ret_user = attach->process.user;
-    *ret_group = stat(path, &facts) == 0 ? facts.st_gid : (uint32_t)getegid();
-}
-
 /* ---- one thread at a safe point ---- */
 
 enum eagerness { WAITS_STEADILY, WAITS, RUNS, UNKNOWN_WHAT, EAGERNESSES };

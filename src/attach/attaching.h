@@ -29,9 +29,8 @@ struct ag_attach_times { /* how long threads of the program stood, ns */
  * none. */
 int ag_attach_clean_up(pid_t pid, char ret_message[512]);
 int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]);
-/* What the process is called, and who it runs as. */
+/* What the process is called. */
 const char *ag_attach_program(const struct ag_attach *attach);
-void ag_attach_owner(const struct ag_attach *attach, uint32_t *ret_user, uint32_t *ret_group);
 /* Runtimes of the process that are known: the first, the second ...; NULL: no more. */
 struct ag_late_runtime;
 const struct ag_late_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);

@@ -358,13 +358,6 @@ static int record(struct request *request, struct ag_session *session, const cha
 
 static int attach_session(struct request *request, struct ag_session *session, const char *agent) {
     char trace[4096], message[512] = "";
-    uint32_t user = 0, group = 0;
-    ag_attach_owner(request->attach, &user, &group);
-    if (user != geteuid() && ag_session_give(session, user, group) < 0) {
-        return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "attach: %d belongs to user %u; run as that user or as root",
-                       (int)request->pid, user);
-    }
     if (ag_session_first_trace(session, (uint32_t)request->pid, ag_attach_program(request->attach),
                                trace, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);

@@ -152,16 +152,6 @@ static void remove_if_empty(const char *path) {
     }
 }
 
-/* The machine runs as somebody else, who is to open the live file. */
-static int give_to_owner(struct ag_session *session, uint32_t pid) {
-    char path[64];
-    struct stat status;
-    (void)snprintf(path, sizeof(path), "/proc/%u", pid);
-    return stat(path, &status) == 0 && status.st_uid != geteuid() && geteuid() == 0
-               ? ag_session_give(session, status.st_uid, status.st_gid)
-               : 0; /* else it tells itself that it cannot */
-}
-
 static int make_session(struct attachment *at, char message[512]) {
     const struct ag_link_attach *attach = at->attach;
     const struct ag_session_options options = {.size = sizeof(options),
@@ -183,12 +173,7 @@ static int make_session(struct attachment *at, char message[512]) {
     }
     at->shepherd = (struct ag_shepherd){
         .session = session, .report_fd = -1, .signal_fd = at->shepherd.signal_fd};
-    r = give_to_owner(session, pid);
-    if (r < 0) {
-        (void)snprintf(message, 512, "give the live file to the user of %.200s: %s", attach->name,
-                       strerror(-r));
-    }
-    r = r < 0 ? r : ag_session_first_trace(session, pid, program, at->trace, message);
+    r = ag_session_first_trace(session, pid, program, at->trace, message);
     if (r == 0) {
         r = ag_shepherd_start_collector(&at->shepherd);
         if (r < 0) {

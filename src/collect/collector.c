@@ -13,7 +13,18 @@
  * when the first process has ended and every slot is free: that moment also catches programs that
  * were spawned, not forked, right before the end.
  *
- * 3. If we die. Everything that matters is in the segment and the traces: whoever comes next adopts
+ * 3. Who lives. A process holds locks on the live file as long as its memory lives (segment.h, 6);
+ * they are what is believed. Its pidfd only wakes us when there is something to see, and says how a
+ * process ended; which pid it has may stay unknown (process_watch.c). So in this order:
+ *
+ *     it has a lock of its own     it lives while that is held. Dropped and its pid lives on: exec
+ *     its family's lock            a forked child is dead when that is dropped; until then ...
+ *     its pid, where it is known   ... it lives as long as that
+ *     any candidate for its pid    ... or as long as there is one
+ *
+ * A process that may live is never sealed; a session ends when the last lock is dropped.
+ *
+ * 4. If we die. Everything that matters is in the segment and the traces: whoever comes next adopts
  * the slots again and finds the traces by the note behind each slot (recording.h). The lock on the
  * live file says whether somebody is there.
  *
@@ -38,7 +49,8 @@ enum {
     FLUSH_AFTER_NS = 1000 * 1000 * 1000,    /* a trace chunk waits no longer than this for more */
     RETIRE_AFTER_NS = 300 * 1000 * 1000,    /* a forked child's way to its first instruction */
     STATUS_PATIENCE_NS = 500 * 1000 * 1000, /* `run` tells within microseconds, or was killed */
-    ASK_PROC_EVERY_NS = 20 * 1000 * 1000,   /* where there are no pidfds */
+    LOOK_EVERY_NS = 20 * 1000 * 1000,       /* at locks, and at /proc where there are no pidfds */
+    SEARCH_EVERY_NS = 250 * 1000 * 1000,    /* in /proc, for a process whose pid is not known */
     N_WOKEN = 64,
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
 };
@@ -118,57 +130,139 @@ static void note_end(struct ag_collector *collector, uint32_t index, uint64_t no
 }
 
 /* Of two slots with one process number the older was replaced by exec, even when it does not say
- * so.
- */
+ * so. Numbers are compared where it is known that they mean the same: as we know them, or in one
+ * namespace. */
+static bool is_same_process(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
+    return a->watch.pid != 0 && b->watch.pid != 0
+               ? a->watch.pid == b->watch.pid
+               : a->pid == b->pid && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
+}
+
 static void end_replaced(struct ag_collector *collector, uint32_t index) {
     const struct ag_session *session = collector->session;
     const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
     for (uint32_t i = 0; i < session->n_slots; i++) {
         const struct ag_watched_slot *other = &collector->slots[i];
         if (i != index && other->phase == AG_PHASE_OPEN && !other->has_ended &&
-            other->pid == collector->slots[index].pid &&
-            other->pid_namespace == collector->slots[index].pid_namespace) {
+            is_same_process(other, &collector->slots[index])) {
             const bool is_older = ag_session_slot(session, i)->start_raw < start_raw;
             note_end(collector, is_older ? i : index, ag_monotonic_ns());
         }
     }
 }
 
-static void adopt_slot(struct ag_collector *collector, uint32_t index) {
+/* ---- who lives ---- */
+
+struct seen { /* of a slot, before it is adopted */
+    uint64_t identity, family;
+    uint32_t parent_slot;
+    struct ag_process_sought sought;
+};
+
+static struct seen see(const struct ag_session *session, uint32_t index) {
+    const struct ag_process_slot *slot = ag_session_slot(session, index);
+    struct seen seen = {.parent_slot = slot->parent_slot,
+                        .sought = {.pid = slot->pid,
+                                   .namespace = slot->pid_namespace,
+                                   .path = session->path,
+                                   .not_before_ticks = session->begun_ticks}};
+    if (session->has_locks) {
+        seen.identity = slot->has_own_lock == 1 ? slot->identity : 0;
+        seen.family = slot->family;
+    }
+    return seen;
+}
+
+/* The locks alone: AG_PROCESS_UNCLEAR where they do not decide. */
+static enum ag_process_found ask_locks(const struct ag_session *session, uint64_t identity,
+                                       uint64_t family) {
+    if (identity != 0) {
+        return ag_session_is_locked(session, identity, AG_LOCK_OWN) ? AG_PROCESS_FOUND
+                                                                    : AG_PROCESS_GONE;
+    }
+    return family != 0 && !ag_session_is_locked(session, family, AG_LOCK_FAMILY)
+               ? AG_PROCESS_GONE
+               : AG_PROCESS_UNCLEAR;
+}
+
+/* Our number of it. GONE is certain, and FOUND too; UNCLEAR: it may live. */
+static enum ag_process_found find_process(const struct ag_collector *collector, struct seen *seen,
+                                          uint32_t *ret_pid) {
+    *ret_pid = 0;
+    if (ask_locks(collector->session, seen->identity, seen->family) == AG_PROCESS_GONE) {
+        return AG_PROCESS_GONE;
+    }
+    if (seen->parent_slot < collector->session->n_slots) {
+        const struct ag_watched_slot *parent = &collector->slots[seen->parent_slot];
+        seen->sought.parent = parent->phase == AG_PHASE_OPEN ? parent->watch.pid : 0;
+    }
+    const enum ag_process_found found = ag_process_find(&seen->sought, ret_pid);
+    if (found == AG_PROCESS_GONE && seen->identity != 0) {
+        return AG_PROCESS_UNCLEAR; /* the lock that it holds is the better witness */
+    }
+    if (found == AG_PROCESS_UNCLEAR && seen->identity == 0 && seen->family == 0 &&
+        ag_process_own_namespace() == 0) {
+        *ret_pid = seen->sought.pid; /* neither locks nor /proc: there is nothing else to go by */
+        return AG_PROCESS_FOUND;
+    }
+    return found;
+}
+
+static void watch_process(struct ag_collector *collector, uint32_t index, uint32_t pid) {
     struct ag_watched_slot *watched = &collector->slots[index];
-    struct ag_recording *recording = ag_recording_begin(collector->session, index);
+    ag_process_watch_start(&watched->watch, pid);
+    wake_when_ended(collector, watched->watch.pidfd, index);
+    end_replaced(collector, index);
+}
+
+static void adopt_slot(struct ag_collector *collector, uint32_t index) {
+    struct ag_session *session = collector->session;
+    struct ag_watched_slot *watched = &collector->slots[index];
+    struct seen seen = see(session, index);
+    uint32_t pid = 0;
+    const enum ag_process_found found =
+        collector->is_offline ? AG_PROCESS_GONE : find_process(collector, &seen, &pid);
+    const bool is_first =
+        pid != 0 ? pid == session->first_pid
+                 : ag_session_is_first(session, seen.sought.pid, seen.sought.namespace);
+    struct ag_recording *recording = ag_recording_begin(session, index, is_first);
     if (!recording) {
         return; /* no memory: tried again at the next look */
     }
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
-                                        .pid = recording->pid,
+                                        .pid = seen.sought.pid,
+                                        .pid_namespace = seen.sought.namespace,
+                                        .identity = seen.identity,
+                                        .family = seen.family,
                                         .is_first = recording->is_first,
                                         .tree = recording->tree,
                                         .watch = {.pidfd = -1, .statm_fd = -1}};
-    watched->pid_namespace = ag_session_slot(collector->session, index)->pid_namespace;
     collector->n_open++;
-    struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    struct ag_process_slot *slot = ag_session_slot(session, index);
     /* release: pairs with the acquire in ag_recorder_trace; the note is whole */
     atomic_store_explicit(&slot->trace_created, 1, memory_order_release);
     if (collector->is_offline) {
         watched->has_ended = true;
         return;
     }
-    ag_process_watch_start(&watched->watch, ag_process_find(watched->pid, watched->pid_namespace,
-                                                            collector->session->path));
-    wake_when_ended(collector, watched->watch.pidfd, index);
     if (watched->is_first) {
         collector->report.registered = 1;
     }
-    end_replaced(collector, index);
+    watch_process(collector, index, pid);
+    if (found == AG_PROCESS_GONE) {
+        note_end(collector, index, ag_monotonic_ns());
+    }
 }
 
-/* For a session whose collector is gone. */
-static bool lives(const struct ag_collector *collector, const struct ag_process_slot *slot) {
-    const char *path = collector->session->path;
-    const uint32_t pid = ag_process_find(slot->pid, slot->pid_namespace, path);
-    return pid != 0 && ag_process_has_mapped(pid, path);
+/* For a session whose writer is gone. */
+static bool lives(const struct ag_collector *collector, uint32_t index) {
+    struct seen seen = see(collector->session, index);
+    uint32_t pid = 0;
+    const enum ag_process_found found = find_process(collector, &seen, &pid);
+    return found == AG_PROCESS_UNCLEAR ||
+           (found == AG_PROCESS_FOUND && (seen.identity != 0 || /* its lock is held */
+                                          ag_process_has_mapped(pid, collector->session->path)));
 }
 
 static bool is_to_adopt(const struct ag_collector *collector, uint32_t index) {
@@ -208,7 +302,7 @@ void ag_collector_adopt(struct ag_collector *collector, uint32_t n_slots) {
         const struct ag_process_slot *slot = ag_session_slot(collector->session, next);
         if (collector->is_offline &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE &&
-            lives(collector, slot)) {
+            lives(collector, next)) {
             continue;
         }
         adopt_slot(collector, next);
@@ -426,20 +520,74 @@ static bool is_replaced(const struct ag_collector *collector, uint32_t index) {
     return atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_REPLACED;
 }
 
-static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool ask_proc) {
-    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
-        struct ag_watched_slot *watched = &collector->slots[i];
-        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
-            (is_replaced(collector, i) ||
-             (watched->watch.pidfd < 0 && ask_proc && ag_process_watch_ended(&watched->watch)))) {
-            note_end(collector, i, now_ns);
-            if (collector->session->is_attached && watched->is_first) {
-                collector->first_has_ended = true;
-                collector->first_ended_ns = now_ns;
-            }
+/* The process went on as another program, which is not this recording's. */
+static void note_exec(struct ag_collector *collector, uint32_t index, uint64_t now_ns) {
+    struct ag_process_slot *slot = ag_session_slot(collector->session, index);
+    uint32_t expected = AG_SLOT_LIVE;
+    (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
+                                                  memory_order_relaxed, memory_order_relaxed);
+    note_end(collector, index, now_ns);
+}
+
+/* Without locks, and in a /proc that hides processes, nobody says when it ends. The session has to.
+ */
+static bool is_given_up(const struct ag_collector *collector, const struct ag_watched_slot *watched,
+                        uint64_t now_ns) {
+    const uint64_t patience_ns = UINT64_C(10000000000);
+    return watched->identity == 0 && watched->family == 0 && collector->first_has_ended &&
+           now_ns - collector->first_ended_ns > patience_ns &&
+           now_ns - collector->moved_ns > patience_ns;
+}
+
+/* See section 3. `thoroughly`: what costs more than a poll, too. */
+static void look_whether_it_lives(struct ag_collector *collector, uint32_t index, uint64_t now_ns,
+                                  bool thoroughly) {
+    struct ag_watched_slot *watched = &collector->slots[index];
+    const bool is_known = watched->watch.pid != 0;
+    if (is_replaced(collector, index)) {
+        note_end(collector, index, now_ns);
+        return;
+    }
+    if (!thoroughly) {
+        return;
+    }
+    const enum ag_process_found locks =
+        ask_locks(collector->session, watched->identity, watched->family);
+    const bool has_ended = is_known && ag_process_watch_ended(&watched->watch);
+    if (locks == AG_PROCESS_GONE) {
+        if (!is_known || has_ended) {
+            note_end(collector, index, now_ns);
+        } else if (!ag_process_watch_is_leaving(&watched->watch)) {
+            note_exec(collector, index, now_ns);
+        } /* else its end is about to be seen */
+    } else if (locks == AG_PROCESS_UNCLEAR && has_ended) {
+        note_end(collector, index, now_ns);
+    } else if (!is_known && now_ns >= watched->next_search_ns) {
+        struct seen seen = see(collector->session, index);
+        uint32_t pid = 0;
+        const enum ag_process_found found = find_process(collector, &seen, &pid);
+        watched->next_search_ns = now_ns + SEARCH_EVERY_NS;
+        if (found == AG_PROCESS_FOUND) {
+            watch_process(collector, index, pid);
+        } else if (found == AG_PROCESS_GONE || is_given_up(collector, watched, now_ns)) {
+            note_end(collector, index, now_ns);
         }
     }
-    if (ask_proc && collector->first_watch.pidfd < 0 && !collector->first_has_ended) {
+}
+
+static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool thoroughly) {
+    for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &collector->slots[i];
+        if (watched->phase != AG_PHASE_OPEN || watched->has_ended) {
+            continue;
+        }
+        look_whether_it_lives(collector, i, now_ns, thoroughly);
+        if (watched->has_ended && collector->session->is_attached && watched->is_first) {
+            collector->first_has_ended = true;
+            collector->first_ended_ns = now_ns;
+        }
+    }
+    if (thoroughly && collector->first_watch.pidfd < 0 && !collector->first_has_ended) {
         collector->first_has_ended = ag_process_watch_ended(&collector->first_watch);
         collector->first_ended_ns = now_ns;
     }
@@ -451,9 +599,8 @@ static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool 
 static void note_ends_before_first(struct ag_collector *collector) {
     for (uint32_t i = 0; i < collector->n_slots_seen && collector->n_open > 0; i++) {
         struct ag_watched_slot *watched = &collector->slots[i];
-        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
-            ag_process_watch_ended(&watched->watch)) {
-            note_end(collector, i, collector->first_ended_ns);
+        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended) {
+            look_whether_it_lives(collector, i, collector->first_ended_ns, /* thoroughly= */ true);
         }
     }
     collector->knows_ends_before_first = true;
@@ -468,8 +615,9 @@ static void wait_for_ends(struct ag_collector *collector, int timeout_ms) {
         if (woken[i].data.u32 == FIRST_PROCESS) {
             collector->first_has_ended = true;
             collector->first_ended_ns = now_ns;
-        } else if (collector->slots[woken[i].data.u32].phase == AG_PHASE_OPEN) {
-            note_end(collector, woken[i].data.u32, now_ns);
+        } else if (collector->slots[woken[i].data.u32].phase == AG_PHASE_OPEN &&
+                   !collector->slots[woken[i].data.u32].has_ended) {
+            look_whether_it_lives(collector, woken[i].data.u32, now_ns, /* thoroughly= */ true);
         }
     }
 }
@@ -607,7 +755,7 @@ static int pause_ms(struct ag_collector *collector, uint64_t now_ns) {
 }
 
 static void loop(struct ag_collector *collector, int report_fd) {
-    uint64_t next_flush_ns = 0, next_ask_ns = 0;
+    uint64_t next_flush_ns = 0, next_look_ns = 0;
     bool is_over = false;
     while (!is_over) {
         const uint64_t now_ns = ag_session_clock_tick(&collector->clock, collector->session);
@@ -617,8 +765,8 @@ static void loop(struct ag_collector *collector, int report_fd) {
         if (first_had_ended && !collector->knows_ends_before_first) {
             note_ends_before_first(collector);
         }
-        look_for_ends(collector, now_ns, /* ask_proc= */ now_ns >= next_ask_ns);
-        next_ask_ns = now_ns >= next_ask_ns ? now_ns + ASK_PROC_EVERY_NS : next_ask_ns;
+        look_for_ends(collector, now_ns, /* thoroughly= */ now_ns >= next_look_ns);
+        next_look_ns = now_ns >= next_look_ns ? now_ns + LOOK_EVERY_NS : next_look_ns;
         const int64_t taken = ag_collector_round(collector);
         measure(collector, now_ns);
         ag_budget_keep(&collector->budget, collector, now_ns);

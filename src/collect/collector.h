@@ -78,8 +78,6 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
                            char ret_path[4096], char ret_message[512]);
 enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of one that has its header and nothing else */
 
-/* Makes the live file another user's, whose process is to open it. 0 or negative errno. */
-int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group);
 /* The first process is gone in a way that it could not tell: it executed another program, or goes
  * on and is recorded no more, though nobody could make it leave. */
 enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };

@@ -24,13 +24,15 @@ struct ag_dump_state {                /* snapshot.c */
 struct ag_watched_slot {
     enum ag_phase phase;
     struct ag_recording *recording; /* of an OPEN slot */
-    struct ag_process_watch watch;
-    uint32_t pid, tree;     /* as the process says */
-    uint64_t pid_namespace; /* in which pid counts */
-    bool is_first;          /* what `run` started, or an image after it */
-    bool has_ended;         /* the process; its chunks will not change any more */
-    bool has_unread;        /* the last round left chunks of it */
-    uint64_t ended_ns;      /* CLOCK_MONOTONIC when we saw it, or when it retired */
+    struct ag_process_watch watch;  /* pid 0: which of our numbers it has is not known */
+    uint32_t pid, tree;             /* as the process says */
+    uint64_t pid_namespace;         /* in which pid counts */
+    uint64_t identity, family;      /* 0: it has no such lock (segment.h, 6) */
+    uint64_t next_search_ns;        /* of a process whose number is not known */
+    bool is_first;                  /* what `run` started, or an image after it */
+    bool has_ended;                 /* the process; its chunks will not change any more */
+    bool has_unread;                /* the last round left chunks of it */
+    uint64_t ended_ns;              /* CLOCK_MONOTONIC when we saw it, or when it retired */
     uint64_t gap_ns; /* CLOCK_MONOTONIC since when a chunk is missing in a stream, 0: none is */
     uint64_t next_rss_ns;
     uint64_t cpu_ns; /* of the process, when last looked at */

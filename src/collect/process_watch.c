@@ -1,8 +1,18 @@
 /* process_watch.c: pidfds where the kernel has them (5.3), /proc for the rest.
  *
- * A process in another pid namespace (a container that the program made) tells a number that means
- * nothing to us, or somebody else. It tells its namespace too; who in our /proc is in that
- * namespace and has that number there (the last of NSpid in its status) is the process. */
+ * Which of our numbers has a process that names itself by the number of its own PID namespace? That
+ * has to be found out from /proc, which may not show enough: of a process that is not dumpable
+ * another process of the same user learns neither its namespace nor its mappings, and a /proc
+ * mounted with hidepid does not list it at all. So every process of which nothing says that it is
+ * not the one is a candidate:
+ *
+ *     the last number of NSpid in its status (which all may read) is the one looked for;
+ *     it began no earlier than the session;
+ *     its namespace, where it can be read and both are known, is the same;
+ *     its mappings, where they can be read, have the live file in them.
+ *
+ * One candidate, in a /proc that shows all, is the process. None: it has ended. Several: nothing is
+ * taken for true of any of them; the children of a parent that is known stand out. */
 #include "process_watch.h"
 
 #include <dirent.h>
@@ -58,14 +68,62 @@ static const char *read_stat(uint32_t pid, char text[1024]) {
     return behind_name && behind_name[1] == ' ' ? behind_name + 2 : NULL;
 }
 
+struct own_facts {     /* of /proc/PID/status */
+    uint32_t number;   /* that it knows itself by; 0: the kernel does not say (before 4.1) */
+    uint32_t n_levels; /* of PID namespaces, from ours to its own; 1: it is in ours */
+    uint32_t parent;
+    bool is_over; /* all of its threads have ended */
+};
+
+static bool read_facts(uint32_t pid, struct own_facts *ret_facts) {
+    char file[64], *line = NULL;
+    size_t capacity = 0;
+    bool is_zombie = false;
+    unsigned n_threads = 1;
+    *ret_facts = (struct own_facts){0};
+    (void)snprintf(file, sizeof(file), "/proc/%u/status", pid);
+    FILE *status = fopen(file, "re");
+    if (!status) {
+        return false;
+    }
+    while (getline(&line, &capacity, status) > 0) {
+        const char *last = strrchr(line, '\t');
+        if (strncmp(line, "State:", 6) == 0) {
+            is_zombie = strchr(line, 'Z') || strchr(line, 'X');
+        } else if (strncmp(line, "PPid:", 5) == 0) {
+            ret_facts->parent = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
+        } else if (strncmp(line, "NSpid:", 6) == 0) {
+            ret_facts->number = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
+            for (const char *at = line; *at; at++) {
+                ret_facts->n_levels += *at == '\t';
+            }
+        } else if (strncmp(line, "Threads:", 8) == 0) {
+            n_threads = last ? (unsigned)strtoul(last, NULL, 10) : 1;
+            break; /* behind all others */
+        }
+    }
+    free(line);
+    (void)fclose(status);                             /* nothing was written */
+    ret_facts->is_over = is_zombie && n_threads <= 1; /* a main thread may end before the others */
+    return true;
+}
+
+bool ag_process_watch_is_leaving(const struct ag_process_watch *watch) {
+    enum { EXITING = 4 }; /* PF_EXITING of the kernel's flags */
+    char text[1024];
+    unsigned flags = 0;
+    const char *state = read_stat(watch->pid, text);
+    return !state || *state == 'X' || sscanf(state, "%*c %*d %*d %*d %*d %*d %u", &flags) != 1 ||
+           (flags & EXITING) != 0;
+}
+
 bool ag_process_watch_ended(const struct ag_process_watch *watch) {
     if (watch->pidfd >= 0) {
         struct pollfd ended = {.fd = watch->pidfd, .events = POLLIN};
         return poll(&ended, 1, 0) == 1;
     }
-    char text[1024];
-    const char *state = read_stat(watch->pid, text);
-    return !state || *state == 'Z' || *state == 'X';
+    struct own_facts facts;
+    return !read_facts(watch->pid, &facts) || facts.is_over;
 }
 
 uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
@@ -135,38 +193,37 @@ bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t
            status_of_reaped(watch->pidfd, ret_status); /* its parent came between */
 }
 
-bool ag_process_has_mapped(uint32_t pid, const char *path) {
-    struct stat status;
-    char text[1024], file[64];
-    const char *state = read_stat(pid, text);
-    if (!state || *state == 'Z' || *state == 'X') {
-        return false;
-    }
-    if (stat(path, &status) < 0) {
-        return true;
-    }
+/* The last part of a live file's path, its folder and its name, which is random: whoever has a file
+ * of this name mapped, wherever his mounts show it, has this one. (Device numbers in maps differ
+ * from stat's on btrfs and overlays.) */
+static const char *live_name(const char *path) {
+    const char *name = strstr(path, "/.allogram-live.");
+    return name ? name : path;
+}
+
+enum answer { NO, YES, UNKNOWN };
+
+static enum answer has_mapped(uint32_t pid, const char *path) {
+    char file[64];
     (void)snprintf(file, sizeof(file), "/proc/%u/maps", pid);
     FILE *maps = fopen(file, "re");
     if (!maps) {
-        return errno != ENOENT && errno != ESRCH;
+        return errno == ENOENT || errno == ESRCH ? NO : UNKNOWN;
     }
     char *line = NULL;
     size_t capacity = 0;
     bool found = false, is_readable = false;
+    const char *name = live_name(path);
     while (!found && getline(&line, &capacity, maps) > 0) {
-        unsigned long long inode = 0;
         is_readable = true;
-        /* The inode alone: device numbers in maps differ from stat's on btrfs and overlays. The
-         * name tells the rest. */
-        found = sscanf(line, "%*s %*s %*s %*s %llu", &inode) == 1 && inode == status.st_ino &&
-                strstr(line, ".allogram-live.") != NULL;
+        found = strstr(line, name) != NULL;
     }
     free(line);
     (void)fclose(maps); /* nothing was written */
-    return found || !is_readable;
+    return found ? YES : is_readable ? NO : UNKNOWN;
 }
 
-/* ---- processes in other pid namespaces ---- */
+/* ---- processes in other PID namespaces ---- */
 
 static uint64_t namespace_of(const char *process) {
     char path[64];
@@ -179,51 +236,115 @@ uint64_t ag_process_own_namespace(void) {
     return namespace_of("self");
 }
 
-/* The number that the process knows itself by; 0: it is gone, or the kernel does not tell (4.1). */
-static uint32_t own_number(uint32_t pid) {
-    char file[64], *line = NULL;
-    size_t capacity = 0;
-    uint32_t number = 0;
-    (void)snprintf(file, sizeof(file), "/proc/%u/status", pid);
-    FILE *status = fopen(file, "re");
-    while (status && getline(&line, &capacity, status) > 0) {
-        if (strncmp(line, "NSpid:", 6) == 0) {
-            const char *last = strrchr(line, '\t');
-            number = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
-            break;
-        }
-    }
-    free(line);
-    if (status) {
-        (void)fclose(status); /* nothing was written */
-    }
-    return number;
+bool ag_process_has_mapped(uint32_t pid, const char *path) {
+    struct own_facts facts;
+    return read_facts(pid, &facts) && !facts.is_over && has_mapped(pid, path) != NO;
 }
 
 uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace) {
     char process[16];
+    struct own_facts facts;
     (void)snprintf(process, sizeof(process), "%u", pid);
     *ret_namespace = namespace_of(process);
-    const uint32_t number = *ret_namespace != 0 ? own_number(pid) : 0;
-    return number != 0 ? number : pid;
+    return *ret_namespace != 0 && read_facts(pid, &facts) && facts.number != 0 ? facts.number : pid;
 }
 
-uint32_t ag_process_find(uint32_t pid, uint64_t namespace, const char *path) {
-    const uint64_t own = ag_process_own_namespace();
-    if (namespace == own || own == 0 || (namespace == 0 && ag_process_has_mapped(pid, path))) {
-        return pid;
+/* Does /proc show every process? Not to an ordinary user where it is mounted with hidepid. */
+static bool shows_all(void) {
+    static enum answer known = UNKNOWN;
+    if (known != UNKNOWN) {
+        return known == YES;
     }
-    DIR *processes = opendir("/proc");
-    uint32_t found = 0;
-    for (struct dirent *entry; processes && !found && (entry = readdir(processes));) {
-        const uint32_t candidate = (uint32_t)strtoul(entry->d_name, NULL, 10);
-        if (candidate != 0 && (namespace == 0 || namespace_of(entry->d_name) == namespace) &&
-            own_number(candidate) == pid && ag_process_has_mapped(candidate, path)) {
-            found = candidate;
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    known = mounts ? YES : NO;
+    while (mounts && getline(&line, &capacity, mounts) > 0) {
+        const char *type = strstr(line, " - proc ");
+        const char *hidden = type ? strstr(type, "hidepid=") : NULL;
+        if (hidden && hidden[8] != '0' && strncmp(hidden + 8, "off", 3) != 0) {
+            known = geteuid() == 0 ? YES : NO;
+        }
+    }
+    free(line);
+    if (mounts) {
+        (void)fclose(mounts); /* nothing was written */
+    }
+    return known == YES;
+}
+
+uint64_t ag_process_boot_ticks(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_BOOTTIME, &now); /* cannot fail with this clock */
+    const uint64_t a_second = (uint64_t)sysconf(_SC_CLK_TCK);
+    return (uint64_t)now.tv_sec * a_second + (uint64_t)now.tv_nsec * a_second / 1000000000u;
+}
+
+/* When it began, in ticks since the machine did; UINT64_MAX: unknown. */
+static uint64_t start_ticks(uint32_t pid) {
+    char text[1024];
+    unsigned long long ticks = 0;
+    const char *fields = read_stat(pid, text);
+    const bool is_known =
+        fields && sscanf(fields,
+                         "%*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                         "%*s %llu",
+                         &ticks) == 1;
+    return is_known ? ticks : UINT64_MAX;
+}
+
+static bool is_candidate(const struct ag_process_sought *sought, uint32_t candidate,
+                         const char *name, struct own_facts *ret_facts, bool *ret_is_sure) {
+    if (!read_facts(candidate, ret_facts) || ret_facts->is_over ||
+        (ret_facts->number != 0 ? ret_facts->number : candidate) != sought->pid) {
+        return false;
+    }
+    if (sought->not_before_ticks > start_ticks(candidate)) {
+        return false;
+    }
+    const uint64_t namespace =
+        ret_facts->n_levels == 1 ? ag_process_own_namespace() : namespace_of(name);
+    if (namespace != 0 && sought->namespace != 0 && namespace != sought->namespace) {
+        return false;
+    }
+    *ret_is_sure = namespace != 0 && namespace == sought->namespace;
+    return has_mapped(candidate, sought->path) != NO;
+}
+
+enum ag_process_found ag_process_find(const struct ag_process_sought *sought, uint32_t *ret_pid) {
+    const uint64_t own = ag_process_own_namespace();
+    *ret_pid = 0;
+    if (own != 0 && sought->namespace == own) {
+        *ret_pid = sought->pid; /* whose end its watch sees */
+        return AG_PROCESS_FOUND;
+    }
+    DIR *processes = own != 0 ? opendir("/proc") : NULL;
+    uint32_t n_candidates = 0, n_children = 0, candidate = 0, child = 0;
+    bool is_sure = false;
+    for (struct dirent *entry; processes && !is_sure && (entry = readdir(processes));) {
+        const uint32_t pid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        struct own_facts facts;
+        if (pid == 0 || !is_candidate(sought, pid, entry->d_name, &facts, &is_sure)) {
+            continue;
+        }
+        n_candidates = is_sure ? 1 : n_candidates + 1;
+        candidate = pid;
+        if (sought->parent != 0 && facts.parent == sought->parent) {
+            n_children++;
+            child = pid;
         }
     }
     if (processes) {
         (void)closedir(processes); /* nothing was written */
     }
-    return found;
+    const bool is_complete = processes && shows_all();
+    if (is_sure || (is_complete && n_candidates == 1)) {
+        *ret_pid = candidate;
+        return AG_PROCESS_FOUND;
+    }
+    if (is_complete && n_candidates > 1 && n_children == 1) {
+        *ret_pid = child;
+        return AG_PROCESS_FOUND;
+    }
+    return is_complete && n_candidates == 0 ? AG_PROCESS_GONE : AG_PROCESS_UNCLEAR;
 }

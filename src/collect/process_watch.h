@@ -8,9 +8,24 @@
 
 /* The inode that names the pid namespace we live in; 0: unknown. */
 uint64_t ag_process_own_namespace(void);
-/* The number by which we know the process that knows itself as PID in NAMESPACE (0: unknown) and
- * has the live file at PATH mapped; 0: it is not to be found, so it has ended. */
-uint32_t ag_process_find(uint32_t pid, uint64_t namespace, const char *path);
+/* Now, in the clock ticks since the start of the machine by which /proc dates processes. */
+uint64_t ag_process_boot_ticks(void);
+
+/* A process as it names itself. */
+struct ag_process_sought {
+    uint32_t pid;
+    uint64_t namespace;        /* in which pid counts; 0: it could not learn that */
+    const char *path;          /* of the live file, which it has mapped */
+    uint32_t parent;           /* our number of the process that forked it; 0: unknown */
+    uint64_t not_before_ticks; /* it began then or later, as ag_process_boot_ticks counts */
+};
+enum ag_process_found {
+    AG_PROCESS_GONE,   /* there is no such process */
+    AG_PROCESS_FOUND,  /* ret_pid is our number of it */
+    AG_PROCESS_UNCLEAR /* it may live; which of our numbers it has cannot be said */
+};
+/* ret_pid: 0 where it is not found. */
+enum ag_process_found ag_process_find(const struct ag_process_sought *sought, uint32_t *ret_pid);
 
 /* Of a process that lives, by our number: how it knows itself, in the innermost of its pid
  * namespaces. ret_namespace: 0 where it cannot be told, as to another user; the number is ours
@@ -18,7 +33,7 @@ uint32_t ag_process_find(uint32_t pid, uint64_t namespace, const char *path);
 uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace);
 
 struct ag_process_watch { /* of one process */
-    uint32_t pid;         /* 0: it had ended before */
+    uint32_t pid;         /* 0: it had ended before, or is not known */
     int pidfd;    /* readable when the process has ended; -1: the kernel has none, /proc is asked
                      instead */
     int statm_fd; /* -1: not open */
@@ -27,6 +42,8 @@ void ag_process_watch_start(struct ag_process_watch *watch, uint32_t pid);
 void ag_process_watch_done(struct ag_process_watch *watch);
 /* A zombie has ended. */
 bool ag_process_watch_ended(const struct ag_process_watch *watch);
+/* It is on its way out: its memory may be gone before it counts as ended. */
+bool ag_process_watch_is_leaving(const struct ag_process_watch *watch);
 /* 0 when nobody knows (any more). */
 uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch);
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch);

@@ -623,7 +623,8 @@ bool ag_recording_has_trace(const struct ag_recording *recording) {
             name.st_ino == file.st_ino);
 }
 
-struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot_index) {
+struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot_index,
+                                        bool is_first) {
     const struct ag_process_slot *slot = ag_session_slot(session, slot_index);
     struct ag_recording *recording = calloc(1, sizeof(*recording));
     struct ag_process_slot *copy = malloc(sizeof(*copy));
@@ -636,9 +637,9 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     recording->generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
     recording->number = recording->generation * session->n_slots + slot_index;
     recording->pid = copy->pid;
-    recording->is_first = ag_session_is_first(session, copy->pid, copy->pid_namespace);
+    recording->is_first = is_first;
     recording->has_our_numbers =
-        copy->pid_namespace == 0 || copy->pid_namespace == ag_process_own_namespace();
+        copy->pid_namespace != 0 && copy->pid_namespace == ag_process_own_namespace();
     recording->tree = copy->tree < session->n_trees ? copy->tree : 0;
     recording->trace_fd = recording->room.fd = -1;
     recording->start_ns = ag_session_clock_ns(

@@ -54,9 +54,10 @@ struct ag_recording {
     struct ag_summary summary; /* after the end */
 };
 
-/* Opens the trace of the process in SLOT: a new file, or the one that a collector before us began.
+/* Opens the trace of the process in SLOT, which is the session's first or is not: a new file, or
+ * the one that a collector before us began.
  * NULL: no memory. A trace that cannot be made gives a recording that is cut from the start. */
-struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot);
+struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot, bool is_first);
 struct ag_recording *ag_recording_free(struct ag_recording *recording);
 
 struct ag_chunk_ready { /* a copy of a chunk's control */

@@ -2,8 +2,8 @@
  * file become the end of the traces they belong to, as if the collector had lived.
  *
  * The way from a trace to its live file is the session's number in the trace's header: the live
- * file carries it in its name, in shared memory or beside the trace. So nothing that stands in a
- * trace leads to any other file.
+ * file lies in a folder that carries it in its name, in shared memory or beside the trace. So
+ * nothing that stands in a trace leads to any other file.
  *
  * Only the owner of a session seals it, and traces that are still to be made go beside the one that
  * was named: the live file's words are the program's, and it may have run with fewer rights than
@@ -58,11 +58,6 @@ static struct clue look_at(const char *path) {
     return clue;
 }
 
-static bool is_owned_file(const char *path, uid_t owner) {
-    struct stat status;
-    return lstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == owner;
-}
-
 static void folder_of(const char *path, char ret_folder[4096]) {
     const char *slash = strrchr(path, '/');
     const size_t length = slash ? (slash == path ? 1 : (size_t)(slash - path)) : 1;
@@ -80,12 +75,8 @@ static bool find_live(const char *path, const struct clue *clue, char ret_live[4
         return (size_t)snprintf(ret_live, 4096, "%s", path) < 4096;
     }
     folder_of(path, ret_folder);
-    ag_session_live_path("/dev/shm", clue->session, ret_live);
-    if (is_owned_file(ret_live, clue->owner)) {
-        return true;
-    }
-    ag_session_live_path(ret_folder, clue->session, ret_live);
-    return is_owned_file(ret_live, clue->owner);
+    return ag_session_find_live("/dev/shm", clue->session, clue->owner, ret_live) ||
+           ag_session_find_live(ret_folder, clue->session, clue->owner, ret_live);
 }
 
 /* Traces that a killed collector never began are made in FOLDER, whatever folder the live file asks

@@ -1,11 +1,23 @@
 /* session.c: makes, opens, checks, shrinks and removes the live segment of a session (segment.h).
  *
+ * Who can reach it. A process of the session may run as another user by the time it maps the file:
+ * after setpriv, runuser, or the entry point of a container. So the rights of the file let all
+ * read and write, and what keeps strangers out is its name: 128 random bits, in a folder of ours
+ * that others may pass through but not list. The name goes to the program in its environment, which
+ * the kernel shows to the same user and to root. A program that records itself
+ * (AG_KEEPER_NONE) passes its file to nobody: there the rights say so, too.
+ *
+ *     /dev/shm/.allogram-live.SESSION/         0711, the owner's; SESSION as in the traces' headers
+ *     /dev/shm/.allogram-live.SESSION/NAME     0666
+ *
  * The file is sparse: a hundred gigabytes of addresses cost what is touched. Where even the
  * addresses are refused (a file system's or a limit's bound, little address space) fewer trees and
  * chunks do. The header is populated here, once, by a call that fails instead of killing;
  * everything behind it by whoever uses it first (segment.h, 4). */
 #include "session.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -157,23 +169,121 @@ static int size_and_map(struct ag_session *session) {
 
 /* ---- making ---- */
 
-void ag_session_live_path(const char *folder, uint64_t id, char ret_path[4096]) {
-    (void)snprintf(ret_path, 4096, "%s/.allogram-live.%016llx", folder, (unsigned long long)id);
+#define LIVE_FOLDER_MARK "/.allogram-live."
+enum { NAME_DIGITS = 32 };
+
+static void live_folder(const char *folder, uint64_t id, char ret_path[4096]) {
+    (void)snprintf(ret_path, 4096, "%.4000s" LIVE_FOLDER_MARK "%016llx", folder,
+                   (unsigned long long)id);
 }
 
-static int open_live(struct ag_session *session, const char *folder) {
-    ag_session_live_path(folder, session->id, session->path);
+static bool is_live_name(const char *name) {
+    size_t digits = 0;
+    while (isxdigit((unsigned char)name[digits])) {
+        digits++;
+    }
+    return digits == NAME_DIGITS && name[digits] == '\0';
+}
+
+/* Removes the folder of a live file that is gone. Any other folder is left alone. */
+static void remove_live_folder(const char *live_path) {
+    char folder[4096];
+    const char *slash = strrchr(live_path, '/');
+    (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - live_path) : 0, live_path);
+    const char *name = strrchr(folder, '/');
+    if (name && strncmp(name, LIVE_FOLDER_MARK, strlen(LIVE_FOLDER_MARK)) == 0) {
+        (void)rmdir(folder); /* another file in it: then it stays */
+    }
+}
+
+bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char ret_path[4096]) {
+    char live[4096];
+    struct stat status;
+    live_folder(folder, id, live);
+    const int fd = open(live, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *listing =
+        fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == owner ? fdopendir(fd) : NULL;
+    if (!listing) {
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+        return false;
+    }
+    bool is_found = false;
+    for (struct dirent *entry; !is_found && (entry = readdir(listing));) {
+        is_found = is_live_name(entry->d_name) &&
+                   fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   S_ISREG(status.st_mode) && status.st_uid == owner;
+        if (is_found) {
+            (void)snprintf(ret_path, 4096, "%.4060s/%.32s", live, entry->d_name);
+        }
+    }
+    (void)closedir(listing); /* nothing was written */
+    if (!is_found) {
+        (void)rmdir(live); /* its writer was killed between the file's end and the folder's */
+    }
+    return is_found;
+}
+
+static int open_live(struct ag_session *session, const char *folder, enum ag_keeper keeper) {
+    uint64_t random[2];
+    live_folder(folder, session->id, session->path);
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        return -EIO;
+    }
+    if (mkdir(session->path, 0700) < 0) {
+        return -errno;
+    }
+    const size_t length = strlen(session->path);
+    if (chmod(session->path, keeper == AG_KEEPER_NONE ? 0700 : 0711) < 0 ||
+        length + 1 + NAME_DIGITS >= sizeof(session->path)) {
+        (void)rmdir(session->path); /* what we made a moment ago */
+        return -EPERM;
+    }
+    (void)snprintf(session->path + length, sizeof(session->path) - length, "/%016llx%016llx",
+                   (unsigned long long)random[0], (unsigned long long)random[1]);
     session->fd = open(session->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return session->fd < 0 ? -errno : 0;
+    if (session->fd < 0) {
+        const int r = -errno;
+        remove_live_folder(session->path);
+        return r;
+    }
+    if (keeper != AG_KEEPER_NONE) {
+        (void)fchmod(session->fd, 0666); /* a file system without rights has none to give */
+    }
+    return 0;
 }
 
-static int make_in(struct ag_session *session, const char *folder) {
-    int r = open_live(session, folder);
+/* Do locks live as long as mappings here (segment.h, 6)? Tried, because a file system or another
+ * kernel of this interface may have its own idea. */
+static bool try_locks(const struct ag_session *session) {
+    const uint64_t identity = session->id;
+    struct flock lock = {.l_type = F_RDLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = ag_life_lock_place(identity, AG_LOCK_OWN),
+                         .l_len = 1};
+    const int fd = open(session->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    void *page = MAP_FAILED;
+    if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+        page = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    const bool is_kept = ag_session_is_locked(session, identity, AG_LOCK_OWN);
+    (void)munmap(page, PAGE_BYTES); /* our own mapping: cannot fail */
+    return is_kept && !ag_session_is_locked(session, identity, AG_LOCK_OWN);
+}
+
+static int make_in(struct ag_session *session, const char *folder, enum ag_keeper keeper) {
+    int r = open_live(session, folder, keeper);
     if (r == 0) {
         r = size_and_map(session);
         if (r < 0) {
-            (void)unlink(
-                session->path); /* what we made a moment ago; the failure is reported, not this */
+            ag_session_remove(session); /* what we made a moment ago */
         }
     }
     return r;
@@ -210,6 +320,7 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
                                                           : (uint32_t)room_chunks;
     header->pid_namespace = session->pid_namespace;
     header->keeper = options->keeper;
+    header->has_locks = session->has_locks;
     header->keeper_pid = (uint32_t)getpid();
     header->max_trace_bytes = session->max_trace_bytes;
     memcpy(header->trace_pattern, session->trace_pattern, sizeof(header->trace_pattern));
@@ -322,6 +433,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         (void)snprintf(session->filter, sizeof(session->filter), "%s", options->filter); /* fits */
     }
     session->pid_namespace = ag_process_own_namespace();
+    session->begun_ticks = options->is_attached ? 0 : ag_process_boot_ticks();
     session->clock_kind = ag_session_clock_choose();
     session->clock_origin_realtime_ns = realtime_ns();
     r = ag_trace_pattern_complete(options->output_pattern, session->trace_pattern, ret_message);
@@ -344,14 +456,14 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     const char *folder = options->live_directory;
     r = -ENOSPC;
     if (folder || room_bytes(SHARED_MEMORY_FOLDER) >= ROOM_WANTED_BYTES) {
-        r = make_in(session, folder ? folder : SHARED_MEMORY_FOLDER);
+        r = make_in(session, folder ? folder : SHARED_MEMORY_FOLDER, options->keeper);
     }
     if (r < 0 && !folder) {
         if (session->fd >= 0) {
             (void)close(
                 session->fd); /* the file in shared memory that could not be made big enough */
         }
-        r = make_in(session, output_folder);
+        r = make_in(session, output_folder, options->keeper);
     }
     if (r == -EFBIG) {
         (void)snprintf(ret_message, 512,
@@ -369,6 +481,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         (void)fail(ret_message, r, "create a live file in", folder ? folder : output_folder);
         goto failed;
     }
+    session->has_locks = try_locks(session);
     write_header(session, options);
     if (options->is_attached) {
         populate_first(session);
@@ -449,6 +562,7 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
     session->clock_origin_realtime_ns = header.clock_origin_realtime_ns;
     session->max_trace_bytes = header.max_trace_bytes;
     session->pid_namespace = header.pid_namespace;
+    session->has_locks = header.has_locks == 1;
     memcpy(session->trace_pattern, header.trace_pattern, sizeof(session->trace_pattern));
     session->trace_pattern[sizeof(session->trace_pattern) - 1] = '\0';
     memcpy(session->filter, header.filter, sizeof(session->filter));
@@ -482,6 +596,7 @@ struct ag_session *ag_session_close(struct ag_session *session) {
 
 void ag_session_remove(struct ag_session *session) {
     (void)unlink(session->path); /* gone already: somebody else tidied up */
+    remove_live_folder(session->path);
 }
 
 /* What is there and is no file was not meant to be numbered: a folder, /dev/null. 0, or -EEXIST
@@ -525,13 +640,11 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
     session->first_pid = pid;
     session->first_own_pid = own_pid;
     session->first_namespace = namespace;
+    session->header->first_pid = own_pid;
+    session->header->first_namespace = namespace;
     session->first_trace_fd = fd;
     memcpy(ret_path, session->first_trace_path, sizeof(session->first_trace_path));
     return 0;
-}
-
-int ag_session_give(struct ag_session *session, uint32_t user, uint32_t group) {
-    return fchown(session->fd, user, group) < 0 ? -errno : 0;
 }
 
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
@@ -589,6 +702,15 @@ int ag_session_lock(struct ag_session *session, bool wait) {
     (void)close(session->fd); /* the mapping does not need it */
     session->fd = fd;
     return 0;
+}
+
+bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
+                          enum ag_life_lock which) {
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = ag_life_lock_place(identity, which),
+                         .l_len = 1};
+    return fcntl(session->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
 void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {

@@ -22,6 +22,7 @@ struct ag_session {
     uint32_t n_slots, n_trees, n_chunks;
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset;
     uint32_t mode, depth;
+    bool has_locks;                /* processes say by locks that they live: segment.h, 6 */
     bool has_free_stacks;          /* frees carry stacks: then one pass is no faster (one_pass.c) */
     uint64_t interval_bytes, seed; /* mode SAMPLE: asked for */
     uint64_t least_interval_bytes, most_interval_bytes; /* so far */
@@ -40,6 +41,7 @@ struct ag_session {
     bool follows_bytes;            /* a dump depends on them: the books must know now */
     struct ag_snapshot_desk *desk; /* shared with our forks; NULL: none */
 
+    uint64_t begun_ticks;     /* no process of it is older (ag_process_boot_ticks); 0: unknown */
     uint64_t pid_namespace;   /* of who made the session: first_pid counts there; 0: unknown */
     bool is_attached;         /* the first process lives on when it has left the session */
     int stop_error;           /* negative errno that ended the recording of all its processes */
@@ -83,7 +85,7 @@ static inline const uint8_t *ag_session_tree(const struct ag_session *session, u
 }
 
 /* Is the slot's the process that knows itself as PID in NAMESPACE? A namespace that could not be
- * told (0) is taken for the other's. */
+ * learned (0) is taken for the other's. */
 static inline bool ag_session_slot_is(const struct ag_process_slot *slot, uint32_t pid,
                                       uint64_t namespace) {
     return slot->pid == pid &&
@@ -108,7 +110,11 @@ void ag_session_release_chunk(struct ag_session *session, uint32_t chunk);
  * 0, -EWOULDBLOCK, ... */
 int ag_session_lock(struct ag_session *session, bool wait);
 
-/* The name of a session's live file inside FOLDER. */
-void ag_session_live_path(const char *folder, uint64_t id, char ret_path[4096]);
+/* The live file of session ID below FOLDER, as far as OWNER made both. false: there is none. */
+bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char ret_path[4096]);
+
+/* Does anybody hold this process' lock? Where the kernel cannot say: yes. */
+bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
+                          enum ag_life_lock which);
 
 #endif

@@ -45,7 +45,27 @@
  * Stamps are raw values of the session's clock (header.clock_kind); header.clock_* converts them to
  * nanoseconds since the session began. The collector bumps header.tick about every millisecond; a
  * stream writes a stamp when it sees a new tick, every header.stamp_every events, and first in each
- * chunk. An event happened after the stamp before it in its stream. */
+ * chunk. An event happened after the stamp before it in its stream.
+ *
+ * 6. Who is who, and who lives
+ *
+ * A process is identified by a random number, slot.identity, which its recorder makes when it
+ * starts and in each forked child. Its pid is only a hint: pids mean different things in different
+ * PID namespaces, and the kernel does not let everybody translate them.
+ *
+ * A process says that it lives by a lock that the kernel drops when its memory goes, however that
+ * happens (exit, exec, SIGKILL). An open file description lock belongs to the description, and a
+ * mapping keeps its description open when the descriptor has long been closed:
+ *
+ *     description A   maps the segment; forked children inherit it. Its lock, at the family's place
+ *                     is held while the process that opened it or any of its forks lives.
+ *     description B   maps one page that no child inherits (MADV_DONTFORK). Its lock, at the
+ *                     process' own place, is held while this one process lives.
+ *
+ * A forked child cannot count on being allowed to open anything, so it has no description of its
+ * own: its family's lock is the bound of its life. The places are made from identities and lie
+ * far behind the file's bytes. Where a file system does not work this way (has_locks is 0) pids
+ * have to do. */
 #ifndef AG_SEGMENT_H
 #define AG_SEGMENT_H
 
@@ -57,7 +77,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 7,
+    AG_SEGMENT_VERSION = 8,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -113,7 +133,11 @@ struct ag_segment_header {
     uint64_t seed;                           /* of the samplers: mode SAMPLE */
     char filter[AG_BLOCK_FILTER_TEXT_BYTES]; /* which blocks are recorded; "": all */
     uint32_t keeper, keeper_pid;             /* enum ag_keeper; its pid in pid_namespace */
-    char reserved1[344];
+    /* The process that `run` starts or `attach` records, as it knows itself; 0: unknown. */
+    uint64_t first_namespace;
+    uint32_t first_pid;
+    uint32_t has_locks; /* 1: processes say by locks on the file that they live, see section 6 */
+    char reserved1[328];
 
     /* written by the collector, read by every thread: a cache line of its own */
     AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
@@ -147,6 +171,13 @@ struct ag_segment_header {
 _Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES, "a page");
 
 /* ---- processes ---- */
+
+/* Where in the file a process locks a byte (section 6). */
+enum ag_life_lock { AG_LOCK_OWN = 0, AG_LOCK_FAMILY = 1 };
+static inline int64_t ag_life_lock_place(uint64_t identity, enum ag_life_lock which) {
+    return (int64_t)((uint64_t)which << 62 | identity >> 2);
+}
+
 enum ag_slot_state {
     AG_SLOT_FREE = 0,
     AG_SLOT_CLAIMED = 1, /* being filled */
@@ -200,7 +231,10 @@ struct ag_process_slot {
     /* Inode of the pid namespace in which pid counts, as /proc/self/ns/pid has it. 0: could not be
      * told (no /proc); then it is taken for that of `run`. */
     uint64_t pid_namespace;
-    uint32_t text_bytes; /* of text, at most AG_SLOT_TEXT_BYTES */
+    uint64_t identity;     /* random, never 0: section 6 */
+    uint64_t family;       /* identity of the process whose mappings this one has */
+    uint32_t has_own_lock; /* 1: it holds the lock at its own place, beside its family's */
+    uint32_t text_bytes;   /* of text, at most AG_SLOT_TEXT_BYTES */
     /* Into text: NUL-terminated strings; the command is n_arguments of them in a row. */
     uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
     char note[256]; /* why an adapter refused, one line, or empty */

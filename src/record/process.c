@@ -3,9 +3,12 @@
  *
  * 1. Joining. The live file is opened by path, mapped in three pieces (header with slots and
  * controls; the slot's tree; the first window of chunks) and closed at once: no descriptor of ours
- * stays with the host.
+ * stays with the host. Two locks stay, held by mappings (segment.h, 6): they say that we live. The
+ * process gets a random identity here. A process that may read the header but is not to be recorded
+ * (--follow=none) maps nothing.
  *
- * 2. A forked child has the mappings already. It claims a slot, keeps the family's tree (interning
+ * 2. A forked child has the mappings already. It claims a slot, makes an identity without asking
+ * the kernel (a sandbox may refuse), keeps the family's tree (interning
  * is content-addressed and lock-free, so relatives share it) and begins streams of its own; its
  * trace starts with nothing allocated.
  *
@@ -25,8 +28,9 @@
  * states go on into the next recording, where each is begun anew by its owner: its gate is shut
  * here, and its number of the recording tells one whose owner opened the gate again.
  *
- * 4. exec. The new image joins like any process; it marks the slot of the image before it as
- * replaced, found by pid. */
+ * 4. exec. The kernel drops the locks of the image before, by which the writer knows. The new image
+ * joins like any process; where it knows its PID namespace it marks the slot of the image before it
+ * as replaced, which is found sooner. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -59,11 +63,20 @@ static void *map_shared(int fd, uint64_t offset, uint64_t bytes) {
     return (void *)address;
 }
 
+/* Another process of the session may have written there: every size has a bound of its own before
+ * sums are made of them. */
 static bool header_is_sane(const struct ag_segment_header *header, uint64_t file_bytes) {
+    enum { MAX_DEPTH = 1 << 16, MAX_SLOTS = 1 << 16, MAX_CHUNKS = 1 << 24 };
+    const uint64_t max_tree_bytes = UINT64_C(1) << 36;
     return header->magic == AG_SEGMENT_MAGIC && header->version == AG_SEGMENT_VERSION &&
-           header->file_bytes == file_bytes && header->n_slots > 0 && header->n_chunks > 0 &&
-           header->tree_bytes >= AG_TREE_BYTES && header->n_trees >= header->n_slots &&
-           header->depth > 0 &&
+           header->file_bytes == file_bytes && header->n_slots > 0 &&
+           header->n_slots <= MAX_SLOTS && header->n_chunks > 0 && header->n_chunks <= MAX_CHUNKS &&
+           header->tree_bytes >= AG_TREE_BYTES && header->tree_bytes <= max_tree_bytes &&
+           header->n_trees >= header->n_slots && header->n_trees <= MAX_SLOTS &&
+           header->depth > 0 && header->depth <= MAX_DEPTH &&
+           header->slots_offset == AG_SEGMENT_HEADER_BYTES &&
+           header->controls_offset <= file_bytes && header->trees_offset <= file_bytes &&
+           header->chunks_offset <= file_bytes &&
            header->controls_offset >=
                header->slots_offset + (uint64_t)header->n_slots * AG_SLOT_BYTES &&
            header->trees_offset >= header->controls_offset + (uint64_t)header->n_chunks *
@@ -71,6 +84,14 @@ static bool header_is_sane(const struct ag_segment_header *header, uint64_t file
            header->chunks_offset + (uint64_t)header->n_chunks * AG_CHUNK_BYTES <= file_bytes &&
            header->chunks_offset >=
                header->trees_offset + (uint64_t)header->n_trees * header->tree_bytes;
+}
+
+/* Of a session that records its first process only. */
+static bool is_wanted(const struct ag_segment_header *header) {
+    const bool is_first = header->first_pid == ag_recorder.pid &&
+                          (header->first_namespace == ag_recorder.pid_namespace ||
+                           header->first_namespace == 0 || ag_recorder.pid_namespace == 0);
+    return header->follow_children || header->first_pid == 0 || is_first;
 }
 
 static int map_control_part(int fd) {
@@ -88,25 +109,31 @@ static int map_control_part(int fd) {
     if (r != sizeof(header) || !header_is_sane(&header, (uint64_t)status.st_size)) {
         return ag_syscall_failed(r) ? (int)r : -EINVAL;
     }
+    if (!is_wanted(&header)) {
+        return -ECANCELED;
+    }
     const uint64_t control_bytes = header.trees_offset;
     unsigned char *base = map_shared(fd, 0, control_bytes);
     if (!base) {
         return -ENOMEM;
     }
+    const uint32_t reachable = AG_WINDOW_CHUNKS * AG_MAX_WINDOWS;
     ag_recorder.header = (struct ag_segment_header *)base;
-    ag_recorder.slots = base + ag_recorder.header->slots_offset;
-    ag_recorder.controls = (struct ag_chunk_control *)(base + ag_recorder.header->controls_offset);
+    ag_recorder.slots = base + header.slots_offset;
+    ag_recorder.controls = (struct ag_chunk_control *)(base + header.controls_offset);
     ag_recorder.control_bytes = control_bytes;
+    ag_recorder.chunks_offset = header.chunks_offset;
+    ag_recorder.tree_bytes = header.tree_bytes;
+    ag_recorder.depth = header.depth;
+    ag_recorder.n_slots = header.n_slots;
+    ag_recorder.n_chunks = header.n_chunks < reachable ? header.n_chunks : reachable;
     return 0;
 }
 
 static int map_first_window(int fd) {
-    const struct ag_segment_header *header = ag_recorder.header;
-    const uint32_t reachable = AG_WINDOW_CHUNKS * AG_MAX_WINDOWS;
-    ag_recorder.n_chunks = header->n_chunks < reachable ? header->n_chunks : reachable;
     const uint64_t bytes = (uint64_t)ag_recorder.n_chunks * AG_CHUNK_BYTES;
-    unsigned char *window =
-        map_shared(fd, header->chunks_offset, bytes < AG_WINDOW_BYTES ? bytes : AG_WINDOW_BYTES);
+    unsigned char *window = map_shared(fd, ag_recorder.chunks_offset,
+                                       bytes < AG_WINDOW_BYTES ? bytes : AG_WINDOW_BYTES);
     atomic_store_explicit(&ag_recorder.windows[0], window, memory_order_release);
     return window ? 0 : -ENOMEM;
 }
@@ -141,10 +168,9 @@ static void announce_slot(uint32_t index) {
 }
 
 static uint32_t n_slots_used(void) {
-    const uint32_t n_slots = ag_recorder.header->n_slots;
     const uint32_t used =
         atomic_load_explicit(&ag_recorder.header->n_slots_used, memory_order_acquire);
-    return used < n_slots ? used : n_slots;
+    return used < ag_recorder.n_slots ? used : ag_recorder.n_slots;
 }
 
 static bool tree_is_in_use(uint32_t tree) {
@@ -160,7 +186,7 @@ static bool tree_is_in_use(uint32_t tree) {
 }
 
 static int take_slot(void) {
-    for (uint32_t i = 0; i < ag_recorder.header->n_slots; i++) {
+    for (uint32_t i = 0; i < ag_recorder.n_slots; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_FREE;
         if (i >= n_slots_used() && !ag_populate(slot, AG_SLOT_BYTES)) {
@@ -292,6 +318,9 @@ static uint64_t own_pid_namespace(void) {
 static void fill_slot(struct ag_process_slot *slot, const struct ag_process_slot *parent) {
     slot->pid = ag_recorder.pid;
     slot->pid_namespace = ag_recorder.pid_namespace;
+    slot->identity = ag_recorder.identity;
+    slot->family = ag_recorder.family;
+    slot->has_own_lock = ag_recorder.lock_page != NULL;
     slot->parent_pid = (uint32_t)ag_syscall1(SYS_getppid, 0);
     slot->start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
     slot->parent_slot = UINT32_MAX;
@@ -304,8 +333,10 @@ static void fill_slot(struct ag_process_slot *slot, const struct ag_process_slot
     atomic_store_explicit(&slot->state, AG_SLOT_LIVE, memory_order_release);
 }
 
+/* A pid means something in its namespace only: where we could not learn ours, the writer finds out.
+ */
 static void replace_earlier_image(void) {
-    const uint32_t n_used = n_slots_used();
+    const uint32_t n_used = ag_recorder.pid_namespace != 0 ? n_slots_used() : 0;
     for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = slot_at(i);
         uint32_t expected = AG_SLOT_LIVE;
@@ -316,6 +347,108 @@ static void replace_earlier_image(void) {
                                                           memory_order_relaxed);
         }
     }
+}
+
+/* ---- identity ---- */
+
+/* Spreads what differs over all bits (the finalizer of splitmix64). */
+static uint64_t mixed(uint64_t value) {
+    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+    return value ^ value >> 31;
+}
+
+static uint64_t random_identity(void) {
+    uint64_t random = 0;
+    const long n = ag_syscall3(SYS_getrandom, (long)&random, sizeof(random), /* flags= */ 0);
+    if (n != (long)sizeof(random)) { /* a kernel before 3.17, or a filter */
+        random = mixed(ag_raw_clock(AG_CLOCK_TSC) ^ (uint64_t)ag_recorder.pid << 40);
+    }
+    return random != 0 ? random : 1;
+}
+
+/* Of a forked child: no other process of the session has this parent's random number together with
+ * this use of a slot. */
+static uint64_t child_identity(uint64_t parent) {
+    const uint64_t use = (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
+    const uint64_t identity = mixed(mixed(parent) ^ use);
+    return identity != 0 ? identity : 1;
+}
+
+static bool lock_life(int fd, enum ag_life_lock which) {
+    const struct flock lock = {
+        .l_type = F_RDLCK, /* so that it never has to wait for anybody's */
+        .l_whence = SEEK_SET,
+        .l_start = ag_life_lock_place(ag_recorder.identity, which),
+        .l_len = 1,
+    };
+    return ag_syscall3(SYS_fcntl, fd, F_OFD_SETLK, (long)&lock) == 0;
+}
+
+/* The page that keeps the own lock. NULL: the writer has to do with less. */
+static void *map_lock_page(const char *path, const struct stat *expected) {
+    enum { PAGE_BYTES = 4096 };
+    const long fd = ag_syscall3(SYS_open, (long)path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (ag_syscall_failed(fd)) {
+        return NULL;
+    }
+    struct stat status;
+    memset(&status, 0, sizeof(status));
+    long page = 0;
+    if (ag_syscall2(SYS_fstat, fd, (long)&status) == 0 && status.st_ino == expected->st_ino &&
+        status.st_dev == expected->st_dev && lock_life((int)fd, AG_LOCK_OWN)) {
+        page = ag_syscall6(SYS_mmap, 0, PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+        page = ag_syscall_failed(page) ? 0 : page;
+    }
+    (void)ag_syscall1(SYS_close, fd);
+    if (page != 0 && ag_syscall_failed(ag_syscall3(SYS_madvise, page, PAGE_BYTES, MADV_DONTFORK))) {
+        (void)ag_syscall2(SYS_munmap, page, PAGE_BYTES); /* a child would hold our lock */
+        page = 0;
+    }
+    if (page != 0) {
+        (void)ag_syscall3(SYS_madvise, page, PAGE_BYTES, MADV_DONTDUMP);
+    }
+    return (void *)page;
+}
+
+/* With the live file's descriptor, whose description the segment's mappings keep. */
+static void say_that_we_live(int fd, const char *path) {
+    struct stat status;
+    memset(&status, 0, sizeof(status));
+    if (ag_recorder.header->has_locks == 1 && ag_syscall2(SYS_fstat, fd, (long)&status) == 0 &&
+        lock_life(fd, AG_LOCK_FAMILY)) {
+        ag_recorder.family = ag_recorder.identity;
+        ag_recorder.lock_page = map_lock_page(path, &status);
+    }
+}
+
+void ag_recorder_unlock(void) {
+    enum { PAGE_BYTES = 4096 };
+    if (ag_recorder.lock_page) {
+        (void)ag_syscall2(SYS_munmap, (long)ag_recorder.lock_page, PAGE_BYTES);
+        ag_recorder.lock_page = NULL;
+    }
+}
+
+static void leave_mark(void) {
+    enum { PAGE_BYTES = 4096 };
+    if (!ag_recorder.fork_mark) {
+        void *page = NULL;
+        if (map_private(PAGE_BYTES, &page) < 0) {
+            return;
+        }
+        if (ag_syscall_failed(ag_syscall3(SYS_madvise, (long)page, PAGE_BYTES, MADV_WIPEONFORK))) {
+            (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES);
+            return;
+        }
+        ag_recorder.fork_mark = page;
+    }
+    *ag_recorder.fork_mark = ag_recorder.identity;
+}
+
+bool ag_recorder_is_forked_child(void) {
+    return ag_recorder.fork_mark ? *ag_recorder.fork_mark != ag_recorder.identity
+                                 : (uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid;
 }
 
 /* ---- announcements ---- */
@@ -420,23 +553,24 @@ static void choose_own_tree(void) {
  * there, by mremap with an old size of 0. It begins at the last page before the trees. */
 static void *map_tree_again(void) {
     enum { PAGE_BYTES = 4096 };
-    const struct ag_segment_header *header = ag_recorder.header;
-    const uint64_t bytes = PAGE_BYTES + (ag_recorder.tree_index + 1) * header->tree_bytes;
+    const uint64_t tree_bytes = ag_recorder.tree_bytes;
+    const uint64_t bytes = PAGE_BYTES + (ag_recorder.tree_index + 1) * tree_bytes;
+    unsigned char *last_page =
+        (unsigned char *)ag_recorder.header + ag_recorder.control_bytes - PAGE_BYTES;
     const long address =
-        ag_syscall6(SYS_mremap, (long)((unsigned char *)header + header->trees_offset - PAGE_BYTES),
-                    0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
+        ag_syscall6(SYS_mremap, (long)last_page, 0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
     if (ag_syscall_failed(address)) {
         return NULL;
     }
-    unsigned char *tree = (unsigned char *)address + (bytes - header->tree_bytes);
-    (void)ag_syscall2(SYS_munmap, address, (long)(bytes - header->tree_bytes));
-    (void)ag_syscall3(SYS_madvise, (long)tree, (long)header->tree_bytes, MADV_DONTDUMP);
+    unsigned char *tree = (unsigned char *)address + (bytes - tree_bytes);
+    (void)ag_syscall2(SYS_munmap, address, (long)(bytes - tree_bytes));
+    (void)ag_syscall3(SYS_madvise, (long)tree, (long)tree_bytes, MADV_DONTDUMP);
     return tree;
 }
 
 /* A child that came too late: its family's tree is gone, and all it knows of sites with it. */
 static int start_over(void) {
-    const uint64_t tree_bytes = ag_recorder.header->tree_bytes;
+    const uint64_t tree_bytes = ag_recorder.tree_bytes;
     choose_own_tree();
     void *tree = map_tree_again();
     if (!tree) {
@@ -470,11 +604,9 @@ static int join_session(int fd) {
     if (r < 0) {
         return r;
     }
-    const struct ag_segment_header *header = ag_recorder.header;
     choose_own_tree();
-    ag_recorder.tree_bytes = header->tree_bytes;
     ag_recorder.tree = map_shared(
-        fd, header->trees_offset + (uint64_t)ag_recorder.slot_index * ag_recorder.tree_bytes,
+        fd, ag_recorder.control_bytes + (uint64_t)ag_recorder.slot_index * ag_recorder.tree_bytes,
         ag_recorder.tree_bytes);
     return ag_recorder.tree ? 0 : -ENOMEM;
 }
@@ -485,7 +617,6 @@ static int start_unwinding(void) {
     if (r < 0) {
         return r;
     }
-    ag_recorder.depth = ag_recorder.header->depth;
     ag_recorder.walker_bytes = ag_walker_bytes(ag_recorder.depth);
     ag_recorder.space = ag_unwind_space_init(memory, ag_recorder.tree, ag_recorder.depth,
                                              ag_populate, ag_images_find, NULL);
@@ -546,7 +677,13 @@ int ag_recorder_start(const char *session_path) {
     forget_earlier();
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     ag_recorder.pid_namespace = own_pid_namespace();
+    ag_recorder.identity = random_identity();
+    ag_recorder.family = 0;
     int r = join_session((int)fd);
+    if (r == 0) {
+        say_that_we_live((int)fd, session_path);
+        leave_mark();
+    }
     (void)ag_syscall1(SYS_close, fd);
     if (r == 0) {
         r = start_unwinding();
@@ -561,6 +698,7 @@ int ag_recorder_start(const char *session_path) {
         if (ag_recorder.slot) {
             atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
         }
+        ag_recorder_unlock();
         ag_recorder_turn_off();
         return r;
     }
@@ -597,6 +735,7 @@ void ag_recorder_leave(void) {
     (void)atomic_compare_exchange_strong_explicit(&ag_recorder.slot->exiting, &exiting, HAS_LEFT,
                                                   memory_order_relaxed, memory_order_relaxed);
     atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_REPLACED, memory_order_release);
+    ag_recorder_unlock();
 }
 
 void ag_recorder_exiting(void) {
@@ -606,21 +745,23 @@ void ag_recorder_exiting(void) {
 }
 
 void ag_recorder_child_start(void) {
-    const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
-    if (ag_recorder.pid == pid || !ag_recorder_is_active()) {
+    if (!ag_recorder_is_forked_child() || !ag_recorder_is_active()) {
         return;
     }
-    ag_recorder.pid = pid;
+    ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     ag_recorder.pid_namespace = own_pid_namespace();
     atomic_store_explicit(&ag_recorder.threads, NULL,
                           memory_order_relaxed); /* wiped, or other threads' */
     ag_thread_current->gate = AG_GATE_ABSENT;    /* where the kernel does not wipe */
     const struct ag_process_slot *parent = ag_recorder.slot;
+    ag_recorder.lock_page = NULL; /* our parent's, which we did not inherit */
     if (!ag_recorder.header->follow_children || claim_slot() < 0) {
         ag_recorder.slot = NULL; /* how its parent ends is not for it to say */
         ag_recorder_turn_off();
         return;
     }
+    ag_recorder.identity = child_identity(ag_recorder.identity);
+    leave_mark();
     clear_slot(ag_recorder.slot);
     if (!keep_tree() && start_over() < 0) {
         atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
@@ -642,14 +783,14 @@ void ag_recorder_child_start(void) {
 }
 
 uint64_t ag_recorder_identity(void) {
-    return (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
+    return ag_recorder.identity;
 }
 
 void ag_recorder_forked(uint64_t parent) {
     if (ag_recorder_is_active() && ag_recorder_identity() != parent) {
         return; /* a function that the fork itself called had an event, and began it */
     }
-    ag_recorder.pid = 0; /* whatever number we have, it is not the parent's */
+    ag_recorder.pid = 0; /* one in a new namespace can have its parent's number */
     ag_recorder_child_start();
 }
 

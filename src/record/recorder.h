@@ -63,17 +63,24 @@ enum {
 struct ag_recorder {
     _Atomic uint32_t state; /* enum ag_recorder_state; first: entry stubs in assembly look at it */
     uint32_t pid;
-    uint64_t pid_namespace; /* as in the slot */
+    uint64_t pid_namespace;    /* as in the slot, like the next two */
+    uint64_t identity, family; /* 0 before the first start */
+    void *lock_page;           /* keeps the own lock (segment.h, 6); NULL: there is none */
+    /* Holds the identity, on a page that the kernel wipes in a forked child, whatever its pid.
+     * NULL: this kernel wipes nothing (before 4.14). */
+    uint64_t *fork_mark;
     struct ag_segment_header *header;
     struct ag_process_slot *slot;
     uint32_t slot_index, slot_generation;
+    uint32_t n_slots; /* this and other sizes are ours: what the file says may change any time */
     struct ag_chunk_control *controls;
     _Atomic(unsigned char *) windows[AG_MAX_WINDOWS]; /* of chunks, mapped as needed, the first at
                                                          start (chunk_supply.c) */
     uint32_t n_chunks;                                /* that windows can reach */
     unsigned char *slots;
     void *tree;
-    uint64_t control_bytes, tree_bytes;   /* mapped at header and at tree */
+    uint64_t control_bytes, tree_bytes; /* mapped at header and at tree; trees begin there */
+    uint64_t chunks_offset;
     uint32_t tree_index, tree_generation; /* which, and since when: a fork inherits them */
     struct ag_unwind_space *space;
     size_t walker_bytes;
@@ -135,10 +142,15 @@ void ag_recorder_exiting(void);
 /* Called first thing in a forked child by whoever notices first (the fork hook, or the first
  * event). */
 void ag_recorder_child_start(void);
+/* Is this a child whose recording has not begun yet? Not one of vfork, which is part of its parent.
+ */
+bool ag_recorder_is_forked_child(void);
 /* The same by who knows that it is in a child: one in a new pid namespace can have its parent's
  * number. parent: the identity before the fork. */
 uint64_t ag_recorder_identity(void);
 void ag_recorder_forked(uint64_t parent);
+/* Drops the lock that says that this process is recorded. */
+void ag_recorder_unlock(void);
 
 /* The loader dropped objects (dlclose returned): their code is gone. */
 void ag_recorder_images_changed(void);

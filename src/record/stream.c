@@ -369,10 +369,6 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
 
 /* ---- events that the fast path handed over ---- */
 
-static bool is_forked_child(void) {
-    return (uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid;
-}
-
 static bool is_on_alternate_stack(void) {
     stack_t current = {0};
     return ag_syscall2(SYS_sigaltstack, 0, (long)&current) == 0 && (current.ss_flags & SS_ONSTACK);
@@ -407,7 +403,7 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     struct ag_thread *thread = ag_thread_current;
     *ret_can_walk = true;
     if (thread->gate == AG_GATE_ABSENT) {
-        if (is_forked_child()) {
+        if (ag_recorder_is_forked_child()) {
             ag_recorder_child_start();
             if (!ag_recorder_is_active()) {
                 return NULL;

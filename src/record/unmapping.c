@@ -31,6 +31,7 @@ static void unmap_threads(void) {
 
 /* By sizes of our own: what the file says may be gone. */
 static void unmap_session(void) {
+    ag_recorder_unlock();
     ag_chunk_supply_unmap();
     unmap(ag_recorder.space, ag_unwind_space_bytes());
     unmap(ag_recorder.tree, ag_recorder.tree_bytes);
@@ -42,7 +43,10 @@ static void unmap_session(void) {
 }
 
 void ag_recorder_unmap(void) {
+    enum { PAGE_BYTES = 4096 };
     ag_recorder_turn_off();
+    unmap(ag_recorder.fork_mark, PAGE_BYTES);
+    ag_recorder.fork_mark = NULL;
     unmap_threads();
     ag_images_unmap();
     ag_sampled_blocks_unmap();

@@ -246,6 +246,12 @@ END
     rm -- *.allogram
     "$ALLOGRAM" run -q --follow=none -- bash -c '(true; :); :'
     [ "$(traces)" -eq 1 ]
+    rm -- *.allogram
+    "$ALLOGRAM" run -q --follow=none -- bash -c '(exec ls / >ls.out); ls / >ls.out; :'
+    [ "$(traces)" -eq 1 ]
+    rm -- *.allogram
+    "$ALLOGRAM" run -q --follow=none -- bash -c 'exec ls / >ls.out' # what the program itself executes
+    [ "$(traces)" -eq 2 ]
 }
 
 @test "children that ended before the program are whole when run returns" {

@@ -4,6 +4,7 @@ the collector, or somebody else. Each has to be recorded to its end, and its tra
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,62 @@ def command_of(pid):
         return ""
 
 
+NOBODY = 65534
+BLOCKS = 200000  # of hidden, each process
+
+
+def as_nobody(tools, folder):
+    """(tools, wrapper) by which an ordinary user records: the command and the agent copied where he may read them."""
+    for path in (tools.allogram, os.path.join(tools.build, "adapters/libc/liballogram-agent.so"), tools.program("hidden")):
+        shutil.copy(path, folder)
+    os.chmod(folder, 0o777)  # made by mkdtemp for us alone
+    copied = recorded.Tools(tools.build)
+    copied.allogram = os.path.join(folder, "allogram")
+    copied.programs = folder
+    return copied, ["setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups"]
+
+
+def live_files(user):
+    return [name for name in os.listdir("/dev/shm")
+            if name.startswith(".allogram-live.") and owner(os.path.join("/dev/shm", name)) == user]
+
+
+def owner(path):
+    try:
+        return os.stat(path).st_uid
+    except FileNotFoundError:
+        return None
+
+
+def hidden(tools, kind, n_processes, *wrapper):
+    """Processes that an ordinary user may not look into: each recorded whole, in a trace of its own, and nothing of them left."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        copied, user = as_nobody(tools, folder)
+        command = [*user, copied.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", *wrapper,
+                   copied.program("hidden"), str(BLOCKS), kind]
+        outcome = recorded.run(command, timeout=60)
+        failures.expect("status", outcome.status, 0)
+        failures.expect("standard error", outcome.stderr, b"")
+        deadline = time.monotonic() + 20
+        while live_files(NOBODY) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        failures.expect("live files", live_files(NOBODY), [])
+        found = of_program(tools, recorded.traces_in(folder), "hidden")
+        failures.expect("traces of it", len(found), n_processes)
+        for trace in found:
+            expect_whole(failures, tools, trace, {"allocated_blocks": BLOCKS, "allocated_bytes": 40 * BLOCKS, "freed_blocks": BLOCKS})
+            resident = recorded.report(tools, trace)["rss_peak_bytes"]  # 0 where nobody can say; else its own, not init's
+            failures.expect("%s: resident size %d" % (os.path.basename(trace), resident), resident < 8 << 20, True)
+    return failures
+
+
+def can_be_nobody():
+    return os.geteuid() == 0 and subprocess.run(
+        ["setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups", "unshare", "--user", "--map-root-user", "--pid",
+         "--fork", "--mount-proc", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -146,13 +203,25 @@ def main():
              "two with number 1": lambda: twins(tools),
              "a number that another has outside": lambda: same_number(tools),
              "alive when everybody else was killed": lambda: living(tools)}
-    results = tap.Plan(len(cases))
+    sandbox = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    users_cases = {"an ordinary user's process that is not dumpable, in namespaces": lambda: hidden(tools, "", 1, *sandbox),
+                   "its child": lambda: hidden(tools, "fork", 2, *sandbox),
+                   "number 1 inside of number 1": lambda: hidden(tools, "nest", 2, *sandbox),
+                   "sandboxed children without exec": lambda: hidden(tools, "sandbox", 3),
+                   "sandboxed children of number 1": lambda: hidden(tools, "sandbox", 3, *sandbox)}
+    results = tap.Plan(len(cases) + len(users_cases))
     allowed = can_unshare()
     for name, case in cases.items():
         if allowed:
             results.run(name, case)
         else:
             results.skip(name, "this machine lets nobody make pid namespaces")
+    users_allowed = can_be_nobody()
+    for name, case in users_cases.items():
+        if users_allowed:
+            results.run(name, case)
+        else:
+            results.skip(name, "needs root, to become a user, and a kernel that lets users make namespaces")
     return results.status()
 
 

@@ -61,15 +61,24 @@ static void for_each_file(void (*visit)(const char *path, void *context), void *
     for (struct dirent *entry; (entry = readdir(listing));) {
         char path[512];
         (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        if (entry->d_type == DT_REG) {
+        if (entry->d_type == DT_REG || strncmp(entry->d_name, ".allogram-live.", 15) == 0) {
             visit(path, context);
         }
     }
     closedir(listing);
 }
 
+/* A live file stands in a folder of its own. */
 static void remove_file(const char *path, void *unused) {
     (void)unused;
+    DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        (void)unlinkat(dirfd(listing), entry->d_name, 0); /* fails for . and .. */
+    }
+    if (listing) {
+        closedir(listing);
+        rmdir(path);
+    }
     unlink(path);
 }
 
