@@ -5,9 +5,9 @@
  * and tells whether 8 bytes can be read. 70 ns, and only for pages never seen before. mincore would
  * not do: it calls a guard page resident.
  *
- * What was readable may be unmapped later (a coroutine's stack). That can only hurt a walk that a
- * wrong rule leads back there, and the range moves away as soon as the thread runs on another
- * stack. */
+ * What was readable may be unmapped later, unseen (a coroutine's stack). So a range is a second
+ * fence behind the walker's own reasoning (stack_walker.c, 3) and not the first: it keeps in the
+ * walks that wrong rules lead astray. */
 #include "unwind/readable_range.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/raw_syscall.h"
 
 enum {
-    PAGE_BYTES = 4096,
+    PAGE_BYTES = AG_READABLE_PAGE,
     KERNEL_SIGSET_BYTES = 8,
     INVALID_HOW = 0x5afe,
     /* How far away a page still counts as the same stack when all pages between are readable: a
@@ -63,6 +63,10 @@ AG_COLD enum ag_readable_result ag_readable_range_extend(struct ag_readable_rang
     const uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
     return address % 8 == 0 && page_is_readable(page) ? ag_readable_range_enter(range, address)
                                                       : AG_READABLE_NOT;
+}
+
+bool ag_readable_word(uintptr_t address) {
+    return address % sizeof(uintptr_t) == 0 && page_is_readable(ag_readable_page(address));
 }
 
 bool ag_readable_copy(void *destination, uintptr_t source, size_t bytes) {

@@ -18,6 +18,11 @@ struct ag_readable_range {
         high; /* [low, high), whole pages, all readable; low == high: nothing known yet */
 };
 
+enum { AG_READABLE_PAGE = 4096 }; /* bytes */
+AG_FAST uintptr_t ag_readable_page(uintptr_t address) {
+    return address & ~(uintptr_t)(AG_READABLE_PAGE - 1);
+}
+
 /* Is the word at address within, and aligned? Rotating the offset puts a misalignment into the
  * highest bits: one compare for both. */
 AG_FAST bool ag_readable_range_has(const struct ag_readable_range *range, uintptr_t address) {
@@ -35,6 +40,9 @@ enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range
 
 /* Like it for an address that the caller knows to be readable (the stack it runs on). */
 enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range, uintptr_t address);
+
+/* Is there an aligned word that can be read, now? A system call. */
+bool ag_readable_word(uintptr_t address);
 
 /* Copies from memory that may not be there; false: not readable. A few bytes of code, say. */
 bool ag_readable_copy(void *destination, uintptr_t source, size_t bytes);

@@ -10,10 +10,11 @@
  * between.
  *
  *     frames   [0] outermost  [1]  ...  [known] the innermost that may still be right  ...
- *     returns  one word per frame: where its pc was read (by the frame before it in the walk)
- *     others   what else they read, oldest first: saved rbps that matter, realigned CFAs, signals
+ *     words    what frame [0] read | what [1] read | ...       of each: the return address that it
+ *              found (of the frame before it in the array) at the lowest place, above it what else
+ *              it read: saved rbps that matter, realigned CFAs, signals
  *
- * frames[known] depends on returns[0 .. known - 1] and on the first others, as many as it says.
+ * frames[known] depends on the first words, as many as it says.
  *
  * The walk goes from the innermost frame outward. At each frame: pop remembered frames that are
  * younger (their sp is lower); if the registers match, verify the words; else take one step by rule
@@ -31,10 +32,30 @@
  *
  * 3. Which memory is read
  *
- * Only what lies in the walker's readable range (readable_range.h). All remembered words lie in it:
- * when the range moves to another stack the memo is dropped, and of a walk that crosses stacks (a
- * handler on a signal stack) only the frames of the last stack are remembered. So words may be
- * verified in blocks, in any order.
+ * A program may give the memory above its stack pointer back at any time: a pool of coroutines
+ * divides one mapping anew and puts guard pages where a stack was. No list of what is mapped could
+ * follow that, since the C library and raw system calls change it unseen. What can be relied on is
+ * the program itself: a frame that it is going to return through is there. So
+ *
+ *     a word may be read when it lies in a frame that is known to exist. The frame that called the
+ *     allocation function exists. If a frame exists and its rule is the compiler's, then so does
+ *     the place of its return address, and what stands there is the next frame.
+ *
+ * Remembered words are therefore compared one by one from the innermost frame outward, and the
+ * first that differs ends it: each was read by the rule of a frame whose existence the ones before
+ * it have just proven. (Blocks of four, compared with one branch, were no faster, and read up to
+ * three words of a stack that is gone.)
+ *
+ * A rule that was guessed (AG_RULE_FRAME_POINTER, for generated code without CFI) proves nothing.
+ * From the first guess of a walk on, a word is read only in pages that this walk itself found
+ * readable, by a system call each (reach_guessed). Such a stack is remembered only if its walk came
+ * to the outermost frame in the end: then every guess of it was right, and is right again for the
+ * same pc, sp and rbp.
+ *
+ * Besides, no walk reads outside of the walker's readable range (readable_range.h): rules are wrong
+ * at times, in assembler above all. When the range moves to another stack the memo is dropped, and
+ * of a walk that crosses stacks (a handler on a signal stack) only the frames of the last stack are
+ * remembered: frames in the memo are in the order of their addresses.
  *
  * 4. Depth
  *
@@ -57,10 +78,7 @@ enum { /* captures */
        BYPASS_LENGTH_MIN = 64,
        BYPASS_LENGTH_MAX = 4096,
 };
-enum {
-    N_PADS = 4
-}; /* words before the first of the memo's that always hold: they are verified in
-      fours, down to below the first */
+enum { GUESS_PAGES = 4 };
 
 /* ---- life ---------------------------------------------------------------- */
 static uint32_t clamp_depth(uint32_t depth) {
@@ -70,13 +88,11 @@ static uint32_t clamp_depth(uint32_t depth) {
 /* Lays the arrays out behind the walker; returns the bytes of all. walker may be NULL. */
 static size_t lay_out(struct ag_walker *walker, uint32_t depth) {
     const size_t n_others = depth * (size_t)AG_STEP_OTHER_WORDS_MAX + 1;
-    const size_t pads_bytes = N_PADS * sizeof(struct ag_stack_word);
     const struct {
         size_t offset_in_walker, bytes, before;
     } arrays[] = {
         {offsetof(struct ag_walker, frames), depth * sizeof(struct ag_known_frame), 0},
-        {offsetof(struct ag_walker, returns), depth * sizeof(struct ag_stack_word), pads_bytes},
-        {offsetof(struct ag_walker, others), n_others * sizeof(struct ag_stack_word), pads_bytes},
+        {offsetof(struct ag_walker, words), (depth + n_others) * sizeof(struct ag_stack_word), 0},
         {offsetof(struct ag_walker, new_frames), depth * sizeof(struct ag_new_frame),
          sizeof(struct ag_new_frame)},
         {offsetof(struct ag_walker, new_returns), depth * sizeof(struct ag_stack_word), 0},
@@ -103,9 +119,6 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
     walker->credit = AG_CACHE_CREDIT_START;
     walker->bypass_length = BYPASS_LENGTH_MIN;
     (void)lay_out(walker, walker->depth);
-    for (int i = 1; i <= N_PADS; i++) {
-        walker->returns[-i] = walker->others[-i] = (struct ag_stack_word){&walker->pad_word, 0};
-    }
     return walker;
 }
 
@@ -115,6 +128,9 @@ struct reader { /* of one walk: keeps what it read */
     struct ag_stack_word return_word; /* the last read with that role */
     struct ag_stack_word *other;      /* where the next one of role OTHER goes */
     bool has_moved;                   /* to another stack, since this was cleared */
+    bool has_read_guessed;            /* a word behind a guess */
+    uint32_t next_page;
+    uintptr_t pages[GUESS_PAGES]; /* once it guessed: those that it found readable lately */
 };
 
 AG_COLD static bool reach(struct reader *reader, uintptr_t address) {
@@ -155,6 +171,63 @@ AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
     return true;
 }
 
+/* The frame at sp exists, or is believed to, and its caller is going to be guessed. What is known
+ * to be readable is the page in which its pc was read. */
+AG_COLD static void guess_begins(struct reader *reader, uintptr_t sp) {
+    for (uint32_t i = 0; i < GUESS_PAGES; i++) {
+        reader->pages[i] = ag_readable_page(sp - sizeof(uintptr_t));
+    }
+}
+
+/* Can the word be read, by what this walk found since its first guess? */
+static bool reach_guessed(struct reader *reader, uintptr_t address) {
+    const uintptr_t page = ag_readable_page(address);
+    reader->has_read_guessed = true;
+    for (uint32_t i = 0; i < GUESS_PAGES; i++) {
+        if (reader->pages[i] == page) {
+            return address % sizeof(uintptr_t) == 0;
+        }
+    }
+    if (!ag_readable_word(address)) {
+        return false;
+    }
+    reader->pages[reader->next_page++ % GUESS_PAGES] = page;
+    return true;
+}
+
+/* read_and_keep behind a guess. */
+static bool read_guessed(void *context, uintptr_t address, enum ag_word_role role,
+                         uintptr_t *ret_value) {
+    struct reader *reader = context;
+    if (!reach_guessed(reader, address)) {
+        return false;
+    }
+    const uintptr_t *word = (const uintptr_t *)address;
+    const uintptr_t value = *word;
+    if (role == AG_WORD_RETURN_ADDRESS) {
+        reader->return_word = (struct ag_stack_word){word, value};
+    } else {
+        *reader->other++ = (struct ag_stack_word){word, value};
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* read_only behind a guess. */
+static bool read_only_guessed(void *context, uintptr_t address, enum ag_word_role role,
+                              uintptr_t *ret_value) {
+    struct reader *reader = context;
+    if (!reach_guessed(reader, address)) {
+        return false;
+    }
+    const uintptr_t *word = (const uintptr_t *)address;
+    if (role == AG_WORD_RETURN_ADDRESS) {
+        reader->return_word = (struct ag_stack_word){word, *word};
+    }
+    *ret_value = *word;
+    return true;
+}
+
 /* ---- near pcs ------------------------------------------------------------ */
 
 AG_FAST uint32_t near_place(uintptr_t pc) {
@@ -175,56 +248,80 @@ AG_FAST uint32_t near_rule(const struct ag_walker *walker, uintptr_t pc) {
 /* ---- the memo ------------------------------------------------------------ */
 
 /* Compares the first n words with the stack, the youngest first; returns how many there are up to
- * and including the youngest that differs, 0 when all are equal. */
+ * and including the youngest that differs, 0 when all are equal. Reads none beyond that one. */
 AG_FAST uint32_t verify(const struct ag_stack_word *words, uint32_t n) {
     const struct ag_stack_word *end = words + n;
-    for (; end > words; end -= 4) {
-        const uintptr_t difference =
-            (*end[-1].address ^ end[-1].value) | (*end[-2].address ^ end[-2].value) |
-            (*end[-3].address ^ end[-3].value) | (*end[-4].address ^ end[-4].value);
-        if (AG_UNLIKELY(difference != 0)) {
+    for (; end - words >= 4; end -= 4) {
+        if (AG_UNLIKELY(!ag_stack_word_is(end[-1].address, end[-1].value) ||
+                        !ag_stack_word_is(end[-2].address, end[-2].value) ||
+                        !ag_stack_word_is(end[-3].address, end[-3].value) ||
+                        !ag_stack_word_is(end[-4].address, end[-4].value))) {
             break;
         }
     }
-    while (end > words && *end[-1].address == end[-1].value) {
+    while (end > words && ag_stack_word_is(end[-1].address, end[-1].value)) {
         end--;
     }
-    return end > words ? (uint32_t)(end - words) : 0;
+    return (uint32_t)(end - words);
 }
 
-/* Is the rest of the stack from these registers outward frames[known] and older? If not, returns
- * the youngest remembered frame that may still be right (-1: none) in ret_known. */
+/* The same in a walk that has guessed: the frame that the words belong to may not exist. */
+static uint32_t verify_guessed(const struct ag_stack_word *words, uint32_t n,
+                               struct reader *reader) {
+    while (n > 0) {
+        const struct ag_stack_word *word = &words[n - 1];
+        if (!reach_guessed(reader, (uintptr_t)word->address) ||
+            !ag_stack_word_is(word->address, word->value)) {
+            return n;
+        }
+        n--;
+    }
+    return 0;
+}
+
+/* What a walk came to. */
+struct outcome {
+    enum ag_root root; /* when known < 0 */
+    int32_t known;     /* the frame that matched; -1: none */
+    int32_t forgotten; /* new frames up to this one are not remembered, -1: all are; they stand on
+                          another stack than the outer ones, or depend on words that are not kept */
+    uint32_t n_new;
+    struct ag_stack_word return_word; /* where the pc of frames[known] was read */
+    bool has_guessed; /* the caller of a frame was found by a rule that nobody vouches for */
+    bool is_lost;     /* no memory for what was found, or nothing there is a frame */
+};
+
+/* Is the rest of the stack from these registers outward frames[known] and older? If not,
+ * outcome->known becomes the youngest remembered frame that may still be right (-1: none). */
 AG_FAST bool match(const struct ag_walker *walker, const struct ag_registers *registers,
-                   uint32_t n_new, int32_t *ret_known) {
+                   struct reader *reader, struct outcome *outcome) {
     const struct ag_known_frame *frames = walker->frames;
-    int32_t known = *ret_known;
+    int32_t known = outcome->known;
     while (known >= 0 && frames[known].registers.sp < registers->sp) {
         known--;
     }
-    *ret_known = known;
+    outcome->known = known;
     if (known < 0 || frames[known].registers.sp != registers->sp ||
         frames[known].registers.pc != registers->pc ||
-        ((frames[known].others & 1) && frames[known].registers.rbp != registers->rbp)) {
+        (AG_NEEDS_RBP(frames[known].needs) && frames[known].registers.rbp != registers->rbp)) {
         return false;
     }
-    const uint32_t n_frames = (uint32_t)known + 1 + n_new;
+    const uint32_t n_frames = (uint32_t)known + 1 + outcome->n_new;
     if (AG_UNLIKELY(walker->is_cut ? n_frames != walker->depth : n_frames > walker->depth)) {
-        *ret_known = -1;
+        outcome->known = -1;
         return false;
     }
-    const uint32_t returns_differing = verify(walker->returns, (uint32_t)known);
-    if (AG_UNLIKELY(returns_differing != 0)) {
-        *ret_known = (int32_t)returns_differing - 1;
-        return false;
-    }
-    const uint32_t others_differing = verify(walker->others, frames[known].others >> 1);
-    if (AG_LIKELY(others_differing == 0)) {
+    const uint32_t n_words = AG_NEEDED_WORDS(frames[known].needs);
+    const uint32_t differing = AG_UNLIKELY(outcome->has_guessed)
+                                   ? verify_guessed(walker->words, n_words, reader)
+                                   : verify(walker->words, n_words);
+    if (AG_LIKELY(differing == 0)) {
         return true;
     }
-    while (known >= 0 && frames[known].others >> 1 >= others_differing) {
+    while (known >= 0 && AG_NEEDED_WORDS(frames[known].needs) >= differing) {
         known--;
     }
-    *ret_known = known;
+    outcome->known = known;
     return false;
 }
 
@@ -244,28 +341,16 @@ AG_FAST uint64_t find_pc(struct ag_walker *walker, struct ag_unwind_space *space
     return value;
 }
 
-/* What a walk came to. */
-struct outcome {
-    enum ag_root root; /* when known < 0 */
-    int32_t known;     /* the frame that matched; -1: none */
-    int32_t forgotten; /* new frames up to this one are not remembered, -1: all are; they stand on
-                          another stack than the outer ones, or depend on words that are not kept */
-    uint32_t n_new;
-    struct ag_stack_word return_word; /* where the pc of frames[known] was read */
-    bool is_lost; /* no memory for what was found, or nothing there is a frame */
-};
-
 /* Appends the new frames to the memo behind frames[known] and interns them; returns the node of the
  * innermost. Frames up to `forgotten` are interned, not remembered. */
 AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
                         const struct outcome *outcome) {
     const int32_t known = outcome->known;
     uint32_t node = known >= 0 ? walker->frames[known].node : outcome->root;
-    uint32_t others = known >= 0 ? walker->frames[known].others : 0;
+    uint32_t needs = known >= 0 ? walker->frames[known].needs : 0;
     uint32_t n_frames = (uint32_t)(known + 1);
-    if (known >= 0) { // the frame is the same, but another may have called on from it
-        walker->returns[known] = outcome->return_word;
-    }
+    /* not where it was read in the walk before: another may have called on from the same frame */
+    struct ag_stack_word return_word = outcome->return_word;
     for (int32_t i = (int32_t)outcome->n_new - 1; i >= 0; i--) {
         const struct ag_new_frame *frame = &walker->new_frames[i];
         const uint32_t rule = AG_PC_RULE(frame->value);
@@ -277,21 +362,44 @@ AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
             continue;
         }
         const uint32_t first = frame[-1].n_others; // there is one before the first
-        uint32_t end = frame->n_others, n_others = others >> 1;
-        const bool caller_reads_rbp = others & 1;
+        uint32_t end = frame->n_others, n_words = AG_NEEDED_WORDS(needs);
+        const bool caller_reads_rbp = AG_NEEDS_RBP(needs);
+        if (n_frames > 0) {
+            walker->words[n_words++] = return_word;
+        }
         /* what stopped the walk at the outermost frame stays, whatever it is */
         if (end > first && !caller_reads_rbp && ag_rule_reloads_rbp(rule) && n_frames > 0) {
             end--;
         }
-        while (end > first) { // youngest last
-            walker->others[n_others++] = walker->new_others[--end];
+        while (end > first) { // what was read first is compared first
+            walker->words[n_words++] = walker->new_others[--end];
         }
-        others = AG_OTHERS(n_others, ag_rule_reads_rbp(rule, caller_reads_rbp));
-        walker->returns[n_frames] = walker->new_returns[i];
-        walker->frames[n_frames++] = (struct ag_known_frame){frame->registers, node, others};
+        needs = AG_NEEDS(n_words, ag_rule_reads_rbp(rule, caller_reads_rbp));
+        return_word = walker->new_returns[i];
+        walker->frames[n_frames++] = (struct ag_known_frame){frame->registers, node, needs};
     }
     walker->n_frames = n_frames;
     return node;
+}
+
+/* A step behind the first guess of a walk, or that guess itself. */
+AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
+                                                struct ag_unwind_space *space, uint32_t rule,
+                                                struct ag_registers *registers,
+                                                struct reader *reader, struct outcome *outcome) {
+    if (!outcome->has_guessed) {
+        outcome->has_guessed = true;
+        guess_begins(reader, registers->sp);
+    }
+    if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) { // it may have interrupted code on another stack
+        reader->has_moved = true;
+    }
+    if (rule != AG_RULE_GENERAL) {
+        return ag_frame_step_fast(registers, rule, read_guessed, reader);
+    }
+    outcome->forgotten = (int32_t)outcome->n_new - 1;
+    return ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only_guessed, reader,
+                           registers);
 }
 
 /* One frame outward; true: the walk goes on. */
@@ -314,8 +422,11 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     frame->value = value;
     reader->return_word.address = NULL;
     enum ag_step_result result;
-    if (AG_LIKELY(AG_PC_RULE(value) != AG_RULE_GENERAL)) {
-        result = ag_frame_step_fast(registers, AG_PC_RULE(value), read_and_keep, reader);
+    const uint32_t rule = AG_PC_RULE(value);
+    if (AG_UNLIKELY(outcome->has_guessed || rule == AG_RULE_FRAME_POINTER)) {
+        result = step_guessed(walker, space, rule, registers, reader, outcome);
+    } else if (AG_LIKELY(rule != AG_RULE_GENERAL)) {
+        result = ag_frame_step_fast(registers, rule, read_and_keep, reader);
     } else { // what it reads is not kept, so neither is a frame that depends on it
         result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
                                  registers);
@@ -344,7 +455,7 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
         .other = walker->new_others,
     };
     struct outcome outcome = {.known = (int32_t)walker->n_frames - 1, .forgotten = -1};
-    while (!match(walker, &registers, outcome.n_new, &outcome.known)) {
+    while (!match(walker, &registers, &reader, &outcome)) {
         if (AG_LIKELY(step_out(walker, space, &registers, &reader, &outcome))) {
             continue;
         }
@@ -359,6 +470,9 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
         }
         walker->is_cut = outcome.root == AG_ROOT_CUT;
         outcome.known = -1;
+        if (reader.has_read_guessed && outcome.root != AG_ROOT_COMPLETE) {
+            outcome.forgotten = (int32_t)outcome.n_new - 1;
+        }
         break;
     }
     outcome.return_word = reader.return_word;
@@ -369,10 +483,16 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
 /* ---- the cache of whole stacks ------------------------------------------- */
 
 /* Mixes pc, sp and the next return addresses, as far as the walker has them near: what it has not
- * just ends the key. A stale rule gives a useless key, not a wrong stack. */
-AG_FAST uint64_t stack_key(const struct ag_walker *walker, const uintptr_t *sp, uintptr_t rbp) {
+ * just ends the key. Only the compiler's own rules are followed, and by what they say: the words
+ * lie in frames that exist. */
+AG_FAST uint64_t stack_key(const struct ag_walker *walker, const struct ag_unwind_space *space,
+                           const uintptr_t *sp, uintptr_t rbp) {
     uintptr_t pc = *sp, cfa = (uintptr_t)(sp + 1);
     uint64_t key = pc + cfa * UINT64_C(0xc2b2ae3d27d4eb4f);
+    if (AG_UNLIKELY(walker->generation !=
+                    atomic_load_explicit(&space->generation, memory_order_acquire))) {
+        return key; // near rules may be those of code that has gone
+    }
     for (int i = 0; i < AG_CACHED_KEY_RETURNS; i++) {
         const uint32_t rule = near_rule(walker, pc);
         if (AG_LIKELY(AG_RULE_KIND(rule) == AG_RULE_SP)) {
@@ -386,10 +506,14 @@ AG_FAST uint64_t stack_key(const struct ag_walker *walker, const uintptr_t *sp, 
             break;
         }
         pc = *(const uintptr_t *)(cfa - 8);
-        if (AG_RULE_SLOT(rule) == 2 && cfa - 16 >= walker->stack.low) { // as with frame pointers
-            rbp = *(const uintptr_t *)(cfa - 16);
-        }
         key = (key ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
+        const uint32_t slot = AG_RULE_SLOT(rule);
+        if (AG_UNLIKELY(slot == AG_RULE_SLOT_AT_BP)) {
+            break;
+        }
+        if (slot != AG_RULE_SLOT_SAME) {
+            rbp = *(const uintptr_t *)(cfa - 8 * (uintptr_t)slot);
+        }
     }
     return key;
 }
@@ -413,8 +537,6 @@ static bool fill_words(struct ag_cached_stack *entry, const uintptr_t *sp,
         }
         block->offsets[*n_filled % 4] = (uint16_t)offset;
         block->values[(*n_filled)++ % 4] = word->value;
-        const uint32_t end_bytes = (uint32_t)(offset + 1) * (uint32_t)sizeof(uintptr_t);
-        entry->span_bytes = end_bytes > entry->span_bytes ? end_bytes : entry->span_bytes;
     }
     return true;
 }
@@ -426,10 +548,8 @@ static bool fill(const struct ag_walker *walker, struct ag_cached_stack *entry, 
     const struct ag_known_frame *frame = &walker->frames[known];
     uint32_t n_words = 0;
     entry->sp = 0;
-    entry->span_bytes = sizeof(uintptr_t);
     if (frame->registers.sp != (uintptr_t)(sp + 1) ||
-        !fill_words(entry, sp, walker->returns, known, &n_words) ||
-        !fill_words(entry, sp, walker->others, frame->others >> 1, &n_words)) {
+        !fill_words(entry, sp, walker->words, AG_NEEDED_WORDS(frame->needs), &n_words)) {
         return false;
     }
     for (; n_words % 4 != 0; n_words++) {
@@ -437,10 +557,10 @@ static bool fill(const struct ag_walker *walker, struct ag_cached_stack *entry, 
         block->offsets[n_words % 4] = block->offsets[0];
         block->values[n_words % 4] = block->values[0];
     }
-    entry->blocks_bytes = (uint16_t)(n_words / 4 * sizeof entry->blocks[0]);
+    entry->blocks_bytes = (uint32_t)(n_words / 4 * sizeof entry->blocks[0]);
     entry->pc = *sp;
     entry->rbp = rbp;
-    entry->reads_rbp = frame->others & 1;
+    entry->reads_rbp = AG_NEEDS_RBP(frame->needs);
     entry->node = node;
     entry->generation = walker->generation;
     entry->sp = (uintptr_t)sp;
@@ -474,8 +594,8 @@ AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwin
     const uint32_t last = walker->n_frames - 1;
     const struct ag_known_frame *frame = &walker->frames[last];
     return frame->registers.sp == (uintptr_t)(sp + 1) && frame->registers.pc == *sp &&
-           (!(frame->others & 1) || frame->registers.rbp == rbp) &&
-           verify(walker->returns, last) == 0 && verify(walker->others, frame->others >> 1) == 0;
+           (!AG_NEEDS_RBP(frame->needs) || frame->registers.rbp == rbp) &&
+           verify(walker->words, AG_NEEDED_WORDS(frame->needs)) == 0;
 }
 
 /* The capture by memo and rules. */
@@ -527,7 +647,7 @@ static void learn(struct ag_walker *walker, struct ag_unwind_space *space, uint1
         return;
     }
     const bool is_free = entry->sp == 0 || entry->generation != walker->generation;
-    const bool is_there = ag_cached_stack_is(entry, walker, space, sp, rbp);
+    const bool is_there = ag_cached_stack_is(entry, space, sp, rbp);
     if (!is_there && !fill(walker, entry, sp, rbp, node)) {
         charge_miss(walker);
         return;
@@ -553,12 +673,12 @@ AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_
         }
         return walker->last = capture_by_walk(walker, space, sp, rbp, &outcome);
     }
-    const uint64_t key = stack_key(walker, sp, rbp);
+    const uint64_t key = stack_key(walker, space, sp, rbp);
     const uint32_t set = (uint32_t)(key >> (64 - AG_CACHED_SETS_BITS));
     uint16_t *by_key = walker->by_key[set];
     for (uint32_t i = 0; i < 2; i++) {
         const struct ag_cached_stack *entry = ag_cached_stack_at(walker, by_key[i]);
-        if (ag_cached_stack_is(entry, walker, space, sp, rbp)) {
+        if (ag_cached_stack_is(entry, space, sp, rbp)) {
             walker->credit += walker->credit < AG_CACHE_CREDIT_MAX;
             walker->last = *expected = by_key[i];
             return entry->node;

@@ -35,6 +35,9 @@ enum {
     AG_NEAR_BITS = 9, /* near pcs: 8 KiB */
 };
 
+/* The words of a stack are compared from the innermost frame outward, and none is read before those
+ * inside of it were found equal (stack_walker.c, 3): an `or` over several differences would be one
+ * branch less, and read memory that is no longer there. */
 struct ag_cached_words { /* sp[offsets[i]] was values[i] */
     uintptr_t values[4];
     uint16_t offsets[4];
@@ -46,9 +49,8 @@ struct ag_cached_stack { /* 576 bytes: an odd number of cache lines, so that the
     uintptr_t rbp;                 /* compared when reads_rbp */
     uint32_t node;
     uint32_t generation;   /* of the space when it was filled */
-    uint32_t span_bytes;   /* all words lie in [sp, sp + span_bytes) */
-    uint16_t blocks_bytes; /* of those in use; the last is filled up with words of its own */
-    uint16_t reads_rbp;
+    uint32_t blocks_bytes; /* of those in use; the last is filled up with words of its own */
+    uint32_t reads_rbp;
     struct ag_cached_words blocks[AG_CACHED_BLOCKS];
 };
 _Static_assert(sizeof(struct ag_cached_stack) == 576, "an odd number of cache lines");
@@ -64,10 +66,11 @@ struct ag_stack_word { /* *address was value */
 struct ag_known_frame {
     struct ag_registers registers;
     uint32_t node;
-    uint32_t
-        others; /* AG_OTHERS(words of role OTHER that it and all older frames read, reads_rbp) */
+    uint32_t needs; /* AG_NEEDS(words that the walk reads from it outward, reads_rbp) */
 };
-#define AG_OTHERS(n_words, reads_rbp) ((uint32_t)(n_words) << 1 | (reads_rbp))
+#define AG_NEEDS(n_words, reads_rbp) ((uint32_t)(n_words) << 1 | (reads_rbp))
+#define AG_NEEDED_WORDS(needs) ((needs) >> 1)
+#define AG_NEEDS_RBP(needs) ((needs)&1)
 struct ag_new_frame {
     struct ag_registers registers;
     uint64_t value;    /* AG_PC_VALUE */
@@ -81,15 +84,14 @@ struct ag_walker {
     uint32_t last;       /* tells the last stack from others: its place in the cache, or its node */
     uint32_t generation; /* of the space, when memo and near pcs were made */
     uint32_t depth;
-    uint32_t n_frames;  /* <= depth */
-    uintptr_t pad_word; /* 0 */
-    bool is_cut;        /* the outermost known frame is not the outermost of the stack */
-    /* the memo: [depth], outermost first; returns[i] is where the pc of frames[i] was read */
+    uint32_t n_frames; /* <= depth */
+    bool is_cut;       /* the outermost known frame is not the outermost of the stack */
+    /* the memo: [depth], outermost first */
     struct ag_known_frame *frames;
-    struct ag_stack_word *returns;
-    struct ag_stack_word
-        *others; /* [depth * AG_STEP_OTHER_WORDS_MAX], + 1 for what stopped a walk */
-    /* scratch of one capture: the same, innermost first */
+    struct ag_stack_word *words; /* [depth * (AG_STEP_OTHER_WORDS_MAX + 1)], + 1 for what stopped a
+                                    walk: frame by frame, the last to be compared first */
+    /* scratch of one capture: innermost first; new_returns[i] is where the pc of new_frames[i] was
+     * read */
     struct ag_new_frame *new_frames;
     struct ag_stack_word *new_returns;
     struct ag_stack_word *new_others;
@@ -111,28 +113,32 @@ AG_FAST const struct ag_cached_stack *ag_cached_stack_at(const struct ag_walker 
                                             (size_t)place * AG_CACHE_LINE);
 }
 
+/* Still there? volatile: the compiler must not read a word earlier than it is written here. */
+AG_FAST bool ag_stack_word_is(const uintptr_t *address, uintptr_t value) {
+    return *(const volatile uintptr_t *)address == value;
+}
+
 /* Is the stack at sp this one? */
-AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry, const struct ag_walker *walker,
+AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry,
                                 const struct ag_unwind_space *space, const uintptr_t *sp,
                                 uintptr_t rbp) {
-    const uintptr_t low = (uintptr_t)sp;
     /* acquire: pairs with ag_unwind_space_forget */
-    if (AG_UNLIKELY(entry->sp != low || entry->pc != *sp ||
+    if (AG_UNLIKELY(entry->sp != (uintptr_t)sp || entry->pc != *sp ||
                     entry->generation !=
                         atomic_load_explicit(&space->generation, memory_order_acquire) ||
-                    (entry->reads_rbp && entry->rbp != rbp) || low < walker->stack.low ||
-                    low + entry->span_bytes > walker->stack.high)) {
+                    (entry->reads_rbp && entry->rbp != rbp))) {
         return false;
     }
-    uintptr_t difference = 0;
     const char *end = (const char *)entry->blocks + entry->blocks_bytes;
     for (const struct ag_cached_words *block = entry->blocks; (const char *)block != end; block++) {
-        difference |= (sp[block->offsets[0]] ^ block->values[0]) |
-                      (sp[block->offsets[1]] ^ block->values[1]) |
-                      (sp[block->offsets[2]] ^ block->values[2]) |
-                      (sp[block->offsets[3]] ^ block->values[3]);
+        if (AG_UNLIKELY(!ag_stack_word_is(&sp[block->offsets[0]], block->values[0]) ||
+                        !ag_stack_word_is(&sp[block->offsets[1]], block->values[1]) ||
+                        !ag_stack_word_is(&sp[block->offsets[2]], block->values[2]) ||
+                        !ag_stack_word_is(&sp[block->offsets[3]], block->values[3]))) {
+            return false;
+        }
     }
-    return difference == 0;
+    return true;
 }
 
 /* See ag_walker_capture. */
@@ -146,7 +152,7 @@ AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwi
         &walker->expected[origin * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_EXPECTED_BITS)];
     const struct ag_cached_stack *entry = ag_cached_stack_at(walker, *expected);
     AG_KEEP_IN_REGISTER(entry);
-    if (AG_LIKELY(ag_cached_stack_is(entry, walker, space, sp, rbp))) {
+    if (AG_LIKELY(ag_cached_stack_is(entry, space, sp, rbp))) {
         walker->credit += walker->credit < AG_CACHE_CREDIT_MAX;
         walker->last = *expected; // and not the node: the next guess need not wait for the entry
         return entry->node;

@@ -343,6 +343,80 @@ static void forgotten_images_sites_are_new_ones(void **state) {
     end();
 }
 
+/* ---- stacks in recycled memory --------------------------------------------- */
+
+static uintptr_t top_page(void) {
+    return (uintptr_t)(stack + STACK_WORDS) - 4096;
+}
+static void take_top_page_away(void) {
+    assert_int_equal(mprotect(word(top_page()), 4096, PROT_NONE), 0);
+}
+
+/* Captures a stack whose outer half lies in the top page until it is remembered, ends it below that
+ * page, takes the page away and captures again: nothing beyond the new end may be read. */
+static void check_divided_anew(int n_below) {
+    start(256, 10);
+    while (sp - 8 >= top_page()) {
+        call(0);
+    }
+    const int outermost = n_calls - 1; // the first frame whose callee's return address is below
+    for (int i = 0; i < n_below; i++) {
+        call(0);
+    }
+    for (int i = 0; i < 5; i++) {
+        check_capture();
+    }
+    calls[outermost].pc = MAIN_PC;
+    *word(calls[outermost + 1].sp - 8) = MAIN_PC;
+    const int n_gone = outermost;
+    memmove(&calls[0], &calls[n_gone], (size_t)(n_calls - n_gone) * sizeof calls[0]);
+    n_calls -= n_gone;
+    take_top_page_away();
+    for (int i = 0; i < 5; i++) {
+        check_capture();
+    }
+    call(4);
+    check_capture();
+    end();
+}
+static void stack_divided_anew_is_read_no_further(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        check_divided_anew(20 + i);  // whole stacks are kept
+        check_divided_anew(120 + i); // the memo alone
+    }
+}
+static void guessed_frames_are_looked_for_in_memory_that_is_there_now(void **state) {
+    (void)state;
+    enum { GENERATED_PC = 0x7000000 };
+    start(256, 11);
+    while (sp - 8 >= top_page()) {
+        call(0);
+    }
+    check_capture(); // the top page was readable once
+    know(GENERATED_PC, AG_RULE_FRAME_POINTER);
+    calls[n_calls - 1].pc = GENERATED_PC;
+    sp -= 512;
+    const uintptr_t frame = sp + 64;
+    *word(frame) = 0;
+    *word(frame + 8) = MAIN_PC;
+    rbp = frame;
+    calls[0] = calls[n_calls - 1];
+    calls[1] = calls[0];
+    calls[0].pc = MAIN_PC;
+    n_calls = 2;
+    for (int i = 0; i < 5; i++) {
+        check_capture();
+    }
+    take_top_page_away();
+    check_capture();
+    rbp = top_page() + 64;
+    check_incomplete(1);
+    rbp = frame;
+    check_capture();
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_calls_within_depth),
@@ -354,6 +428,8 @@ int main(void) {
         cmocka_unit_test(unreadable_frame_ends_incomplete),
         cmocka_unit_test(frame_that_goes_backwards_ends_incomplete),
         cmocka_unit_test(forgotten_images_sites_are_new_ones),
+        cmocka_unit_test(stack_divided_anew_is_read_no_further),
+        cmocka_unit_test(guessed_frames_are_looked_for_in_memory_that_is_there_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
