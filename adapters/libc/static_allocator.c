@@ -5,9 +5,10 @@
  * Such functions are found by name in the program's symbol tables, and their first instructions
  * replaced by a jump to an entry of ours; what was there lives on in a trampoline, the original.
  *
- * Every row of static_functions.def has its entry (static_entry_x86_64.S) and its original; one
- * function, ag_static_hook, serves them all by shape. It is slower than the hooks of
- * malloc_family.c by an indirect call and a switch that a predictor knows.
+ * Every row of static_functions.def has its entry (static_entry_x86_64.S) and its original; two
+ * functions, ag_static_begin and ag_static_end, serve them all by shape. They are slower than the
+ * hooks of malloc_family.c: callers that the compiler knows may rely on more registers than the ABI
+ * keeps, so the entry saves them all, and this file is compiled for general registers alone.
  *
  * An allocator's functions call each other by their public names (posix_memalign calls malloc): a
  * thread that is inside one is not told of the others. The C++ operators of the program are hooked
@@ -21,12 +22,14 @@
 #include <string.h>
 
 #include "base/join_text.h"
+#include "base/vector_state.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
 #include "hook/loaded_objects.h"
 #include "hook/next_symbol.h"
 #include "next.h"
 #include "record/event_fast.h"
+#include "record/managed_frames.h"
 
 enum shape {                       /* what the arguments mean */
              SHAPE_MALLOC,         /* (bytes, ...) */
@@ -51,10 +54,26 @@ static const struct static_function functions[] = {
 };
 enum { N_FUNCTIONS = AG_ARRAY_SIZE(functions), AG_STATIC_ENTRY_BYTES = 32 };
 
-typedef uintptr_t original_fn(uintptr_t first, uintptr_t second, uintptr_t third);
-static original_fn *originals[N_FUNCTIONS];
+/* A call of a detoured function, laid out by static_entry_x86_64.S: the registers as its caller had
+ * them. */
+struct ag_static_call {
+    uintptr_t result_2, result; /* of the original: rdx, rax */
+    uintptr_t flags;
+    uintptr_t arguments[6]; /* rdi, rsi, rdx, rcx, r8, r9 */
+    uintptr_t r10, r11, rax;
+    uint64_t row;
+    uintptr_t original; /* to be called */
+    uintptr_t rbp;
+    uintptr_t return_address; /* its address is the caller's sp */
+};
+_Static_assert(offsetof(struct ag_static_call, rbp) == 112 &&
+                   offsetof(struct ag_static_call, row) == 112 - 16,
+               "as static_entry_x86_64.S has it");
+
+static uintptr_t originals[N_FUNCTIONS];
 static struct ag_detour detours[N_FUNCTIONS];
 static __thread int is_inside __attribute__((tls_model("initial-exec")));
+static __thread uintptr_t gate __attribute__((tls_model("initial-exec"))); /* while it is inside */
 static __thread uintptr_t last_told
     __attribute__((tls_model("initial-exec"))); /* the block of the last alloc told */
 
@@ -62,93 +81,151 @@ extern const unsigned char
     ag_static_entries[]; /* N_FUNCTIONS times AG_STATIC_ENTRY_BYTES of code */
 
 /* Called from static_entry_x86_64.S. */
-uintptr_t ag_static_hook(uintptr_t first, uintptr_t second, uintptr_t third, const uintptr_t *sp,
-                         uintptr_t rbp, uint32_t row);
+bool ag_static_begin(struct ag_static_call *call);
+void ag_static_end(struct ag_static_call *call);
 
-/* What may throw is called without this: see call_new. */
-static uintptr_t call_original(uint32_t row, uintptr_t first, uintptr_t second, uintptr_t third) {
-    const uintptr_t gate =
-        ag_record_suspend(); /* a wrapper may call the malloc of libc that we stand in front of */
-    is_inside = 1;
-    const uintptr_t result = originals[row](first, second, third);
-    is_inside = 0;
-    ag_record_resume(gate);
-    return result;
+/* What is recorded of a call: by value, for ag_call_keeping_vectors. */
+struct event {
+    const struct ag_static_call *call;
+    enum ag_word_kind kind;
+    uintptr_t block;
+    size_t bytes;
+};
+
+AG_FAST void record_now(const struct event *event) {
+    const struct ag_static_call *call = event->call;
+    const enum ag_libc_via via = functions[call->row].via;
+    if (event->kind == AG_WORD_ALLOC) {
+        ag_record_alloc_fast(&call->return_address, call->rbp, event->block, event->bytes, via);
+    } else {
+        ag_record_free_fast(event->kind, event->block, via, &call->return_address, call->rbp);
+    }
 }
 
-static uintptr_t tell(uintptr_t block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
-                      uintptr_t rbp) {
+AG_NOINLINE static void record_kept(void *context) {
+    record_now(context);
+}
+
+/* Virtual machines' frames are asked of the program: the only code on the way of an event that is
+ * not ours. */
+AG_FAST void record(const struct ag_static_call *call, enum ag_word_kind kind, uintptr_t block,
+                    size_t bytes) {
+    struct event event = {.call = call, .kind = kind, .block = block, .bytes = bytes};
+    if (AG_UNLIKELY(ag_thread_current->gate != AG_GATE_OPEN && ag_frame_sources_are_there())) {
+        ag_call_keeping_vectors(record_kept, &event);
+    } else {
+        record_now(&event);
+    }
+}
+
+static void record_alloc(const struct ag_static_call *call, uintptr_t block, size_t bytes) {
     if (block) {
         last_told = block;
-        ag_record_alloc_fast(sp, rbp, block, bytes, via);
+        record(call, AG_WORD_ALLOC, block, bytes);
     }
-    return block;
 }
 
-/* An operator new may throw, and then nobody would come back to say that the thread is outside
- * again. So it runs unguarded: if it calls a malloc that is hooked, that one tells the block, and
- * we do not. */
-static uintptr_t call_new(uint32_t row, uintptr_t bytes, uintptr_t second, uintptr_t third,
-                          const uintptr_t *sp, uintptr_t rbp) {
-    last_told = 0;
-    const uintptr_t block = originals[row](bytes, second, third);
-    return block == last_told ? block : tell(block, bytes, functions[row].via, sp, rbp);
-}
-
-/* What did not fit is no number of bytes, and above all not 0: see reallocate. */
-static size_t product_or_most(size_t count, size_t bytes) {
+static size_t product(size_t count, size_t bytes) {
     size_t product = 0;
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
-static uintptr_t reallocate(uint32_t row, uintptr_t block, uintptr_t second, uintptr_t third,
-                            size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
-    const enum ag_libc_via via = functions[row].via;
-    if (block) {
-        ag_record_free_fast(AG_WORD_REALLOC_FREE, block, via, sp, rbp);
+/* As asked for. A product that overflows is no number of bytes, and above all not 0: see
+ * ag_static_end. */
+static size_t bytes_of(const struct ag_static_call *call) {
+    const uintptr_t *arguments = call->arguments;
+    switch (functions[call->row].shape) {
+    case SHAPE_MALLOC:
+    case SHAPE_NEW:
+        return arguments[0];
+    case SHAPE_CALLOC:
+        return product(arguments[0], arguments[1]);
+    case SHAPE_REALLOC:
+    case SHAPE_MEMALIGN:
+        return arguments[1];
+    case SHAPE_REALLOCARRAY:
+        return product(arguments[1], arguments[2]);
+    case SHAPE_POSIX_MEMALIGN:
+        return arguments[2];
+    case SHAPE_FREE:
+        break;
     }
-    const uintptr_t moved = call_original(row, block, second, third);
-    if (moved) {
-        ag_record_alloc_fast(sp, rbp, moved, bytes, via);
-    } else if (block && bytes != 0) {
-        ag_record_free_fast(AG_WORD_UNDO_FREE, block, via, sp, rbp);
-    }
-    return moved;
+    return 0;
 }
 
-uintptr_t ag_static_hook(uintptr_t first, uintptr_t second, uintptr_t third, const uintptr_t *sp,
-                         uintptr_t rbp, uint32_t row) {
+/* Before the original. Returns whether it has to come back to ag_static_end.
+ *
+ * The thread is marked as inside while the original runs, and its recorder suspended: the original
+ * may call another function of the table, or the malloc of the C library that we stand in front of.
+ * But not in an operator new: it may throw, and nothing would come back to say that the thread is
+ * outside again. If it calls a malloc that is hooked, that one records the block, and we do not. */
+bool ag_static_begin(struct ag_static_call *call) {
+    const struct static_function *function = &functions[call->row];
+    call->original = originals[call->row];
     if (AG_UNLIKELY(is_inside)) {
-        return originals[row](first, second, third);
+        return false;
     }
-    const enum ag_libc_via via = functions[row].via;
-    switch (functions[row].shape) {
-    case SHAPE_MALLOC:
-        return tell(call_original(row, first, second, third), first, via, sp, rbp);
+    switch (function->shape) {
     case SHAPE_NEW:
-        return call_new(row, first, second, third, sp, rbp);
-    case SHAPE_CALLOC:
-        return tell(call_original(row, first, second, third), first * second, via, sp, rbp);
-    case SHAPE_REALLOC:
-        return reallocate(row, first, second, third, /* bytes= */ second, sp, rbp);
-    case SHAPE_REALLOCARRAY:
-        return reallocate(row, first, second, third, product_or_most(second, third), sp, rbp);
-    case SHAPE_MEMALIGN:
-        return tell(call_original(row, first, second, third), second, via, sp, rbp);
-    case SHAPE_POSIX_MEMALIGN: {
-        const uintptr_t r = call_original(row, first, second, third);
-        if ((int)r == 0) {
-            (void)tell(*(const uintptr_t *)first, third, via, sp, rbp);
-        }
-        return r;
-    }
+        last_told = 0;
+        return true;
     case SHAPE_FREE:
-        if (first) {
-            ag_record_free_fast(AG_WORD_FREE, first, via, sp, rbp);
+        if (call->arguments[0]) {
+            record(call, AG_WORD_FREE, call->arguments[0], 0);
         }
-        return call_original(row, first, second, third);
+        break;
+    case SHAPE_REALLOC:
+    case SHAPE_REALLOCARRAY:
+        if (call->arguments[0]) {
+            record(call, AG_WORD_REALLOC_FREE, call->arguments[0], 0);
+        }
+        break;
+    case SHAPE_MALLOC:
+    case SHAPE_CALLOC:
+    case SHAPE_MEMALIGN:
+    case SHAPE_POSIX_MEMALIGN:
+        break;
     }
-    __builtin_unreachable();
+    gate = ag_record_suspend();
+    is_inside = 1;
+    return true;
+}
+
+/* Behind the original. */
+void ag_static_end(struct ag_static_call *call) {
+    const enum shape shape = functions[call->row].shape;
+    const uintptr_t result = call->result;
+    if (shape == SHAPE_NEW) {
+        if (result != last_told) {
+            record_alloc(call, result, bytes_of(call));
+        }
+        return;
+    }
+    is_inside = 0;
+    ag_record_resume(gate);
+    switch (shape) {
+    case SHAPE_MALLOC:
+    case SHAPE_CALLOC:
+    case SHAPE_MEMALIGN:
+        record_alloc(call, result, bytes_of(call));
+        break;
+    case SHAPE_REALLOC:
+    case SHAPE_REALLOCARRAY:
+        if (result) {
+            record_alloc(call, result, bytes_of(call));
+        } else if (call->arguments[0] && bytes_of(call) != 0) {
+            record(call, AG_WORD_UNDO_FREE, call->arguments[0], 0);
+        }
+        break;
+    case SHAPE_POSIX_MEMALIGN:
+        if ((int)result == 0) {
+            record_alloc(call, *(const uintptr_t *)call->arguments[0], bytes_of(call));
+        }
+        break;
+    case SHAPE_NEW:
+    case SHAPE_FREE:
+        break;
+    }
 }
 
 /* ---- finding and hooking ---- */
@@ -226,7 +303,7 @@ int ag_static_allocator_hook(char *ret_note, size_t note_bytes) {
         const int r =
             ag_detour_install(&detours[i], (void *)(uintptr_t)found[i].address, found[i].size_bytes,
                               (void *)(uintptr_t)(ag_static_entries + i * AG_STATIC_ENTRY_BYTES),
-                              (void **)&originals[i]);
+                              (void **)(uintptr_t)&originals[i]);
         if (r < 0) { /* half an allocator would give wrong numbers */
             write_note(ret_note, note_bytes,
                        "the program's own allocator is not recorded: ", functions[i].name, ": ",

@@ -4,10 +4,15 @@
  * A skip is the integer part of an exponential variable with mean interval_bytes. That is exact,
  * not an approximation: P(skip >= n) = exp(-n / interval) for every integer n, so a block of n
  * bytes is left out with just this chance, and what remains of a skip after n bytes is distributed
- * as a new one. */
+ * as a new one.
+ *
+ * What a hook may call leaves the program's vector registers, rounding mode and floating-point
+ * exceptions alone (vector_state.h). */
 #include "base/skip.h"
 
 #include <string.h>
+
+#include "base/vector_state.h"
 
 #define LN_2 0.693147180559945309417232121458
 #define SQRT_2 1.41421356237309504880168872421
@@ -65,8 +70,16 @@ static double exponential(uint64_t *random_state) {
     return drawn > 0 ? drawn : 0;
 }
 
-AG_COLD void ag_skip_draw_slow(struct ag_skip *skip) {
+static void draw(struct ag_skip *skip) {
     skip->left_bytes = (uint64_t)(exponential(&skip->random_state) * (double)skip->interval_bytes);
+}
+
+static void draw_kept(void *context) {
+    draw(context);
+}
+
+AG_COLD void ag_skip_draw_slow(struct ag_skip *skip) {
+    ag_call_keeping_sse(draw_kept, skip);
 }
 
 void ag_skip_begin(struct ag_skip *skip, uint64_t seed, uint64_t stream, uint64_t interval_bytes) {
@@ -91,28 +104,43 @@ static uint64_t expected_points(struct ag_skip *skip, uint64_t size_bytes) {
     return (uint64_t)((mean < most ? mean : most) + rounding);
 }
 
-uint64_t ag_skip_points(struct ag_skip *skip, uint64_t size_bytes) {
-    uint64_t n_points = 0;
+struct points {
+    struct ag_skip *skip;
+    uint64_t size_bytes, n_points;
+};
 
+static void count_points(void *context) {
+    struct points *points = context;
+    struct ag_skip *skip = points->skip;
+    uint64_t size_bytes = points->size_bytes;
+    while (size_bytes >= skip->left_bytes) {
+        if (points->n_points == AG_SKIP_MOST_POINTS) {
+            points->n_points += expected_points(skip, size_bytes);
+            draw(skip);
+            return;
+        }
+        points->n_points++;
+        if (size_bytes == skip->left_bytes) { /* the point is the byte that size 0 has too */
+            draw(skip);
+            return;
+        }
+        size_bytes -= skip->left_bytes + 1;
+        draw(skip);
+    }
+    skip->left_bytes -= size_bytes + 1;
+}
+
+uint64_t ag_skip_points(struct ag_skip *skip, uint64_t size_bytes) {
+    struct points points = {.skip = skip, .size_bytes = size_bytes};
     if (skip->interval_bytes == 0) {
         return 1;
     }
-    while (size_bytes >= skip->left_bytes) {
-        if (n_points == AG_SKIP_MOST_POINTS) {
-            n_points += expected_points(skip, size_bytes);
-            ag_skip_draw_slow(skip);
-            return n_points;
-        }
-        n_points++;
-        if (size_bytes == skip->left_bytes) { /* the point is the byte that size 0 has too */
-            ag_skip_draw_slow(skip);
-            return n_points;
-        }
-        size_bytes -= skip->left_bytes + 1;
-        ag_skip_draw_slow(skip);
+    if (AG_LIKELY(size_bytes < skip->left_bytes)) {
+        skip->left_bytes -= size_bytes + 1;
+        return 0;
     }
-    skip->left_bytes -= size_bytes + 1;
-    return n_points;
+    ag_call_keeping_sse(count_points, &points);
+    return points.n_points;
 }
 
 double ag_skip_probability(uint64_t size_bytes, uint64_t interval_bytes) {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/vector_state.h"
 #include "symbol_tables.h"
 
 typedef int visit_all_fn(ag_object_visit_fn *visit, void *context);
@@ -35,14 +36,31 @@ AG_COLD static visit_all_fn *find_own(void) {
     return dl_iterate_phdr;
 }
 
+struct visiting {
+    visit_all_fn *visit_all;
+    ag_object_visit_fn *visit;
+    void *context;
+    int answer;
+};
+
+static void visit_kept(void *context) {
+    struct visiting *visiting = context;
+    visiting->answer = visiting->visit_all(visiting->visit, visiting->context);
+}
+
 int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
     static _Atomic(visit_all_fn *) found; /* whoever looks finds the same */
-    visit_all_fn *visit_all = atomic_load_explicit(&found, memory_order_relaxed);
-    if (AG_UNLIKELY(!visit_all)) {
-        visit_all = find_own();
-        atomic_store_explicit(&found, visit_all, memory_order_relaxed);
+    struct visiting visiting = {
+        .visit_all = atomic_load_explicit(&found, memory_order_relaxed),
+        .visit = visit,
+        .context = context,
+    };
+    if (AG_UNLIKELY(!visiting.visit_all)) {
+        visiting.visit_all = find_own();
+        atomic_store_explicit(&found, visiting.visit_all, memory_order_relaxed);
     }
-    return visit_all(visit, context);
+    ag_call_keeping_vectors(visit_kept, &visiting); /* also in the slow path of a hook */
+    return visiting.answer;
 }
 
 bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address) {

@@ -13,7 +13,7 @@ AG_FAST uint64_t ag_raw_clock(uint32_t kind) {
     if (AG_LIKELY(kind == AG_CLOCK_TSC)) {
         /* What happened before a stamp must be done when the clock is read: rdtsc alone may
          * overtake it (AMD and Intel manuals, RDTSC). */
-        __builtin_ia32_lfence();
+        __asm__ volatile("lfence" : : : "memory"); // the builtin needs SSE2
         return __builtin_ia32_rdtsc();
     }
     struct timespec now = {0};

@@ -11,6 +11,7 @@
 
 #include "base/raw_syscall.h"
 #include "base/stack_tree.h"
+#include "base/vector_state.h"
 
 enum { MAX_FRAMES = 65536 };
 
@@ -49,11 +50,23 @@ static bool is_same(uint32_t stack, int count) {
     return frames == count || (frames < count && root == AG_ROOT_CUT);
 }
 
+struct question {
+    const uintptr_t *sp;
+    int n_pcs;
+};
+
+static void ask_judge(void *context) {
+    struct question *question = context;
+    question->n_pcs = self_check.judge(question->sp, self_check.judge_pcs, MAX_FRAMES);
+}
+
 void ag_self_check_stack(uint32_t stack, const uintptr_t *sp) {
     if (atomic_exchange_explicit(&self_check.is_taken, 1, memory_order_acquire)) {
         return;
     }
-    const int count = self_check.judge(sp, self_check.judge_pcs, MAX_FRAMES);
+    struct question question = {.sp = sp};
+    ag_call_keeping_vectors(ask_judge, &question);
+    const int count = question.n_pcs;
     if (count > 0) {
         struct ag_process_slot *slot = ag_recorder.slot;
         atomic_fetch_add_explicit(&slot->stack_checks, 1, memory_order_relaxed);

@@ -114,6 +114,23 @@ def symbol_cases(tools):
             yield f"symbols: {what}", result.returncode == status and word in result.stdout, result.stdout
 
 
+def vector_cases(tools):
+    """check_vectors over small objects, as symbol_cases."""
+    for what, name, source, status, word in (
+            ("integers pass", "add.c", "int ag_add(int a, int b) { return a + b; }\n", 0, ""),
+            ("a double is refused", "add.c", "double ag_add(double a, double b) { return a + b; }\n", 1, "ag_add uses"),
+            ("a double in skip.c passes", "skip.c", "double ag_add(double a, double b) { return a + b; }\n", 0, "")):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, file) for file in (name, name + ".o", "all.a")]
+            with open(paths[0], "w", encoding="utf-8") as file:
+                file.write(source)
+            subprocess.run(["gcc", "-c", "-o", paths[1], paths[0]], check=True)
+            subprocess.run(["ar", "rc", paths[2], paths[1]], check=True)
+            result = subprocess.run([sys.executable, os.path.join(tools, "check_vectors.py"), paths[2]],
+                                    capture_output=True, text=True, check=False)
+            yield f"vectors: {what}", result.returncode == status and word in result.stdout, result.stdout
+
+
 def results(tools):
     """(name, True, False or None for skipped, output)"""
     for check in sorted({case[1] for case in CASES}):
@@ -129,6 +146,7 @@ def results(tools):
         status, output = run(tools, check, over)
         yield f"{check}: {what} passes", status == 0, output
     yield from symbol_cases(tools)
+    yield from vector_cases(tools)
 
 
 def main():

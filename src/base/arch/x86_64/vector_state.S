@@ -1,0 +1,99 @@
+/* vector_state.S: see base/vector_state.h. Legacy SSE instructions leave the upper halves of the
+ * registers alone, so the lower ones are enough around code that has no others. */
+#define DEFAULT_CONTROL 0x1f80 /* of MXCSR: round to nearest, all exceptions masked */
+#define SAVED_REGISTERS 256
+#define XSAVE_BYTES 2752       /* AG_XSAVE_BYTES */
+#define XSAVE_HEADER 512
+#define MASK_IS_KNOWN 31       /* bit of ag_vector_mask */
+
+    .hidden ag_vector_mask
+    .hidden ag_vector_mask_find
+    .text
+
+    .globl ag_call_keeping_sse
+    .hidden ag_call_keeping_sse
+    .type ag_call_keeping_sse, @function
+    .p2align 4
+ag_call_keeping_sse:
+    .cfi_startproc
+    endbr64
+    push %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    mov %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    sub $(SAVED_REGISTERS + 16), %rsp
+    and $-16, %rsp
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    movaps %xmm\n, (16 * \n)(%rsp)
+    .endr
+    stmxcsr SAVED_REGISTERS(%rsp)
+    movl $DEFAULT_CONTROL, (SAVED_REGISTERS + 4)(%rsp)
+    ldmxcsr (SAVED_REGISTERS + 4)(%rsp)
+    mov %rdi, %rax
+    mov %rsi, %rdi
+    call *%rax
+    ldmxcsr SAVED_REGISTERS(%rsp)
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    movaps (16 * \n)(%rsp), %xmm\n
+    .endr
+    leave
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+    .size ag_call_keeping_sse, . - ag_call_keeping_sse
+
+    .globl ag_call_keeping_vectors
+    .hidden ag_call_keeping_vectors
+    .type ag_call_keeping_vectors, @function
+    .p2align 4
+ag_call_keeping_vectors:
+    .cfi_startproc
+    endbr64
+    push %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    mov %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    push %rbx
+    .cfi_offset %rbx, -24
+    push %rsi
+    push %rdi
+    sub $(XSAVE_BYTES + 64), %rsp
+    and $-64, %rsp
+    mov ag_vector_mask(%rip), %ebx
+    btr $MASK_IS_KNOWN, %ebx
+    jc 1f
+    call ag_vector_mask_find
+    mov %eax, %ebx
+1:
+    xor %edx, %edx
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7 /* XRSTOR refuses a header with unknown bits */
+    mov %rdx, (XSAVE_HEADER + 8 * \n)(%rsp)
+    .endr
+    mov %ebx, %eax
+    test %eax, %eax
+    jz 2f
+    xsave64 (%rsp)
+    mov -24(%rbp), %rax
+    mov -16(%rbp), %rdi
+    call *%rax
+    mov %ebx, %eax
+    xor %edx, %edx
+    xrstor64 (%rsp)
+    jmp 3f
+2:
+    fxsave64 (%rsp)
+    mov -24(%rbp), %rax
+    mov -16(%rbp), %rdi
+    call *%rax
+    fxrstor64 (%rsp)
+3:
+    mov -8(%rbp), %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+    .size ag_call_keeping_vectors, . - ag_call_keeping_vectors
+
+    .section .note.GNU-stack, "", @progbits

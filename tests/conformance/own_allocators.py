@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Programs whose allocator stands in the same source file as its callers (programs/own_allocator.c), built in many ways: what they
+compute is the same without and with the recorder, exact, sampled and with the stacks of frees, and every block is counted.
+
+The compiler knows what such an allocator does to registers and stack, and its callers rely on it."""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+import recorded
+import tap
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "own_allocator.c")
+EVERYWHERE = ["-fno-builtin", "-w", "-DINLINING=noinline"]
+WHOLE_PROGRAM = ["-flto", "-fno-pie", "-no-pie"]
+UNALIGNED = ["-fno-ipa-stack-alignment", "-fno-omit-frame-pointer"]
+WIDE = ["-mavx2", "-flto"]
+VECTORS = {True: "-DVECTOR_BYTES=32", False: "-DVECTOR_BYTES=16"}  # by whether it is built with AVX
+BUILDS = (
+    [["gcc", level, *more] for level in ("-O0", "-O1", "-O2", "-O3", "-Os") for more in ([], WHOLE_PROGRAM)] +
+    [["gcc", level, *more] for level in ("-O2", "-O3") for more in (UNALIGNED, WIDE)] +
+    [["clang", *more] for more in (["-O0"], ["-O2"], ["-O3", "-flto", "-fuse-ld=lld"])])
+MODES = (["--mode=exact"], ["--mode=sample", "--interval=1KiB"], ["--mode=exact", "--free-stacks"])
+ROUNDS = "300"
+OUTSIDE = 20  # blocks of the start-up code and of the C library, at most
+
+
+def has(compiler):
+    return subprocess.run(["which", compiler], capture_output=True, check=False).returncode == 0
+
+
+def has_avx2():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return re.search(r"^flags.*\bavx2\b", file.read(), re.MULTILINE) is not None
+
+
+def build(folder, command):
+    program = os.path.join(folder, "program")
+    subprocess.run([command[0], *EVERYWHERE, VECTORS["-mavx2" in command], *command[1:], SOURCE, "-o", program], check=True, timeout=120)
+    return program
+
+
+def truth_of(path):
+    with open(path, encoding="utf-8") as file:
+        return {key: int(value) for key, value in (line.split() for line in file)}
+
+
+def compare_counts(tools, trace, truth, failures):
+    summary = recorded.report(tools, trace)
+    failures.expect("ghosts", summary["ghost_frees"], 0)
+    for key in ("allocated_blocks", "freed_blocks"):
+        failures.require("%s: %d, should be %d" % (key, summary[key], truth[key]), 0 <= summary[key] - truth[key] <= OUTSIDE)
+
+
+def a_build(tools, command):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program = build(folder, command)
+        truth = os.path.join(folder, "truth")
+        plain = recorded.run([program, ROUNDS], env={"TRUTH_FILE": truth})
+        failures.expect("status, plainly", plain.status, 0)
+        for number, mode in enumerate(MODES):
+            inner = os.path.join(folder, str(number))
+            os.mkdir(inner)
+            outcome, traces = recorded.record(tools, [program, ROUNDS], inner, options=mode)
+            what = " ".join(mode)
+            failures.expect("status, " + what, outcome.status, plain.status)
+            failures.expect("output, " + what, outcome.stdout, plain.stdout)
+            failures.expect("stderr, " + what, outcome.stderr, plain.stderr)
+            failures.expect("traces, " + what, len(traces), 1)
+            if "--mode=exact" in mode and traces:
+                compare_counts(tools, traces[0], truth_of(truth), failures)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(len(BUILDS))
+    for command in BUILDS:
+        name = "built by " + " ".join(command)
+        if not has(command[0]):
+            plan.skip(name, command[0] + " is not installed")
+        elif "-mavx2" in command and not has_avx2():
+            plan.skip(name, "this CPU has no AVX2")
+        else:
+            plan.run(name, lambda command=command: a_build(tools, command))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
