@@ -1,0 +1,146 @@
+/* acts_signals.c: handlers that allocate, fork, longjmp and run on stacks of their own; timers.
+ *
+ * The C library's malloc is not for handlers that interrupt it. So handlers that use it are entered
+ * by raise, from code that does not allocate; those of a timer use system calls only, except in the
+ * programs whose own malloc is safe in a handler (handler_safe_malloc). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "nodes.h"
+#include "own_malloc.h"
+#include "processes.h"
+#include "sites.h"
+
+static __thread sigjmp_buf jump_place;
+static __thread const struct node *handler_node;
+static __thread uint64_t handler_result, handler_seed;
+
+static void on_raise(int number) {
+    const int kind = (int)handler_node->numbers[1];
+    block_free(block_make(9, 200 + (size_t)number));
+    const struct node *node = handler_node; /* acts within may have handlers of their own */
+    const uint64_t inner = node_run_children(node, handler_seed);
+    handler_result = inner;
+    if (kind == 1) {
+        siglongjmp(jump_place, 1);
+    } else if (kind == 2) {
+        const pid_t child = fork();
+        if (child == 0) {
+            block_free(block_make(3, 87));
+            _exit(15);
+        }
+        handler_result = mix(handler_result, process_wait(child));
+    }
+}
+
+/* handler(seed, kind, stack, ...): a handler that runs the acts; kind 1 leaves it by longjmp, 2
+ * forks in it; stack 1 is an alternate one of its own, 2 one that is mapped anew each time. */
+uint64_t act_handler(const struct node *node, uint64_t seed) {
+    enum { ALTERNATE = 256 << 10 };
+    struct sigaction action = {.sa_handler = on_raise, .sa_flags = SA_NODEFER}, before;
+    stack_t alternate = {.ss_size = ALTERNATE}, old;
+    uint64_t result = 0;
+    const struct node *outer = handler_node;
+    if (node->numbers[2] != 0) {
+        action.sa_flags |= SA_ONSTACK;
+    }
+    sigaction(SIGUSR2, &action, &before);
+    for (volatile int i = 0; i < 3; i++) {
+        if (node->numbers[2] != 0) {
+            alternate.ss_sp =
+                mmap(NULL, ALTERNATE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (sigaltstack(&alternate, &old) != 0) { /* we are in a handler on one already */
+                munmap(alternate.ss_sp, ALTERNATE);
+                alternate.ss_sp = NULL;
+            }
+        }
+        sigjmp_buf outer_place;
+        memcpy(outer_place, jump_place, sizeof outer_place);
+        handler_node = node, handler_seed = seed, handler_result = 0;
+        if (sigsetjmp(jump_place, 1) == 0) {
+            raise(SIGUSR2);
+        }
+        memcpy(jump_place, outer_place, sizeof outer_place);
+        result = mix(result, handler_result);
+        if (node->numbers[2] != 0 && alternate.ss_sp != NULL) {
+            old.ss_flags &= SS_DISABLE;
+            sigaltstack(&old, NULL);
+            munmap(alternate.ss_sp, ALTERNATE);
+        }
+    }
+    handler_node = outer;
+    return result; /* SIGUSR2's handler stays: other threads use it too */
+}
+
+static volatile sig_atomic_t n_alarms;
+static int alarm_kind;
+static pid_t alarm_process;
+static uint64_t alarm_children;
+
+static void on_alarm(int number) {
+    const int saved = errno;
+    (void)number;
+    if (getpid() != alarm_process || n_alarms >= 20) {
+        return;
+    }
+    n_alarms++;
+    if (alarm_kind == 1) { /* a child that goes on where the handler came from */
+        const pid_t child = _Fork();
+        if (child > 0) {
+            alarm_children = mix(alarm_children, process_wait(child));
+        } else if (child == 0) {
+            struct itimerval none = {0};
+            setitimer(ITIMER_REAL, &none, NULL);
+        }
+    } else if (alarm_kind == 2) {
+        void *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        munmap(memory, 8192);
+    } else if (alarm_kind == 3 && handler_safe_malloc) {
+        block_free(block_make(9, 222));
+    }
+    errno = saved;
+}
+
+/* timer(seed, kind, n): a process that allocates while a timer interrupts it 20 times: kind 0 does
+ * nothing in the handler, 1 forks a child that returns from the handler, 2 maps and unmaps, 3
+ * allocates where malloc is made for it. In a child of its own with one thread. */
+uint64_t act_timer(const struct node *node, uint64_t seed) {
+    const unsigned result = truth_new_result();
+    const pid_t child = fork();
+    if (child == 0) {
+        struct dice dice = dice_of(node, seed);
+        struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+        const struct itimerval period = {.it_interval.tv_usec = 300, .it_value.tv_usec = 200};
+        alarm_kind = (int)node->numbers[1];
+        alarm_process = getpid();
+        n_alarms = 0;
+        alarm_children = 0;
+        sigaction(SIGALRM, &action, NULL);
+        setitimer(ITIMER_REAL, &period, NULL);
+        while (getpid() == alarm_process && n_alarms < 20) {
+            block_free(block_make((unsigned)dice_below(&dice, 12), 32 + dice_below(&dice, 400)));
+        }
+        if (getpid() != alarm_process) {
+            for (int i = 0; i < 20; i++) {
+                block_free(block_make((unsigned)i % 12, 100));
+            }
+            _exit(16);
+        }
+        setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+        atomic_store(truth_result(result), alarm_children);
+        _exit(17);
+    }
+    const uint64_t how = process_wait(child);
+    return mix(how, atomic_load(truth_result(result)));
+}

@@ -1,0 +1,155 @@
+/* acts_surroundings.c: namespaces, other users, filters of system calls, limits.
+ * Each in a child. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nodes.h"
+#include "processes.h"
+#include "sites.h"
+
+static uint64_t wait_result(pid_t child, unsigned result) {
+    const uint64_t how = process_wait(child);
+    return mix(how, atomic_load(truth_result(result)));
+}
+
+/* namespaces(seed, kinds, ...): a process in new namespaces (1 pid, 2 mounts, 4 user, 8 network, 16
+ * not dumpable besides, 32 a file system of its own at /dev/shm). */
+uint64_t act_namespaces(const struct node *node, uint64_t seed) {
+    const int64_t kinds = node->numbers[1];
+    const unsigned result = truth_new_result();
+    const int flags = (kinds & 1 ? CLONE_NEWPID : 0) | (kinds & 2 ? CLONE_NEWNS : 0) |
+                      (kinds & 4 ? CLONE_NEWUSER : 0) | (kinds & 8 ? CLONE_NEWNET : 0);
+    const pid_t child = fork();
+    if (child != 0) {
+        return wait_result(child, result);
+    }
+    const int r = unshare(flags);
+    if (r == 0 && (kinds & 2)) {
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
+        if (kinds & 32) {
+            mount("tmpfs", "/dev/shm", "tmpfs", 0, NULL);
+        }
+    }
+    block_free(block_make(7, 141));
+    if (kinds & 16) {
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    }
+    const pid_t first = fork(); /* process 1 of its namespace */
+    if (first == 0) {
+        block_free(block_make(7, 142));
+        process_live(node, seed, result, 2);
+    }
+    const uint64_t how = process_wait(first);
+    atomic_store(truth_result(result),
+                 mix(atomic_load(truth_result(result)), mix(how, (uint64_t)r)));
+    _exit(18);
+}
+
+/* user(seed, kind, ...): a process that becomes an ordinary user and goes on: 0 as it is, 1 without
+ * new privileges. Its acts may execute programs. */
+uint64_t act_user(const struct node *node, uint64_t seed) {
+    const unsigned result = truth_new_result();
+    const pid_t child = fork();
+    if (child != 0) {
+        return wait_result(child, result);
+    }
+    block_free(block_make(6, 151));
+    if (node->numbers[1] & 1) {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    }
+    const int r =
+        setgroups(0, NULL) | setresgid(65534, 65534, 65534) | setresuid(65534, 65534, 65534);
+    block_free(block_make(6, 152));
+    atomic_store(truth_result(result), mix((uint64_t)r, node_run_children(node, seed)));
+    _exit(19);
+}
+
+static volatile sig_atomic_t n_violations;
+
+static void on_violation(int number, siginfo_t *info, void *context) {
+    static const char text[] = "violation of the filter\n";
+    (void)number, (void)info, (void)context;
+    n_violations++;
+    (void)!write(2, text, sizeof text - 1);
+}
+
+/* seccomp(seed, kind, ...): a process with a filter: 0 some calls fail with EPERM, 1 with ENOSYS, 2
+ * they raise SIGSYS, whose handler says so. The calls: none that these acts make themselves. */
+uint64_t act_seccomp(const struct node *node, uint64_t seed) {
+    static const int forbidden[] = {
+        SYS_memfd_create, SYS_fallocate,       SYS_ftruncate,  SYS_process_vm_readv,
+        SYS_ptrace,       SYS_membarrier,      SYS_prctl,      SYS_openat,
+        SYS_open,         SYS_readlink,        SYS_readlinkat, SYS_statx,
+        SYS_newfstatat,   SYS_socket,          SYS_sysinfo,    SYS_getcpu,
+        SYS_uname,        SYS_rt_sigtimedwait, SYS_kill,       SYS_tgkill,
+        SYS_mincore,      SYS_times,           SYS_getrusage,  SYS_clock_gettime,
+        SYS_getppid};
+    enum { N = sizeof forbidden / sizeof *forbidden };
+    const unsigned result = truth_new_result();
+    const pid_t child = fork();
+    if (child != 0) {
+        return wait_result(child, result);
+    }
+    const uint32_t action = node->numbers[1] == 2   ? SECCOMP_RET_TRAP
+                            : node->numbers[1] == 1 ? SECCOMP_RET_ERRNO | ENOSYS
+                                                    : SECCOMP_RET_ERRNO | EPERM;
+    struct sock_filter code[2 * N + 2];
+    unsigned short n = 0;
+    code[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (unsigned i = 0; i < N; i++) {
+        code[n++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)forbidden[i], 0, 1);
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
+    }
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_fprog program = {n, code};
+    struct sigaction on_sys = {.sa_sigaction = on_violation, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSYS, &on_sys, NULL);
+    if (node->numbers[2] & 1) { /* else the first event of the process comes behind the filter */
+        block_free(block_make(5, 161));
+    }
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    const int r = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+    const uint64_t done = node_run_children(node, seed);
+    atomic_store(truth_result(result), mix(mix((uint64_t)r, done), (uint64_t)n_violations));
+    _exit(20);
+}
+
+/* limits(seed, kind, ...): a process with a limit: 0 on files' size, 1 on descriptors, 2 on its
+ * stack, 3 on locked memory, 4 on core dumps. */
+uint64_t act_limits(const struct node *node, uint64_t seed) {
+    static const int resources[] = {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_STACK, RLIMIT_MEMLOCK,
+                                    RLIMIT_CORE};
+    static const rlim_t most[] = {0, 3, 1 << 20, 0, 0};
+    const unsigned result = truth_new_result();
+    const int kind = (int)(node->numbers[1] % 5);
+    const pid_t child = fork();
+    if (child != 0) {
+        return wait_result(child, result);
+    }
+    if (node->numbers[2] & 1) {
+        block_free(block_make(5, 171));
+    }
+    const struct rlimit limit = {most[kind], most[kind]};
+    const int r = setrlimit(resources[kind], &limit);
+    atomic_store(truth_result(result), mix((uint64_t)r, node_run_children(node, seed)));
+    _exit(23);
+}

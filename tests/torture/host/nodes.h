@@ -1,0 +1,68 @@
+/* nodes.h: a rude program as text: a tree of acts.
+ *
+ *     act(number, number, ... act(...), act(...))
+ *
+ * The first number seeds the act's own random numbers. What an act computes depends on its numbers
+ * and on the seed that it is called with, never on time, addresses or the order of threads. So
+ * every round of a program gives the same results, with allogram and without. */
+#ifndef TORTURE_NODES_H
+#define TORTURE_NODES_H
+
+#include <stdint.h>
+
+enum { NODE_NUMBERS = 8, NODE_CHILDREN = 16, NODES = 2048 };
+
+struct node;
+typedef uint64_t act_function(const struct node *node, uint64_t seed);
+
+struct node {
+    const char *text, *end; /* where it stands in the program's text */
+    act_function *act;
+    int64_t numbers[NODE_NUMBERS];
+    int n_children;
+    const struct node *children[NODE_CHILDREN];
+};
+
+/* One act's row in the table. */
+struct act {
+    const char *name;
+    act_function *function;
+};
+
+/* The tree of a text; ends the process when it is not one. */
+const struct node *nodes_parse(const char *text);
+
+uint64_t node_run(const struct node *node, uint64_t seed);
+/* All children one after the other. */
+uint64_t node_run_children(const struct node *node, uint64_t seed);
+
+/* Random numbers of an act. */
+struct dice {
+    uint64_t state;
+};
+static inline uint64_t mix(uint64_t a, uint64_t b) {
+    uint64_t x = (a ^ b * UINT64_C(0x9e3779b97f4a7c15)) + UINT64_C(0x632be59bd9b4e019);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+static inline struct dice dice_of(const struct node *node, uint64_t seed) {
+    return (struct dice){mix((uint64_t)node->numbers[0], seed)};
+}
+static inline uint64_t dice_roll(struct dice *dice) {
+    return mix(dice->state += UINT64_C(0x9e3779b97f4a7c15), 1);
+}
+static inline uint64_t dice_below(struct dice *dice, uint64_t n) {
+    return dice_roll(dice) % n;
+}
+
+/* The file that this program was started from, for acts that execute it again. */
+extern const char *program_path;
+/* The folder with the plugins. */
+extern const char *plugin_folder;
+
+#define ACT(name) uint64_t act_##name(const struct node *node, uint64_t seed);
+#include "acts.def"
+#undef ACT
+
+#endif

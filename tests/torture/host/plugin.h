@@ -1,0 +1,19 @@
+/* plugin.h: what a plugin of a rude program is, and what it may call. */
+#ifndef TORTURE_PLUGIN_H
+#define TORTURE_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PLUGINS = 6 };
+
+struct plugin_host {
+    void (*begin)(unsigned site, size_t n);
+    void (*done)(unsigned site, size_t n, void *block);
+    void (*free_block)(void *block);
+};
+
+/* Allocates n blocks at the plugin's own sites and frees them. */
+typedef uint64_t plugin_function(const struct plugin_host *host, uint64_t n, uint64_t seed);
+
+#endif

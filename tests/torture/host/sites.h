@@ -1,0 +1,51 @@
+/* sites.h: the places that allocate. Each is a function with its number in its name, by which the
+ * driver finds in the trace what the site counted. */
+#ifndef TORTURE_SITES_H
+#define TORTURE_SITES_H
+
+#include <stddef.h>
+
+#include "truth.h"
+
+/* Hides a value from the compiler. */
+#define OPAQUE(value) __asm__ volatile("" : "+r"(value) : : "memory")
+
+#define SITE_ATTRIBUTES __attribute__((noinline, noclone, used))
+
+/* A site: `call` is the expression that allocates n bytes. */
+#define SITE(number, name, call)                             \
+    SITE_ATTRIBUTES void *site_##number##_##name(size_t n) { \
+        truth_begin(number, n);                              \
+        void *block = call;                                  \
+        OPAQUE(block);                                       \
+        truth_done(number, n, block);                        \
+        return block;                                        \
+    }
+
+enum {
+    N_GENERAL_SITES = 20, /* 0 .. 19: any of them may be asked for by number */
+    MARK_SITE = 30,       /* who this process is: MARK_BYTES + its number in the file of counts */
+    PLUGIN_SITE = 32,     /* of plugin k: this + 2 k, and the next */
+    CXX_SITE = 44,
+    FRESH_SITE = 48, /* of generated text: 16 of them */
+    MARK_BYTES = 4096,
+};
+
+typedef void *site_function(size_t n);
+extern site_function *const general_sites[N_GENERAL_SITES];
+
+void *site_0_malloc(size_t n);
+void *site_1_malloc(size_t n);
+void *site_2_malloc(size_t n);
+void *site_3_malloc(size_t n);
+void *site_10_calloc(size_t n);
+void site_mark(unsigned number);
+
+/* A block of n bytes, n >= BLOCK_LEAST_BYTES, from the general site of this number. NULL when there
+ * is no memory. */
+void *block_make(unsigned site, size_t n);
+/* realloc and reallocarray: a free of the old block and an allocation at a site of their own. */
+void *block_resize(void *block, size_t n);
+void block_free(void *block);
+
+#endif

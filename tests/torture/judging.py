@@ -1,0 +1,287 @@
+"""One program in every mode: what is run, and what counts as a finding.
+
+    plain      twice; a program whose plain runs differ, or that complains, is thrown away as unstable and counted
+    exact      allogram run
+    sample     allogram run --mode=sample, with an interval of one byte or of more
+    whole      allogram attach before the first act, until the program ends
+    attach     attach and detach at random moments while the program repeats its acts
+    killed     allogram run, whose collector or whose self is killed at a random moment
+    removed    allogram run, whose live file is removed at a random moment
+    truncated  allogram run, whose live file is cut at a random moment: what is lost must be said, nothing else changes
+"""
+
+import glob
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import surroundings
+import trace_truth
+
+MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
+ALLOGRAM_FAILED = 125
+
+
+class Finding:
+    def __init__(self, mode, kind, text):
+        self.mode, self.kind, self.text = mode, kind, text
+
+    def __str__(self):
+        return "%s: %s: %s" % (self.mode, self.kind, self.text)
+
+
+def shell_status(status):
+    """As `allogram run` gives it on: 128 + N after signal N."""
+    if status is None:
+        return None
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+class Judge:
+    """Runs programs below a folder of its own; one per worker."""
+
+    def __init__(self, allogram, builds, folder, has_own_shm, slowness=1.0, falsify=None):
+        self.allogram, self.builds, self.folder, self.has_own_shm = allogram, builds, folder, has_own_shm
+        self.slowness, self.falsify = slowness, falsify
+        self.n_runs, self.n_reported_losses, self.n_refused = 0, 0, 0
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o755)
+
+    # ---- one run ----
+
+    def _prepare(self):
+        shutil.rmtree(os.path.join(self.folder, "run"), ignore_errors=True)
+        run = os.path.join(self.folder, "run")
+        os.makedirs(run)
+        os.chmod(run, 0o777)
+        truth = os.path.join(run, "truth")
+        with open(truth, "wb") as file:
+            file.truncate(trace_truth.TRUTH_BYTES)
+        os.chmod(truth, 0o666)
+        env = {"PATH": "/usr/bin:/bin", "TORTURE_TRUTH": truth, "TORTURE_PLUGINS": self.builds.plugins, "LC_ALL": "C"}
+        return run, truth, env
+
+    def _timeout(self, plain):
+        return max(20.0, 40 * (plain.seconds if plain else 0.5)) * self.slowness
+
+    def _end(self, mode, ended, plain, findings, status=None):
+        """Output, status and leftovers against the plain run."""
+        self.n_runs += 1
+        for what in ended.leftovers:
+            findings.append(Finding(mode, "left" if "left running" in what else "hang", what))
+        got = shell_status(ended.status if status is None else status)
+        if got is not None and got != shell_status(plain.status):
+            findings.append(Finding(mode, "status", "%s, plainly %s; stderr: %s" % (
+                got, shell_status(plain.status), ended.stderr[-300:].decode(errors="replace"))))
+        if ended.stdout != plain.stdout:
+            findings.append(Finding(mode, "output", "%r, plainly %r" % (ended.stdout[-300:], plain.stdout[-300:])))
+        stderr = b"".join(line for line in ended.stderr.splitlines(True) if not line.startswith(b"allogram: "))
+        if stderr != plain.stderr:
+            findings.append(Finding(mode, "stderr", "%r, plainly %r" % (stderr[-300:], plain.stderr[-300:])))
+        if b"complaint" in ended.stderr and b"complaint" not in plain.stderr:
+            findings.append(Finding(mode, "complaint", ended.stderr[-300:].decode(errors="replace")))
+
+    def _leftover_files(self, mode, findings):
+        if self.has_own_shm:
+            for name in surroundings.shared_memory_files():
+                findings.append(Finding(mode, "left", "file %s in /dev/shm" % name))
+                try:
+                    os.unlink(os.path.join(surroundings.SHARED_MEMORY, name))
+                except OSError:
+                    pass
+        left = [name for name in os.listdir(os.path.join(self.folder, "run")) if name != "truth" and not name.endswith(".allogram")]
+        if left:
+            findings.append(Finding(mode, "left", "files in the folder of the traces: %s" % left))
+
+    def _ours(self, path):
+        return path.startswith(self.builds.folder) or path.startswith(self.folder)
+
+    def _traces(self, run, plain):
+        return [trace_truth.Trace(self.allogram, path, self._ours, self._timeout(plain)) for path in sorted(glob.glob(os.path.join(run, "*.allogram")))]
+
+    def _compare(self, mode, run, truth, plain, findings, is_part=False, may_lose=False):
+        traces = self._traces(run, plain)
+        for trace in traces:
+            findings += [Finding(mode, "trace", text) for text in trace.faults]
+        try:
+            trues = trace_truth.read_truth(truth)
+        except OverflowError:
+            return
+        if self.falsify is not None:
+            self.falsify(trues)
+        different, n_reported = trace_truth.compare(trues, traces, is_part)
+        self.n_reported_losses += n_reported + sum(1 for trace in traces if trace.says_loss)
+        if not may_lose:
+            findings += [Finding(mode, "counts", text) for text in different[:4]]
+
+    # ---- modes ----
+
+    def plain(self, command):
+        run, _, env = self._prepare()
+        self.n_runs += 1
+        return surroundings.run(command, run, "plain", env, 20 * self.slowness)
+
+    def judge(self, command, modes, seed):
+        """(findings, why the program is unstable or None)"""
+        plain = self.plain(command)
+        again = self.plain(command)
+        if plain.leftovers or again.leftovers:
+            return [], "the plain program does not end: %s" % (plain.leftovers + again.leftovers)
+        if (plain.status, plain.stdout, plain.stderr) != (again.status, again.stdout, again.stderr):
+            return [], "two plain runs differ"
+        if b"complaint" in plain.stderr or (os.WIFEXITED(plain.status) and os.WEXITSTATUS(plain.status) >= 90):
+            return [], "the plain program complains: %s" % plain.stderr[-200:].decode(errors="replace")
+        findings = []
+        for mode in modes:
+            getattr(self, "_" + mode)(command, plain, random.Random("%s %s" % (seed, mode)), findings)
+            self._leftover_files(mode, findings)
+        return findings, None
+
+    def _run_command(self, run, options, command):
+        return [self.allogram, "run", "-q", "-o", os.path.join(run, "t.%p.allogram"), *options, "--", *command]
+
+    def _exact(self, command, plain, dice, findings):
+        run, truth, env = self._prepare()
+        options = dice.choice([[], [], [], ["--free-stacks"], ["--stamp-every=1"], ["--depth=8"]])
+        ended = surroundings.run(self._run_command(run, options, command), run, "exact", env, self._timeout(plain))
+        self._end("exact", ended, plain, findings)
+        self._compare("exact", run, truth, plain, findings)
+
+    def _sample(self, command, plain, dice, findings):
+        run, truth, env = self._prepare()
+        interval = dice.choice(["1", "1", "1", "300", "4096", "512K"])
+        options = ["--mode=sample", "--interval=" + interval, "--seed=%d" % dice.randrange(1 << 30)]
+        ended = surroundings.run(self._run_command(run, options, command), run, "sample", env, self._timeout(plain))
+        self._end("sample", ended, plain, findings)
+        # at an interval of one byte, every block of 32 bytes and more is sampled: it is missed once in e^32
+        self._compare("sample", run, truth, plain, findings, is_part=interval != "1")
+
+    def _attach_command(self, run, pid, options):
+        return [self.allogram, "attach", str(pid), "-q", "-o", os.path.join(run, "a.%p.allogram"), *options]
+
+    def _whole(self, command, plain, dice, findings):
+        run, truth, env = self._prepare()
+        gate = os.path.join(self.folder, "gate")
+        with open(gate, "wb"):
+            pass
+        env["TORTURE_GATE"] = gate
+        options = ["--mode=exact"] if dice.random() < 0.7 else ["--interval=1"]
+        attached = []
+
+        def meanwhile(pid):
+            time.sleep(0.01)
+            with open(os.path.join(self.folder, "attach.err"), "wb") as err:
+                attached.append(subprocess.Popen(self._attach_command(run, pid, options[:] ), stdout=err, stderr=err,
+                                                 stdin=subprocess.DEVNULL, start_new_session=True))
+            end = time.monotonic() + 10 * self.slowness
+            while time.monotonic() < end and attached[0].poll() is None and not self._is_attached(run):
+                time.sleep(0.002)
+            os.unlink(gate)
+
+        ended = surroundings.run(command, run, "whole", env, self._timeout(plain) + 10 * self.slowness, meanwhile)
+        self._end("whole", ended, plain, findings)
+        self._compare("whole", run, truth, plain, findings, is_part=True)
+        self._attach_failures("whole", findings)
+
+    def _is_attached(self, run):
+        return bool(glob.glob(os.path.join(run, "a.*.allogram")))
+
+    def _attach_failures(self, mode, findings):
+        path = os.path.join(self.folder, "attach.err")
+        with open(path, "rb") as file:
+            text = file.read().decode(errors="replace")
+        os.unlink(path)
+        if text:
+            self.n_refused += 1
+        for word in ("core dumped", "Assertion", "Sanitizer", "SIGSEGV"):
+            if word in text:
+                findings.append(Finding(mode, "attach", text[:300]))
+
+    def _attach(self, command, plain, dice, findings):
+        run, truth, env = self._prepare()
+        period = 60 + dice.randrange(300)
+        env["TORTURE_MILLISECONDS"] = str(period)
+
+        def meanwhile(pid):
+            end = time.monotonic() + period / 1000
+            with open(os.path.join(self.folder, "attach.err"), "wb") as err:
+                while time.monotonic() < end:
+                    time.sleep(dice.random() * 0.08)
+                    options = dice.choice([["--mode=exact"], ["--mode=exact"], [], ["--interval=100"]])
+                    process = subprocess.Popen(self._attach_command(run, pid, options), stdout=err, stderr=err,
+                                               stdin=subprocess.DEVNULL, start_new_session=True)
+                    time.sleep(dice.random() * 0.15)
+                    process.send_signal(dice.choice([signal.SIGINT, signal.SIGTERM, signal.SIGINT]))
+                    try:
+                        process.wait(10 * self.slowness)
+                    except subprocess.TimeoutExpired:
+                        findings.append(Finding("attach", "hang", "attach did not end within 10 s of a signal"))
+                        process.kill()
+                        process.wait()
+
+        ended = surroundings.run(command, run, "attach", env, self._timeout(plain) + 20 * self.slowness, meanwhile)
+        self._end("attach", ended, plain, findings)
+        self._compare("attach", run, truth, plain, findings, is_part=True)
+        self._attach_failures("attach", findings)
+
+    def _disturbed(self, mode, command, plain, dice, findings, disturb):
+        """allogram run, and something is done to it at a random moment."""
+        run, truth, env = self._prepare()
+        env["TORTURE_MILLISECONDS"] = "40"
+        watched, done = [], []
+
+        def meanwhile(pid):
+            end = time.monotonic() + 5 * self.slowness
+            while time.monotonic() < end and not trace_truth.was_running(truth):
+                time.sleep(0.0005)
+            family = surroundings.children_of(pid)
+            program = [child for child in family if surroundings.command_of(child).startswith(command[0])]
+            watched.extend(program[:1])
+            time.sleep(dice.random() * 0.05)
+            done.append(disturb(pid, family, program))
+
+        ended = surroundings.run(self._run_command(run, [], command), run, mode, env, self._timeout(plain), meanwhile, watched)
+        status = ended.status
+        if status is not None and os.WIFSIGNALED(status) and done and done[0] == "run":
+            status = ended.program_status if ended.program_status is not None else plain.status
+        self._end(mode, ended, plain, findings, status)
+        if mode == "removed":
+            self._compare(mode, run, truth, plain, findings)
+        else:
+            self._compare(mode, run, truth, plain, findings, may_lose=True)
+
+    def _killed(self, command, plain, dice, findings):
+        def disturb(pid, family, program):
+            others = [child for child in family if child not in program]
+            victim = dice.choice(["run", "collector"]) if others else "run"
+            try:
+                os.kill(pid if victim == "run" else others[0], signal.SIGKILL)
+            except OSError:
+                return None
+            return victim
+
+        self._disturbed("killed", command, plain, dice, findings, disturb)
+        for name in surroundings.shared_memory_files() if self.has_own_shm else []:
+            os.unlink(os.path.join(surroundings.SHARED_MEMORY, name)) # what `check` seals
+
+    def _live_files(self):
+        if not self.has_own_shm:
+            return []
+        return [os.path.join(surroundings.SHARED_MEMORY, name) for name in surroundings.shared_memory_files()]
+
+    def _removed(self, command, plain, dice, findings):
+        def disturb(*_):
+            for path in self._live_files():
+                os.unlink(path)
+
+        self._disturbed("removed", command, plain, dice, findings, disturb)
+
+    def _truncated(self, command, plain, dice, findings):
+        def disturb(*_):
+            for path in self._live_files():
+                os.truncate(path, dice.choice([0, 0, 4096, 1 << 20, os.path.getsize(path) // 2]))
+
+        self._disturbed("truncated", command, plain, dice, findings, disturb)

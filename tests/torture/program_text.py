@@ -1,0 +1,271 @@
+"""Rude programs as trees of acts: made from a seed, written as text (host/nodes.h), cut down when they fail.
+
+A program must be legal: what it may do depends on where it does it. `Place` carries that: whether other threads live beside
+(then a child of fork may only do what the C library makes safe in one), whether a filter or a limit forbids system calls,
+whether malloc is the program's own and safe in a handler.
+"""
+
+import random
+
+ENDINGS = 10
+
+
+class Act:
+    def __init__(self, name, numbers=(), children=()):
+        self.name, self.numbers, self.children = name, list(numbers), list(children)
+
+    def text(self):
+        return "%s(%s)" % (self.name, ",".join([str(n) for n in self.numbers] + [child.text() for child in self.children]))
+
+    def names(self):
+        """{act, and act:detail}: what marks of known defects are found by."""
+        found = {self.name}
+        for child in self.children:
+            found |= child.names()
+        return found
+
+    def walk(self):
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def without(self, path):
+        """A copy that lacks the act at `path` (indices of children from the root on)."""
+        if len(path) == 1:
+            return Act(self.name, self.numbers, self.children[: path[0]] + self.children[path[0] + 1 :])
+        children = list(self.children)
+        children[path[0]] = children[path[0]].without(path[1:])
+        return Act(self.name, self.numbers, children)
+
+    def replaced(self, path, act):
+        if not path:
+            return act
+        children = list(self.children)
+        children[path[0]] = children[path[0]].replaced(path[1:], act)
+        return Act(self.name, self.numbers, children)
+
+    def at(self, path):
+        return self if not path else self.children[path[0]].at(path[1:])
+
+    def paths(self):
+        """Of all acts but the root, outer ones first."""
+        found = []
+        level = [(i,) for i in range(len(self.children))]
+        while level:
+            found += level
+            level = [path + (i,) for path in level for i in range(len(self.at(path).children))]
+        return found
+
+
+def parse(text):
+    """The inverse of Act.text()."""
+
+    def one(at):
+        begin = at
+        while text[at] not in "(":
+            at += 1
+        act = Act(text[begin:at])
+        at += 1
+        while text[at] != ")":
+            if text[at].isalpha():
+                child, at = one(at)
+                act.children.append(child)
+            else:
+                begin = at
+                while text[at] not in ",)":
+                    at += 1
+                act.numbers.append(int(text[begin:at]))
+            if text[at] == ",":
+                at += 1
+        return act, at + 1
+
+    return one(0)[0]
+
+
+class Place:
+    """Where an act stands."""
+
+    def __init__(self, own_malloc, depth=0, threaded=False, orphaned=False, filtered=False, limited=False, quiet=False):
+        self.own_malloc = own_malloc  # malloc is the program's own
+        self.depth = depth
+        self.threaded = threaded  # other threads of this process run acts
+        self.orphaned = orphaned  # a forked child of such a process: locks of the C library may be held for ever
+        self.filtered = filtered  # system calls fail
+        self.limited = limited  # descriptors or stacks are short
+        self.quiet = quiet  # in a handler
+
+    def inside(self, **changes):
+        place = Place(self.own_malloc, self.depth + 1, self.threaded, self.orphaned, self.filtered, self.limited, self.quiet)
+        for name, value in changes.items():
+            setattr(place, name, value)
+        return place
+
+    def forked(self, **changes):
+        return self.inside(threaded=False, orphaned=self.orphaned or self.threaded, **changes)
+
+    def executed(self):
+        """A new program: only what outlives exec."""
+        return Place(self.own_malloc, self.depth + 1, filtered=self.filtered, limited=self.limited)
+
+
+def is_always(_):
+    return True
+
+
+def loads(place):
+    """May open files and load objects."""
+    return not (place.orphaned or place.filtered or place.limited)
+
+
+def loads_nothing(place):
+    """pthread_exit loads libgcc_s the first time."""
+    return not loads(place)
+
+
+def executes(place):
+    return not (place.filtered or place.limited)
+
+
+def is_alone(place):
+    """No lock of this program's own is held by a thread that is not here."""
+    return not place.orphaned and not place.filtered
+
+
+# name: (weight, may it stand here?, its numbers behind the seed, its children's place or None)
+def numbers_of(dice, name, place):
+    below = dice.randrange
+    if name == "churn":
+        return [10 + below(300)]
+    if name == "numbers":
+        return [5 + below(80)]
+    if name == "deep":
+        return [1 + below(200), 1 + below(15)]
+    if name == "jump":
+        return [1 + below(15)]
+    if name == "threads":
+        return [1 + below(4), below(4), dice.choice([0, 2] if loads_nothing(place) else [0, 1, 2])]
+    if name == "passing":
+        return [5 + below(60)]
+    if name == "cancel":
+        return [below(3)]
+    if name == "exiting":
+        return [1 + below(10)]
+    if name == "fork":
+        how = 0 if (place.threaded or place.orphaned) else below(4)
+        return [how, below(ENDINGS - loads_nothing(place))]
+    if name == "vfork":
+        return [below(12), below(2) if executes(place) else 0]
+    if name == "clone":
+        return [below(12), below(6)]
+    if name == "spawn":
+        return [below(4)]
+    if name == "execute":
+        return [below(4)]
+    if name == "handler":
+        return [below(3), below(2)]
+    if name == "timer":
+        kinds = [0, 2, 3] if place.threaded or place.orphaned else [0, 1, 2, 3]
+        return [dice.choice(kinds)]
+    if name in ("contexts", "coroutines"):
+        return [below(5), 1 + below(8), 1 + below(6)]
+    if name in ("plugins", "converters", "locales", "mappings"):
+        return [1 + below(12)]
+    if name == "names":
+        return [1 + below(5)]
+    if name == "library":
+        return [1 + below(5)]
+    if name == "atexits":
+        return [below(2)]
+    if name == "namespaces":
+        return [below(64)]
+    if name == "user":
+        return [below(2)]
+    if name == "seccomp":
+        return [below(3), below(2)]
+    if name == "limits":
+        return [below(5), below(2)]
+    return []
+
+
+LEAVES = {
+    "churn": (8, is_always),
+    "numbers": (4, is_always),
+    "deep": (3, is_always),
+    "edges": (1, is_always),
+    "jump": (2, is_always),
+    "passing": (2, is_alone),
+    "cancel": (2, is_alone),
+    "exiting": (2, is_alone),
+    "vfork": (3, is_always),
+    "clone": (2, is_always),
+    "timer": (2, lambda place: not place.filtered and not place.quiet),
+    "contexts": (3, lambda place: not place.quiet),
+    "coroutines": (3, lambda place: not place.quiet),
+    "plugins": (3, loads),
+    "converters": (3, loads),
+    "names": (1, loads),
+    "locales": (1, loads),
+    "mappings": (3, is_always),
+    "library": (1, loads),
+}
+
+INNER = {
+    "threads": (6, lambda place: not place.orphaned and not place.quiet and not place.limited),
+    "fork": (6, is_always),
+    "spawn": (2, executes),
+    "execute": (2, executes),
+    "descriptors": (1, lambda place: not place.orphaned),
+    "handler": (3, lambda place: not place.filtered),
+    "atexits": (1, lambda place: not place.orphaned and not place.filtered),
+    "namespaces": (2, lambda place: not place.filtered),
+    "user": (1, lambda place: not place.filtered),
+    "seccomp": (2, lambda place: not place.orphaned),
+    "limits": (1, lambda place: not place.orphaned),
+    "program": (1, is_always),
+}
+
+
+def inner_place(name, act_numbers, place):
+    if name == "threads":
+        return place.inside(threaded=place.threaded or act_numbers[1] > 1)
+    if name in ("fork", "atexits", "namespaces", "user"):
+        return place.forked()
+    if name == "descriptors":
+        return place.forked(limited=True)
+    if name == "seccomp":
+        return place.forked(filtered=True)
+    if name == "limits":
+        return place.forked(limited=True)
+    if name in ("spawn", "execute"):
+        return place.executed()
+    if name == "handler":
+        return place.inside(quiet=True)
+    return place.inside()
+
+
+def choose(dice, table, place, allowed):
+    names = [name for name, (_, may) in table.items() if may(place) and (allowed is None or name in allowed)]
+    if not names:
+        return "churn"
+    return dice.choices(names, [table[name][0] for name in names])[0]
+
+
+def make_act(dice, place, budget, allowed):
+    is_inner = place.depth < 4 and budget[0] > 0 and dice.random() < 0.45
+    name = choose(dice, INNER if is_inner else LEAVES, place, allowed)
+    numbers = [dice.randrange(1000000)] + numbers_of(dice, name, place)
+    act = Act(name, numbers)
+    budget[0] -= 1
+    if name in INNER:
+        below = inner_place(name, numbers, place)
+        n_children = 1 if name in ("spawn", "execute") else dice.randrange(1, 4)
+        act.children = [make_act(dice, below, budget, allowed) for _ in range(n_children)]
+    return act
+
+
+def make_program(seed, own_malloc, allowed=None):
+    """The program of a seed: an Act named program, whose second number is how it ends."""
+    dice = random.Random(seed)
+    budget = [dice.choice([3, 6, 10, 16])]
+    children = [make_act(dice, Place(own_malloc), budget, allowed) for _ in range(dice.randrange(1, 6))]
+    return Act("program", [seed, dice.choice([0, 0, 0, *range(ENDINGS)])], children)

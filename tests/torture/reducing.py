@@ -1,0 +1,47 @@
+"""Cuts a failing program down: drops acts one after the other, and lifts the children of acts into their place, while what is
+left still fails in the same mode and kind."""
+
+import program_text
+
+TRIES = 3  # a failure may be rare
+MOST_RUNS = 120
+
+
+def reduce(judge, builds, program, modes, findings):
+    wanted = {(finding.mode, finding.kind) for finding in findings}
+    wanted_modes = [mode for mode in modes if any(mode == mode_found for mode_found, _ in wanted)]
+    n_runs = 0
+
+    def fails(tree):
+        nonlocal n_runs
+        for attempt in range(TRIES):
+            n_runs += 1
+            found, unstable = judge.judge([builds.path(program.variant), tree.text()], wanted_modes, "%s %d" % (program.seed, attempt))
+            if unstable:
+                return False
+            if any((finding.mode, finding.kind) in wanted for finding in found):
+                return True
+        return False
+
+    tree, is_smaller = program.tree, True
+    while is_smaller and n_runs < MOST_RUNS:
+        is_smaller = False
+        for path in tree.paths():
+            for candidate in _smaller(tree, path):
+                if n_runs < MOST_RUNS and fails(candidate):
+                    tree, is_smaller = candidate, True
+                    break
+            if is_smaller:
+                break
+    return tree
+
+
+def _smaller(tree, path):
+    """Without the act at a path; with its children in its place."""
+    act = tree.at(path)
+    if len(tree.children) > 1 or len(path) > 1:
+        parent = tree.at(path[:-1])
+        if len(parent.children) > 1:
+            yield tree.without(path)
+    if act.children and act.name != "program":
+        yield tree.replaced(path, program_text.Act("program", act.numbers[:1], act.children))

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""run_torture: rude programs in all modes, compared with themselves.
+
+    run_torture.py --build=BUILD --seeds=A-B [--modes=LIST] [--log=FILE]   a slice; one line is added to the log
+    run_torture.py --build=BUILD --until=20000 --log=FILE                  goes on where the log ends, slice by slice
+    run_torture.py --build=BUILD --text=TEXT --variant=NAME                one program
+    run_torture.py --build=BUILD --test                                    what `make test` runs: the judge's own test, the kept
+                                                                           programs, 500 of the seeds, as TAP
+
+A seed gives one legal program: a tree of acts (program_text.py) and the way in which it is compiled (variants.py). judging.py
+says what is run and what is a finding. Programs that failed once are kept in kept/ and run first. What hits a defect that is
+known and open (known_defects.py) is left out, and counted, unless --all is given.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import judging
+import known_defects
+import program_text
+import reducing
+import self_test
+import surroundings
+import variants
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+KEPT = os.path.join(HERE, "kept")
+SLICE = 500
+TESTED_SEEDS = 500
+
+
+class Program:
+    def __init__(self, seed, tree, variant):
+        self.seed, self.tree, self.variant = seed, tree, variant
+
+    def command(self, builds):
+        return [builds.path(self.variant), self.tree.text()]
+
+
+def program_of(seed):
+    variant = random.Random("variant %d" % seed).choice(variants.VARIANTS)
+    return Program(seed, program_text.make_program(seed, variant.own_malloc), variant)
+
+
+def variant_named(name):
+    return next(variant for variant in variants.VARIANTS if variant.name == name)
+
+
+def kept_programs():
+    found = []
+    for name in sorted(os.listdir(KEPT)) if os.path.isdir(KEPT) else []:
+        if name.endswith(".json"):
+            with open(os.path.join(KEPT, name), encoding="utf-8") as file:
+                kept = json.load(file)
+            found.append(Program(name[:-5], program_text.parse(kept["text"]), variant_named(kept["variant"])))
+    return found
+
+
+class Result:
+    """Of one program, as it goes from a worker to the driver."""
+
+    def __init__(self, program):
+        self.seed, self.text, self.variant = program.seed, program.tree.text(), program.variant.name
+        self.findings, self.unstable, self.left_out = [], None, []
+        self.n_runs = self.n_reported_losses = self.n_refused = 0
+
+
+def spread_modes(program):
+    others = judging.MODES[2:]
+    return ["exact", "sample", others[program.seed % len(others)] if isinstance(program.seed, int) else None]
+
+
+def work(number, options, builds, tasks, results):
+    folder = tempfile.mkdtemp(prefix="torture-%d-" % number, dir=options.work)
+    has_own_shm = surroundings.enter()
+    judge = judging.Judge(options.allogram, builds, folder, has_own_shm, options.slowness)
+    while True:
+        program = tasks.get()
+        if program is None:
+            break
+        result = Result(program)
+        modes = []
+        for mode in options.modes:
+            if options.spread and mode not in spread_modes(program):
+                continue
+            marks = [] if options.all else known_defects.hit(program.tree, program.variant, mode)
+            if marks:
+                result.left_out += marks
+            else:
+                modes.append(mode)
+        before = (judge.n_runs, judge.n_reported_losses, judge.n_refused)
+        try:
+            result.findings, result.unstable = judge.judge(program.command(builds), modes, program.seed)
+            if result.findings and options.reduce:
+                result.text = reducing.reduce(judge, builds, program, modes, result.findings).text()
+        except Exception as error:  # the others go on
+            result.findings = [judging.Finding("driver", "error", "%s: %s" % (type(error).__name__, error))]
+            if options.verbose:
+                raise
+        result.n_runs, result.n_reported_losses, result.n_refused = (
+            judge.n_runs - before[0], judge.n_reported_losses - before[1], judge.n_refused - before[2])
+        results.put(result)
+    shutil.rmtree(folder, ignore_errors=True)
+    results.put(None)
+
+
+class Tally:
+    def __init__(self):
+        self.n_programs = self.n_runs = self.n_unstable = self.n_left_out = self.n_reported_losses = self.n_refused = 0
+        self.kinds = {}
+        self.failed = []
+
+    def add(self, result):
+        self.n_programs += 1
+        self.n_runs += result.n_runs
+        self.n_reported_losses += result.n_reported_losses
+        self.n_refused += result.n_refused
+        self.n_unstable += result.unstable is not None
+        self.n_left_out += bool(result.left_out)
+        if result.findings:
+            self.failed.append(result)
+            for kind in {finding.kind for finding in result.findings}:
+                self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+    def line(self, what, options, seconds):
+        """What the log keeps of a slice."""
+        kind = lambda *names: sum(self.kinds.get(name, 0) for name in names)
+        return ("%s commit=%s seeds=%s modes=%s programs=%d runs=%d unstable=%d left_out=%d failed=%d differences=%d crashes_or_status=%d "
+                "hangs=%d leftovers=%d unreported=%d traces=%d reported_losses=%d seconds=%d" % (
+                    time.strftime("%Y-%m-%d", time.gmtime()), options.commit, what, "+".join(options.modes), self.n_programs, self.n_runs,
+                    self.n_unstable, self.n_left_out, len(self.failed), kind("output", "stderr", "complaint"), kind("status"),
+                    kind("hang"), kind("left"), kind("counts"), kind("trace", "attach", "error"), self.n_reported_losses, seconds))
+
+
+def run_programs(programs, options, builds):
+    context = multiprocessing.get_context("fork")
+    tasks, results = context.Queue(), context.Queue()
+    workers = [context.Process(target=work, args=(i, options, builds, tasks, results)) for i in range(options.jobs)]
+    for program in programs:
+        tasks.put(program)
+    for worker in workers:
+        tasks.put(None)
+        worker.start()
+    tally, n_ended = Tally(), 0
+    while n_ended < len(workers):
+        result = results.get()
+        if result is None:
+            n_ended += 1
+            continue
+        tally.add(result)
+        if result.unstable and options.verbose:
+            print("# seed %s is unstable: %s: %s %s" % (result.seed, result.unstable, result.variant, result.text), flush=True)
+        if result.findings:
+            print("# seed %s fails, %s: %s" % (result.seed, result.variant, result.text))
+            for finding in result.findings:
+                print("#     %s" % finding, flush=True)
+    for worker in workers:
+        worker.join()
+    return tally
+
+
+def seeds_in(text):
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def last_in_log(path):
+    last = 0
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                match = re.search(r" seeds=\d+-(\d+) ", line)
+                last = max(last, int(match[1]) if match else 0)
+    return last
+
+
+def run_slice(programs, what, options, builds):
+    begin = time.monotonic()
+    tally = run_programs(programs, options, builds)
+    line = tally.line(what, options, time.monotonic() - begin)
+    print("# " + line, flush=True)
+    if options.log:
+        with open(options.log, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    return tally
+
+
+def test_judge(options, builds):
+    """The cases of self_test.py, in a process of their own, as (name, what went wrong) pairs."""
+
+    def worker(results):
+        folder = tempfile.mkdtemp(prefix="torture-self-", dir=options.work)
+        variant = variants.VARIANTS[2]
+        results.put(self_test.run(options.allogram, builds, variant, folder, surroundings.enter()))
+        shutil.rmtree(folder, ignore_errors=True)
+
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=worker, args=(results,))
+    process.start()
+    cases = results.get()
+    process.join()
+    return cases
+
+
+def test(options, builds):
+    """As TAP: a case for each planted fault, for each kept program, for each hundred of seeds."""
+    n = 0
+
+    def say(name, wrong):
+        nonlocal n
+        n += 1
+        print("%s %d %s" % ("not ok" if wrong else "ok", n, name))
+        if wrong:
+            print("#     %s" % wrong, flush=True)
+        return bool(wrong)
+
+    failed = sum([say("the judge: " + name, wrong) for name, wrong in test_judge(options, builds)])
+    for program in kept_programs():
+        tally = run_programs([program], options, builds)
+        failed += say("kept: %s" % program.seed, "see above" if tally.failed else None)
+    options.spread = True
+    for first in range(1, TESTED_SEEDS, 100):
+        seeds = "%d-%d" % (first, first + 99)
+        tally = run_slice([program_of(seed) for seed in seeds_in(seeds)], seeds, options, builds)
+        failed += say("seeds %s" % seeds, "%d of 100 programs failed" % len(tally.failed) if tally.failed else None)
+    print("1..%d" % n)
+    return 1 if failed else 0
+
+
+def parse_options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--allogram")
+    parser.add_argument("--seeds")
+    parser.add_argument("--until", type=int)
+    parser.add_argument("--text")
+    parser.add_argument("--test", action="store_true")
+    parser.add_argument("--spread", action="store_true", help="exact, sample and one of the other modes for each program")
+    parser.add_argument("--variant", default="gcc-O2-libc-apart")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--modes", default=",".join(judging.MODES))
+    parser.add_argument("--log")
+    parser.add_argument("--work")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--slowness", type=float, default=1.0, help="factor of all time limits")
+    parser.add_argument("--all", action="store_true", help="also what hits a known defect")
+    parser.add_argument("--reduce", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--print", action="store_true", help="only the programs' texts")
+    options = parser.parse_args()
+    options.build = os.path.abspath(options.build)
+    options.allogram = os.path.abspath(options.allogram or os.path.join(options.build, "src/cli/allogram"))
+    options.modes = options.modes.split(",")
+    options.work = os.path.abspath(options.work or os.path.join(options.build, "torture"))
+    options.commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
+                                    check=False).stdout.strip() or "unknown"
+    return options
+
+
+def main():
+    options = parse_options()
+    if options.print:
+        for seed in seeds_in(options.seeds):
+            program = program_of(seed)
+            print(seed, program.variant.name, program.tree.text())
+        return 0
+    os.makedirs(options.work, exist_ok=True)
+    builds = variants.Builds(options.work)
+    builds.make()
+    if options.test:
+        return test(options, builds)
+    failed = 0
+    if options.text:
+        programs = [Program(i, program_text.parse(options.text), variant_named(options.variant)) for i in range(options.repeat)]
+        options.all = True
+        failed += len(run_slice(programs, "text", options, builds).failed)
+    if options.seeds:
+        failed += len(run_slice([program_of(seed) for seed in seeds_in(options.seeds)], options.seeds, options, builds).failed)
+    if options.until:
+        next_seed = last_in_log(options.log) + 1
+        while next_seed <= options.until:
+            last = min(next_seed + SLICE - 1, options.until)
+            seeds = range(next_seed, last + 1)
+            failed += len(run_slice([program_of(seed) for seed in seeds], "%d-%d" % (next_seed, last), options, builds).failed)
+            next_seed = last + 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Does the judge see what it is there to see? Faults are planted, one by one, and each must be reported as its kind.
+
+An allogram that does harm is a script around the real one: it drops an event, changes output or status, leaves a process or a
+file, never ends, answers that it is content with a loss. And the real one against counts that are wrong by one.
+"""
+
+import os
+
+import judging
+
+TEXT = "program(1,1,churn(1,60),threads(2,2,0,0,churn(3,40)),fork(4,0,1,churn(5,40)),execute(6,0,churn(7,20)))"
+
+# name: (the kind that must be found, shell text that ends in what `$real "$@"` would do)
+FAULTS = {
+    "an event is missing": ("counts", 'if [ "$1" = dump ]; then "$real" "$@" | sed "0,/ alloc address=.* size=[5-9][0-9] /{/ alloc address=.* size=[5-9][0-9] /d}"; else "$real" "$@"; fi'),
+    "a free is missing": ("counts", 'if [ "$1" = dump ]; then "$real" "$@" | sed "0,/ free address=/{/ free address=/d}"; else "$real" "$@"; fi'),
+    "all of a process is missing": ("counts", '"$real" "$@"; s=$?; [ "$1" = run ] && rm "$(ls -S "$(dirname "$TORTURE_TRUTH")"/*.allogram | head -1)"; exit $s'),
+    "a line is added to the output": ("output", '"$real" "$@"; s=$?; [ "$1" = run ] && echo more; exit $s'),
+    "a line is added to the errors": ("stderr", '"$real" "$@"; s=$?; [ "$1" = run ] && echo more >&2; exit $s'),
+    "the status is lost": ("status", '"$real" "$@"; s=$?; [ "$1" = run ] && exit 0; exit $s'),
+    "a process is left": ("left", '"$real" "$@"; s=$?; [ "$1" = run ] && sleep 600 & exit $s'),
+    "a file is left": ("left", '"$real" "$@"; s=$?; [ "$1" = run ] && touch "$(dirname "$TORTURE_TRUTH")/left"; exit $s'),
+    "run never ends": ("hang", '[ "$1" = run ] && exec sleep 600; "$real" "$@"'),
+    "a trace is damaged": ("trace", '"$real" "$@"; s=$?; [ "$1" = run ] && for t in "$(dirname "$TORTURE_TRUTH")"/*.allogram; do truncate -s 300 "$t"; done; exit $s'),
+}
+
+
+def miscount(trues):
+    counts = trues[-1].sites[max(trues[-1].sites)]
+    counts.blocks = [n + 1 for n in counts.blocks]
+
+
+def run(real, builds, variant, folder, has_own_shm):
+    """[(name of the case, what went wrong or None)]"""
+    command = [builds.path(variant), TEXT]
+    cases = []
+
+    def case(name, wanted, judge):
+        findings, unstable = judge.judge(command, ["exact"], 1)
+        kinds = {finding.kind for finding in findings}
+        wrong = None
+        if unstable:
+            wrong = "the program is unstable: " + unstable
+        elif (wanted is None and kinds) or (wanted is not None and wanted not in kinds):
+            wrong = "found %s, wanted %s: %s" % (sorted(kinds), wanted, "; ".join(str(finding) for finding in findings))
+        cases.append((name, wrong))
+
+    case("no fault is found where none is", None, judging.Judge(real, builds, folder, has_own_shm))
+    case("wrong counts", "counts", judging.Judge(real, builds, folder, has_own_shm, falsify=miscount))
+    for name, (wanted, text) in FAULTS.items():
+        script = os.path.join(folder, "allogram-with-fault")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nreal=%s\n%s\n" % (real, text))
+        os.chmod(script, 0o755)
+        case(name, wanted, judging.Judge(script, builds, folder, has_own_shm, slowness=0.1))
+    return cases

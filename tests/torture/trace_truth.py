@@ -1,0 +1,286 @@
+"""What a program counted, what its traces hold, and whether the two agree.
+
+The truth is the file that host/truth.h describes. Of a trace, `allogram dump` gives every event with its stack, whose
+innermost frame is named by the symbol table of its image: sites are functions with their number in their name. The driver
+names frames itself, from nm, so that it judges the recorder and not the symbolizer; `report` is asked for what it says of
+losses and sums.
+
+A trace belongs to the process that wrote it by site 30: its one block has 4096 + the process' number as its size.
+"""
+
+import functools
+import json
+import re
+import struct
+import subprocess
+
+HEADER_BYTES, PROCESSES, SITES = 65536, 1024, 80
+PROCESS_BYTES = 16 + SITES * 48
+TRUTH_BYTES = HEADER_BYTES + PROCESSES * PROCESS_BYTES
+MARK_SITE, MARK_BYTES = 30, 4096
+SITE_NAME = re.compile(r"(?:^|_)site_(\d+)(?:_|\.|$)")
+
+
+class Counts:
+    """Of one site of one process: [least, most] blocks, bytes and frees."""
+
+    def __init__(self, blocks, n_bytes, frees):
+        self.blocks, self.bytes, self.frees = sorted(blocks), sorted(n_bytes), sorted(frees)
+
+
+class TrueProcess:
+    def __init__(self, number, pid, sites):
+        self.number, self.pid, self.sites = number, pid, sites
+
+
+def read_truth(path):
+    """The processes that counted anything."""
+    with open(path, "rb") as file:
+        n = struct.unpack("<I", file.read(4))[0]
+        if n > PROCESSES:
+            raise OverflowError("more processes than the file of counts holds")
+        file.seek(HEADER_BYTES)
+        data = file.read(n * PROCESS_BYTES)
+    found = []
+    for number in range(n):
+        at = number * PROCESS_BYTES
+        pid = struct.unpack_from("<I", data, at)[0]
+        words = struct.unpack_from("<%dQ" % (SITES * 6), data, at + 16)
+        sites = {}
+        for site in range(SITES):
+            six = words[site * 6 : site * 6 + 6]
+            if any(six):
+                six = [value - (1 << 64) if value >> 63 else value for value in six]
+                sites[site] = Counts(six[0:2], six[2:4], six[4:6])
+        if sites:
+            found.append(TrueProcess(number, pid, sites))
+    return found
+
+
+def was_running(path):
+    with open(path, "rb") as file:
+        return struct.unpack("<3I", file.read(12))[2] == 1
+
+
+# ---- traces ----
+
+
+@functools.lru_cache(maxsize=512)
+def functions_of(path):
+    """[(low, high, site or None)] of an object's functions, sorted."""
+    lines = subprocess.run(["nm", "-nS", "--defined-only", path], capture_output=True, text=True, check=False).stdout.splitlines()
+    found = []
+    for line in lines:
+        fields = line.split()
+        if len(fields) == 4 and fields[2] in "tTwW":
+            match = SITE_NAME.search(fields[3])
+            low = int(fields[0], 16)
+            found.append((low, low + int(fields[1], 16), int(match[1]) if match else None))
+    return found
+
+
+@functools.lru_cache(maxsize=65536)
+def site_at(path, offset):
+    for low, high, site in functions_of(path):
+        if low <= offset < high:
+            return site
+    return None
+
+
+class Recorded:
+    """What a trace holds of the sites: {site: [blocks, bytes]}, and the state of each address."""
+
+    def __init__(self):
+        self.sites = {}
+        self.in_use = {}  # site: blocks
+        self.odd_addresses = 0  # that were freed or allocated twice in a row
+        self.n_events = 0
+        self.number = None  # of the process, by its mark
+        self.n_without_stack = self.n_frees = self.n_threads = 0
+
+
+FIELD = re.compile(r"(\w+)=(\"[^\"]*\"|\S+)")
+
+
+def read_dump(text, ours):
+    """`ours`: is this path an object with sites?"""
+    recorded = Recorded()
+    images, nodes = {}, {}
+    events = []
+    for line in text.splitlines(): # definitions may stand behind the events that use them
+        kind, _, rest = line.partition(" ")[2].partition(" ")[2].partition(" ")
+        if kind in ("alloc", "free", "realloc_free", "undo_free"):
+            events.append((kind, rest))
+        elif kind == "image_load":
+            fields = dict(FIELD.findall(rest))
+            path = fields["path"].strip('"')
+            images[fields["image"]] = (path, int(fields["bias"], 16)) if ours(path) else None
+        elif kind == "thread":
+            recorded.n_threads += 1
+        elif kind == "nodes":
+            fields = dict(FIELD.findall(rest))
+            nodes[fields["id"]] = (int(fields["pc"], 16), fields.get("image"))
+    sites = {}
+    for number, (pc, image_number) in nodes.items():
+        image = images.get(image_number)
+        sites[number] = site_at(image[0], pc - 1 - image[1]) if image else None
+    _read_events(recorded, events, sites)
+    return recorded
+
+
+def _read_events(recorded, events, sites):
+    balance, owner, foreign = {}, {}, set()
+    for kind, rest in events:
+        recorded.n_events += 1
+        if kind == "undo_free": # a realloc that was refused
+            address = rest[8:].split(" ")[0]
+            balance[address] = balance.get(address, 0) + 1
+            continue
+        if kind != "alloc":
+            address = rest[8:].split(" ")[0]
+            recorded.n_frees += 1
+            if address not in balance:
+                foreign.add(address)
+            balance[address] = balance.get(address, 0) - 1
+            continue
+        parts = rest.split(" ")
+        address, size, stack = parts[0][8:], int(parts[1][5:]), parts[2][6:]
+        site = sites.get(stack)
+        recorded.n_without_stack += stack == "0"
+        balance[address] = balance.get(address, 0) + 1
+        owner[address] = site
+        if site is not None:
+            counts = recorded.sites.setdefault(site, [0, 0])
+            counts[0] += 1
+            counts[1] += size
+            if site == MARK_SITE:
+                recorded.number = size - MARK_BYTES
+    for address, n in balance.items():
+        if n not in ((0, 1) if address not in foreign else (-1, 0, 1)):
+            recorded.odd_addresses += 1
+        if n == 1 and owner.get(address) is not None:
+            recorded.in_use[owner[address]] = recorded.in_use.get(owner[address], 0) + 1
+
+
+class Trace:
+    """A trace as the commands of allogram see it; what they say against it is in `faults`."""
+
+    def __init__(self, allogram, path, ours, timeout):
+        self.path, self.faults, self.lost = path, [], 0
+        self.recorded, self.summary = Recorded(), {}
+        check = self._ask([allogram, "check", "--json", path], timeout)
+        if check is not None and not json.loads(check or "{}").get("whole"):
+            self.faults.append("check: not whole: " + check.strip()[:200])
+        summary = self._ask([allogram, "report", "--json", path], timeout)
+        if summary:
+            self.summary = json.loads(summary)
+            self.lost = self.summary["lost_events"]["total"]
+        dump = self._ask([allogram, "dump", path], timeout)
+        if dump is not None:
+            self.recorded = read_dump(dump, ours)
+
+    def _ask(self, command, timeout):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, errors="replace")
+        except subprocess.TimeoutExpired:
+            self.faults.append("%s: more than %d s" % (command[1], timeout))
+            return None
+        if done.returncode != 0:
+            self.faults.append("%s: status %d: %s" % (command[1], done.returncode, (done.stderr or done.stdout).strip()[:200]))
+        return done.stdout
+
+    @property
+    def says_loss(self):
+        """Does the trace itself say that something is not in it?"""
+        missing = self.summary.get("missing") or {}
+        return self.lost > 0 or bool(missing)
+
+
+def _compare_parts(trues, traces):
+    """Where the traces together hold more of a site than the program counted."""
+    most, recorded = {}, {}
+    for true in trues:
+        for site, counts in true.sites.items():
+            most[site] = most.get(site, 0) + counts.blocks[1]
+    for trace in traces:
+        for site, (blocks, _) in trace.recorded.sites.items():
+            recorded[site] = recorded.get(site, 0) + blocks
+    return ["site %d: %d blocks in all traces, the program counted %d" % (site, n, most.get(site, 0))
+            for site, n in sorted(recorded.items()) if n > most.get(site, 0)]
+
+
+def differences(true, recorded):
+    """Where a process' trace does not hold what the process counted."""
+    found = []
+    for site, counts in sorted(true.sites.items()):
+        blocks, n_bytes = recorded.sites.get(site, [0, 0])
+        least, most = counts.blocks
+        if blocks > most or n_bytes > counts.bytes[1] or blocks < least or n_bytes < counts.bytes[0]:
+            found.append("site %d: %d blocks of %d bytes in the trace, the program counted %s of %s" % (
+                site, blocks, n_bytes, _range(counts.blocks), _range(counts.bytes)))
+        elif recorded.n_threads <= 1: # between threads, whose block is last at an address is open
+            in_use = recorded.in_use.get(site, 0)
+            low, high = least - counts.frees[1], most - counts.frees[0]
+            if not low <= in_use <= high:
+                found.append("site %d: %d blocks in use at the end of the trace, the program counted %s" % (
+                    site, in_use, _range([low, high])))
+    n_frees = sum(counts.frees[0] for counts in true.sites.values())
+    if recorded.n_frees < n_frees:
+        found.append("%d frees in the trace, the program counted %d" % (recorded.n_frees, n_frees))
+    for site in sorted(set(recorded.sites) - set(true.sites)):
+        found.append("site %d: %d blocks in the trace, none counted" % (site, recorded.sites[site][0]))
+    return found
+
+
+def _range(pair):
+    return str(pair[0]) if pair[0] == pair[1] else "%d to %d" % tuple(pair)
+
+
+def compare(trues, traces, is_part=False):
+    """(findings, n_lost_reported) over all processes of a run. What a trace says that it lost is no finding, and counted."""
+    if is_part:
+        return _compare_parts(trues, traces), 0
+    findings, n_reported = [], 0
+    by_number = {}
+    for trace in traces:
+        number = trace.recorded.number
+        if number is not None:
+            by_number.setdefault(number, []).append(trace)
+        elif trace.recorded.sites:
+            by_number.setdefault(None, []).append(trace)
+    for true in trues:
+        candidates = by_number.pop(true.number, [])
+        if len(candidates) > 1:
+            findings.append("process %d: %d traces have its mark" % (true.number, len(candidates)))
+        trace = candidates[0] if candidates else None
+        if trace is None:
+            trace = _unmarked(true, by_number)
+        if trace is None:
+            counted = sum(counts.blocks[0] for counts in true.sites.values())
+            if counted > 0:
+                findings.append("process %d (pid %d): no trace, it counted %d blocks" % (true.number, true.pid, counted))
+            continue
+        different = differences(true, trace.recorded)
+        if different and trace.says_loss:
+            n_reported += 1
+            continue
+        findings += ["process %d: %s" % (true.number, text) for text in different]
+        if trace.recorded.odd_addresses and not different and not trace.says_loss:
+            findings.append("process %d: %d addresses allocated or freed twice in a row" % (
+                true.number, trace.recorded.odd_addresses))
+    for number, left in by_number.items():
+        for trace in left:
+            findings.append("a trace of no process of the program (mark %s): %s" % (number, dict(list(trace.recorded.sites.items())[:5])))
+    return findings, n_reported
+
+
+def _unmarked(true, by_number):
+    """The trace without a mark that differs least, if it has anything in common."""
+    left = by_number.get(None, [])
+    best = min(left, key=lambda trace: len(differences(true, trace.recorded)), default=None)
+    if best is not None and set(best.recorded.sites) & set(true.sites):
+        left.remove(best)
+        if not left:
+            by_number.pop(None, None)
+        return best
+    return None

@@ -1,0 +1,124 @@
+"""The ways in which the acts are compiled: compiler, optimization, allocator, kind of executable.
+
+Each variant is built once into the work folder and kept while its sources are the same. The text of a program says which acts
+it runs, so 20,000 programs need no 20,000 compilations; what is generated as C text for some of them (fresh_source.py) is linked
+with the objects of its variant.
+"""
+
+import hashlib
+import os
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HOST = os.path.join(HERE, "host")
+
+PLUGINS = 6
+PLUGIN_SITE = 32
+LIBRARIES = ["-lpthread", "-ldl"]
+FLAGS = ["-w", "-g0", "-fno-strict-aliasing"]
+
+
+class Variant:
+    """How one executable is made. `way`: apart (one object per file), whole (one text), lto."""
+
+    def __init__(self, compiler, level, own_malloc=False, way="apart", options=()):
+        self.compiler, self.level, self.own_malloc, self.way, self.options = compiler, level, own_malloc, way, list(options)
+        self.name = "-".join([compiler, level, "own" if own_malloc else "libc", way, *[o.strip("-").replace("=", "_") for o in options]])
+
+
+VARIANTS = [
+    Variant("gcc", "O0"),
+    Variant("gcc", "O1"),
+    Variant("gcc", "O2"),
+    Variant("gcc", "O3"),
+    Variant("gcc", "O2", options=["-no-pie", "-fno-pie"]),
+    Variant("gcc", "O2", options=["-fno-omit-frame-pointer", "-fno-plt"]),
+    Variant("gcc", "Os", options=["-fno-asynchronous-unwind-tables"]),
+    Variant("gcc", "O2", way="lto"),
+    Variant("gcc", "O2", options=["-fstack-protector-all", "-fcf-protection=full"]),
+    Variant("clang", "O0"),
+    Variant("clang", "O2"),
+    Variant("clang", "O3", options=["-march=x86-64-v2"]),
+    Variant("gcc", "O0", own_malloc=True),
+    Variant("gcc", "O1", own_malloc=True, way="whole"),
+    Variant("gcc", "O2", own_malloc=True, way="whole"),
+    Variant("gcc", "O3", own_malloc=True, way="whole"),
+    Variant("gcc", "O2", own_malloc=True, way="whole", options=["-no-pie", "-fno-pie"]),
+    Variant("gcc", "O3", own_malloc=True, way="lto"),
+    Variant("gcc", "Os", own_malloc=True, way="whole"),
+    Variant("gcc", "O2", own_malloc=True, way="whole", options=["-fno-ipa-stack-alignment"]),
+    Variant("clang", "O2", own_malloc=True, way="whole"),
+]
+
+
+def sources(own_malloc):
+    left_out = "libc_malloc.c" if own_malloc else "own_malloc.c"
+    return [name for name in sorted(os.listdir(HOST)) if name.endswith(".c") and name not in (left_out, "plugin.c")]
+
+
+def fingerprint():
+    digest = hashlib.sha256()
+    for folder in (HOST, HERE):
+        for name in sorted(os.listdir(folder)):
+            if name.endswith((".c", ".h", ".def")) or name == "variants.py":
+                with open(os.path.join(folder, name), "rb") as file:
+                    digest.update(file.read())
+    return digest.hexdigest()[:16]
+
+
+def compile_all(commands):
+    running = []
+    for command in commands:
+        running.append(subprocess.Popen(command))
+        if len(running) >= 2 * (os.cpu_count() or 1):
+            if running.pop(0).wait() != 0:
+                raise RuntimeError("cannot compile the acts: " + " ".join(command))
+    for process in running:
+        if process.wait() != 0:
+            raise RuntimeError("cannot compile the acts")
+
+
+class Builds:
+    """The folder of all variants and plugins: world-readable, for programs that change their user."""
+
+    def __init__(self, folder):
+        self.folder = os.path.join(folder, "acts-" + fingerprint())
+        self.plugins = self.folder
+
+    def path(self, variant):
+        return os.path.join(self.folder, variant.name)
+
+    def objects(self, variant):
+        return [os.path.join(self.folder, variant.name + "." + name + ".o") for name in sources(variant.own_malloc)]
+
+    def make(self):
+        if os.path.exists(os.path.join(self.folder, "done")):
+            return
+        os.makedirs(self.folder, exist_ok=True)
+        os.chmod(self.folder, 0o755)
+        commands, links = [], []
+        for variant in VARIANTS:
+            flags = ["-" + variant.level, *FLAGS, *variant.options, "-I" + HOST]
+            link = [variant.compiler, *flags, "-rdynamic"]
+            if variant.way == "whole":
+                whole = self.path(variant) + ".whole.c"
+                with open(whole, "w", encoding="utf-8") as file:
+                    file.writelines('#include "%s"\n' % name for name in sources(True))
+                commands.append([*link, whole, "-o", self.path(variant), *LIBRARIES])
+                continue
+            if variant.way == "lto":
+                flags.append("-flto")
+                link.append("-flto")
+            for name, target in zip(sources(variant.own_malloc), self.objects(variant)):
+                commands.append([variant.compiler, *flags, "-c", os.path.join(HOST, name), "-o", target])
+            links.append([*link, *self.objects(variant), "-o", self.path(variant), *LIBRARIES])
+        for k in range(PLUGINS):
+            site = PLUGIN_SITE + 2 * k
+            commands.append(["gcc", "-shared", "-fPIC", "-O%d" % (k % 3), *FLAGS, "-I" + HOST, "-DPLUGIN_FIRST=plugin_site_%d" % site,
+                             "-DPLUGIN_SECOND=plugin_site_%d" % (site + 1), "-DPLUGIN_NUMBER=%d" % site,
+                             "-DPLUGIN_PADDING=%d" % (1 + 1500 * k), os.path.join(HOST, "plugin.c"), "-o",
+                             os.path.join(self.folder, "plugin_%d.so" % k)])
+        compile_all(commands)
+        compile_all(links)
+        with open(os.path.join(self.folder, "done"), "w", encoding="utf-8"):
+            pass
