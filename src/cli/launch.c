@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/target.h"
+#include "collect/cut_files.h"
 
 void ag_launch_guard_standard(void) {
     int fd = 0;
@@ -100,6 +101,7 @@ static _Noreturn void be_the_child(const struct ag_launch *launch, int go_fd, in
         _exit(AG_EXIT_NOT_FOUND); /* abandoned */
     }
     int error = -set_environment(launch);
+    ag_cut_files_unguard();
     if (error == 0) {
         restore_limits(launch);
         error = execute(launch);

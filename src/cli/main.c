@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "collect/cut_files.h"
 
 static const struct ag_command commands[] = {
     {"run", ag_command_run, "record a program and the processes it starts"},
@@ -46,6 +47,7 @@ static void print_overview(FILE *out) {
 }
 
 int main(int argc, char **argv) {
+    ag_cut_files_guard();
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         (strcmp(argv[1], "help") == 0 && argc == 2)) {
         print_overview(stdout);

@@ -27,8 +27,7 @@
  * 4. If we die. Everything that matters is in the segment and the traces: whoever comes next adopts
  * the slots again and finds the traces by the note behind each slot (recording.h). The lock on the
  * live file says whether somebody is there.
- *
- * Globals: guarded (the one session whose pages SIGBUS may hit). */
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -39,6 +38,7 @@
 #include <unistd.h>
 
 #include "collector_state.h"
+#include "cut_files.h"
 #include "snapshot.h"
 #include "trace_index.h"
 
@@ -54,28 +54,6 @@ enum {
     N_WOKEN = 64,
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
 };
-
-/* ---- pages that may vanish ---- */
-
-static struct { uint8_t *from, *to; } guarded;
-
-static void replace_page(int number, siginfo_t *info, void *unused) {
-    enum { PAGE_BYTES = 4096 };
-    (void)unused;
-    uint8_t *page = (uint8_t *)((uintptr_t)info->si_addr & ~(uintptr_t)(PAGE_BYTES - 1));
-    if (page < guarded.from || page >= guarded.to ||
-        mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-             0) == MAP_FAILED) {
-        (void)signal(number, SIG_DFL); /* not ours: die of it when it happens again, at once */
-    }
-}
-
-void ag_collector_guard_pages(const struct ag_session *session) {
-    guarded.from = session->base;
-    guarded.to = session->base + session->file_bytes;
-    struct sigaction action = {.sa_sigaction = replace_page, .sa_flags = SA_SIGINFO | SA_RESTART};
-    (void)sigaction(SIGBUS, &action, NULL); /* cannot fail for SIGBUS */
-}
 
 /* ---- start and end ---- */
 
@@ -110,7 +88,6 @@ void ag_collector_done(struct ag_collector *collector) {
         }
     }
     ag_process_watch_done(&collector->first_watch);
-    guarded.from = guarded.to = NULL;
     if (collector->epoll_fd >= 0) {
         (void)close(collector->epoll_fd); /* nothing was written */
     }
@@ -127,6 +104,10 @@ static void note_end(struct ag_collector *collector, uint32_t index, uint64_t no
     watched->has_ended = true;
     watched->has_unread = true; /* until a round has looked at its ACTIVE chunks too */
     watched->ended_ns = now_ns;
+    if (collector->session->is_attached && watched->is_first) { /* it may go on, unrecorded */
+        collector->first_has_ended = true;
+        collector->first_ended_ns = now_ns;
+    }
 }
 
 /* Of two slots with one process number the older was replaced by exec, even when it does not say
@@ -582,10 +563,6 @@ static void look_for_ends(struct ag_collector *collector, uint64_t now_ns, bool 
             continue;
         }
         look_whether_it_lives(collector, i, now_ns, thoroughly);
-        if (watched->has_ended && collector->session->is_attached && watched->is_first) {
-            collector->first_has_ended = true;
-            collector->first_ended_ns = now_ns;
-        }
     }
     if (thoroughly && collector->first_watch.pidfd < 0 && !collector->first_has_ended) {
         collector->first_has_ended = ag_process_watch_ended(&collector->first_watch);
@@ -792,7 +769,7 @@ int ag_collector_run(struct ag_session *session, int report_fd) {
     if (r < 0) {
         return r;
     }
-    ag_collector_guard_pages(session);
+    ag_cut_files_guard();
     r = ag_collector_start(&collector, session);
     if (r == 0) {
         session->collected_since_raw = ag_session_clock_raw(session->clock_kind);

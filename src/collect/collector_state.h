@@ -89,8 +89,4 @@ void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64
 /* Does any slot hold a process that is not sealed? */
 bool ag_collector_has_live(const struct ag_collector *collector);
 
-/* A page of the segment that cannot be had (its file was cut, its disk is full) reads as zeros from
- * now on, instead of killing us by SIGBUS. One session per process. */
-void ag_collector_guard_pages(const struct ag_session *session);
-
 #endif

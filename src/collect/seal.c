@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "collector_state.h"
+#include "cut_files.h"
 #include "format/encode.h"
 #include "trace_file.h"
 
@@ -113,13 +114,10 @@ static bool is_beginning(const struct ag_session *session) {
 
 /* Seals all ended processes of a session that we have locked. Returns how many, or negative errno.
  */
-static int64_t seal_ended(struct ag_session *session, bool is_own) {
+static int64_t seal_ended(struct ag_session *session) {
     struct ag_collector collector;
     int64_t count = 0, r = ag_collector_start(&collector, session);
     collector.is_offline = true;
-    if (!is_own) {
-        ag_collector_guard_pages(session);
-    }
     if (r == 0) {
         ag_collector_adopt(&collector, ag_session_slots_used(session));
         do {
@@ -135,7 +133,7 @@ static int64_t seal_ended(struct ag_session *session, bool is_own) {
     return r < 0 ? r : count;
 }
 
-static int seal(const char *path, bool is_own, char ret_message[512]) {
+static int seal(const char *path, char ret_message[512]) {
     char live[4096], folder[4096];
     const struct clue clue = look_at(path);
     if (!find_live(path, &clue, live, folder)) {
@@ -154,7 +152,7 @@ static int seal(const char *path, bool is_own, char ret_message[512]) {
         if (clue.first_pid != 0) {
             offer_first_trace(session, path, clue.first_pid);
         }
-        r = r < 0 ? r : seal_ended(session, is_own);
+        r = r < 0 ? r : seal_ended(session);
     }
     if (r < 0) {
         (void)snprintf(ret_message, 512, "seal what %.400s holds: %s", live, strerror((int)-r));
@@ -164,9 +162,10 @@ static int seal(const char *path, bool is_own, char ret_message[512]) {
 }
 
 int ag_collector_seal(const char *path, char ret_message[512]) {
-    return seal(path, /* is_own= */ false, ret_message);
+    ag_cut_files_guard();
+    return seal(path, ret_message);
 }
 
 int ag_collector_seal_own(const char *path, char ret_message[512]) {
-    return seal(path, /* is_own= */ true, ret_message);
+    return seal(path, ret_message);
 }

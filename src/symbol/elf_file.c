@@ -1,6 +1,6 @@
 /* elf_file.c: see elf_file.h. libelf maps the file: it checks every offset against the size at
- * opening, so only a file that is truncated while it is read could harm us (SIGBUS), which takes
- * its owner to do. */
+ * opening. A file that is cut while it is read reads as zeros behind its end
+ * (collect/cut_files.h). */
 #include "elf_file.h"
 
 #include <elfutils/libdwelf.h>

@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -506,6 +507,47 @@ def trace_still_growing(case, folder):
     case.expect("check", recorded.check(case.tools, traces[0])[0], 0)
 
 
+def sleeps(pid, program):
+    """It has begun, and does nothing any more."""
+    try:
+        with open("/proc/%s/syscall" % pid, encoding="ascii") as call:
+            return os.readlink("/proc/%s/exe" % pid).endswith(program) and call.read().split()[0] in ("35", "230")  # nanosleep
+    except OSError:  # it ends
+        return False
+
+
+def live_file_of(process):
+    """The live file that `run` has mapped, and its child."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with open("/proc/%d/maps" % process, encoding="utf-8", errors="replace") as maps:
+            live = [line.split(None, 5)[5].strip() for line in maps if "/.allogram-live." in line]
+        with open("/proc/%d/task/%d/children" % (process, process), encoding="ascii") as children:
+            found = [int(child) for child in children.read().split() if sleeps(child, "/sleep")]
+        if live and found:
+            return live[0], found[0]
+        time.sleep(0.02)
+    raise RuntimeError("no live file")
+
+
+def live_file_cut(case, folder):
+    """Cut to some size or to nothing, while the program sleeps: `run`, its writer and `control` go on, and the status is the program's."""
+    for n_bytes in (0, 4096, 100000):
+        process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1000"],
+                                   stderr=subprocess.PIPE)
+        live, child = live_file_of(process.pid)
+        os.truncate(live, n_bytes)
+        time.sleep(0.1)  # the writer looks at it
+        case.expect("control, cut to %d" % n_bytes, case.run("control", str(child), "pause").status, 1)
+        os.kill(child, signal.SIGKILL)
+        process.communicate(timeout=30)
+        case.expect("status, cut to %d" % n_bytes, process.returncode, 128 + signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while os.path.exists(os.path.dirname(live)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        case.expect("the live file is left, cut to %d" % n_bytes, os.path.exists(os.path.dirname(live)), False)
+
+
 def closed_pipe(case, folder):
     """A reader that goes away (| head) is no error worth words."""
     path = make_trace(case, folder, "temporary")
@@ -518,7 +560,7 @@ CASES = [command_not_found, command_not_executable, script_without_interpreter, 
          empty_command, never_overwrites, link_in_the_way, folder_vanishes, trace_is_deleted, too_few_descriptors, name_too_long, disk_full, disk_full_of_several,
          disk_of_the_live_file_full, more_threads_than_chunks, file_size_limit, max_size, closed_descriptors, descriptors_of_the_program,
          signals_of_the_program, interrupted, empty_trace, missing_trace, foreign_trace, folder_as_trace, newer_trace,
-         cut_trace, flipped_trace, trace_still_growing, closed_pipe]
+         cut_trace, flipped_trace, trace_still_growing, live_file_cut, closed_pipe]
 NEED_ROOT = {setuid_program, disk_full, disk_full_of_several, disk_of_the_live_file_full, more_threads_than_chunks}
 
 

@@ -1,0 +1,46 @@
+/* cut_files.c: see cut_files.h.
+ *
+ * The handler maps a page of zeros over the one that cannot be had, and the access is tried again.
+ * Pages are replaced in all mappings, not only in those of a list: what maps a file for us (libelf)
+ * touches it before it could be listed, and one mapping that was forgotten is a crash. Memory that
+ * the machine has lost (BUS_MCEERR_AR) is no such case.
+ *
+ * Globals: guard. */
+#include "cut_files.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+enum { PAGE_BYTES = 4096 };
+
+static struct {
+    bool is_on;
+    struct sigaction before;
+} guard;
+
+static void replace_page(int number, siginfo_t *info, void *unused) {
+    (void)unused;
+    uint8_t *page = (uint8_t *)((uintptr_t)info->si_addr & ~(uintptr_t)(PAGE_BYTES - 1));
+    if (info->si_code != BUS_ADRERR ||
+        mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+             0) == MAP_FAILED) {
+        (void)signal(number, SIG_DFL); /* die of it when it happens again, at once */
+    }
+}
+
+void ag_cut_files_guard(void) {
+    const struct sigaction action = {.sa_sigaction = replace_page,
+                                     .sa_flags = SA_SIGINFO | SA_RESTART};
+    (void)sigaction(SIGBUS, &action,
+                    guard.is_on ? NULL : &guard.before); /* cannot fail for SIGBUS */
+    guard.is_on = true;
+}
+
+void ag_cut_files_unguard(void) {
+    if (guard.is_on) {
+        (void)sigaction(SIGBUS, &guard.before, NULL); /* as above */
+        guard.is_on = false;
+    }
+}
