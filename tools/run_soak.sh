@@ -1,7 +1,8 @@
 #!/bin/sh
 # run_soak.sh BUILD: the tests whose counts are scaled down in `make test`, in their full numbers: 1,000 kills, 100,000
 # mutations of traces through every command that reads them, storms of forks, orders of threads, 15,000 times attach and detach,
-# the fuzz targets, and rude programs from where docs/torture.log ends up to 20,000.
+# the fuzz targets, rude programs from where docs/torture.log ends up to 20,000, and other projects' own test suites under the
+# agent.
 #
 # Its output is what docs/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
 # Nothing stops at the first failure; the exit status says whether there was one.
@@ -26,5 +27,7 @@ grep -E '^ *[0-9]+/[0-9]+ |^not ok|^# ' "$build/soak.out"
 tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing" || failed=1
 tests/torture/run_torture.py --build="$build" --until=20000 --log=docs/torture.log >"$build/torture.out" 2>&1 || failed=1
 grep -v '^#     ' "$build/torture.out"
+python3 tests/upstream/run_upstream.py --build "$build" || failed=1
+python3 tests/upstream/run_upstream.py --build "$build" --modes=attach redis python perl || failed=1
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed

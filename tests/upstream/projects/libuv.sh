@@ -1,0 +1,20 @@
+#!/bin/sh
+# libuv.sh: an event loop's tests: signals, processes, threads, thread pools; one each.
+set -eu
+folder=$2
+case $1 in
+packages) echo gcc make autoconf automake libtool ;;
+prepare)
+    made=$("$(dirname "$0")/../../../tools/debian_source.sh" libuv1 "$folder")
+    ln -sfn "$made" "$folder/source"
+    cd "$folder/source"
+    sh autogen.sh >/dev/null
+    ./configure --enable-static --disable-shared >/dev/null
+    make -j2 check TESTS=
+    ;;
+list) # names of hosts, other networks than loopback, and memory limits are not for here
+    "$folder/source/test/run-tests" --list | tr -d ' ' | grep -E '^[a-z0-9_]+$' |
+        grep -v -e getaddrinfo -e getnameinfo -e multicast -e udp -e get_.*memory -e constrained -e tty
+    ;;
+run) cd "$folder/source" && ./test/run-tests "$3" "$3" >/dev/null 2>&1 ;;
+esac

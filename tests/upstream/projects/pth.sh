@@ -1,0 +1,21 @@
+#!/bin/sh
+# pth.sh: GNU Pth, threads in user space that switch between stacks of their own.
+set -eu
+folder=$2
+case $1 in
+packages) echo gcc make ;;
+prepare)
+    made=$("$(dirname "$0")/../../../tools/debian_source.sh" pth "$folder")
+    ln -sfn "$made" "$folder/source"
+    cd "$folder/source"
+    chmod +x configure shtool config.guess config.sub 2>/dev/null || true
+    ./configure --disable-shared --enable-pthread=no >/dev/null
+    make pth_p.h && make
+    make test_std test_mp test_misc test_philo test_sig test_uctx
+    ;;
+list) echo test_std test_mp test_misc test_philo test_sig test_uctx | tr ' ' '\n' ;;
+run)
+    cd "$folder/source"
+    timeout 60 "./$3" 2>/dev/null </dev/null | tail -n 1 | sed 's/[0-9.]*//g'
+    ;;
+esac

@@ -1,0 +1,23 @@
+#!/bin/sh
+# redis.sh: Redis' own tests, which start servers on loopback; a server with jemalloc linked in, as Redis builds it.
+set -eu
+folder=$2
+case $1 in
+packages) echo tcl gcc make ;;
+prepare)
+    made=$("$(dirname "$0")/../../../tools/debian_source.sh" redis "$folder")
+    ln -sfn "$made" "$folder/source"
+    cd "$folder/source"
+    make -j2 MALLOC=libc BUILD_TLS=no USE_SYSTEMD=no
+    ;;
+list) # what measures memory or time, and what takes minutes, is left out
+    (cd "$folder/source/tests" && printf '%s\n' unit/*.tcl unit/type/*.tcl | sed 's/\.tcl$//' |
+        grep -v -e memefficiency -e maxmemory -e latency -e tls -e cluster -e oom-score -e obuf-limits -e client-eviction -e querybuf -e replybufsize)
+    ;;
+run)
+    cd "$folder/source"
+    port=$((21000 + $$ % 200 * 40))
+    ./runtest --single "$3" --clients 1 --baseport $port --portcount 40 --timeout 300 2>/dev/null |
+        sed -n -e 's/\x1b\[[0-9;]*m//g' -e '/^\[\(ok\|err\|exception\)\]/p' | sed 's/ ([0-9]* ms)//' | sort
+    ;;
+esac

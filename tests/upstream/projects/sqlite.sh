@@ -1,0 +1,21 @@
+#!/bin/sh
+# sqlite.sh: SQLite's own tests, one file each.
+set -eu
+folder=$2
+case $1 in
+packages) echo tcl-dev tcl gcc make zlib1g-dev ;;
+prepare)
+    made=$("$(dirname "$0")/../../../tools/debian_source.sh" sqlite3 "$folder")
+    ln -sfn "$made" "$folder/source"
+    cd "$folder/source"
+    ./configure --enable-all --disable-readline >/dev/null
+    make -j2 testfixture
+    ;;
+list) (cd "$folder/source/test" && printf '%s\n' [a-m]*.test | grep -v -e '^all' -e fuzz -e '^malloc' -e '^mem' -e '^corrupt' -e '^fts4merge' -e 'crash') ;;
+run)
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    cd "$scratch"
+    "$folder/source/testfixture" "$folder/source/test/$3" 2>/dev/null | grep -E 'errors out of|^! ' | sed 's/ on .*//'
+    ;;
+esac

@@ -1,0 +1,18 @@
+#!/bin/sh
+# tcl.sh: Tcl's own tests (an interpreter with an allocator of its own), one file each, by the tclsh of the machine.
+set -eu
+folder=$2
+tests=$folder/source/tests
+case $1 in
+packages) echo tcl ;;
+prepare)
+    made=$("$(dirname "$0")/../../../tools/debian_source.sh" tcl8.6 "$folder")
+    ln -sfn "$made" "$folder/source"
+    ;;
+list) (cd "$tests" && printf '%s\n' *.test | grep -v -e '^http' -e '^socket' -e '^winFCmd') ;; # those need a network
+run)
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    tclsh "$tests/all.tcl" -file "$3" -tmpdir "$scratch" 2>/dev/null | grep -E '^all.tcl:|^====.*FAILED'
+    ;;
+esac

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""run_upstream.py --build BUILD [options] PROJECT...: other projects' own test suites as judges of the agent.
+
+A suite passes and fails with allogram as it does without. For each test of a project (projects/NAME.sh):
+
+    plain x 3    tests whose outcome differs between the three are unstable: they are listed and left out
+    exact        under `allogram run`
+    sample       under `allogram run --mode=sample`
+    attach       plainly, while `allogram attach` attaches to its processes and leaves them, again and again
+
+An outcome is the exit status and what the recipe prints on standard output: the counts of a suite, without times and names
+that differ from run to run. A test that fails plainly has to fail in the same way.
+
+A recipe is a shell script with four verbs, each called as `sh projects/NAME.sh VERB FOLDER [TEST]`:
+
+    packages     prints the Debian packages that it needs
+    prepare      fetches and builds the project in FOLDER, once
+    list         prints the names of the tests
+    run          runs one test; its standard output is compared
+
+Differences that are due have a line in exceptions.txt: PROJECT TEST REASON. They may be at most 1 % of a project's tests.
+
+The log gets one line a project and mode, and a line a difference; runs of other parts of a suite (--from, --most) add up.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROJECTS = os.path.join(HERE, "projects")
+PLAIN_RUNS = 3
+LEAST_SECONDS = 60  # a test may take ten times its plain time, and this
+MODES = {"exact": [], "sample": ["--mode=sample"], "attach": None}
+
+
+def recipe(project, *words, env=None, **options):
+    return subprocess.Popen(
+        [*(env or []), "sh", os.path.join(PROJECTS, project + ".sh"), *words], stdin=subprocess.DEVNULL, start_new_session=True, **options
+    )
+
+
+def ask(project, *words):
+    process = recipe(project, *words, stdout=subprocess.PIPE, text=True)
+    text = process.communicate()[0]
+    if process.returncode:
+        raise SystemExit(f"run_upstream: {project}: {words[0]} failed with {process.returncode}")
+    return text.split("\n")[:-1]
+
+
+class Attacher(threading.Thread):
+    """Attaches to processes of a session (the test's) at random moments for a random while, until it is stopped."""
+
+    def __init__(self, allogram, session, folder):
+        super().__init__(daemon=True)
+        self.allogram, self.session, self.folder = allogram, session, folder
+        self.is_over = threading.Event()
+        self.n_attached = 0
+        self.random = random.Random(session)
+
+    def processes(self):
+        for name in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    fields = file.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[3]) == self.session and fields[0] != "Z":
+                yield int(name)
+
+    def run(self):
+        while not self.is_over.wait(self.random.uniform(0, 0.05)):
+            found = list(self.processes())
+            if not found:
+                continue
+            seconds = self.random.choice([0.01, 0.05, 0.2])
+            mode = self.random.choice(["exact", "sample"])
+            done = subprocess.run(
+                [self.allogram, "attach", str(self.random.choice(found)), f"--mode={mode}", f"--duration={seconds}", "--quiet",
+                 "-o", os.path.join(self.folder, "%e.%p.%t.allogram")],
+                capture_output=True, check=False, timeout=120,
+            )  # fmt: skip
+            self.n_attached += done.returncode == 0
+            for trace in os.listdir(self.folder):
+                os.unlink(os.path.join(self.folder, trace))
+
+
+class Suite:
+    def __init__(self, project, options):
+        self.project, self.options = project, options
+        self.allogram = os.path.join(os.path.realpath(options.build), "src/cli/allogram")
+        self.folder = os.path.join(os.path.realpath(options.build), "upstream", project)
+        self.n_attached = 0
+
+    def outcome(self, test, mode, limit):
+        """(status, output, seconds); status None: it took longer than the limit."""
+        traces = tempfile.mkdtemp(prefix="allogram-upstream.")
+        before = []
+        if MODES.get(mode) is not None:
+            before = [self.allogram, "run", *MODES[mode], "--quiet", "-o", os.path.join(traces, "%e.%p.allogram"), "--"]
+        begin = time.monotonic()
+        process = recipe(self.project, "run", self.folder, test, env=before, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        attacher = Attacher(self.allogram, process.pid, traces) if mode == "attach" else None
+        if attacher:
+            attacher.start()
+        try:
+            output = process.communicate(timeout=limit)[0].decode(errors="replace")
+            status = process.returncode
+        except subprocess.TimeoutExpired:
+            output, status = "", None
+        finally:
+            if attacher:
+                attacher.is_over.set()
+                attacher.join(120)
+                self.n_attached += attacher.n_attached
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+            shutil.rmtree(traces, ignore_errors=True)
+        return status, output, time.monotonic() - begin
+
+    def prepare(self):
+        packages = " ".join(ask(self.project, "packages", self.folder)).split()
+        missing = [name for name in packages if subprocess.run(["dpkg", "-s", name], capture_output=True, check=False).returncode]
+        if missing:
+            print(f"{self.project}: installing {' '.join(missing)}", flush=True)
+            subprocess.run(["apt-get", "-qq", "-y", "install", "--no-install-recommends", *missing], check=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})  # fmt: skip
+        os.makedirs(self.folder, exist_ok=True)
+        done = os.path.join(self.folder, ".prepared")
+        if not os.path.exists(done):
+            with open(os.path.join(self.folder, "prepare.log"), "wb") as log:
+                if recipe(self.project, "prepare", self.folder, stdout=log, stderr=subprocess.STDOUT).wait():
+                    raise SystemExit(f"run_upstream: {self.project} could not be prepared; see {log.name}")
+            open(done, "wb").close()
+
+    def exceptions(self):
+        """test -> reason"""
+        found = {}
+        with open(os.path.join(HERE, "exceptions.txt"), encoding="utf-8") as file:
+            for line in file:
+                words = line.split(None, 2)
+                if len(words) == 3 and words[0] == self.project:
+                    found[words[1]] = words[2].strip()
+        return found
+
+    def run(self, log):
+        self.prepare()
+        tests = ask(self.project, "list", self.folder)
+        n_all = len(tests)
+        if self.options.only:
+            tests = [test for test in tests if test in self.options.only]
+        tests = tests[self.options.first :][: self.options.most]
+        excepted = self.exceptions()
+        unstable, wrong, n_compared, n_excepted = [], {mode: [] for mode in self.options.modes}, 0, 0
+        for test in tests:
+            plain = [self.outcome(test, "plain", 600) for _ in range(PLAIN_RUNS)]
+            if any(run[0] is None or run[:2] != plain[0][:2] for run in plain):
+                unstable.append(test)
+                continue
+            limit = LEAST_SECONDS + 10 * max(run[2] for run in plain)
+            n_compared += 1
+            for mode in self.options.modes:
+                status, output, _ = self.outcome(test, mode, limit)
+                if (status, output) == plain[0][:2]:
+                    continue
+                if test in excepted:
+                    n_excepted += 1
+                    continue
+                wrong[mode].append(test)
+                log(f"{self.project}: {mode}: {test}: differs")
+                log(f"    plain {plain[0][0]}: {plain[0][1].strip()[-300:]!r}")
+                log(f"    {mode} {'over time' if status is None else status}: {output.strip()[-300:]!r}")
+        for mode in self.options.modes:
+            attached = f", {self.n_attached} times attached" if mode == "attach" else ""
+            log(f"{self.project}: {mode}: {n_compared} of {n_all} tests compared, {len(unstable)} unstable, {n_excepted} excepted, "
+                f"{len(wrong[mode])} differ{attached}")  # fmt: skip
+        if unstable:
+            log(f"{self.project}: unstable: {' '.join(unstable)}")
+        return sum(len(found) for found in wrong.values()) + (100 * n_excepted > max(n_compared, 1) * len(self.options.modes))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--modes", default="exact,sample", type=lambda text: text.split(","))
+    parser.add_argument("--first", type=int, default=0, help="number of the first test")
+    parser.add_argument("--most", type=int, default=1 << 30, help="so many tests at the most")
+    parser.add_argument("--only", action="append", help="this test")
+    parser.add_argument("--log", help="lines are appended to this file, too")
+    parser.add_argument("projects", nargs="*", default=sorted(name[:-3] for name in os.listdir(PROJECTS) if name.endswith(".sh")))
+    options = parser.parse_args()
+    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+
+    def log(line):
+        print(line, flush=True)
+        if options.log:
+            with open(options.log, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    log(f"== {time.strftime('%Y-%m-%d')}, commit {commit}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the test under way is ended, too
+    failed = 0
+    for project in options.projects:
+        failed += Suite(project, options).run(log)
+    return 1 if failed else 0
+
+
+sys.exit(main())
