@@ -185,7 +185,7 @@ AG_FAST bool is_wanted(enum ag_julia_heap heap, size_t bytes, uint64_t *ret_inte
 
 AG_FAST uint32_t stack_at(const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;
-    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+    if (AG_UNLIKELY(!ag_thread_is_open(thread))) {
         return ag_record_stack(sp, rbp);
     }
     thread->gate = (uintptr_t)sp;

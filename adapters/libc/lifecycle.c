@@ -8,19 +8,30 @@
 #include "record/recorder.h"
 
 AG_EXPORT pid_t fork(void);
+AG_EXPORT pid_t _Fork(void);
 AG_EXPORT void _exit(int status);
 AG_EXPORT void _Exit(int status);
 AG_EXPORT void quick_exit(int status);
 AG_EXPORT int dlclose(void *handle);
 
-/* So that a child that never allocates has a trace too; one made in another way is noticed at its
- * first event. */
+/* So that a child that never allocates has a trace too, and so that one that was forked in a signal
+ * handler begins before the handler returns; one made in another way is noticed at its first
+ * event. */
 pid_t fork(void) {
     ag_libc_start();
-    const uint64_t parent = ag_recorder_identity();
     const pid_t pid = ag_next.fork();
     if (pid == 0) {
-        ag_recorder_forked(parent);
+        ag_recorder_forked();
+    }
+    return pid;
+}
+
+/* glibc 2.34 and later: fork without the handlers of pthread_atfork. */
+pid_t _Fork(void) {
+    ag_libc_start();
+    const pid_t pid = ag_next._Fork ? ag_next._Fork() : ag_next.fork();
+    if (pid == 0) {
+        ag_recorder_forked();
     }
     return pid;
 }

@@ -27,6 +27,7 @@
 
 #include "base/populate.h"
 #include "base/raw_syscall.h"
+#include "process_life.h"
 #include "raw_clock.h"
 
 enum {
@@ -43,26 +44,54 @@ enum {
 /* ---- windows ---- */
 
 /* mremap(2): old size 0 on a shared mapping makes a second mapping that begins at the same page of
- * the file. So the new window begins one page early, at the last page of the window before it. */
-static unsigned char *map_window_after(unsigned char *before) {
-    enum { PAGE_BYTES = 4096 };
-    const long address = ag_syscall6(SYS_mremap, (long)(before + AG_WINDOW_BYTES - PAGE_BYTES), 0,
-                                     AG_WINDOW_BYTES + PAGE_BYTES, MREMAP_MAYMOVE, 0, 0);
+ * the file. */
+void *ag_map_shared_again(void *mapped, uint64_t bytes) {
+    const long address =
+        ag_syscall6(SYS_mremap, (long)mapped, 0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
     if (ag_syscall_failed(address)) {
         return NULL;
     }
-    (void)ag_syscall3(SYS_madvise, address, AG_WINDOW_BYTES + PAGE_BYTES, MADV_DONTDUMP);
-    return (unsigned char *)address + PAGE_BYTES;
+    (void)ag_syscall3(SYS_madvise, address, (long)bytes, MADV_DONTDUMP);
+    return (void *)address;
+}
+
+/* The new window begins one page early, at the last page of the window before it. */
+static unsigned char *map_window_after(unsigned char *before) {
+    enum { PAGE_BYTES = 4096 };
+    unsigned char *window =
+        ag_map_shared_again(before + AG_WINDOW_BYTES - PAGE_BYTES, AG_WINDOW_BYTES + PAGE_BYTES);
+    return window ? window + PAGE_BYTES : NULL;
 }
 
 /* The first window is as long as the chunks are, the others begin a page early. */
-static void unmap_window(unsigned char *window, uint32_t index) {
+static uint64_t early_bytes(uint32_t index) {
     enum { PAGE_BYTES = 4096 };
+    return index > 0 ? PAGE_BYTES : 0;
+}
+
+static uint64_t window_bytes(uint32_t index) {
     const uint64_t all_bytes = (uint64_t)ag_recorder.n_chunks * AG_CHUNK_BYTES;
-    const uint64_t bytes = index > 0                     ? AG_WINDOW_BYTES + PAGE_BYTES
-                           : all_bytes < AG_WINDOW_BYTES ? all_bytes
-                                                         : AG_WINDOW_BYTES;
-    (void)ag_syscall2(SYS_munmap, (long)(index > 0 ? window - PAGE_BYTES : window), (long)bytes);
+    return index > 0 || all_bytes > AG_WINDOW_BYTES ? AG_WINDOW_BYTES + early_bytes(index)
+                                                    : all_bytes;
+}
+
+static void unmap_window(unsigned char *window, uint32_t index) {
+    (void)ag_syscall2(SYS_munmap, (long)(window - early_bytes(index)), (long)window_bytes(index));
+}
+
+bool ag_chunk_supply_map_again(void) {
+    for (uint32_t i = 0; i < AG_MAX_WINDOWS; i++) {
+        unsigned char *window = atomic_load_explicit(&ag_recorder.windows[i], memory_order_relaxed);
+        if (window) {
+            window = ag_map_shared_again(window - early_bytes(i), window_bytes(i));
+            if (!window) {
+                return false;
+            }
+            atomic_store_explicit(&ag_recorder.windows[i], window + early_bytes(i),
+                                  memory_order_release);
+        }
+    }
+    return true;
 }
 
 void ag_chunk_supply_unmap(void) {
@@ -113,11 +142,15 @@ static uint64_t monotonic_ns(void) {
     return ag_raw_clock(AG_CLOCK_MONOTONIC);
 }
 
+/* A child that was forked in a handler which interrupted this takes none: the chunk would be
+ * nobody's (stream.c, take_new_chunk). */
 static int64_t pop_free(struct ag_segment_header *header) {
+    const uint32_t process_number = ag_recorder.process_number;
     uint64_t head = atomic_load_explicit(&header->free_head, memory_order_acquire);
     for (;;) {
         const uint32_t index_plus_one = (uint32_t)head;
-        if (index_plus_one == 0 || index_plus_one > ag_recorder.n_chunks) {
+        if (index_plus_one == 0 || index_plus_one > ag_recorder.n_chunks ||
+            ag_process_is_forked() || ag_recorder.process_number != process_number) {
             return -1;
         }
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];

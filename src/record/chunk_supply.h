@@ -10,6 +10,14 @@
  * Async-signal-safe. */
 int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_words);
 
+/* A second mapping of so many bytes of the live file, of which a part begins at mapped. NULL: no
+ * memory. */
+void *ag_map_shared_again(void *mapped, uint64_t bytes);
+
+/* In a child whose parent was forked inside of a hook: maps the windows once more and uses these
+ * from here on; what the hook still has of the old ones can then be replaced. false: no memory. */
+bool ag_chunk_supply_map_again(void);
+
 /* Unmaps the windows; nobody is in them any more. */
 void ag_chunk_supply_unmap(void);
 

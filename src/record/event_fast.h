@@ -29,7 +29,8 @@ void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via
 
 AG_FAST bool ag_stream_renewal_is_due(const struct ag_thread *thread) {
     const uint64_t tick = atomic_load_explicit(&ag_recorder.header->tick, memory_order_relaxed);
-    return AG_UNLIKELY(thread->cursor >= thread->limit || tick != thread->tick);
+    return AG_UNLIKELY(thread->cursor >= thread->limit || tick != thread->tick ||
+                       ag_process_is_forked());
 }
 
 AG_FAST uint64_t *ag_stream_reserve_fast(struct ag_thread *thread) {
@@ -74,7 +75,7 @@ AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_k
 AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
-    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+    if (AG_UNLIKELY(!ag_thread_is_open(thread))) {
         if (ag_recorder_is_active()) { /* here and not in the slow function: the whole cost of a
                                           stopped recorder */
             ag_record_alloc_slow(sp, rbp, address, bytes, via, /* place= */ NULL);
@@ -97,7 +98,7 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
 AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                                  const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;
-    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+    if (AG_UNLIKELY(!ag_thread_is_open(thread))) {
         const bool is_chosen = ag_recorder_is_sampling() || ag_block_choice_remembers(via);
         if (ag_recorder_is_active() &&
             (!is_chosen || ag_sampled_may_hold_fast(ag_sampled_key(address, via)) ||
@@ -117,7 +118,7 @@ AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint
  * done. It calls nothing, so that its caller needs no frame. */
 AG_FAST bool ag_record_free_frameless(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
-    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN)) {
+    if (AG_UNLIKELY(!ag_thread_is_open(thread))) {
         return false;
     }
     thread->gate = AG_GATE_FREEING;

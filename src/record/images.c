@@ -61,17 +61,22 @@ struct snapshot {
 static struct {
     struct image *table; /* MAX_IMAGES entries of mapped memory, touched as they come */
     _Atomic uint32_t count;
-    _Atomic uint32_t lock_owner; /* tid, 0: free */
+    _Atomic uintptr_t lock_owner; /* own_number of a thread, 0: free */
     _Atomic uint64_t
         version; /* the loader's counters of the newest snapshot merged; written under the lock */
 } images;
 
 /* ---- the lock ---- */
 
+/* The calling thread's, and that of the child that it forks or vforks. */
+static uintptr_t own_number(void) {
+    return (uintptr_t)&ag_thread_current;
+}
+
 static bool lock_images(void) {
-    const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
+    const uintptr_t self = own_number();
     for (;;) {
-        uint32_t owner = 0;
+        uintptr_t owner = 0;
         if (atomic_compare_exchange_strong_explicit(&images.lock_owner, &owner, self,
                                                     memory_order_acquire, memory_order_relaxed)) {
             return true;
@@ -367,8 +372,11 @@ bool ag_images_find(void *context, uintptr_t pc, struct ag_unwind_image *ret_ima
 }
 
 void ag_images_announce_again(void) {
-    atomic_store_explicit(&images.lock_owner, 0,
-                          memory_order_relaxed); /* its owner did not come along with the fork */
+    /* Another owner did not come along with the fork. If it is this thread, a handler interrupted
+     * it and forked, and it goes on later. */
+    if (atomic_load_explicit(&images.lock_owner, memory_order_relaxed) != own_number()) {
+        unlock_images();
+    }
     ag_images_announce_all();
 }
 

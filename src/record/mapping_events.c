@@ -1,6 +1,5 @@
 /* mapping_events.c: mmap and its relatives as records, and what heaps hold: rare, so they take the
  * general way (a wide record, of a mapping with a stack). */
-#include "base/raw_syscall.h"
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"
@@ -13,19 +12,10 @@ static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
     ag_stream_append_wide(thread, kind, parts, AG_ARRAY_SIZE(parts));
 }
 
+/* A handler that maps while its thread is inside a hook is not told: mappings are context, not
+ * counts. */
 static struct ag_thread *own_state(void) {
-    if (!ag_recorder_is_active()) {
-        return NULL;
-    }
-    struct ag_thread *thread = ag_thread_current;
-    if (thread->gate == AG_GATE_ABSENT) {
-        if ((uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid) {
-            ag_recorder_child_start();
-        }
-        thread = ag_thread_current->gate == AG_GATE_ABSENT ? ag_thread_begin() : ag_thread_current;
-    }
-    /* A handler that maps while its thread is inside a hook is not told: mappings are context, not
-     * counts. */
+    struct ag_thread *thread = ag_recorder_is_active() ? ag_thread_ready() : NULL;
     return thread && ag_thread_is_idle(thread) ? thread : NULL;
 }
 

@@ -38,10 +38,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/blocked_signals.h"
 #include "base/populate.h"
 #include "base/raw_syscall.h"
 #include "block_choice.h"
+#include "forked_hook.h"
 #include "images.h"
+#include "process_life.h"
 #include "raw_clock.h"
 #include "recorder.h"
 #include "sampled_blocks.h"
@@ -430,27 +433,6 @@ void ag_recorder_unlock(void) {
     }
 }
 
-static void leave_mark(void) {
-    enum { PAGE_BYTES = 4096 };
-    if (!ag_recorder.fork_mark) {
-        void *page = NULL;
-        if (map_private(PAGE_BYTES, &page) < 0) {
-            return;
-        }
-        if (ag_syscall_failed(ag_syscall3(SYS_madvise, (long)page, PAGE_BYTES, MADV_WIPEONFORK))) {
-            (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES);
-            return;
-        }
-        ag_recorder.fork_mark = page;
-    }
-    *ag_recorder.fork_mark = ag_recorder.identity;
-}
-
-bool ag_recorder_is_forked_child(void) {
-    return ag_recorder.fork_mark ? *ag_recorder.fork_mark != ag_recorder.identity
-                                 : (uint32_t)ag_syscall1(SYS_getpid, 0) != ag_recorder.pid;
-}
-
 /* ---- announcements ---- */
 
 static size_t bytes_of(const char *text) {
@@ -569,14 +551,16 @@ static void *map_tree_again(void) {
 }
 
 /* A child that came too late: its family's tree is gone, and all it knows of sites with it. */
-static int start_over(void) {
+static int start_over(bool is_inside_hook) {
     const uint64_t tree_bytes = ag_recorder.tree_bytes;
     choose_own_tree();
     void *tree = map_tree_again();
     if (!tree) {
         return -ENOMEM;
     }
-    (void)ag_syscall2(SYS_munmap, (long)ag_recorder.tree, (long)tree_bytes);
+    if (!is_inside_hook) { /* which goes on in the old one */
+        (void)ag_syscall2(SYS_munmap, (long)ag_recorder.tree, (long)tree_bytes);
+    }
     ag_recorder.tree = tree;
     const long r = ag_syscall3(SYS_madvise, (long)ag_recorder.space, (long)ag_unwind_space_bytes(),
                                MADV_DONTNEED); /* private memory: zeros again */
@@ -675,6 +659,8 @@ int ag_recorder_start(const char *session_path) {
         return (int)fd;
     }
     forget_earlier();
+    ag_recorder.process_number += ag_process_is_forked(); /* a child of one that recorded before */
+    ag_threads_start();
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     ag_recorder.pid_namespace = own_pid_namespace();
     ag_recorder.identity = random_identity();
@@ -682,7 +668,6 @@ int ag_recorder_start(const char *session_path) {
     int r = join_session((int)fd);
     if (r == 0) {
         say_that_we_live((int)fd, session_path);
-        leave_mark();
     }
     (void)ag_syscall1(SYS_close, fd);
     if (r == 0) {
@@ -711,11 +696,13 @@ int ag_recorder_start(const char *session_path) {
     clear_slot(ag_recorder.slot);
     atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);
     fill_slot(ag_recorder.slot, NULL);
+    ag_process_life_begin();
     atomic_store_explicit(&ag_recorder.state,
                           is_sampling() ? AG_RECORDER_SAMPLING : AG_RECORDER_ACTIVE,
                           memory_order_release);
     struct ag_thread *thread = ag_thread_begin();
     if (thread) {
+        ag_thread_do_not_copy_caches(thread);
         ag_images_announce_all();
         ag_images_refresh();
         tell_announcements(thread);
@@ -744,54 +731,67 @@ void ag_recorder_exiting(void) {
     }
 }
 
-void ag_recorder_child_start(void) {
-    if (!ag_recorder_is_forked_child() || !ag_recorder_is_active()) {
-        return;
-    }
+/* Afterwards life says whether the child is recorded. */
+static void begin_child(void) {
+    struct ag_thread *thread = ag_thread_current;
+    const bool is_inside = ag_thread_is_inside(thread);
+    const bool is_suspended = thread->gate == AG_GATE_SUSPENDED;
+    const bool has_parted = !is_inside || ag_forked_hook_part(thread);
+    const struct ag_process_slot *parent = ag_recorder.slot;
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     ag_recorder.pid_namespace = own_pid_namespace();
-    atomic_store_explicit(&ag_recorder.threads, NULL,
-                          memory_order_relaxed); /* wiped, or other threads' */
-    ag_thread_current->gate = AG_GATE_ABSENT;    /* where the kernel does not wipe */
-    const struct ag_process_slot *parent = ag_recorder.slot;
+    ag_recorder.process_number++;
     ag_recorder.lock_page = NULL; /* our parent's, which we did not inherit */
-    if (!ag_recorder.header->follow_children || claim_slot() < 0) {
+    if (!has_parted) {
+        atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
+                                  memory_order_relaxed);
+    }
+    if (!has_parted || !ag_recorder.header->follow_children || claim_slot() < 0) {
         ag_recorder.slot = NULL; /* how its parent ends is not for it to say */
         ag_recorder_turn_off();
+        ag_process_life_settle(AG_LIFE_UNRECORDED);
         return;
     }
     ag_recorder.identity = child_identity(ag_recorder.identity);
-    leave_mark();
     clear_slot(ag_recorder.slot);
-    if (!keep_tree() && start_over() < 0) {
+    if (!keep_tree() && start_over(is_inside) < 0) {
         atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
                                   memory_order_relaxed);
         atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
         ag_recorder_turn_off();
+        ag_process_life_settle(AG_LIFE_UNRECORDED);
         return;
     }
     fill_slot(ag_recorder.slot, parent);
     ag_sampler_forked();
     ag_block_choice_forked();
-    struct ag_thread *thread = ag_thread_begin();
+    ag_process_life_settle(AG_LIFE_BEGUN);
+    thread = ag_thread_begin();
     if (!thread) {
         ag_recorder_turn_off();
+        ag_process_life_settle(AG_LIFE_UNRECORDED);
         return;
     }
     ag_images_announce_again();
     tell_announcements(thread);
-}
-
-uint64_t ag_recorder_identity(void) {
-    return ag_recorder.identity;
-}
-
-void ag_recorder_forked(uint64_t parent) {
-    if (ag_recorder_is_active() && ag_recorder_identity() != parent) {
-        return; /* a function that the fork itself called had an event, and began it */
+    if (is_suspended) {
+        thread->gate = AG_GATE_SUSPENDED; /* ag_record_resume opens it */
     }
-    ag_recorder.pid = 0; /* one in a new namespace can have its parent's number */
-    ag_recorder_child_start();
+}
+
+void ag_recorder_child_start(void) {
+    const uint64_t signals = ag_signals_block();
+    if (ag_process_life_claim()) {
+        begin_child();
+    }
+    ag_signals_restore(signals);
+}
+
+void ag_recorder_forked(void) {
+    ag_process_life_forked();
+    if (ag_recorder_is_active() && ag_process_is_forked()) {
+        ag_recorder_child_start();
+    }
 }
 
 bool ag_recorder_trace(char *ret_path, size_t capacity) {

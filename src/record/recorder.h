@@ -66,9 +66,6 @@ struct ag_recorder {
     uint64_t pid_namespace;    /* as in the slot, like the next two */
     uint64_t identity, family; /* 0 before the first start */
     void *lock_page;           /* keeps the own lock (segment.h, 6); NULL: there is none */
-    /* Holds the identity, on a page that the kernel wipes in a forked child, whatever its pid.
-     * NULL: this kernel wipes nothing (before 4.14). */
-    uint64_t *fork_mark;
     struct ag_segment_header *header;
     struct ag_process_slot *slot;
     uint32_t slot_index, slot_generation;
@@ -90,6 +87,7 @@ struct ag_recorder {
     struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
     _Atomic uint32_t n_announcements;
     uint32_t recording;             /* how often it was started */
+    uint32_t process_number;        /* of the family: a forked child has another one */
     _Atomic uint32_t paused;        /* enum ag_pause, of this process alone, beside the session's */
     _Atomic uint32_t n_resets;      /* header.n_resets, as far as told */
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
@@ -142,13 +140,8 @@ void ag_recorder_exiting(void);
 /* Called first thing in a forked child by whoever notices first (the fork hook, or the first
  * event). */
 void ag_recorder_child_start(void);
-/* Is this a child whose recording has not begun yet? Not one of vfork, which is part of its parent.
- */
-bool ag_recorder_is_forked_child(void);
-/* The same by who knows that it is in a child: one in a new pid namespace can have its parent's
- * number. parent: the identity before the fork. */
-uint64_t ag_recorder_identity(void);
-void ag_recorder_forked(uint64_t parent);
+/* The same by a hook of fork, in the child. */
+void ag_recorder_forked(void);
 /* Drops the lock that says that this process is recorded. */
 void ag_recorder_unlock(void);
 

@@ -80,6 +80,8 @@ bool ag_sampler_takes_free(enum ag_word_kind kind, uintptr_t key) {
     return is_ours;
 }
 
+/* Begun at once and not at its next use: a handler that interrupted the sampler may have forked,
+ * and the sampler goes on in the child. */
 void ag_sampler_forked(void) {
-    ag_thread_skip = (struct ag_skip){0};
+    begin(&ag_thread_skip);
 }

@@ -2,15 +2,27 @@
  * signal comes in between.
  *
  * 1. Data. A thread owns one state (thread_state.h) and in it one chunk of the segment. States are
- * mapped, never freed; a new thread inherits the state of a dead one (checked by tgkill with signal
- * 0), so no hook on thread exit is needed and events of TLS destructors, the last code of a thread,
- * are recorded like any other.
+ * mapped, never freed; a new thread inherits the state of a dead one, so no hook on thread exit is
+ * needed and events of TLS destructors, the last code of a thread, are recorded like any other.
  *
- * 2. Fork. The pages of states carry MADV_WIPEONFORK: in a child, however it was made (fork, clone,
- * a library's own system call), every state reads as zeros, its gate is ABSENT, and the first event
- * comes to the slow path, which sees another pid and starts the child's own recording. Costs
- * nothing until then. vfork children share memory and pages: they stay part of their parent, as
- * cli.md wants.
+ * A thread is known by where its thread control block lies, and by its tid. Both are read without a
+ * system call: the C library keeps the tid in that block, at a place which it tells debuggers, and
+ * the kernel clears it when the thread ends. So a state whose owner had the same block as the
+ * calling thread is free, and one whose owner's block no longer says the owner's tid is, too
+ * (asked by a futex operation that compares, because the block may be unmapped). Where the place is
+ * not known only the first rule holds. A vfork child has the block of the thread that made it,
+ * whose state it uses while that thread waits.
+ *
+ * 2. Fork. All of this is copied, and process_life.h says how a child is noticed. Its first event,
+ * or the hook of fork, begins its recording (process.c, 2). The state of the thread that forked is
+ * begun anew in place; those of other threads have no owner any more and are inherited. If the
+ * thread was inside a hook (a handler interrupted it, and forked), that hook will go on in the
+ * child and finish its event, which is its parent's. So it keeps its state, which nobody uses
+ * besides, and what it would write to of its parent's is replaced by private memory
+ * (forked_hook.c). A child made by a raw system call that returns into the hook before its first
+ * event is noticed by the hook itself when it is about to append; only where it was interrupted
+ * between that and the last store, some 2 ns, a word of its parent's chunk is written a second
+ * time.
  *
  * 3. Signals. The gate says where the interrupted hook is:
  *
@@ -30,22 +42,26 @@
  * bounded time. */
 #include "thread_state.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "base/blocked_signals.h"
 #include "base/raw_syscall.h"
 #include "block_choice.h"
 #include "chunk_supply.h"
 #include "event_fast.h"
+#include "hook/next_symbol.h"
 #include "managed_frames.h"
 #include "raw_clock.h"
 #include "sampled_blocks.h"
 #include "self_check.h"
 
-static struct ag_thread
-    absent_thread; /* gate ABSENT: what threads without a state point at; never written */
+/* What threads without a state point at; never written. */
+static struct ag_thread absent_thread = {.gate = AG_GATE_ABSENT};
 __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) =
     &absent_thread;
 
@@ -58,12 +74,12 @@ static size_t walker_bytes(void) {
     return (ag_recorder.walker_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
 }
 
-static void *walker_memory(struct ag_thread *state) {
-    return (unsigned char *)state + PAGE_BYTES;
+static size_t state_bytes(void) {
+    return PAGE_BYTES + walker_bytes();
 }
 
-static uint32_t current_thread_id(void) {
-    return (uint32_t)ag_syscall1(SYS_gettid, 0);
+static void *walker_memory(struct ag_thread *state) {
+    return (unsigned char *)state + PAGE_BYTES;
 }
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
@@ -74,23 +90,112 @@ void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
 
 /* ---- states ---- */
 
-static bool thread_is_dead(uint32_t thread_id) {
-    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
-    return ag_syscall3(SYS_tgkill, ag_recorder.pid, thread_id, 0) == NO_SUCH_THREAD;
+enum {
+    OWNER_TID_BITS = 22,     /* the kernel's most */
+    OWNER_BLOCK_SHIFT = 6,   /* thread control blocks are aligned to a cache line */
+    OWNER_NOBODY = 1,        /* for good */
+    STATES_BY_BLOCK = 1 << 8 /* the newest of each thread control block, by a hash */
+};
+static uint32_t tid_offset; /* in the thread control block; 0: not known */
+static _Atomic(struct ag_thread *) by_block[STATES_BY_BLOCK];
+
+static uintptr_t own_block(void) {
+    uintptr_t block;
+    __asm__("mov %%fs:0, %0" : "=r"(block));
+    return block;
+}
+
+static uint32_t own_tid(void) {
+    return tid_offset != 0 ? *(const volatile uint32_t *)(own_block() + tid_offset)
+                           : (uint32_t)ag_syscall1(SYS_gettid, 0);
+}
+
+static uint64_t owner_of(uintptr_t block, uint32_t tid) {
+    return (uint64_t)(block >> OWNER_BLOCK_SHIFT) << OWNER_TID_BITS |
+           (tid & ((1u << OWNER_TID_BITS) - 1));
+}
+
+static uintptr_t block_of(uint64_t owner) {
+    return (uintptr_t)(owner >> OWNER_TID_BITS) << OWNER_BLOCK_SHIFT;
+}
+
+static _Atomic(struct ag_thread *) *place_by_block(uintptr_t block) {
+    return &by_block[(block * UINT64_C(0x9e3779b97f4a7c15) >> 56) & (STATES_BY_BLOCK - 1)];
+}
+
+/* What the C library tells debuggers: {bits of the field, how many, where}. */
+void ag_threads_start(void) {
+    struct ag_symbol_place place;
+    tid_offset = 0;
+    if (ag_symbol_find("_thread_db_pthread_tid", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
+        const uint32_t *field = place.address;
+        const uint32_t tid = (uint32_t)ag_syscall1(SYS_gettid, 0);
+        if (field[0] == 32 && field[2] < PAGE_BYTES &&
+            *(const volatile uint32_t *)(own_block() + field[2]) == tid) {
+            tid_offset = field[2];
+        }
+    }
+}
+
+/* Does the owner's block no longer say its tid? It may be unmapped, so the kernel compares. */
+static bool owner_is_dead(uint64_t owner) {
+    const uint32_t tid = (uint32_t)owner & ((1u << OWNER_TID_BITS) - 1);
+    uint32_t unused = 0;
+    if (tid_offset == 0) {
+        return false;
+    }
+    const long r = ag_syscall6(SYS_futex, (long)(block_of(owner) + tid_offset),
+                               FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, /* n_wake= */ 0,
+                               /* n_requeue= */ 0, (long)&unused, tid);
+    return r == -EAGAIN || r == -EFAULT;
+}
+
+/* A state of another process of the family is nobody's: its thread did not come along, or has
+ * begun it anew. */
+static bool is_free(const struct ag_thread *state, uint64_t owner, uint64_t self) {
+    return owner != OWNER_NOBODY && owner != self &&
+           (state->process_number != ag_recorder.process_number ||
+            block_of(owner) == block_of(self) || owner_is_dead(owner));
 }
 
 /* What the dead thread's walker knows of its stack may be unmapped by now. */
 static void forget_walks(struct ag_thread *state) {
-    (void)ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)walker_bytes(), MADV_DONTNEED);
+    (void)ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)(state->bytes - PAGE_BYTES),
+                      MADV_DONTNEED);
     state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
+}
+
+/* Its chunk is another recording's, or another process'. */
+static void forget_chunk(struct ag_thread *state) {
+    state->control = NULL;
+    state->cursor = state->limit = state->words = state->chunk_end = NULL;
+}
+
+static bool take_over(struct ag_thread *state, uint64_t self) {
+    uint64_t owner = atomic_load_explicit(&state->owner, memory_order_acquire);
+    if (!is_free(state, owner, self) || state->bytes < state_bytes() ||
+        !atomic_compare_exchange_strong_explicit(&state->owner, &owner, self, memory_order_acq_rel,
+                                                 memory_order_relaxed)) {
+        return false;
+    }
+    if (state->process_number != ag_recorder.process_number) {
+        forget_chunk(state);
+    }
+    forget_walks(state);
+    return true;
 }
 
 /* Looks at a few states only, so that a program with a thousand living threads does not pay for
  * them at each new one. */
-static struct ag_thread *inherit_state(uint32_t thread_id) {
+static struct ag_thread *inherit_state(uint64_t self) {
     enum { STATES_LOOKED_AT = 8 };
     static _Atomic(struct ag_thread *) next_look; /* where the last look ended */
-    struct ag_thread *state = atomic_load_explicit(&next_look, memory_order_relaxed);
+    struct ag_thread *state =
+        atomic_load_explicit(place_by_block(block_of(self)), memory_order_acquire);
+    if (state && take_over(state, self)) {
+        return state;
+    }
+    state = atomic_load_explicit(&next_look, memory_order_relaxed);
     for (int i = 0; i < STATES_LOOKED_AT; i++) {
         if (!state) {
             state = atomic_load_explicit(&ag_recorder.threads, memory_order_acquire);
@@ -98,12 +203,8 @@ static struct ag_thread *inherit_state(uint32_t thread_id) {
         if (!state) {
             return NULL;
         }
-        uint32_t owner = atomic_load_explicit(&state->thread_id, memory_order_relaxed);
-        if (owner && owner != thread_id && thread_is_dead(owner) &&
-            atomic_compare_exchange_strong_explicit(&state->thread_id, &owner, thread_id,
-                                                    memory_order_acq_rel, memory_order_relaxed)) {
+        if (take_over(state, self)) {
             atomic_store_explicit(&next_look, state->next, memory_order_relaxed);
-            forget_walks(state);
             return state;
         }
         state = state->next;
@@ -112,22 +213,19 @@ static struct ag_thread *inherit_state(uint32_t thread_id) {
     return NULL;
 }
 
-size_t ag_thread_bytes(void) {
-    return PAGE_BYTES + walker_bytes();
-}
-
-static struct ag_thread *map_state(uint32_t thread_id) {
-    const size_t bytes = ag_thread_bytes();
+static struct ag_thread *map_state(uint64_t self) {
+    const size_t bytes = state_bytes();
     const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (ag_syscall_failed(address)) {
         return NULL;
     }
-    (void)ag_syscall3(SYS_madvise, address, (long)bytes,
-                      MADV_WIPEONFORK); /* older than 4.14: the fork hook is enough */
     struct ag_thread *state = (struct ag_thread *)address;
+    state->gate = AG_GATE_ABSENT;
+    state->bytes = bytes;
     state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
-    atomic_store_explicit(&state->thread_id, thread_id, memory_order_relaxed);
+    atomic_store_explicit(&state->owner, self, memory_order_relaxed);
+    state->process_number = ag_recorder.process_number;
     atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
     struct ag_thread *head = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
     do {
@@ -159,8 +257,9 @@ static void end_stream(struct ag_thread *state) {
 
 static void begin_stream(struct ag_thread *state) {
     end_stream(state);
-    state->cursor = state->limit = state->words = state->chunk_end = NULL;
+    forget_chunk(state);
     state->sequence = 0;
+    state->process_number = ag_recorder.process_number;
     state->stream =
         atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
 }
@@ -176,83 +275,131 @@ static void announce_thread(struct ag_thread *state) {
     char name[17] = {0};
     (void)ag_syscall2(SYS_prctl, PR_GET_NAME, (long)name); /* without a name the number speaks */
     const struct ag_wide_thread fields = {
-        .thread_id = atomic_load_explicit(&state->thread_id, memory_order_relaxed),
+        .thread_id = state->thread_id,
         .name_bytes = (uint32_t)strnlen(name, sizeof(name)),
     };
     const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {name, fields.name_bytes}};
     ag_stream_append_wide(state, AG_WIDE_THREAD, parts, AG_ARRAY_SIZE(parts));
 }
 
-/* The state that this thread had in the recording before. Not in a forked child, where it was
- * wiped. */
-static struct ag_thread *state_from_before(uint32_t thread_id) {
+/* The state that this thread had in the recording before, or in the process that forked it. */
+static struct ag_thread *state_from_before(uint64_t self) {
     struct ag_thread *state = ag_thread_current;
-    if (atomic_load_explicit(&state->thread_id, memory_order_relaxed) != thread_id) {
+    const uint64_t owner = atomic_load_explicit(&state->owner, memory_order_relaxed);
+    if (block_of(owner) != block_of(self) || state->bytes < state_bytes()) {
         return NULL;
     }
-    state->control = NULL; /* that one's chunks are its own */
-    state->cursor = NULL;
+    atomic_store_explicit(&state->owner, self, memory_order_relaxed); /* the tid may be another */
+    forget_chunk(state);
     forget_walks(state);
     return state;
 }
 
 struct ag_thread *ag_thread_begin(void) {
-    const uint32_t thread_id = current_thread_id();
-    struct ag_thread *state = state_from_before(thread_id);
+    const uint32_t thread_id = own_tid();
+    const uint64_t self = owner_of(own_block(), thread_id);
+    const uint64_t signals =
+        ag_signals_block(); /* a handler must not find it half done, nor fork */
+    struct ag_thread *state = state_from_before(self);
     if (!state) {
-        state = inherit_state(thread_id);
+        state = inherit_state(self);
     }
     if (!state) {
-        state = map_state(thread_id);
+        state = map_state(self);
     }
-    if (!state) {
+    if (state) {
+        begin_stream(state);
+        state->thread_id = thread_id;
+        state->nested = NULL;
+        state->nested_mark = 0;
+        state->label_site = 0;
+        state->recording = ag_recorder.recording;
+        state->gate = open_gate(state);
+        atomic_store_explicit(place_by_block(own_block()), state, memory_order_release);
+        ag_thread_current = state;
+    }
+    ag_signals_restore(signals);
+    if (state) {
+        announce_thread(state); /* may wait for a chunk */
+    } else {
         ag_record_lost(AG_LOST_NO_MEMORY, 1);
-        return NULL;
     }
-    begin_stream(state);
-    state->nested = NULL;
-    state->nested_mark = 0;
-    state->label_site = 0;
-    state->recording = ag_recorder.recording;
-    state->gate = open_gate(state);
-    ag_thread_current = state;
-    announce_thread(state);
     return state;
 }
 
+void ag_thread_do_not_copy_caches(const struct ag_thread *thread) {
+    size_t bytes = 0;
+    void *caches = ag_walker_caches(thread->walker, &bytes);
+    (void)ag_syscall3(SYS_madvise, (long)caches, (long)bytes, MADV_WIPEONFORK); /* or fork costs */
+}
+
 struct ag_thread *ag_thread_begin_nested(void) {
-    struct ag_thread *state = map_state(current_thread_id());
+    const uint64_t signals = ag_signals_block();
+    const uint32_t thread_id = own_tid();
+    struct ag_thread *state = map_state(owner_of(own_block(), thread_id));
     if (state) {
         begin_stream(state);
+        state->thread_id = thread_id;
         state->nested_mark = AG_THREAD_NESTED;
         state->recording = ag_recorder.recording;
         state->gate = open_gate(state);
     }
+    ag_signals_restore(signals);
     return state;
+}
+
+struct ag_thread *ag_thread_ready(void) {
+    if (AG_UNLIKELY(ag_process_is_forked())) {
+        ag_recorder_child_start();
+        if (!ag_recorder_is_active()) {
+            return NULL;
+        }
+    }
+    struct ag_thread *thread = ag_thread_current;
+    return thread->gate == AG_GATE_ABSENT ? ag_thread_begin() : thread;
+}
+
+void ag_thread_abandon(struct ag_thread *thread) {
+    for (struct ag_thread *state = thread; state; state = state->nested) {
+        atomic_store_explicit(&state->owner, OWNER_NOBODY, memory_order_relaxed);
+    }
+    if (ag_thread_current == thread) {
+        ag_thread_current = &absent_thread;
+    }
 }
 
 /* ---- chunks and stamps ---- */
 
+/* A handler may fork between any two instructions here, and the child goes on with them: it must
+ * not write to the chunk, or to its control, before it has seen that both are this process'. From
+ * that look on the state names them, so that a child that comes later finds what to replace. */
 static bool take_new_chunk(struct ag_thread *thread) {
-    hand_over_chunk(thread);
     struct ag_chunk_control *control = NULL;
     uint64_t *words = NULL;
-    const int r = ag_chunk_supply_take(&control, &words);
-    if (r < 0) {
-        thread->cursor = thread->limit = thread->chunk_end = NULL;
+    if (!ag_thread_is_own(thread)) {
+        return false;
+    }
+    hand_over_chunk(thread);
+    forget_chunk(thread);
+    if (ag_chunk_supply_take(&control, &words) < 0) {
+        return false;
+    }
+    thread->control = control;
+    thread->words = words;
+    AG_SIGNAL_FENCE();
+    if (!ag_thread_is_own(thread)) {
+        forget_chunk(thread);
         return false;
     }
     control->slot = ag_recorder.slot_index;
     control->slot_generation = ag_recorder.slot_generation;
     control->stream = thread->stream;
-    control->thread_id =
-        atomic_load_explicit(&thread->thread_id, memory_order_relaxed) | thread->nested_mark;
+    control->thread_id = thread->thread_id | thread->nested_mark;
     control->sequence = thread->sequence++;
     atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
     /* release: the fields above are there when the collector sees the state */
     atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_release);
-    thread->control = control;
-    thread->words = thread->cursor = words;
+    thread->cursor = words;
     thread->chunk_end = words + AG_CHUNK_WORDS;
     thread->told_interval_bytes = AG_INTERVAL_UNTOLD;
     return true;
@@ -280,7 +427,9 @@ static uint64_t *write_stamp(struct ag_thread *thread) {
     enum { STAMP_ROOM = 2 + AG_EVENT_MAX_WORDS };
     if (thread->cursor == NULL || thread->chunk_end - thread->cursor < STAMP_ROOM) {
         if (!take_new_chunk(thread)) {
-            ag_record_lost(AG_LOST_RING_FULL, 1);
+            if (ag_thread_is_own(thread)) {
+                ag_record_lost(AG_LOST_RING_FULL, 1);
+            }
             return NULL;
         }
     }
@@ -315,6 +464,9 @@ void ag_recorder_pause(enum ag_pause pause) {
  * the gate. */
 AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     const uint32_t pause = pause_now();
+    if (AG_UNLIKELY(!ag_thread_is_own(thread))) {
+        return NULL; /* its event is recorded by the process that forked inside of it */
+    }
     if (AG_UNLIKELY(pause != AG_PAUSE_NONE) &&
         (pause >= AG_PAUSE_ALL || thread->gate != AG_GATE_FREEING)) {
         thread->tick = 0;
@@ -341,7 +493,7 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
         ag_thread_is_idle(thread) ? (uintptr_t)__builtin_frame_address(0) : gate;
     thread->gate = inside | AG_GATE_APPENDING;
     AG_SIGNAL_FENCE();
-    if (!recording_has_stopped()) {
+    if (!recording_has_stopped() && ag_thread_is_own(thread)) {
         if (thread->cursor == NULL ||
             (size_t)(thread->chunk_end - thread->cursor) < words + 1 + AG_EVENT_MAX_WORDS) {
             if (take_new_chunk(thread)) {
@@ -359,7 +511,9 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
             if (thread->limit < thread->cursor) {
                 thread->limit = thread->cursor; /* the next event stamps first */
             }
-        } else if (kind != AG_WIDE_THREAD) { /* a name is no event; the thread's own are counted */
+        } else if (kind != AG_WIDE_THREAD &&
+                   ag_thread_is_own(
+                       thread)) { /* a name is no event; the thread's own are counted */
             ag_record_lost(AG_LOST_RING_FULL, 1);
         }
     }
@@ -371,7 +525,8 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
 
 static bool is_on_alternate_stack(void) {
     stack_t current = {0};
-    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) == 0 && (current.ss_flags & SS_ONSTACK);
+    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* a sandbox does not say */
+           (current.ss_flags & SS_ONSTACK);
 }
 
 /* An older frame than the one that shut the gate is running: then that hook is gone. An alternate
@@ -400,21 +555,9 @@ static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_wa
 /* The state to record with, and whether its walker may be used. NULL: this event is not recorded
  * (and was counted). */
 static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
-    struct ag_thread *thread = ag_thread_current;
+    struct ag_thread *thread = ag_thread_ready();
     *ret_can_walk = true;
-    if (thread->gate == AG_GATE_ABSENT) {
-        if (ag_recorder_is_forked_child()) {
-            ag_recorder_child_start();
-            if (!ag_recorder_is_active()) {
-                return NULL;
-            }
-        }
-        thread = ag_thread_current;
-        if (thread->gate == AG_GATE_ABSENT) {
-            return ag_thread_begin();
-        }
-    }
-    if (ag_thread_is_idle(thread)) {
+    if (!thread || ag_thread_is_idle(thread)) {
         return thread;
     }
     if (thread->gate == AG_GATE_SUSPENDED) {
@@ -486,7 +629,7 @@ static void tell_site(const struct ag_typed_place *place, uint32_t stack, uint64
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place) {
     struct ag_thread *thread = ag_thread_current;
-    if (AG_UNLIKELY(thread->gate != AG_GATE_OPEN || place->n_frames != 0)) {
+    if (AG_UNLIKELY(!ag_thread_is_open(thread) || place->n_frames != 0)) {
         if (ag_recorder_is_active()) {
             ag_record_alloc_slow(sp, rbp, address, bytes, via, place);
         }
@@ -767,11 +910,7 @@ void ag_thread_reopen(void) {
 }
 
 uintptr_t ag_record_suspend(void) {
-    struct ag_thread *thread = ag_thread_current;
-    if (thread->gate == AG_GATE_ABSENT && ag_recorder_is_active()) {
-        bool can_walk = false;
-        thread = usable_state((uintptr_t)__builtin_frame_address(0), &can_walk);
-    }
+    struct ag_thread *thread = ag_recorder_is_active() ? ag_thread_ready() : ag_thread_current;
     if (!thread || !ag_thread_is_idle(thread)) {
         return 0;
     }

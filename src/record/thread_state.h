@@ -3,10 +3,11 @@
 #ifndef AG_THREAD_STATE_H
 #define AG_THREAD_STATE_H
 
+#include "process_life.h"
 #include "recorder.h"
 
 enum {
-    AG_GATE_ABSENT = 0,    /* no state yet, or wiped by a fork: the slow path sorts it out */
+    AG_GATE_ABSENT = 2,    /* no state yet: the slow path sorts it out */
     AG_GATE_OPEN = 1,      /* nobody of this thread is inside the recorder */
     AG_GATE_THOROUGH = 4,  /* open, but every event takes the slow path: it does more there (a
                               self-check, the stack of a free, a label, sampling) */
@@ -17,6 +18,10 @@ enum {
     AG_GATE_FREEING = 16 | AG_GATE_APPENDING, /* instead of an sp: nobody asks for it while words
                                                  are written */
 };
+
+_Static_assert((int)AG_GATE_OPEN == (int)AG_LIFE_BEGUN &&
+                   (int)AG_GATE_ABSENT != (int)AG_LIFE_FORKED,
+               "a gate is compared with the life of the process");
 
 enum { AG_EVENT_MAX_WORDS = 3 }; /* ALLOC_BIG; room that `limit` leaves free */
 
@@ -35,8 +40,11 @@ struct ag_thread {
     uint64_t *chunk_end;
     uint64_t sequence; /* of the next chunk */
     uint32_t stream;
-    _Atomic uint32_t
-        thread_id; /* kernel tid of the owner; claimed by compare-and-swap when the owner is dead */
+    uint32_t thread_id; /* kernel tid of the owner, for the trace */
+    _Atomic uint64_t
+        owner; /* see stream.c, 1; claimed by compare-and-swap when the owner is dead */
+    uint32_t process_number;      /* ag_recorder.process_number when the stream was begun */
+    size_t bytes;                 /* of the state's mapping */
     uint32_t nested_mark;         /* AG_THREAD_NESTED in a state that is another one's nested */
     struct ag_thread *nested;     /* for handlers that interrupt an append */
     struct ag_thread *next;       /* in ag_recorder.threads */
@@ -53,15 +61,42 @@ AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
     return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_THOROUGH;
 }
 
+/* Nobody of this thread is inside, and all its events take the fast path. In a forked child whose
+ * recording has not begun: no. */
+AG_FAST bool ag_thread_is_open(const struct ag_thread *thread) {
+    return thread->gate == ag_process_life();
+}
+
+/* A hook of this thread is inside: it was interrupted by whoever asks, or left by longjmp. */
+AG_FAST bool ag_thread_is_inside(const struct ag_thread *thread) {
+    return !ag_thread_is_idle(thread) && thread->gate != AG_GATE_SUSPENDED &&
+           thread->gate != AG_GATE_ABSENT;
+}
+
+/* The state is of this process, and so is its chunk. */
+AG_FAST bool ag_thread_is_own(const struct ag_thread *thread) {
+    return thread->process_number == ag_recorder.process_number && !ag_process_is_forked();
+}
+
 /* Never NULL: threads without a state point at one whose gate is ABSENT. */
 extern __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec")))
 AG_HIDDEN;
 
-/* Of a state's mapping. */
-size_t ag_thread_bytes(void);
+/* Where the tids of threads lie is found out here, in whichever thread starts the recorder. */
+void ag_threads_start(void);
 /* Makes (or inherits from a dead thread) the calling thread's state. NULL: no memory, or recording
  * has stopped. */
 struct ag_thread *ag_thread_begin(void);
+/* Its caches are not for a forked child: without this, fork costs their copy where parent and child
+ * write there, some 15 us. Only for the thread that starts the recorder: a sandbox that begins
+ * later may forbid the system call. */
+void ag_thread_do_not_copy_caches(const struct ag_thread *thread);
+/* The calling thread's state, begun where it has none yet; in a forked child that is the first to
+ * ask, its recording too. NULL: nothing is recorded (an event that is not was counted). */
+struct ag_thread *ag_thread_ready(void);
+/* Nobody takes over this state, or those nested in it, any more: the hook that is inside goes on in
+ * a forked child, and what it records is its parent's. */
+void ag_thread_abandon(struct ag_thread *thread);
 /* A further stream of the calling thread, for its signal handlers. */
 struct ag_thread *ag_thread_begin_nested(void);
 

@@ -20,10 +20,9 @@ static void unmap(void *memory, size_t n_bytes) {
 
 static void unmap_threads(void) {
     struct ag_thread *thread = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
-    const size_t n_bytes = ag_thread_bytes();
     while (thread) {
         struct ag_thread *next = thread->next;
-        unmap(thread, n_bytes);
+        unmap(thread, thread->bytes);
         thread = next;
     }
     atomic_store_explicit(&ag_recorder.threads, NULL, memory_order_relaxed);
@@ -43,10 +42,7 @@ static void unmap_session(void) {
 }
 
 void ag_recorder_unmap(void) {
-    enum { PAGE_BYTES = 4096 };
     ag_recorder_turn_off();
-    unmap(ag_recorder.fork_mark, PAGE_BYTES);
-    ag_recorder.fork_mark = NULL;
     unmap_threads();
     ag_images_unmap();
     ag_sampled_blocks_unmap();

@@ -122,6 +122,16 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
     return walker;
 }
 
+/* Empty entries are zeros, and an entry that is compared or filled meanwhile gives node 0 at worst.
+ * */
+void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
+    const uintptr_t page = 4096;
+    const uintptr_t low = ((uintptr_t)walker->near_pcs + page - 1) & ~(page - 1);
+    const uintptr_t high = (uintptr_t)(walker + 1) & ~(page - 1);
+    *ret_bytes = high - low;
+    return (void *)low;
+}
+
 /* ---- reading the stack --------------------------------------------------- */
 struct reader { /* of one walk: keeps what it read */
     struct ag_readable_range *stack;

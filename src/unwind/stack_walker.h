@@ -55,6 +55,10 @@ size_t ag_walker_bytes(uint32_t depth);
  * touched). depth: the space's. */
 struct ag_walker *ag_walker_init(void *memory, uint32_t depth);
 
+/* The part of a walker that may be cleared at any moment, also while a capture is under way: the
+ * caches. Whole pages, most of its memory. */
+void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes);
+
 /* The hot entry: sp points at the return address that the call of the allocation function pushed;
  * rbp as the caller left it. Returns the node id; 0 when the tree is full or has no memory (count
  * it as lost stack). Needs 0.4 KiB of stack; 1.1 KiB where a pc is seen for the first time, and 1.6

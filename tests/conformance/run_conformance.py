@@ -27,7 +27,7 @@ CASES = {
     for name in ("family cross_free fork_child exec_self spawned fork_with_threads longjmp_deep around_main recursion alloca_frames "
                  "short_threads coroutines million_blocks temporary libc_inside mappings daemon cxx_operators cxx_exceptions "
                  "cxx_bad_alloc cxx_thread_local cxx_containers rust_vectors thread_turns late_child many_stacks forgetful grown_arrays "
-                 "recycled_stacks").split()
+                 "recycled_stacks shared_children").split()
 }
 CASES["plugins"] = ("plugins", ["{programs}"], {}, None)
 CASES["alarm_in_malloc"] = ("alarm_in_malloc", [], {}, None)

@@ -1,0 +1,34 @@
+/* blocked_signals.h: short sections that no signal handler of their thread may interrupt.
+ *
+ * Signals that the thread raises itself stay open. Blocked, they would kill the process: a sandbox
+ * answers a system call with SIGSYS, which its own handler expects. */
+#ifndef AG_BLOCKED_SIGNALS_H
+#define AG_BLOCKED_SIGNALS_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "base/raw_syscall.h"
+
+enum { AG_KERNEL_SIGNAL_SET_BYTES = 8 };
+
+AG_FAST uint64_t ag_signal_bit(int signal) {
+    return UINT64_C(1) << (signal - 1);
+}
+
+AG_FAST uint64_t ag_signals_block(void) {
+    const uint64_t most = ~(ag_signal_bit(SIGSYS) | ag_signal_bit(SIGSEGV) | ag_signal_bit(SIGBUS) |
+                            ag_signal_bit(SIGFPE) | ag_signal_bit(SIGILL) | ag_signal_bit(SIGTRAP));
+    uint64_t before = 0;
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&most, (long)&before,
+                      AG_KERNEL_SIGNAL_SET_BYTES, 0, 0); /* only a sandbox can refuse */
+    return before;
+}
+
+/* before: what ag_signals_block returned. */
+AG_FAST void ag_signals_restore(uint64_t before) {
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, AG_KERNEL_SIGNAL_SET_BYTES,
+                      0, 0);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* forked_hook.c: see forked_hook.h.
+ *
+ *     hook:  thread->gate = closed;  capture;  cursor = thread->cursor;  | signal
+ *                                                                         handler: fork
+ *     child:                                                              handler returns
+ *            *cursor = word;  control->used_words = ...                   into its parent's chunk!
+ *
+ * Nothing can be done about the addresses that the hook has in registers, but about what lies
+ * there: the chunk that its state names, and the page that holds the chunk's control, are replaced
+ * by private memory. The words end there; the event is its parent's, which records it when the
+ * handler returns there. Other pointers of the hook (to the header, to a slot) stay good, since
+ * nothing else is replaced.
+ *
+ * The child itself needs all chunks and controls. It sees them through second mappings of the same
+ * file, which are made before. This costs some 20 us and addresses, and only such children. */
+#include "forked_hook.h"
+
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+#include "chunk_supply.h"
+
+enum { PAGE_BYTES = 4096 };
+
+static bool map_segment_again(void) {
+    unsigned char *before = (unsigned char *)ag_recorder.header;
+    unsigned char *after = ag_map_shared_again(before, ag_recorder.control_bytes);
+    if (!after || !ag_chunk_supply_map_again()) {
+        return false;
+    }
+    const uint64_t controls_offset = (uint64_t)((unsigned char *)ag_recorder.controls - before);
+    ag_recorder.slots = after + (ag_recorder.slots - before);
+    ag_recorder.slot =
+        (struct ag_process_slot *)(after + ((unsigned char *)ag_recorder.slot - before));
+    ag_recorder.controls = (struct ag_chunk_control *)(after + controls_offset);
+    ag_recorder.header = (struct ag_segment_header *)after;
+    return true;
+}
+
+static bool replace(const void *address, size_t bytes) {
+    const uintptr_t low = (uintptr_t)address & ~(uintptr_t)(PAGE_BYTES - 1);
+    const uintptr_t end = (uintptr_t)address + bytes;
+    const long r = ag_syscall6(SYS_mmap, (long)low, (long)(end - low), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return r == (long)low;
+}
+
+bool ag_forked_hook_part(struct ag_thread *thread) {
+    bool is_done = map_segment_again();
+    for (struct ag_thread *state = thread; state && is_done; state = state->nested) {
+        if (state->control) {
+            is_done = replace(state->control, sizeof(*state->control)) &&
+                      (!state->words || replace(state->words, AG_CHUNK_BYTES));
+        }
+    }
+    ag_thread_abandon(thread);
+    return is_done;
+}

@@ -1,0 +1,40 @@
+/* process_life.c: see process_life.h. The page lies in the zero-initialized data of the object, at
+ * a page's start, where every loader has anonymous private memory: the kernel wipes no other. */
+#include "process_life.h"
+
+#include <sys/mman.h>
+
+#include "base/raw_syscall.h"
+
+struct ag_life_page ag_life_page;
+static bool is_wiped; /* by the kernel, in a forked child */
+
+void ag_process_life_settle(enum ag_process_life life) {
+    /* release: pairs with the acquire in ag_process_life_claim */
+    atomic_store_explicit(&ag_life_page.life, life, memory_order_release);
+}
+
+void ag_process_life_begin(void) {
+    is_wiped =
+        ag_syscall3(SYS_madvise, (long)&ag_life_page, AG_LIFE_PAGE_BYTES, MADV_WIPEONFORK) == 0;
+    ag_process_life_settle(AG_LIFE_BEGUN);
+}
+
+bool ag_process_life_claim(void) {
+    uintptr_t found = AG_LIFE_FORKED;
+    while (!atomic_compare_exchange_strong_explicit(&ag_life_page.life, &found, AG_LIFE_BEGINNING,
+                                                    memory_order_acquire, memory_order_acquire)) {
+        if (found != AG_LIFE_BEGINNING) {
+            return false;
+        }
+        found = AG_LIFE_FORKED;
+        (void)ag_syscall1(SYS_sched_yield, 0);
+    }
+    return true;
+}
+
+void ag_process_life_forked(void) {
+    if (!is_wiped) {
+        ag_process_life_settle(AG_LIFE_FORKED);
+    }
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""A signal handler that interrupted a hook forks, and both processes return into the hook. The child must go on unharmed, with a
+trace of its own, and must not write into its parent's chunk: the parent's counts are to the unit."""
+
+import argparse
+import sys
+
+import recorded
+import tap
+
+FORKS = 120
+CHILD_ROUNDS = 2000
+MODES = {"exact": [], "sampled": ["--mode=sample", "--interval=64"]}
+
+
+def look_at_child(failures, tools, trace, is_exact, n_first):
+    summary = recorded.report(tools, trace)
+    status, verdict = recorded.check(tools, trace)
+    failures.expect("a child: check", (status, verdict.get("whole"), summary["lost_events"]["total"]), (0, True, 0))
+    if is_exact:  # the round that was interrupted is the parent's, or the child's
+        blocks = summary["allocated_blocks"] - n_first
+        failures.require("a child: %d blocks" % blocks, CHILD_ROUNDS - 1 <= blocks <= CHILD_ROUNDS + 1)
+
+
+def fork_often(tools, mode, *arguments):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        command = [tools.program("fork_in_handler"), arguments[0], str(FORKS), *arguments[1:]]
+        outcome, traces = recorded.record(tools, command, folder, MODES[mode])
+        failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
+        words = outcome.stdout.split()
+        if failures or len(words) != 4:
+            return failures or ["it said %r" % outcome.stdout]
+        rounds, n_bad = int(words[1]), int(words[3])
+        failures.expect("children that ended otherwise", n_bad, 0)
+        failures.expect("traces", len(traces), 1 + FORKS)
+        parent = recorded.report(tools, traces[0])
+        failures.expect("parent: lost", parent["lost_events"]["total"], 0)
+        if mode == "exact":
+            for key in ("allocated_blocks", "freed_blocks"):
+                failures.expect("parent: " + key, parent[key], rounds)
+            failures.expect("parent: ghost frees", parent["ghost_frees"], 0)
+        for trace in traces[1::10]:
+            look_at_child(failures, tools, trace, mode == "exact", len(arguments) - 1)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = [(mode, how) for mode in MODES for how in (["fork"], ["fork", "allocate"], ["_Fork"], ["raw"], ["raw", "allocate"])]
+    plan = tap.Plan(len(cases))
+    for mode, how in cases:
+        plan.run("%s, %s" % (mode, " and ".join(how)), lambda mode=mode, how=how: fork_often(tools, mode, *how))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+/* fork_in_handler.c [fork|_Fork|raw] N [allocate]: a timer interrupts a loop of malloc and free
+ * wherever it is, N times; the handler forks, and both processes return from it into what it
+ * interrupted. (The allocator allows that: signal_safe_malloc.c.) A child makes 2000 rounds of the
+ * loop and ends with 7; with "allocate" its first block comes from the handler. In the end the
+ * parent says how many rounds it made, and how many children ended otherwise. Driven by
+ * tests/conformance/forked_hooks.py. */
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "say.h"
+
+enum { CHILD_ROUNDS = 2000, CHILD_STATUS = 7 };
+extern pid_t _Fork(void) __attribute__((weak)); /* glibc 2.34 */
+
+static volatile sig_atomic_t n_signals, is_child;
+static const char *how = "fork";
+static int allocates, n_bad;
+
+static pid_t fork_somehow(void) {
+    if (strcmp(how, "raw") == 0) {
+        return (pid_t)syscall(SYS_fork);
+    }
+    return strcmp(how, "_Fork") == 0 && _Fork ? _Fork() : fork();
+}
+
+static void on_alarm(int signal) {
+    (void)signal;
+    n_signals++;
+    const pid_t child = fork_somehow();
+    if (child == 0) {
+        is_child = 1;
+        if (allocates) {
+            void *block = malloc(99);
+            OPAQUE(block);
+        }
+        return;
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+    }
+    n_bad += !WIFEXITED(status) || WEXITSTATUS(status) != CHILD_STATUS;
+}
+
+/* Once, 60 to 120 us from now: one that comes again and again leaves a slow machine no time between
+ * two forks. */
+static void arm(void) {
+    static unsigned long random = 1;
+    random = random * 6364136223846793005ul + 1442695040888963407ul;
+    const struct itimerval once = {{0, 0}, {0, 60 + (long)(random >> 40) % 60}};
+    setitimer(ITIMER_REAL, &once, NULL);
+}
+
+int main(int n_arguments, char **arguments) {
+    const int n = n_arguments > 2 ? atoi(arguments[2]) : 1;
+    how = n_arguments > 1 ? arguments[1] : how;
+    allocates = n_arguments > 3;
+    const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    unsigned long rounds = 0, child_rounds = 0;
+    for (int armed = -1; is_child || n_signals < n; rounds++) {
+        if (!is_child && armed != n_signals) {
+            armed = n_signals;
+            arm();
+        }
+        void *block = malloc(16);
+        OPAQUE(block);
+        free(block);
+        if (is_child && ++child_rounds == CHILD_ROUNDS) {
+            _exit(CHILD_STATUS);
+        }
+    }
+    say("rounds %lu bad %d\n", rounds, n_bad);
+    return 0;
+}
