@@ -103,6 +103,9 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
         if (r < 0 && r != -EAGAIN) {
             return r;
         }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, message);
+        }
         ag_attach_pause(attach);
     }
     return ag_told_failure(

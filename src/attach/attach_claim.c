@@ -15,7 +15,8 @@
 enum { LOOK_MS = 5 };
 static const uint64_t patience_ns = UINT64_C(10000000000); /* a safe point is found in five */
 
-int ag_attach_claim(pid_t pid, int *ret_fd, char ret_message[512]) {
+int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
+                    char ret_message[512]) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/auxv", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -27,6 +28,10 @@ int ag_attach_claim(pid_t pid, int *ret_fd, char ret_message[512]) {
                                    "%d: another allogram is just attaching to it and does not get "
                                    "on; end that one",
                                    pid);
+        }
+        if (ag_attach_end_is_due(end)) {
+            (void)close(fd); /* nothing was written */
+            return ag_told_failure(ret_message, -EINTR, "%d: ended before it was recorded", pid);
         }
         (void)poll(NULL, 0, LOOK_MS);
     }

@@ -10,9 +10,12 @@
 
 #include <sys/types.h>
 
+#include "attach_end.h"
+
 /* Waits some seconds for another one, who takes milliseconds. 0, with a descriptor or -1 in ret_fd,
- * which ag_attach_claim_end takes; -EBUSY with one line in ret_message. */
-int ag_attach_claim(pid_t pid, int *ret_fd, char ret_message[512]);
+ * which ag_attach_claim_end takes; -EBUSY with one line in ret_message; -EINTR likewise:
+ * the end was asked for. */
+int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd, char ret_message[512]);
 void ag_attach_claim_end(int *fd); /* at the latest with our end; may be said twice */
 
 #endif

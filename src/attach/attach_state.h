@@ -3,6 +3,7 @@
 #ifndef AG_ATTACH_STATE_H
 #define AG_ATTACH_STATE_H
 
+#include "attach_end.h"
 #include "attachable.h"
 #include "attaching.h"
 #include "hook/attachment.h"
@@ -12,6 +13,7 @@
 
 struct ag_attach {
     struct ag_remote_process process;
+    struct ag_attach_end end;
     struct ag_observed_images images;
     struct ag_attachable attachable;
     struct ag_safe_ground ground;
@@ -62,5 +64,6 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
 int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread);
 void ag_attach_unload(struct ag_attach *attach); /* with a call begun */
 void ag_attach_pause(struct ag_attach *attach);  /* a while, by chance */
+int ag_attach_interrupted(const struct ag_attach *attach, char ret_message[512]); /* -EINTR */
 
 #endif

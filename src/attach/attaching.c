@@ -51,6 +51,17 @@ static int ended(const struct ag_attach *attach, char message[512]) {
                            attach->process.name);
 }
 
+int ag_attach_interrupted(const struct ag_attach *attach, char message[512]) {
+    return ag_told_failure(message, -EINTR,
+                           "%d (%s): a signal ended this before its threads were at a place where "
+                           "they can be stopped safely",
+                           attach->process.pid, attach->process.name);
+}
+
+void ag_attach_take_time(struct ag_attach *attach) {
+    attach->end = (struct ag_attach_end){0};
+}
+
 void ag_attach_pause(struct ag_attach *attach) {
     attach->random = attach->random * 1664525 + 1013904223; /* any will do */
     const struct timespec pause = {.tv_nsec = LEAST_PAUSE_NS +
@@ -64,7 +75,8 @@ void ag_attach_pause(struct ag_attach *attach) {
 static int check(struct ag_attach *attach, char message[512]) {
     const struct timespec nap = {.tv_nsec = START_NAP_NS};
     int r = ag_attachable_check(&attach->process, &attach->images, &attach->attachable, message);
-    for (int i = 0; i < (int)START_TRIES && r == -ENOTSUP; i++) {
+    for (int i = 0; i < (int)START_TRIES && r == -ENOTSUP && !ag_attach_end_is_due(&attach->end);
+         i++) {
         (void)nanosleep(&nap, NULL);
         r = ag_observed_images_refresh(&attach->images) < 0
                 ? ended(attach, message)
@@ -75,12 +87,15 @@ static int check(struct ag_attach *attach, char message[512]) {
 }
 
 /* As ag_attach_prepare, of a process that may have an agent. */
-static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
+static int prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
+                   char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
         return ag_told_failure(ret_message, -ENOMEM, "attach: no memory");
     }
     attach->random = (uint32_t)ag_attach_now_ns();
+    attach->end = *end;
+    attach->threads.end = &attach->end;
     int r = ag_remote_process_open(pid, &attach->process, ret_message);
     if (r == 0) {
         attach->images.process = &attach->process;
@@ -103,9 +118,10 @@ static int prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[51
     return 0;
 }
 
-int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]) {
+int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
+                      char ret_message[512]) {
     struct ag_attach *attach = NULL;
-    int r = prepare(pid, &attach, ret_message);
+    int r = prepare(pid, end, &attach, ret_message);
     if (r < 0) {
         return r;
     }
@@ -170,7 +186,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
         kinds[i] = (uint8_t)eagerness_of(pid, tids[i]);
     }
     for (int kind = 0; kind < EAGERNESSES; kind++) {
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && !ag_attach_end_is_due(&attach->end); i++) {
             if (kinds[i] != kind) {
                 continue;
             }
@@ -224,6 +240,11 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
         }
         r = try_round(attach, ret_thread, times, &obstacle);
         ag_stopped_threads_settle(&attach->threads, 0);
+        if (r == 0 && ag_attach_end_is_due(&attach->end)) {
+            return ag_remote_process_is_stopped(&attach->process)
+                       ? give_up(attach, times, obstacle, remedy, message)
+                       : ag_attach_interrupted(attach, message);
+        }
         const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
         if (r == 0 && passed_ns > PATIENCE_NS &&
             (times->n_tries > TRIES_LEAST || passed_ns > longest_patience_ns)) {
@@ -321,7 +342,7 @@ static int introduce(struct ag_attach *attach, const char *session_path) {
 int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread) {
     return ag_remote_call_begin(&attach->call, thread, &attach->attachable.functions,
                                 attach->attachable.trap,
-                                !ag_safe_point_has_room(&attach->ground, thread));
+                                !ag_safe_point_has_room(&attach->ground, thread), &attach->end);
 }
 
 /* With a call begun. */
@@ -354,14 +375,17 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
                                strerror(-(int32_t)result));
     }
     return r < 0 ? ag_told_failure(message, r, "%d (%s): loading the agent failed: %s",
-                                   attach->process.pid, attach->process.name, strerror(-r))
+                                   attach->process.pid, attach->process.name,
+                                   r == -EINTR       ? "ended before its loader returned"
+                                   : r == -ETIMEDOUT ? "its loader does not return"
+                                                     : strerror(-r))
                  : 0;
 }
 
 void ag_attach_unload(struct ag_attach *attach) {
     uint64_t unused = 0;
     const uint64_t arguments[] = {attach->handle};
-    if (attach->handle != 0) {
+    if (attach->handle != 0 && !attach->call.is_abandoned) {
         (void)ag_remote_call_make(&attach->call, attach->attachable.dlclose, arguments, 1, &unused);
         attach->handle = 0;
     }
@@ -510,6 +534,9 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
         if (is_empty || (r < 0 && r != -EAGAIN)) {
             return r;
         }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, message);
+        }
         if (ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
             return ag_told_failure(
                 message, -EBUSY,
@@ -558,6 +585,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     }
     if (attach->call.thread == &thread) {
         ag_remote_call_end(&attach->call);
+        r = r == -EINTR || (r == 0 && attach->call.is_abandoned) ? -ETIMEDOUT : r;
     }
     ret_times->one_ns = ag_traced_thread_release(&thread);
     return r < 0 ? ag_told_failure(ret_message, r, "%d (%s): unloading the agent failed: %s",
@@ -577,6 +605,7 @@ static void turn_off(const struct ag_attach *attach) {
 
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]) {
+    attach->end.is_leaving = true;
     const int r = take_out(attach, ret_times, ret_message);
     ag_stopped_threads_settle(&attach->threads, LATE_PATIENCE_NS);
     if (r < 0 && r != -ESRCH && r != -ESTALE) {
@@ -633,10 +662,10 @@ static bool has_agent(pid_t pid) {
     return has;
 }
 
-int ag_attach_clean_up(pid_t pid, char ret_message[512]) {
+int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_message[512]) {
     struct ag_attach *attach = NULL;
     struct ag_attach_times times;
-    int r = has_agent(pid) ? prepare(pid, &attach, ret_message) : 0;
+    int r = has_agent(pid) ? prepare(pid, end, &attach, ret_message) : 0;
     if (r < 0 || attach == NULL) {
         return r;
     }

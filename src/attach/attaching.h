@@ -7,7 +7,8 @@
  *     ag_attach_take_out    all threads stand for a moment: what stood there is written back; then,
  *                           when nobody is in the agent any more, one unloads it
  *
- * Each returns 0 or a negative errno with one line in ret_message. One thread of ours does it all:
+ * Each returns 0 or a negative errno with one line in ret_message; -EINTR: the end was asked for
+ * (attach_end.h) before it was done. One thread of ours does it all:
  * ptrace is bound to it. SIGCHLD is blocked in it, and here it is taken: who waits for children of
  * its own asks for them afterwards. */
 #ifndef AG_ATTACHING_H
@@ -18,6 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach_end.h"
+
 struct ag_attach;
 struct ag_attach_times { /* how long threads of the program stood, ns */
     uint64_t one_ns;     /* the one that loaded (or unloaded) the agent */
@@ -26,9 +29,10 @@ struct ag_attach_times { /* how long threads of the program stood, ns */
 };
 
 /* An allogram that was killed leaves its agent behind: takes that out. 1: it did; 0: there was
- * none. */
-int ag_attach_clean_up(pid_t pid, char ret_message[512]);
-int ag_attach_prepare(pid_t pid, struct ag_attach **ret_attach, char ret_message[512]);
+ * none. end: copied. */
+int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_message[512]);
+int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
+                      char ret_message[512]);
 /* What the process is called. */
 const char *ag_attach_program(const struct ag_attach *attach);
 /* Runtimes of the process that are known: the first, the second ...; NULL: no more. */
@@ -49,9 +53,12 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
  * for another reason counts as no. */
 bool ag_attach_is_gone(const struct ag_attach *attach);
 /* -ESRCH: the process has ended; -ESTALE: it is another program now: nothing is left to do. Behind
- * any other failure the agent is left in the process, and records no more. */
+ * any other failure the agent is left in the process, and records no more. -EINTR: there was too
+ * little time; to be called again by a process that has more (ag_attach_take_time). */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]);
+/* From now on nobody asks for the end. */
+void ag_attach_take_time(struct ag_attach *attach);
 struct ag_attach *ag_attach_free(struct ag_attach *attach); /* of our memory only */
 
 #endif

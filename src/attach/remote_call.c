@@ -11,6 +11,11 @@
  * Where the thread's stack is a coroutine's, or short, mmap is called first, which takes some 200
  * bytes of it, and everything else on what that gave.
  *
+ * A call that does not return is cut short when the user asks for the end, or after ten seconds:
+ * the thread is stopped where it is and put back to where it was. What the called function holds by
+ * then it keeps: a loader's lock, perhaps. But a function that was going to return does so in
+ * milliseconds, and a thread that waits for ever is the greater harm.
+ *
  * The trap must not be a signal that the program ignores: the kernel would reset its disposition
  * (force_sig). Who ignores SIGTRAP is called with a return address of 0 instead, and ends with
  * SIGSEGV. */
@@ -34,7 +39,12 @@ enum {
     TRAP_FLAG = 0x100,
     KERNEL_SIGSET_BYTES = 8,
     STACK_BYTES = 256 << 10, /* dlopen and the start of a recording take some 12 KiB */
+    NAP_NS = 10 * 1000 * 1000,
+    STOP_PATIENCE_NS = 100 * 1000 * 1000, /* for a thread that is taken out of a call */
+    SYSTEM_CALL_BYTES = 2,
+    RESTART_WITH_BLOCK = 516, /* the kernel's ERESTART_RESTARTBLOCK, which only a tracer sees */
 };
+static const uint64_t call_patience_ns = UINT64_C(10000000000);
 
 static uint64_t signal_bit(int number) {
     return UINT64_C(1) << (number - 1);
@@ -98,8 +108,11 @@ static void unmap_stack(struct ag_remote_call *call) {
 }
 
 int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
-                         const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack) {
+                         const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack,
+                         const struct ag_attach_end *end) {
     call->thread = thread;
+    call->end = end;
+    call->is_abandoned = false;
     call->trap = trap;
     call->mapped_stack = 0;
     call->sent = 0;
@@ -131,22 +144,47 @@ static bool was_sent(pid_t tid) {
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
+/* 0: it goes on; -EINTR or -ETIMEDOUT: it is to be cut short. */
+static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) {
+    const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
+    if (passed_ns > call_patience_ns) {
+        return -ETIMEDOUT;
+    }
+    return ag_attach_end_is_due_for_call(call->end) ? -EINTR : 0;
+}
+
 /* Until the thread stops where the call returns to. */
 static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct *registers) {
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
+    const uint64_t begin_ns = ag_attach_now_ns();
+    uint64_t cut_short_ns = 0;
+    int why = 0;
     for (;;) {
         int status = 0;
-        if (waitpid(tid, &status, __WALL) < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
+        const pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
+        if (r < 0 && errno != EINTR) {
             return -ESRCH;
+        }
+        if (r != tid) {
+            why = why != 0 ? why : check_patience(call, begin_ns);
+            if (why != 0 && cut_short_ns == 0) {
+                call->is_abandoned = true;
+                cut_short_ns = ag_attach_now_ns();
+                (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL); /* gone: seen above */
+            } else if (why != 0 && ag_attach_now_ns() - cut_short_ns > STOP_PATIENCE_NS) {
+                return why; /* it waits for a disk: nothing of it can be put back */
+            }
+            ag_attach_sleep_until_told(NAP_NS);
+            continue;
         }
         if (!WIFSTOPPED(status)) {
             return -ESRCH;
         }
         const bool is_event = status >> 16 != 0;
+        if (is_event && why != 0) {
+            return why;
+        }
         const int number = WSTOPSIG(status);
         long passed_on = 0;
         if (!is_event && ptrace(PTRACE_GETREGS, tid, NULL, registers) == 0) {
@@ -210,9 +248,22 @@ int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t 
     return r;
 }
 
+/* A call that was cut short may have waited in a system call whose rest of time the kernel keeps
+ * in the one place where it kept that of the thread's own: that one begins anew instead. */
+static void repeat_own_call(struct user_regs_struct *registers) {
+    if ((long)registers->orig_rax >= 0 && (long)registers->rax == -RESTART_WITH_BLOCK) {
+        registers->rip -= SYSTEM_CALL_BYTES;
+        registers->rax = registers->orig_rax;
+        registers->orig_rax = (unsigned long long)-1;
+    }
+}
+
 void ag_remote_call_end(struct ag_remote_call *call) {
     const pid_t tid = call->thread->tid;
     struct iovec piece = {call->xstate, call->n_xstate};
+    if (call->is_abandoned) {
+        repeat_own_call(&call->thread->registers);
+    }
     unmap_stack(call);
     if (call->errno_place != 0) {
         (void)write_memory(call->thread->pid, call->errno_place, &call->errno_value,

@@ -108,6 +108,9 @@ int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *time
         if (r != -EAGAIN) {
             return r;
         }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, ret_message);
+        }
         ag_attach_pause(attach);
     }
     return never_quiet(attach, ret_message);
@@ -128,7 +131,7 @@ static void ask_to_leave(struct ag_attach *attach) {
     (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0); /* gone: seen below */
     while (
         n_left < attach->attachment.n_leaving &&
-        ag_attach_now_ns() - begin_ns < leave_patience_ns &&
+        ag_attach_now_ns() - begin_ns < leave_patience_ns && !ag_attach_end_is_due(&attach->end) &&
         ag_remote_memory_read(attach->process.pid,
                               place_in_attachment(attach, offsetof(struct ag_attachment, n_left)),
                               &n_left, sizeof n_left) == 0) {
@@ -188,6 +191,9 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
         if (r != -EAGAIN && r != -EBUSY) {
             times->one_ns = stood_since_ns != 0 ? ag_attach_now_ns() - stood_since_ns : 0;
             return r;
+        }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, ret_message);
         }
         ag_attach_pause(attach);
     }

@@ -25,6 +25,7 @@ enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
     ALL_PATIENCE_NS = 100 * 1000 * 1000, /* a turn of a CPU for each, at a load of 20 */
     DEAF_NAP_NS = 1000 * 1000,
+    SLICE_NS = 50 * 1000 * 1000,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
@@ -45,6 +46,20 @@ static char state_of(pid_t pid, pid_t tid) {
 bool ag_thread_has_ended(pid_t pid, pid_t tid) {
     const char state = state_of(pid, tid);
     return state == 'Z' || state == 'X';
+}
+
+/* Waits for a thread as ag_traced_thread_finish_stop, but no longer than until the end is due. */
+static int finish_stop(const struct ag_stopped_threads *threads, struct ag_traced_thread *thread,
+                       uint64_t until_ns) {
+    for (;;) {
+        const uint64_t slice_ns = ag_attach_now_ns() + SLICE_NS;
+        const bool is_last = slice_ns >= until_ns || ag_attach_end_is_due(threads->end);
+        const int r =
+            ag_traced_thread_finish_stop(thread, slice_ns < until_ns ? slice_ns : until_ns);
+        if (r != -ETIMEDOUT || is_last) {
+            return r;
+        }
+    }
 }
 
 /* ---- late ones ---- */
@@ -75,7 +90,7 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t pati
     threads->n_late = 0;
     for (size_t i = 0; i < n; i++) {
         struct ag_traced_thread thread = threads->late[i];
-        const int r = ag_traced_thread_finish_stop(&thread, until_ns);
+        const int r = finish_stop(threads, &thread, until_ns);
         if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
         } else {
@@ -98,7 +113,7 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
     if (r < 0) {
         return r == -EPERM && ag_thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
     }
-    r = ag_traced_thread_finish_stop(&thread, ag_attach_now_ns() + patience_ns);
+    r = finish_stop(threads, &thread, ag_attach_now_ns() + patience_ns);
     if (r == -ETIMEDOUT) {
         remember_late(threads, &thread);
     } else if (r == 0) {
@@ -136,13 +151,13 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
     threads->n_late = 0;
     for (size_t i = 0; i < n; i++) {
         struct ag_traced_thread thread = threads->late[i];
-        const int r = ag_traced_thread_finish_stop(&thread, until_ns);
+        const int r = finish_stop(threads, &thread, until_ns);
         if (r == 0) {
             threads->items[threads->n++] = thread;
         } else if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
             result = ag_told_failure(
-                message, r,
+                message, ag_attach_end_is_due(threads->end) ? -EINTR : r,
                 "%d (%s): thread %d does not let itself be stopped: it waits in the "
                 "kernel; try again",
                 threads->process->pid, threads->process->name, thread.tid);
@@ -158,7 +173,7 @@ static void await_deaf(const struct ag_stopped_threads *threads) {
     const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
     const struct timespec nap = {.tv_nsec = DEAF_NAP_NS};
     bool is_one_deaf = true;
-    while (is_one_deaf && ag_attach_now_ns() < until_ns) {
+    while (is_one_deaf && ag_attach_now_ns() < until_ns && !ag_attach_end_is_due(threads->end)) {
         size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
         n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
         is_one_deaf = false;
@@ -179,7 +194,7 @@ static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
     threads->n = first;
     for (size_t i = first; i < n; i++) {
         struct ag_traced_thread thread = threads->items[i];
-        const int r = ag_traced_thread_finish_stop(&thread, until_ns);
+        const int r = finish_stop(threads, &thread, until_ns);
         if (r == 0) {
             threads->items[threads->n++] = thread;
         } else if (r == -ETIMEDOUT) {
@@ -223,7 +238,11 @@ int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[
     int r = await_late(threads, ret_message);
     r = r < 0 ? r : 1;
     while (r == 1) {
-        r = stop_more(threads, ret_message);
+        r = ag_attach_end_is_due(threads->end)
+                ? ag_told_failure(ret_message, -EINTR,
+                                  "%d (%s): a signal ended this before all of its threads stood",
+                                  threads->process->pid, threads->process->name)
+                : stop_more(threads, ret_message);
     }
     if (r == 0 && threads->n == 0) {
         r = ag_told_failure(ret_message, -ESRCH, "%d (%s): has ended", threads->process->pid,

@@ -3,13 +3,15 @@
 #ifndef AG_STOPPED_THREADS_H
 #define AG_STOPPED_THREADS_H
 
+#include "attach_end.h"
 #include "remote/remote_process.h"
 #include "traced_thread.h"
 
 enum { AG_THREADS_MOST = 4096, AG_LATE_THREADS_MOST = 64 };
 
-struct ag_stopped_threads { /* all zero but for process: none */
+struct ag_stopped_threads { /* all zero but for process and end: none */
     const struct ag_remote_process *process;
+    const struct ag_attach_end *end;
     struct ag_traced_thread items[AG_THREADS_MOST]; /* that stand, while all do */
     size_t n;
     struct ag_traced_thread late[AG_LATE_THREADS_MOST];
@@ -22,7 +24,8 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
                            struct ag_traced_thread *ret_thread);
 /* Stops all; to be released behind any answer. 0: all stand. -EAGAIN: one has not come in a time
  * for which the others may be held up: let them go; the next call waits for that one alone. -ESRCH:
- * the process has ended. Another negative errno: it cannot be had, with a message. */
+ * the process has ended. -EINTR: the end is due. Another
+ * negative errno: it cannot be had, with a message. */
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]);
 /* Lets go all that stand. Returns the longest that one stood, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);

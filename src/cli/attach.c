@@ -13,6 +13,7 @@
 #include "attach/attaching.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,6 +35,7 @@
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
+#include "cli/end_guard.h"
 #include "cli/filter_option.h"
 #include "cli/launch.h"
 #include "cli/message.h"
@@ -61,6 +63,8 @@ enum {
     OPTION_PROCESS,
     OPTION_TRACE,
     MAX_DEPTH = 65536,
+    BACKGROUND_TRIES = 100,
+    BACKGROUND_NAP_MS = 100,
 };
 #define LOOK_NS UINT64_C(500000000)
 
@@ -107,7 +111,10 @@ struct request {
     struct ag_attach_times in, on, out;
     struct ag_glibc_heap before;
     bool has_before;
+    /* for the last resort, which another thread takes; "": nothing to remove */
+    char session_path[4096], trace[4096];
 };
+static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns};
 
 /* ---- options ---- */
 
@@ -305,6 +312,33 @@ static void say_times(const struct request *request, const char *what,
     }
 }
 
+/* Who asked for the end gets it; a child of ours goes on asking the program's threads for a good
+ * place, as long as a command without haste would. False: there is no such child. */
+static bool finish_in_background(struct request *request) {
+    struct ag_attach_times times;
+    char unused[512];
+    const pid_t child = fork();
+    if (child != 0) {
+        return child > 0; /* no child: the next attach takes the agent out */
+    }
+    (void)setsid(); /* cannot fail in a fresh child */
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO && null >= 0; fd++) {
+        (void)dup2(null, fd); /* cannot fail: both are fine descriptors */
+    }
+    ag_attach_take_time(request->attach);
+    int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
+    for (int i = 0; i < BACKGROUND_TRIES && r >= 0; i++) { /* else the next attach does it */
+        r = ag_attach_take_out(request->attach, &times, unused);
+        if (r != -EPERM) {
+            break;
+        }
+        (void)poll(NULL, 0, BACKGROUND_NAP_MS); /* our parent traces a thread until it has ended */
+        r = 0;
+    }
+    _exit(0);
+}
+
 /* The agent is in. Collector, hooks, wait, hooks off. Returns the exit status. */
 static int record(struct request *request, struct ag_session *session, const char *trace) {
     struct ag_shepherd *shepherd = &request->shepherd;
@@ -330,13 +364,22 @@ static int record(struct request *request, struct ag_session *session, const cha
         say_times(request, "detached from", &request->out, &request->out);
     } else {
         const bool is_over = r == -ESRCH || r == -ESTALE; /* an end like any other */
+        const bool is_under_way = r == -EINTR && finish_in_background(request);
         if (r != -ESRCH) { /* how that came about the collector sees */
             ag_session_first_is_gone(session, is_over ? AG_GONE_BY_EXEC : AG_GONE_LEFT_ALONE);
         }
-        if (!request->is_quiet || !is_over) {
-            ag_say("attach: %s", message);
+        if (!request->is_quiet || !(is_over || is_under_way)) {
+            ag_say("attach: %s%s", message,
+                   is_under_way ? "; its recording has ended, and the agent is taken out as soon "
+                                  "as they are"
+                                : "");
         }
-        status = status == AG_EXIT_OK && !is_over ? AG_EXIT_OWN_FAILURE : status;
+        status = status == AG_EXIT_OK && !is_over && !is_under_way ? AG_EXIT_OWN_FAILURE : status;
+    }
+    ag_end_guard_end(); /* what is waited for now is our own */
+    struct signalfd_siginfo info;
+    while (read(shepherd->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        /* asked for this end; the next signal is about the trace's */
     }
     shepherd->child_ended = true; /* as far as the collector is waited for */
     if (shepherd->collector == 0) {
@@ -357,22 +400,16 @@ static int record(struct request *request, struct ag_session *session, const cha
 }
 
 static int attach_session(struct request *request, struct ag_session *session, const char *agent) {
-    char trace[4096], message[512] = "";
+    char *trace = request->trace, message[512] = "";
     if (ag_session_first_trace(session, (uint32_t)request->pid, ag_attach_program(request->attach),
                                trace, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
-    request->shepherd = (struct ag_shepherd){
-        .session = session, .child = request->pid, .report_fd = -1, .signal_fd = -1};
-    int r = ag_shepherd_take_signals(&request->shepherd);
-    if (r < 0) {
-        (void)snprintf(message, sizeof message, "signals: %s", strerror(-r));
-    } else {
-        hurry(request, true);
-        r = ag_attach_put_in(request->attach, agent, request->adapters, ag_session_path(session),
-                             &request->in, message);
-        hurry(request, false);
-    }
+    request->shepherd.session = session;
+    hurry(request, true);
+    const int r = ag_attach_put_in(request->attach, agent, request->adapters,
+                                   ag_session_path(session), &request->in, message);
+    hurry(request, false);
     if (r < 0) {
         (void)unlink(trace); /* made a moment ago, and empty */
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
@@ -381,11 +418,7 @@ static int attach_session(struct request *request, struct ag_session *session, c
 }
 
 static int clean_up(pid_t pid, char message[512]) {
-    sigset_t told;
-    (void)sigemptyset(&told);
-    (void)sigaddset(&told, SIGCHLD);
-    (void)sigprocmask(SIG_BLOCK, &told, NULL); /* as attaching.h wants it */
-    const int r = ag_attach_clean_up(pid, message);
+    const int r = ag_attach_clean_up(pid, &asked_end, message);
     if (r == 1) {
         ag_say("attach: %d: took out the agent of an allogram that was killed", (int)pid);
     }
@@ -410,24 +443,47 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
+/* While no collector is there to do it. */
+static void remove_files(void *context) {
+    const struct request *request = context;
+    if (request->shepherd.collector == 0 && request->session_path[0] != '\0') {
+        (void)unlink(request->session_path); /* there, or not yet or no longer */
+        (void)unlink(request->trace);
+    }
+}
+
+/* From here on signals are data: whatever is done to the process is undone before we end. */
+static int begin_signals(struct request *request) {
+    request->shepherd =
+        (struct ag_shepherd){.child = request->pid, .report_fd = -1, .signal_fd = -1};
+    const int r = ag_shepherd_take_signals(&request->shepherd);
+    return r < 0 ? r : ag_end_guard_begin("attach", remove_files, request);
+}
+
 static int attach(struct request *request) {
     struct ag_session *session = NULL;
     struct ag_launch own = {0};
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
-    if (ag_attach_claim(request->pid, &request->claim, message) < 0 ||
+    ag_launch_guard_standard();
+    const int r = begin_signals(request);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: signals: %s", strerror(-r));
+    }
+    if (ag_attach_claim(request->pid, &asked_end, &request->claim, message) < 0 ||
         clean_up(request->pid, message) < 0 ||
-        ag_attach_prepare(request->pid, &request->attach, message) < 0 ||
+        ag_attach_prepare(request->pid, &asked_end, &request->attach, message) < 0 ||
         choose_agent(request, agent, message) < 0) {
         request->attach = ag_attach_free(request->attach);
         ag_attach_claim_end(&request->claim);
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     int status = AG_EXIT_OK;
-    ag_launch_guard_standard();
     ag_launch_lift_limits(&own);
     if (ag_session_create(&request->session, &session, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
+        (void)snprintf(request->session_path, sizeof request->session_path, "%s",
+                       ag_session_path(session));
         status = attach_session(request, session, agent);
         if (request->shepherd.collector == 0) {
             ag_session_remove(session); /* the collector does it where there was one */

@@ -19,7 +19,9 @@
 #include "attach/attach_claim.h"
 #include "attach/attaching.h"
 #include "base/compiler.h"
+#include "base/told_failure.h"
 #include "cli/command.h"
+#include "cli/end_guard.h"
 #include "cli/message.h"
 #include "collect/collector.h"
 #include "collect/process_watch.h"
@@ -82,8 +84,11 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
     (void)sigemptyset(&told);
     (void)sigaddset(&told, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &told, NULL); /* as attaching.h wants it */
-    int r = ag_attach_claim(process->pid, &claim, message);
-    r = r < 0 ? r : ag_attach_clean_up(process->pid, message);
+    const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
+    int r = ag_end_guard_begin("control", NULL, NULL);
+    r = r < 0 ? ag_told_failure(message, r, "signals: %s", strerror(-r))
+              : ag_attach_claim(process->pid, &end, &claim, message);
+    r = r < 0 ? r : ag_attach_clean_up(process->pid, &end, message);
     ag_attach_claim_end(&claim);
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "control: %s", message);

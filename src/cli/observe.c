@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "cli/command.h"
+#include "cli/end_guard.h"
 #include "cli/message.h"
 #include "cli/observe_report.h"
 #include "cli/options.h"
@@ -66,13 +67,6 @@ struct request {
     bool json, live, writes_perf_map;
     struct ag_observation *observation;
 };
-
-static volatile sig_atomic_t stopped;
-
-static void stop(int signal) {
-    (void)signal;
-    stopped = 1;
-}
 
 static int set_flag(struct request *request, int id) {
     switch (id) {
@@ -183,11 +177,8 @@ static int write_files(struct request *request) {
     return status;
 }
 
-static void catch_stops(void) {
-    const struct sigaction action = {.sa_handler = stop};
-    (void)sigaction(SIGINT, &action, NULL); /* cannot fail for these */
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)sigaction(SIGHUP, &action, NULL);
+static bool is_stopped(void) {
+    return ag_end_guard_asked_ns(NULL) != 0;
 }
 
 /* What will not do as a trace is known at once, and not after an hour of looking. Names that the
@@ -215,8 +206,11 @@ static int observe(struct request *request) {
     if (request->output != NULL && check_output(request->output) != AG_EXIT_OK) {
         return AG_EXIT_FAILURE;
     }
-    catch_stops();
-    int r = ag_observation_open(&request->options, &request->observation, message);
+    int r = ag_end_guard_begin("observe", NULL, NULL);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "observe: signals: %s", strerror(-r));
+    }
+    r = ag_observation_open(&request->options, &request->observation, message);
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "observe: %s", message);
     }
@@ -247,7 +241,7 @@ int ag_command_observe(int argc, char **argv) {
         .options = {.duration_ns = usual_duration_ns,
                     .rate = USUAL_RATE,
                     .inspectors = allogram_inspectors,
-                    .stop = &stopped},
+                    .is_stopped = is_stopped},
         .wish = {.limit = USUAL_LIMIT},
     };
     struct ag_options options = {

@@ -90,7 +90,14 @@ enum {
     ENTRY_WORDS = 4,
     MOST_ENTRIES = 1 << 17,
     MOST_OBJECT_BYTES = 64 << 20,
+    MOST_LIST_BYTES = 1 << 30, /* of all objects, in one reading */
+    REST = 20,                 /* times what a reading took, until the next one */
 };
+static const uint64_t most_reading_ns = UINT64_C(500000000);
+
+static bool is_stopped(const struct allogram_target *target) {
+    return target->is_stopped != NULL && target->is_stopped();
+}
 
 static uint64_t find_list(struct allogram_target *target) {
     struct allogram_target_symbol symbol;
@@ -120,7 +127,10 @@ static int read_head(struct allogram_target *target, uint64_t *ret_first) {
 
 uint64_t allogram_target_code_stamp(struct allogram_target *target) {
     uint64_t first = 0;
-    return read_head(target, &first) == 0 ? first : 0;
+    if (target->code_list_rest_ns != 0 && ag_observation_now_ns() < target->code_list_rest_ns) {
+        return target->code_list_stamp;
+    }
+    return target->code_list_stamp = read_head(target, &first) == 0 ? first : 0;
 }
 
 static int read_object(struct allogram_target *target, const uint64_t entry[ENTRY_WORDS],
@@ -140,25 +150,33 @@ static int read_object(struct allogram_target *target, const uint64_t entry[ENTR
 
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context) {
-    uint64_t first, again;
+    const uint64_t begin_ns = ag_observation_now_ns();
+    uint64_t first = 0, again, landmark = 0, n_bytes = 0;
     int r = read_head(target, &first);
     bool goes_on = true;
     size_t n = 0;
-    for (uint64_t at = r == 0 ? first : 0; at != 0 && goes_on; n++) {
+    for (uint64_t at = r == 0 ? first : 0; at != 0 && goes_on && r == 0; n++) {
         uint64_t entry[ENTRY_WORDS];
         uint8_t *file;
-        if (n == MOST_ENTRIES) {
-            return -EBADMSG; /* a circle */
+        if (at == landmark || n == MOST_ENTRIES || n_bytes > MOST_LIST_BYTES ||
+            ag_observation_now_ns() - begin_ns > most_reading_ns || is_stopped(target)) {
+            r = -EBADMSG; /* a circle, or without an end: what was read until here is kept */
+            break;
+        }
+        if ((n & (n - 1)) == 0) {
+            landmark = at; /* Brent: one on the circle, once the distance suffices for a round */
         }
         r = allogram_target_read(target, at, entry, sizeof entry);
         r = r < 0 ? (r == -EFAULT ? -EAGAIN : r) : read_object(target, entry, &file);
-        if (r < 0) {
-            return r;
+        if (r == 0) {
+            n_bytes += entry[3];
+            goes_on = visit(context, at, file, entry[3]);
+            free(file);
+            at = entry[0];
         }
-        goes_on = visit(context, at, file, entry[3]);
-        free(file);
-        at = entry[0];
     }
+    const uint64_t end_ns = ag_observation_now_ns();
+    target->code_list_rest_ns = end_ns + REST * (end_ns - begin_ns);
     if (r == 0 && goes_on && (read_head(target, &again) < 0 || again != first)) {
         return -EAGAIN;
     }

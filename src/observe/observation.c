@@ -179,6 +179,8 @@ static int open_target(struct ag_observation *observation, char message[512]) {
     observation->images.process = &observation->process;
     observation->target.process = &observation->process;
     observation->target.images = &observation->images;
+    observation->target.is_stopped = observation->options.is_stopped;
+    observation->images.is_stopped = observation->options.is_stopped;
     observation->walker.images = &observation->images;
     observation->walker.owns = ag_inspections_own;
     observation->walker.owner = observation;
@@ -402,6 +404,11 @@ static void refresh(struct ag_observation *observation, uint64_t now_ns) {
     observation->last_refresh_ns = now_ns;
     observation->images_changed = false;
     (void)ag_observed_images_refresh(&observation->images); /* gone: found out by who asks */
+    if (observation->images.is_over_bound) {
+        ag_observation_note(observation,
+                            "some of its mapped files were not opened: there are too many, or they "
+                            "are too large to read; functions in them have no names");
+    }
     ag_observed_names_prepare(observation);
     ag_inspections_refresh(observation);
     if (observation->n_inspections == 0) {
@@ -507,7 +514,7 @@ static void finish(struct ag_observation *observation, uint64_t cpu_before_ns,
 
 static bool is_over(struct ag_observation *observation, uint64_t now_ns, uint64_t end_ns) {
     struct ag_observation_facts *facts = &observation->facts;
-    if (observation->options.stop != NULL && *observation->options.stop != 0) {
+    if (observation->options.is_stopped != NULL && observation->options.is_stopped()) {
         facts->end = AG_OBSERVED_STOPPED;
         return true;
     }

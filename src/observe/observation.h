@@ -9,7 +9,6 @@
 #define AG_OBSERVATION_H
 
 #include <allogram/inspector.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +31,7 @@ struct ag_observe_options {
     uint64_t rate;        /* CPU samples per second of a thread's CPU time */
     unsigned what;        /* of enum ag_observe_what, beside the CPU samples */
     const struct allogram_inspector *const *inspectors; /* ended by NULL */
-    const volatile sig_atomic_t *stop; /* not 0: end now, with what there is; may be NULL */
+    bool (*is_stopped)(void); /* true: end now, with what there is; may be NULL */
     /* called about once a second while it runs; may be NULL */
     void (*tick)(void *context);
     void *context;

@@ -21,6 +21,8 @@ struct allogram_target { /* what inspectors see of it */
     struct allogram_target_mapping *mappings; /* of maps as of `n_mappings` */
     size_t n_mappings;
     uint64_t code_list; /* address of the descriptor, 0: not looked for yet, UINT64_MAX: none */
+    uint64_t code_list_rest_ns, code_list_stamp; /* it is not read again before; as it was read */
+    bool (*is_stopped)(void);                    /* as of the observation; may be NULL */
 };
 
 struct ag_inspection { /* an inspector that recognised the target */

@@ -12,11 +12,20 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "remote/foreign_file.h"
 #include "remote/remote_memory.h"
 
-enum { VDSO_BYTES_MAX = 64 << 10, MOST_IMAGES = 1 << 16 };
+enum {
+    VDSO_BYTES_MAX = 64 << 10,
+    MOST_IMAGES = 1 << 16,
+    LOOK_BACK = 4096, /* images, from the newest on: a process has some hundred */
+    COST = 4,         /* tables and unwind rules of a file, times its bytes */
+    NS_PER_BYTE = 50,
+    MOST_COST = 16, /* times what the files occupy: one that is mapped often is read often */
+};
+static const uint64_t free_cost = UINT64_C(192) << 20, most_open_ns = UINT64_C(1000000000);
 
 void ag_observed_images_path(const struct ag_observed_images *images, const char *path,
                              char *ret_path, size_t limit) {
@@ -94,17 +103,48 @@ static char *path_without_mark(const char *path) {
     return strndup(path, length > n && strcmp(path + length - n, mark) == 0 ? length - n : length);
 }
 
-/* The image that this mapping is of, when it is known: enlarged to hold it. */
+static bool is_of(const struct ag_observed_image *image, const struct ag_remote_mapping *mapping) {
+    return image->device == mapping->device && image->inode == mapping->inode &&
+           image->low <= mapping->low && mapping->high <= image->high;
+}
+
+/* The image that this mapping is of, when it is known: nearly always one that was mapped at the
+ * last refresh; else one that came back. */
 static struct ag_observed_image *known(const struct ag_observed_images *images,
                                        const struct ag_remote_mapping *mapping) {
-    for (size_t i = 0; i < images->n; i++) {
-        struct ag_observed_image *image = images->items[i];
-        if (image->device == mapping->device && image->inode == mapping->inode &&
-            image->low <= mapping->low && mapping->high <= image->high) {
-            return image;
+    struct ag_observed_image *image = ag_observed_images_find(images, mapping->low);
+    if (image != NULL && is_of(image, mapping)) {
+        return image;
+    }
+    for (size_t i = images->n; i-- > 0 && images->n - i <= LOOK_BACK;) {
+        if (is_of(images->items[i], mapping)) {
+            return images->items[i];
         }
     }
     return NULL;
+}
+
+static uint64_t cpu_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* One more file may be opened. A file that is mapped a thousand times occupies its place once, but
+ * is read a thousand times. */
+static bool may_open(const struct ag_observed_images *images) {
+    return !images->is_over_bound && (images->is_stopped == NULL || !images->is_stopped()) &&
+           images->cost <= free_cost + MOST_COST * images->stored_bytes;
+}
+
+static void count_cost(struct ag_observed_images *images, const struct ag_observed_image *image) {
+    bool is_new = true;
+    for (size_t i = images->n; i-- > 0 && is_new;) {
+        is_new =
+            images->items[i]->device != image->device || images->items[i]->inode != image->inode;
+    }
+    images->cost += COST * image->elf.file_bytes;
+    images->stored_bytes += is_new ? image->elf.stored_bytes : 0;
 }
 
 static struct ag_observed_image *with_bias(const struct ag_observed_images *images,
@@ -139,7 +179,7 @@ static struct ag_observed_image *make(const struct ag_observed_images *images,
     image->device = mapping->device;
     image->inode = mapping->inode;
     image->bias = mapping->low - mapping->file_offset;
-    if (open_image(images, mapping, image) == 0) {
+    if (may_open(images) && open_image(images, mapping, image) == 0) {
         const Elf64_Phdr *code = ag_remote_elf_segment_at(&image->elf, mapping->file_offset, PF_X);
         if (code != NULL) {
             image->is_open = true;
@@ -172,6 +212,7 @@ static int add(struct ag_observed_images *images, const struct ag_remote_mapping
         return 0;
     }
     if (image->is_open) {
+        count_cost(images, image);
         ag_image_cfi_open(&image->cfi, &image->elf);
     }
     image->is_program = images->n == 0;
@@ -214,6 +255,7 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
     for (size_t i = 0; i < images->n; i++) {
         images->items[i]->is_gone = true;
     }
+    const uint64_t begin_ns = cpu_ns();
     const size_t n_before = images->n_sorted;
     size_t n_alive = 0;
     for (size_t i = 0; i < images->maps.n && r == 0; i++) {
@@ -225,6 +267,8 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
         if (image == NULL) {
             changed = true;
             r = add(images, mapping);
+            images->is_over_bound |=
+                cpu_ns() - begin_ns > most_open_ns + NS_PER_BYTE * images->stored_bytes;
         } else if (image->is_gone) {
             image->is_gone = false;
             n_alive++;

@@ -30,7 +30,10 @@ struct ag_observed_images { /* zero but for the process; then _refresh */
     size_t n, capacity;
     struct ag_observed_image **sorted; /* those that are mapped, by address */
     size_t n_sorted;
-    uint64_t generation; /* changes with what is mapped */
+    uint64_t generation;         /* changes with what is mapped */
+    bool (*is_stopped)(void);    /* true: no more files are opened; may be NULL */
+    uint64_t cost, stored_bytes; /* bytes that open files may cost us, and that they occupy */
+    bool is_over_bound;          /* some files were not opened: too many, or they cost too much */
 };
 /* Reads the map again. 0, or a negative errno; then all stays. */
 int ag_observed_images_refresh(struct ag_observed_images *images);

@@ -88,6 +88,9 @@ int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct s
         fd = fd < 0 ? -errno : fd;
     }
     (void)close(pinned); /* nothing was written */
+    if (fd >= 0 && facts.st_blocks == 0 && lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO) {
+        facts.st_blocks = 1; /* it is all one hole; other file systems just do not count */
+    }
     if (fd >= 0 && ret_facts != NULL) {
         *ret_facts = facts;
     }

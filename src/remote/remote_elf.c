@@ -1,8 +1,10 @@
 /* remote_elf.c: ELF64 by hand, since all that is wanted of it are four tables, see remote_elf.h.
  *
  * Bounds: a file states how many segments, sections and symbols it has; each count is held against
- * the file's size before anything is allocated, so that memory is bounded by the file. Names are
- * looked up in copies that end with a zero of our own. */
+ * the file's size before anything is allocated. That alone does not bound the sum: a thousand
+ * section headers may state the same table. So all symbol tables together may have as many bytes as
+ * the file, and so may their string tables; one that several share is read once. Names are looked
+ * up in copies that end with a zero of our own. */
 #include "remote_elf.h"
 
 #include <errno.h>
@@ -17,6 +19,7 @@
 enum {
     MOST_TABLE_BYTES = 1 << 30, /* symbols of the largest browsers: 200 MiB */
     NOTE_BYTES = 1 << 16,
+    MOST_COMPRESSION = 32, /* times; debug information reaches 10, zlib 1032 */
 };
 
 bool ag_remote_elf_read(const struct ag_remote_elf *elf, uint64_t offset, void *ret_bytes,
@@ -121,7 +124,9 @@ int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
     if (fd < 0) {
         return fd;
     }
-    struct ag_remote_elf elf = {.fd = fd, .file_bytes = (uint64_t)facts.st_size};
+    struct ag_remote_elf elf = {.fd = fd,
+                                .file_bytes = (uint64_t)facts.st_size,
+                                .stored_bytes = ag_foreign_file_stored_bytes(&facts)};
     const int r = ag_foreign_file_is_sparse(&facts) ? -ENOEXEC : read_header(&elf);
     if (r < 0) {
         ag_remote_elf_close(&elf);
@@ -132,7 +137,8 @@ int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
 }
 
 int ag_remote_elf_adopt(uint8_t *memory, size_t n_bytes, struct ag_remote_elf *ret_elf) {
-    struct ag_remote_elf elf = {.fd = -1, .memory = memory, .file_bytes = n_bytes};
+    struct ag_remote_elf elf = {
+        .fd = -1, .memory = memory, .file_bytes = n_bytes, .stored_bytes = n_bytes};
     const int r = read_header(&elf);
     if (r < 0) {
         ag_remote_elf_close(&elf);
@@ -147,7 +153,7 @@ void ag_remote_elf_close(struct ag_remote_elf *elf) {
         close(elf->fd);
     }
     for (size_t i = 0; i < elf->n_string_tables; i++) {
-        free(elf->string_tables[i]);
+        free(elf->string_tables[i].text);
     }
     free(elf->string_tables);
     free(elf->symbols);
@@ -218,7 +224,8 @@ uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const Elf64_Shd
     uint8_t *bytes = NULL;
     if (section->sh_size > sizeof header) {
         memcpy(&header, stored, sizeof header);
-        bytes = header.ch_type == ELFCOMPRESS_ZLIB && header.ch_size <= limit
+        const bool is_bomb = header.ch_size / MOST_COMPRESSION > section->sh_size;
+        bytes = header.ch_type == ELFCOMPRESS_ZLIB && header.ch_size <= limit && !is_bomb
                     ? malloc(header.ch_size + 1)
                     : NULL;
     }
@@ -246,29 +253,50 @@ static int by_address(const void *a, const void *b) {
     return first->n_bytes < second->n_bytes ? -1 : first->n_bytes > second->n_bytes;
 }
 
+/* A copy of a table of names, which stays until the file is closed. NULL: not there, no memory, or
+ * over the bound. */
+static const char *read_strings(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
+    for (size_t i = 0; i < elf->n_string_tables; i++) {
+        const struct ag_remote_strings *known = &elf->string_tables[i];
+        if (known->offset == section->sh_offset && known->n_bytes == section->sh_size) {
+            return known->text;
+        }
+    }
+    if (section->sh_size > elf->file_bytes - elf->string_bytes) {
+        return NULL;
+    }
+    struct ag_remote_strings *tables =
+        reallocarray(elf->string_tables, elf->n_string_tables + 1, sizeof *tables);
+    if (tables == NULL) {
+        return NULL;
+    }
+    elf->string_tables = tables;
+    char *text = copy(elf, section->sh_offset, section->sh_size);
+    if (text != NULL) {
+        elf->string_bytes += section->sh_size;
+        tables[elf->n_string_tables++] =
+            (struct ag_remote_strings){section->sh_offset, section->sh_size, text};
+    }
+    return text;
+}
+
 static void add_table(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
-    if (section->sh_entsize != sizeof(Elf64_Sym) || section->sh_link >= elf->n_sections) {
+    if (section->sh_entsize != sizeof(Elf64_Sym) || section->sh_link >= elf->n_sections ||
+        section->sh_size > elf->file_bytes - elf->table_bytes) {
         return;
     }
     const Elf64_Shdr *strings = &elf->sections[section->sh_link];
     const size_t n = section->sh_size / sizeof(Elf64_Sym);
-    Elf64_Sym *table = copy(elf, section->sh_offset, section->sh_size);
-    char *names = copy(elf, strings->sh_offset, strings->sh_size);
+    elf->table_bytes += section->sh_size;
+    const char *names = read_strings(elf, strings);
+    Elf64_Sym *table = names != NULL ? copy(elf, section->sh_offset, section->sh_size) : NULL;
     struct ag_remote_symbol *symbols =
-        table != NULL && names != NULL
-            ? reallocarray(elf->symbols, elf->n_symbols + n + 1, sizeof *symbols)
-            : NULL;
-    char **tables = symbols != NULL
-                        ? reallocarray(elf->string_tables, elf->n_string_tables + 1, sizeof *tables)
-                        : NULL;
-    elf->symbols = symbols != NULL ? symbols : elf->symbols;
-    if (tables == NULL) {
+        table != NULL ? reallocarray(elf->symbols, elf->n_symbols + n + 1, sizeof *symbols) : NULL;
+    if (symbols == NULL) {
         free(table);
-        free(names);
         return;
     }
-    elf->string_tables = tables;
-    tables[elf->n_string_tables++] = names;
+    elf->symbols = symbols;
     for (size_t i = 0; i < n; i++) {
         const int type = ELF64_ST_TYPE(table[i].st_info);
         const bool is_function = type == STT_FUNC || type == STT_GNU_IFUNC;

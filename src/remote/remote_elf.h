@@ -21,8 +21,9 @@ struct ag_remote_elf { /* all zero: closed */
     int fd;            /* -1: of `memory` */
     uint8_t *memory;   /* the whole file, when there is no descriptor; owned */
     uint64_t file_bytes;
-    uint64_t entry; /* where the program starts; 0: a library */
-    bool is_object; /* not linked: no segments, addresses are within sections */
+    uint64_t stored_bytes; /* that it occupies; less where it has holes */
+    uint64_t entry;        /* where the program starts; 0: a library */
+    bool is_object;        /* not linked: no segments, addresses are within sections */
     Elf64_Phdr *segments;
     Elf64_Shdr *sections;
     char *section_names;
@@ -32,8 +33,12 @@ struct ag_remote_elf { /* all zero: closed */
     /* read at the first look-up; by address, then by size */
     bool has_symbols;
     struct ag_remote_symbol *symbols;
-    char **string_tables;
+    struct ag_remote_strings {
+        uint64_t offset, n_bytes;
+        char *text;
+    } * string_tables;
     size_t n_symbols, n_string_tables;
+    uint64_t table_bytes, string_bytes; /* read so far; each at most the file's */
 };
 
 /* Opens PATH when it is a regular file. 0; -ENOEXEC: no 64-bit ELF file, or a damaged one;

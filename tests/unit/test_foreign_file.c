@@ -139,6 +139,11 @@ static void files_of_holes_are_not_read(void **state) {
     assert_int_equal(truncate("holes", INT64_C(4) << 30), 0);
     assert_int_equal(ag_foreign_file_look("holes", &facts), 0);
     assert_true(ag_foreign_file_is_sparse(&facts));
+    fixture_run("truncate -s 1G %s", "one_hole");
+    const int fd = ag_foreign_file_open("one_hole", AG_LINKS_FOLLOWED, &facts);
+    assert_true(fd >= 0);
+    assert_true(ag_foreign_file_is_sparse(&facts));
+    close(fd);
     assert_int_equal(ag_elf_file_open("holes", &none, NULL, &file), -EFBIG);
     assert_int_equal(ag_remote_elf_open("holes", &elf), -ENOEXEC);
 }

@@ -1,0 +1,98 @@
+/* end_guard.c: see end_guard.h. The thread only polls the signalfd: the command reads its own, and
+ * a signal is taken once. */
+#include "cli/end_guard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MOST_NS = 950 * 1000 * 1000, /* and some ms for the kernel to end us */
+    LOOK_MS = 10,
+    STATUS = 128 + SIGINT,
+};
+
+static struct end_guard {
+    const char *name;
+    void (*last_resort)(void *context);
+    void *context;
+    int fd;
+    _Atomic uint64_t asked_ns; /* relaxed: only the number itself counts */
+    _Atomic int is_over;
+} guard = {.fd = -1};
+
+static uint64_t now_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void end_all(void) {
+    char line[160];
+    if (guard.last_resort != NULL) {
+        guard.last_resort(guard.context);
+    }
+    const int n = snprintf(line, sizeof line,
+                           "allogram: %s: ended by a signal while the process or one of its files "
+                           "did not let itself be read\n",
+                           guard.name);
+    (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
+    _exit(STATUS);
+}
+
+static void *keep_guard(void *unused) {
+    struct pollfd asked = {.fd = guard.fd, .events = POLLIN};
+    (void)unused;
+    while (poll(&asked, 1, -1) < 0 && errno == EINTR) {
+    }
+    const uint64_t begin_ns = now_ns();
+    atomic_store_explicit(&guard.asked_ns, begin_ns, memory_order_relaxed);
+    while (now_ns() - begin_ns < MOST_NS) {
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    if (!atomic_load_explicit(&guard.is_over, memory_order_relaxed)) {
+        end_all();
+    }
+    return NULL;
+}
+
+int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), void *context) {
+    sigset_t set;
+    pthread_t thread;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
+        return -errno;
+    }
+    guard.name = name;
+    guard.last_resort = last_resort;
+    guard.context = context;
+    guard.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (guard.fd < 0) {
+        return -errno;
+    }
+    const int error = pthread_create(&thread, NULL, keep_guard, NULL);
+    if (error == 0) {
+        (void)pthread_detach(thread); /* cannot fail: it is joinable */
+    }
+    return -error;
+}
+
+uint64_t ag_end_guard_asked_ns(void *unused) {
+    (void)unused;
+    return atomic_load_explicit(&guard.asked_ns, memory_order_relaxed);
+}
+
+void ag_end_guard_end(void) {
+    atomic_store_explicit(&guard.is_over, 1, memory_order_relaxed);
+}

@@ -1,0 +1,313 @@
+/* hostile.c: a program that makes it as hard as it can for who attaches to it or observes it, and
+ * that knows whether it came through unharmed.
+ *
+ *     usage: hostile MODE
+ *
+ *     calm      nothing is hard
+ *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
+ *     handler   no thread is ever at a safe point: all live in a signal handler
+ *     vfork     a thread waits in vfork, again and again, where nobody can stop it
+ *     stop      it is stopped by SIGSTOP for most of the time
+ *     exec      it executes itself, again and again
+ *     circle    the list for debuggers is a circle
+ *     fault     the list for debuggers lies in memory whose pages never come (userfaultfd)
+ *     tables    it has mapped a file with a thousand symbol tables that share one string table
+ *     holes     the same, with tables and strings of 1 GiB that are holes
+ *     map       its perf map is a hole of 1 GiB
+ *
+ * Says "ready"; each line on its input is answered by "OK" and how often it went round, or by what
+ * is wrong: errno, the signal mask or a register changed. */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, TABLES = 1000 };
+
+struct jit_code_entry {
+    struct jit_code_entry *next, *previous;
+    const void *symbol_file;
+    uint64_t symbol_file_bytes;
+};
+struct jit_descriptor {
+    uint32_t version, action;
+    struct jit_code_entry *relevant, *first;
+};
+struct jit_descriptor __jit_debug_descriptor = {.version = 1};
+
+static void nap_us(long us) {
+    const struct timespec nap = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    (void)nanosleep(&nap, NULL);
+}
+
+static int hold_loader(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)info;
+    (void)size;
+    (void)context;
+    for (;;) {
+        pause();
+    }
+    return 0;
+}
+
+static void *in_loader(void *unused) {
+    (void)dl_iterate_phdr(hold_loader, NULL);
+    return unused;
+}
+
+static void *in_vfork(void *unused) {
+    for (;;) {
+        const pid_t child = vfork();
+        if (child == 0) {
+            nap_us(300000);
+            _exit(0);
+        }
+        (void)waitpid(child, NULL, 0);
+    }
+    return unused;
+}
+
+static void begin(void *(*body)(void *)) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, body, NULL) != 0) {
+        exit(2);
+    }
+}
+
+/* ---- what is to be read ---------------------------------------------------------- */
+
+static uint8_t object[PAGE];
+
+/* An object file with one function. */
+static void make_object(void) {
+    struct {
+        Elf64_Ehdr header;
+        Elf64_Shdr sections[3];
+        Elf64_Sym symbols[2];
+        char strings[16];
+    } *file = (void *)object;
+    memcpy(file->header.e_ident, ELFMAG, SELFMAG);
+    file->header.e_ident[EI_CLASS] = ELFCLASS64;
+    file->header.e_ident[EI_DATA] = ELFDATA2LSB;
+    file->header.e_type = ET_EXEC;
+    file->header.e_phoff = 0;
+    file->header.e_shoff = (uint64_t)((uint8_t *)file->sections - object);
+    file->header.e_shentsize = sizeof(Elf64_Shdr);
+    file->header.e_shnum = 3;
+    file->sections[1] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                                     .sh_offset = (uint64_t)((uint8_t *)file->symbols - object),
+                                     .sh_size = sizeof file->symbols,
+                                     .sh_entsize = sizeof(Elf64_Sym),
+                                     .sh_link = 2};
+    file->sections[2] = (Elf64_Shdr){.sh_type = SHT_STRTAB,
+                                     .sh_offset = (uint64_t)((uint8_t *)file->strings - object),
+                                     .sh_size = sizeof file->strings};
+    file->symbols[1] = (Elf64_Sym){.st_name = 1,
+                                   .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+                                   .st_shndx = 1,
+                                   .st_value = 0x1000,
+                                   .st_size = 16};
+    memcpy(file->strings, "\0generated", 11);
+}
+
+static void make_circle(void) {
+    static struct jit_code_entry entries[2];
+    const size_t n_bytes = 32 << 20;
+    uint8_t *large =
+        mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    make_object();
+    memcpy(large, object, sizeof object);
+    for (int i = 0; i < 2; i++) {
+        entries[i] = (struct jit_code_entry){&entries[!i], &entries[!i], large, n_bytes};
+    }
+    __jit_debug_descriptor.first = &entries[0];
+}
+
+static int make_fault(void) {
+    const int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    struct uffdio_api api = {.api = UFFD_API};
+    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register range = {.range = {(uintptr_t)page, PAGE},
+                                    .mode = UFFDIO_REGISTER_MODE_MISSING};
+    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &range) < 0) {
+        return -1;
+    }
+    __jit_debug_descriptor.first = page;
+    return 0;
+}
+
+/* Maps as code a file with TABLES symbol tables of table_bytes over one string table. */
+static int make_tables(uint64_t table_bytes, uint64_t string_bytes) {
+    char path[64];
+    const uint64_t code_bytes = PAGE, sections_at = 2 * PAGE;
+    const uint64_t table_at = sections_at + (TABLES + 2) * sizeof(Elf64_Shdr);
+    const uint64_t strings_at = table_at + table_bytes;
+    snprintf(path, sizeof path, "/tmp/hostile.%d.so", (int)getpid());
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    if (fd < 0 || ftruncate(fd, (off_t)(strings_at + string_bytes)) < 0) {
+        return -1;
+    }
+    const Elf64_Ehdr header = {
+        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+        .e_type = ET_DYN,
+        .e_machine = EM_X86_64,
+        .e_version = EV_CURRENT,
+        .e_ehsize = sizeof(Elf64_Ehdr),
+        .e_phoff = sizeof(Elf64_Ehdr),
+        .e_phentsize = sizeof(Elf64_Phdr),
+        .e_phnum = 1,
+        .e_shoff = sections_at,
+        .e_shentsize = sizeof(Elf64_Shdr),
+        .e_shnum = TABLES + 2};
+    const Elf64_Phdr code = {.p_type = PT_LOAD,
+                             .p_flags = PF_R | PF_X,
+                             .p_offset = 0,
+                             .p_vaddr = 0,
+                             .p_filesz = code_bytes,
+                             .p_memsz = code_bytes};
+    if (pwrite(fd, &header, sizeof header, 0) < 0 ||
+        pwrite(fd, &code, sizeof code, sizeof header) < 0) {
+        return -1;
+    }
+    for (int i = 1; i <= TABLES + 1; i++) {
+        const Elf64_Shdr section = {.sh_type = i <= TABLES ? SHT_SYMTAB : SHT_STRTAB,
+                                    .sh_offset = i <= TABLES ? table_at : strings_at,
+                                    .sh_size = i <= TABLES ? table_bytes : string_bytes,
+                                    .sh_entsize = i <= TABLES ? sizeof(Elf64_Sym) : 0,
+                                    .sh_link = TABLES + 1};
+        if (pwrite(fd, &section, sizeof section,
+                   (off_t)(sections_at + (uint64_t)i * sizeof section)) < 0) {
+            return -1;
+        }
+    }
+    void *mapped = mmap(NULL, code_bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    return mapped == MAP_FAILED ? -1 : 0;
+}
+
+static int make_map(void) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd < 0 ? -1 : ftruncate(fd, INT64_C(1) << 30);
+}
+
+/* ---- what goes round ---------------------------------------------------------------- */
+
+static const char *wrong;
+static uint64_t n_rounds;
+static sigset_t own_mask;
+
+static void go_round(void) {
+    sigset_t mask = {0};
+    errno = 4711;
+    const struct timespec nap = {.tv_nsec = 1000000};
+    register uint64_t kept __asm__("r12") = n_rounds + 1;
+    __asm__ volatile("" : "+r"(kept));
+    const long r = clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    __asm__ volatile("" : "+r"(kept));
+    if (r != 0) {
+        wrong = "a sleep that no signal ended was ended";
+    }
+    if (errno != 4711) {
+        wrong = "errno changed";
+    }
+    if (kept != ++n_rounds) {
+        wrong = "a register changed";
+    }
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    if (memcmp(&mask, &own_mask, sizeof mask) != 0) {
+        wrong = "the signal mask changed";
+    }
+    if (sched_getscheduler(0) != SCHED_OTHER) {
+        wrong = "the scheduler changed";
+    }
+}
+
+static void serve(uint64_t most) {
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char line[64];
+    for (uint64_t i = 0; i < most; i++) {
+        go_round();
+        if (poll(&input, 1, 0) == 1) {
+            if (read(STDIN_FILENO, line, sizeof line) <= 0) {
+                _exit(0);
+            }
+            if (wrong != NULL) {
+                dprintf(STDOUT_FILENO, "%s\n", wrong);
+            } else {
+                dprintf(STDOUT_FILENO, "OK %llu\n", (unsigned long long)n_rounds);
+            }
+        }
+    }
+}
+
+static void in_handler(int number) {
+    (void)number;
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &own_mask);
+    dprintf(STDOUT_FILENO, "ready\n");
+    serve(UINT64_MAX);
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "calm";
+    const bool is_again = argc > 2;
+    int r = 0;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &own_mask);
+    if (strcmp(mode, "loader") == 0) {
+        begin(in_loader);
+    } else if (strcmp(mode, "vfork") == 0) {
+        begin(in_vfork);
+    } else if (strcmp(mode, "circle") == 0) {
+        make_circle();
+    } else if (strcmp(mode, "fault") == 0) {
+        r = make_fault();
+    } else if (strcmp(mode, "tables") == 0) {
+        r = make_tables(64 * sizeof(Elf64_Sym), 256 << 10);
+    } else if (strcmp(mode, "holes") == 0) {
+        r = make_tables(UINT64_C(24) << 20, UINT64_C(1) << 30);
+    } else if (strcmp(mode, "map") == 0) {
+        r = make_map();
+    }
+    if (strcmp(mode, "handler") == 0) {
+        (void)signal(SIGUSR1, in_handler);
+        (void)raise(SIGUSR1);
+    }
+    if (!is_again) {
+        dprintf(STDOUT_FILENO, r == 0 ? "ready\n" : "cannot be done here\n");
+    }
+    if (strcmp(mode, "exec") == 0) {
+        serve(8);
+        execl("/proc/self/exe", "hostile", mode, "again", (char *)NULL);
+    }
+    if (strcmp(mode, "stop") == 0) {
+        if (fork() == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;) {
+                nap_us(2000);
+                (void)kill(getppid(), SIGSTOP);
+                nap_us(30000);
+                (void)kill(getppid(), SIGCONT);
+            }
+        }
+    }
+    serve(UINT64_MAX);
+}

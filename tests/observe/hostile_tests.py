@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""hostile_tests ALLOGRAM PROGRAMS: `allogram attach` and `allogram observe` on programs that make it hard (hostile.c), ended
+by SIGINT and SIGTERM at random moments. TAP.
+
+The command ends within one second, and the program goes on: same code, same signal mask, same registers, no file left.
+AG_TEST_SEED repeats a run.
+"""
+
+import glob
+import os
+import random
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+
+from attached import IS_FULL, Target, image
+from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
+
+MOST_S = 1.0
+ROUNDS = 50 if IS_FULL else 3
+BACKGROUND_S = 40  # a child of `attach` goes on taking the agent out
+SEED = int(os.environ.get("AG_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
+chance = random.Random(SEED)
+
+
+class Hostile(Target):
+    def __init__(self, mode):
+        super().__init__(os.path.join(PROGRAMS, "hostile"), mode)
+        self.mode = mode
+        if self.answer() != "ready":
+            self.__exit__()
+            raise Skip(f"hostile {mode} cannot be done here")
+
+    def __exit__(self, *arguments):
+        super().__exit__(*arguments)
+        for path in (f"/tmp/hostile.{self.pid}.so", f"/tmp/perf-{self.pid}.map"):
+            if os.path.exists(path):
+                os.unlink(path)
+
+    def goes_on(self):
+        first, second = (int(self.is_fine()) for _ in range(2))
+        assert second > first or self.mode == "exec", (first, second)
+
+    def is_fine(self):
+        answer = self.ask("check")
+        assert answer.startswith("OK "), answer
+        return answer[3:]
+
+
+def live_files():
+    return set(glob.glob("/dev/shm/.allogram-live.*"))
+
+
+def cpu_allowance():
+    """Tests share their machine: what a second is for, counted in seconds."""
+    return MOST_S * max(1.0, os.getloadavg()[0] / os.cpu_count())
+
+
+class Ended:
+    """A command that was ended by NUMBER after DELAY seconds."""
+
+    def __init__(self, arguments, delay, number):
+        self.delay = delay
+        process = subprocess.Popen([ALLOGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            process.wait(timeout=delay)
+            self.seconds = 0.0  # by itself
+        except subprocess.TimeoutExpired:
+            begin = time.monotonic()
+            process.send_signal(number)
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            self.seconds = time.monotonic() - begin
+        self.text = process.stderr.read()
+        process.wait()
+        process.stderr.close()
+        self.status = process.returncode
+        most = cpu_allowance() + 0.2
+        assert self.seconds < most, f"{arguments[0]} ended {self.seconds:.2f} s after signal {number}, sent at {delay:.2f} s; " \
+                                    f"AG_TEST_SEED={SEED}: {self.text}"
+
+
+def mask(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return [line for line in file if line.startswith(("SigBlk", "SigIgn", "SigCgt", "TracerPid"))]
+
+
+def is_restored(target, before, masks):
+    """At once, or when the child of `attach` that takes the agent out is done."""
+    end = time.monotonic() + BACKGROUND_S
+    while mask(target.pid) != masks or (image(target.pid) != before):
+        assert time.monotonic() < end, "the agent stays"
+        time.sleep(0.05)
+
+
+def attach(mode, options=(), is_code_kept=True):
+    with Hostile(mode) as target, tempfile.TemporaryDirectory() as folder:
+        files = live_files()
+        before, masks = image(target.pid), mask(target.pid)
+        for i in range(ROUNDS):
+            delay = chance.choice((0.02, 0.1, 0.4, 1.2)) * chance.uniform(0.5, 1.5)
+            number = chance.choice((signal.SIGINT, signal.SIGTERM))
+            Ended(["attach", str(target.pid), "-o", os.path.join(folder, f"{i}.allogram"), *options], delay, number)
+            target.goes_on()
+        if is_code_kept:
+            is_restored(target, before, masks)
+        target.goes_on()
+        end = time.monotonic() + 10
+        while live_files() - files and time.monotonic() < end:
+            time.sleep(0.05)
+        mine = [path for path in live_files() - files if str(target.pid) in path]
+        assert not mine, mine
+
+
+@test
+def attach_to_a_calm_program():
+    attach("calm")
+    attach("calm", ("--mode=exact",))
+
+
+@test
+def attach_where_the_loader_never_returns():
+    attach("loader", is_code_kept=False)  # what the loader has mapped by then it keeps
+
+
+@test
+def attach_where_no_thread_is_at_a_safe_point():
+    attach("handler")
+
+
+@test
+def attach_while_a_thread_waits_in_vfork():
+    attach("vfork", is_code_kept=False)  # the agent may stay, switched off, until the next attach
+
+
+@test
+def attach_to_a_program_that_is_stopped():
+    attach("stop")
+
+
+@test
+def attach_to_a_program_that_executes_itself():
+    attach("exec", is_code_kept=False)
+
+
+def observe(mode, *options):
+    with Hostile(mode) as target:
+        for _ in range(ROUNDS):
+            delay = chance.choice((0.02, 0.3, 1.3)) * chance.uniform(0.5, 1.5)
+            number = chance.choice((signal.SIGINT, signal.SIGTERM))
+            ended = Ended(["observe", str(target.pid), "--duration=20s", *options], delay, number)
+            if "perf events" in ended.text:
+                raise Skip(ended.text.strip())
+            if mode != "fault":  # a read of it may still wait
+                target.goes_on()
+
+
+@test
+def observe_a_program_that_is_stopped():
+    observe("stop")
+
+
+@test
+def observe_a_program_that_executes_itself():
+    observe("exec")
+
+
+@test
+def observe_a_circle_of_objects():
+    observe("circle")
+
+
+@test
+def observe_memory_that_never_comes():
+    observe("fault")
+
+
+@test
+def observe_a_thousand_symbol_tables():
+    observe("tables")
+
+
+@test
+def observe_tables_of_holes():
+    observe("holes")
+
+
+@test
+def observe_a_perf_map_of_holes():
+    observe("map")
+
+
+@test
+def reading_keeps_its_bounds():
+    """CPU at most 2 s and memory at most 256 MiB for targets whose files are small."""
+    for mode in ("circle", "tables", "holes", "map"):
+        with Hostile(mode) as target:
+            process = subprocess.Popen([ALLOGRAM, "observe", str(target.pid), "--duration=2s"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE)
+            _, status, usage = os.wait4(process.pid, 0)
+            text = process.stderr.read().decode()
+            process.stderr.close()
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if "perf events" in text:
+                raise Skip(text.strip())
+            cpu = usage.ru_utime + usage.ru_stime
+            print(f"# {mode}: {cpu:.2f} s of CPU, {usage.ru_maxrss >> 10} MiB")
+            assert process.returncode == 0, text
+            assert cpu < 2 and usage.ru_maxrss < 256 << 10, (mode, cpu, usage.ru_maxrss)
+
+
+if __name__ == "__main__":
+    print(f"# AG_TEST_SEED={SEED}")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    raise SystemExit(run_all())
