@@ -210,7 +210,8 @@ static bool start(void) {
     if (tree == MAP_FAILED || of_space == MAP_FAILED || of_walker == MAP_FAILED) {
         return false;
     }
-    space = ag_unwind_space_init(of_space, tree, DEPTH_KEPT, ag_populate, find_image, NULL);
+    space = ag_unwind_space_init(of_space, tree, AG_TREE_SIZES - 1, NULL, DEPTH_KEPT, ag_populate,
+                                 find_image, NULL);
     walker = ag_walker_init(of_walker, DEPTH_KEPT);
     return space != NULL;
 }

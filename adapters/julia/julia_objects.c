@@ -80,10 +80,10 @@ static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uint
         return known->node;
     }
     const uint32_t site = ag_told_names_site(&ag_host.types, ag_julia_type(tag, is_data));
-    const uint32_t node =
-        site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, stack, site) : 0;
-    *known = (struct ag_julia_node){.tag = key, .stack = stack, .node = node};
-    return node != 0 ? node : stack;
+    const uint32_t node = ag_stack_with_leaf(stack, site);
+    *known = (struct ag_julia_node){
+        .tag = key, .stack = stack, .node = node != AG_ROOT_NOT_KEPT ? node : 0};
+    return node;
 }
 
 static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pending, uintptr_t tag,

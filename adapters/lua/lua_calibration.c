@@ -26,6 +26,7 @@
 #include "lua_pcs.h"
 #include "lua_runtime.h"
 #include "record/recorder.h"
+#include "unwind/unwind_space.h"
 
 enum {
     ARENA_BYTES = 4 << 20,
@@ -126,7 +127,7 @@ AG_NOINLINE static void keep_stack(struct stack *ret_stack) {
     enum ag_root root;
     const uintptr_t *frame = __builtin_frame_address(0);
     const uint32_t node = ag_walk_plain(ag_recorder.space, frame + 1, *frame);
-    ret_stack->n = ag_stack_tree_frames(ag_recorder.tree, node, FRAMES_MOST, pcs, &root);
+    ret_stack->n = ag_stack_tree_frames(&ag_recorder.space->tree, node, FRAMES_MOST, pcs, &root);
     if (ret_stack->n < 0 || ret_stack->n > FRAMES_MOST) {
         ret_stack->n = 0;
     }

@@ -94,7 +94,7 @@ static bool is_incomplete(uint32_t walked) {
         while (ag_stack_top(node, &pc, &caller)) {
             node = caller;
         }
-        known = walked << 1 | (node == AG_ROOT_INCOMPLETE);
+        known = walked << 1 | (node == AG_ROOT_INCOMPLETE || node == AG_ROOT_NOT_KEPT);
         atomic_store_explicit(answer, known, memory_order_relaxed);
     }
     return known & 1;
@@ -120,7 +120,8 @@ static uint32_t common_part(uint32_t walked, ag_ocaml_value callstack, size_t *n
     const size_t n = list(walked, nodes, &root);
     uint32_t common = root;
     if (root != AG_ROOT_COMPLETE || *n_slots == AG_OCAML_FRAMES_MOST) {
-        return root == AG_ROOT_INCOMPLETE ? root : (uint32_t)AG_ROOT_CUT;
+        return root == AG_ROOT_INCOMPLETE || root == AG_ROOT_NOT_KEPT ? root
+                                                                      : (uint32_t)AG_ROOT_CUT;
     }
     for (size_t i = n; i > 0 && *n_slots > 0; i--) {
         const ag_ocaml_value slot = ag_ocaml_field(callstack, *n_slots - 1);

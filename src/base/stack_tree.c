@@ -3,45 +3,47 @@
  *
  * 1. Data
  *
- *     memory   | sites: level 0 .. 3 | nodes | number of ids | index: level 0 .. 5 |
+ *     base     | sites: level 0 .. 3 | nodes: window 0 | counts | index: level 0 .. 4 |
+ *     pieces   | nodes: window 1 .. 3 | index: level 5, 6 | sites: level 4 | windows 4 .. 15 | ...
  *     node     | parent:32 | site:32 | child:32 | sibling:32 |      place 0 .. 15: the roots
- *     level    | bucket | bucket | ...      2^12, 2^14 .. 2^18 sites; 2^14, 2^16 .. 2^24 of the
+ *     level    | bucket | bucket | ...      2^12, 2^14 .. 2^24 sites; 2^12, 2^14 .. 2^28 of the
  *                                           index
- *     bucket   | slot x 4 (site) or x 16 (index)     one cache line
- *     index    | tag:8 | id:24 |            tag: more of the word's hash, never 0
+ *     bucket   | slot x 4 (site) or x 8 (index)     one cache line
+ *     index    | tag:32 | id:32 |           tag: more of the word's hash
  *
- * A site, and a node's entry in the index, hashes to one bucket of each level. It lives in the
- * first of these buckets that had a free slot when it came, and never moves. A site's slot number
- * is its id; a node's id is the next number. Nothing is ever removed (a dead site keeps its slot),
- * so a reader that finds a key needs nothing else to be sure of it.
+ * A site hashes to one bucket of each level. It lives in the first of these buckets that had a free
+ * slot when it came, and never moves. A site's slot number is its id; a node's id is the next
+ * number. Nothing is ever removed (a dead site keeps its slot), so a reader that finds a key needs
+ * nothing else to be sure of it.
  *
- * The index decides which nodes there are. The first children of a node are linked besides, in the
- * order of their coming: that is how nodes are found (stack_tree_fast.h); the index is asked for
- * what is new and for nodes with many children.
+ * The first AG_NODE_LINKED_MAX children of a node are linked, in the order in which they came. The
+ * list only grows at its end, so once it is full it is complete: what is not in it by then stands
+ * in the index, where a word hashes to one bucket of each level as sites do. The list decides which
+ * children there are, and behind it the index does. Most nodes have few children, so a program
+ * mostly needs no index at all.
  *
  * Example: site 7 called from the frame of node 40: word = 40 << 32 | 7. Node 40 has two children,
- * 41 and 52, neither with site 7. The word's buckets in levels 0 and 1 are full of others; slot 3
- * of that in level 2 is free. 5000 ids were given out: nodes[5016] gets the word, the slot becomes
- * (tag, 5016), and then nodes[52].sibling becomes 5016.
+ * 41 and 52, neither with site 7. 5000 ids were given out: nodes[5016] gets the word, and then
+ * nodes[52].sibling becomes 5016. Had node 40 eight children, the word's buckets in levels 0 and 1
+ * full of others, and slot 3 of that in level 2 free: this slot would become (tag, 5016).
  *
- * 2. Synchronisation
+ * 2. Synchronization
  *
- * A slot goes from 0 to its key by one compare-and-swap. Everybody looks at the slots of a bucket
- * in the same order and tries the first free one; the loser of a race sees the winner's key, which
- * is either the same (done) or another (next slot). So one key never has two slots, whoever interns
- * it: threads, forked relatives, signal handlers that interrupt an interning. Nobody waits for
- * anybody, hence a process that is killed at any instruction blocks nobody.
+ * A link goes from 0 to an id, a slot from 0 to its key, by one compare-and-swap. Everybody follows
+ * the links, and looks at the slots of a bucket, in the same order and tries the first free one;
+ * the loser of a race sees the winner's key, which is either the same (done) or another (next one).
+ * So one key never has two places, whoever interns it: threads, forked relatives, signal handlers
+ * that interrupt an interning. Nobody waits for anybody, hence a process that is killed at any
+ * instruction blocks nobody.
  *
- * An id is taken and the node's word is written before the compare-and-swap on the index. Who loses
- * it (or is killed before it) leaves an id that nobody names: a hole of 16 bytes. Only the winner
- * links the node, by a compare-and-swap on the last link; killed before that, it leaves a node that
- * is found by the index alone.
+ * An id is taken and the node's word is written before the compare-and-swap. Whoever loses it (or
+ * is killed before it) leaves an id that nobody names: a hole of 16 bytes.
  *
  * A site has two words: pc, claimed first, and (settled, image), settled by a second
  * compare-and-swap. A key found claimed but unsettled (its claimer was interrupted) is settled by
  * the finder: with the finder's image, which is as good, since a claimer that then fails to settle
- * compares and moves on. Nodes name only settled sites: the CAS on the index and that on a link
- * release what the finder of the site acquired.
+ * compares and moves on. Nodes name only settled sites: the CAS on a link or on the index releases
+ * what the finder of the site acquired.
  *
  * A site without an image (JIT code) that dies gets a bit set in pc and so never compares equal
  * again. The others need not die: (pc, image) is the key, and an image's id is not used twice.
@@ -50,44 +52,124 @@
  *
  * The file is sparse. A slice is populated, by a call that can fail, before its first touch; a bit
  * per slice remembers it. The bits are private: relatives after a fork populate again what only the
- * other one knew, which is cheap and harmless. 200,000 stacks with 400,000 nodes take 6.4 MiB of
- * nodes and 5.3 MiB of index (levels 0 to 3).
+ * other one knew, which is cheap and harmless. 200,000 stacks with 400,000 nodes take 6.4 MiB.
+ *
+ * Addresses are taken as needed, too: a process maps the base at start, which has room for 4
+ * million nodes, and each piece when an id in it is first met. A piece has its place in the file,
+ * so all relatives find the same. A program that limits its address space, or locks it in memory,
+ * has the 80 MiB of a base and not the 7 GiB that a tree may come to. When a piece cannot be
+ * mapped, or its memory cannot be had, nothing is interned there, and the caller records
+ * AG_ROOT_NOT_KEPT.
  *
  * 4. Why not one growing hash table
  *
  * It would have to move entries (readers wait) or to reserve its final size (every touch a page
- * fault and a cache miss). Levels keep a small program's index in 64 KiB.
+ * fault and a cache miss).
  *
  * 5. Why links, and ids in order
  *
  * What a big tree costs are cache misses: 100 ns each, ten times the rest of a lookup. In the order
- * of a hash each frame of a walk costs one, somewhere in 10 MiB. In the order of their coming a
- * node, its children and what the program met next are neighbours, and a program comes back to them
- * together, too. So does the collector, which goes from node to parent and keeps a table by id. */
+ * of a hash each frame of a walk costs one. In the order of their coming a node, its children and
+ * what the program met next are neighbors, and a program comes back to them together, too. So does
+ * the writer, which goes from node to parent and keeps a table by id. */
 #include "base/stack_tree.h"
 
 #include <errno.h>
 
 #include "base/stack_tree_fast.h"
 
-enum { PREFETCHED_LEVELS = 4 }; /* of the index: 1.4 million nodes */
+enum { PREFETCHED_LEVELS = 4 }; /* of the index: 350,000 nodes */
 _Static_assert(sizeof(struct ag_site) == 16, "four sites in a cache line");
-_Static_assert(AG_TREE_BYTES % AG_TREE_SLICE_BYTES == 0, "slices tile the tree");
 _Static_assert(sizeof(struct ag_linked_node) == 16, "four nodes in a cache line");
+_Static_assert(sizeof(struct ag_tree_counts) <= AG_CACHE_LINE, "counts fit in front of the index");
 _Static_assert(AG_INDEX_OFFSET % AG_CACHE_LINE == 0, "buckets of the index are cache lines");
+_Static_assert(AG_TREE_BASE_BYTES % AG_TREE_SLICE_BYTES == 0 &&
+                   AG_COUNTS_OFFSET % AG_TREE_SLICE_BYTES == 0,
+               "slices tile the tree");
+_Static_assert((AG_TREE_PIECES + 63) / 64 == 2, "a bit for each piece");
 
-static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset);
+/* ---- geometry ------------------------------------------------------------ */
 
-/* Makes the slice at `offset` bytes into the tree touchable. */
-static inline bool slice_is_ready(struct ag_stack_tree *tree, uint64_t offset) {
-    const uint64_t slice = offset / AG_TREE_SLICE_BYTES;
-    const uint64_t bits = atomic_load_explicit(&tree->ready[slice / 64], memory_order_relaxed);
-    return AG_LIKELY(bits >> slice % 64 & 1) || prepare_slice(tree, offset);
+/* Bytes of a level behind the base. */
+static uint64_t site_level_bytes(uint32_t level) {
+    return sizeof(struct ag_site) << (AG_SITE_FIRST_BITS + 2 * level);
 }
 
-AG_COLD static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset) {
+static uint64_t index_level_bytes(uint32_t level) {
+    return sizeof(uint64_t) << (AG_INDEX_FIRST_BITS + 2 * level);
+}
+
+struct ag_tree_piece ag_tree_piece(int piece) {
+    static const struct {
+        uint64_t offset; /* behind the windows of its size */
+        uint32_t first_level, n_levels, site_level;
+    } sizes[AG_TREE_SIZES] = {
+        [1] = {AG_SIZE_1_OFFSET + 3 * AG_WINDOW_BYTES_OF_NODES, AG_INDEX_BASE_LEVELS, 2,
+               AG_SITE_BASE_LEVELS},
+        [2] = {AG_SIZE_2_OFFSET + 12 * AG_WINDOW_BYTES_OF_NODES, AG_INDEX_BASE_LEVELS + 2, 1,
+               AG_SITE_BASE_LEVELS + 1},
+        [3] = {AG_SIZE_3_OFFSET + 48 * AG_WINDOW_BYTES_OF_NODES, AG_INDEX_BASE_LEVELS + 3, 1,
+               AG_SITE_BASE_LEVELS + 2},
+    };
+    if (piece == AG_PIECE_BASE) {
+        return (struct ag_tree_piece){0, AG_TREE_BASE_BYTES};
+    }
+    if (piece < AG_NODE_WINDOWS) {
+        return (struct ag_tree_piece){ag_tree_node_offset((uint32_t)piece << AG_WINDOW_BITS),
+                                      AG_WINDOW_BYTES_OF_NODES};
+    }
+    for (int size = 1; size < AG_TREE_SIZES; size++) {
+        uint64_t offset = sizes[size].offset;
+        for (uint32_t i = 0; i < sizes[size].n_levels; i++) {
+            const uint32_t level = sizes[size].first_level + i;
+            if (piece == AG_PIECE_INDEX + (int)level - AG_INDEX_BASE_LEVELS) {
+                return (struct ag_tree_piece){offset, index_level_bytes(level)};
+            }
+            offset += index_level_bytes(level);
+        }
+        if (piece == AG_PIECE_SITES + (int)sizes[size].site_level - AG_SITE_BASE_LEVELS) {
+            return (struct ag_tree_piece){offset, site_level_bytes(sizes[size].site_level)};
+        }
+    }
+    return (struct ag_tree_piece){0, 0};
+}
+
+/* The level that has a site's slot, and the slot's number in it. */
+static uint32_t site_level(uint32_t slot, uint32_t *ret_slot_in_level) {
+    uint32_t level = 0;
+    while (slot >= 1u << (AG_SITE_FIRST_BITS + 2 * level)) {
+        slot -= 1u << (AG_SITE_FIRST_BITS + 2 * level++);
+    }
+    *ret_slot_in_level = slot;
+    return level;
+}
+
+uint64_t ag_tree_site_offset(uint32_t id) {
+    if (id <= AG_SITE_BASE_SLOTS) {
+        return (uint64_t)(id - 1) * sizeof(struct ag_site);
+    }
+    uint32_t slot;
+    const uint32_t level = site_level(id - 1, &slot);
+    return ag_tree_piece(AG_PIECE_SITES + (int)level - AG_SITE_BASE_LEVELS).offset +
+           (uint64_t)slot * sizeof(struct ag_site);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset, const char *address);
+
+/* Makes the slice at `offset` bytes into the tree, here at `address`, touchable. */
+static inline bool slice_is_ready(struct ag_stack_tree *tree, uint64_t offset,
+                                  const void *address) {
     const uint64_t slice = offset / AG_TREE_SLICE_BYTES;
-    if (!tree->populate((char *)tree->sites + slice * AG_TREE_SLICE_BYTES, AG_TREE_SLICE_BYTES)) {
+    const uint64_t bits = atomic_load_explicit(&tree->ready[slice / 64], memory_order_relaxed);
+    return AG_LIKELY(bits >> slice % 64 & 1) || prepare_slice(tree, offset, address);
+}
+
+AG_COLD static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset,
+                                  const char *address) {
+    const uint64_t slice = offset / AG_TREE_SLICE_BYTES;
+    if (!tree->populate((char *)address - offset % AG_TREE_SLICE_BYTES, AG_TREE_SLICE_BYTES)) {
         return false;
     }
     /* relaxed: the bit says something of the page table, not of what the page holds */
@@ -96,16 +178,75 @@ AG_COLD static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset) {
     return true;
 }
 
-int ag_stack_tree_init(struct ag_stack_tree *tree, void *memory, ag_populate_fn *populate) {
+AG_COLD static char *map_piece(struct ag_stack_tree *tree, int piece) {
+    const uint64_t bytes = ag_tree_piece(piece).bytes;
+    if (tree->mapper == NULL || bytes == 0 ||
+        ag_tree_piece(piece).offset + bytes > ag_tree_bytes(tree->size)) {
+        return NULL;
+    }
+    atomic_fetch_or_explicit(&tree->counts->pieces[piece / 64], UINT64_C(1) << piece % 64,
+                             memory_order_relaxed);
+    char *found = NULL, *mapped = tree->mapper->map(tree, piece);
+    if (mapped == NULL ||
+        atomic_compare_exchange_strong_explicit(&tree->pieces[piece], &found, mapped,
+                                                memory_order_acq_rel, memory_order_acquire)) {
+        return mapped;
+    }
+    tree->mapper->unmap(mapped, bytes);
+    return found;
+}
+
+/* Where a piece lies here; NULL: it cannot be mapped. */
+static inline char *piece_at(struct ag_stack_tree *tree, int piece) {
+    char *address = atomic_load_explicit(&tree->pieces[piece], memory_order_acquire);
+    return AG_LIKELY(address != NULL) ? address : map_piece(tree, piece);
+}
+
+/* Where a node or root lies here; NULL: it cannot be mapped, or no node has such an id. */
+static inline struct ag_linked_node *node_or_null(struct ag_stack_tree *tree, uint32_t id) {
+    if (AG_LIKELY(id < AG_WINDOW_NODES)) {
+        return &tree->nodes[id];
+    }
+    char *window = id >> AG_NODE_BITS == 0 ? piece_at(tree, (int)(id >> AG_WINDOW_BITS)) : NULL;
+    return window != NULL ? (struct ag_linked_node *)(void *)window + id % AG_WINDOW_NODES : NULL;
+}
+
+const struct ag_linked_node *ag_node_far(struct ag_stack_tree *tree, uint32_t id) {
+    static const struct ag_linked_node absent;
+    const struct ag_linked_node *node = node_or_null(tree, id);
+    return node != NULL ? node : &absent;
+}
+
+int ag_stack_tree_init(struct ag_stack_tree *tree, void *memory, int size, ag_populate_fn *populate,
+                       const struct ag_piece_mapper *mapper) {
+    char *base = memory;
+    tree->size = size;
+    tree->node_limit = ag_tree_node_limit(size);
     tree->sites = memory;
-    tree->nodes = (struct ag_linked_node *)((char *)memory + AG_NODES_OFFSET);
-    tree->n_nodes = (_Atomic uint64_t *)((char *)memory + AG_INDEX_OFFSET - AG_CACHE_LINE);
-    tree->index = (_Atomic uint32_t *)((char *)memory + AG_INDEX_OFFSET);
+    tree->nodes = (struct ag_linked_node *)(void *)(base + AG_NODES_OFFSET);
+    tree->counts = (struct ag_tree_counts *)(void *)(base + AG_COUNTS_OFFSET);
     tree->populate = populate;
-    return slice_is_ready(tree, AG_NODES_OFFSET) &&
-                   slice_is_ready(tree, AG_INDEX_OFFSET - AG_CACHE_LINE)
+    tree->mapper = mapper;
+    for (int piece = 0; piece < AG_TREE_PIECES; piece++) {
+        const struct ag_tree_piece place = ag_tree_piece(piece);
+        const bool is_there = piece == AG_PIECE_BASE ||
+                              (mapper == NULL && place.offset + place.bytes <= ag_tree_bytes(size));
+        atomic_store_explicit(&tree->pieces[piece], is_there ? base + place.offset : NULL,
+                              memory_order_release);
+    }
+    return slice_is_ready(tree, AG_NODES_OFFSET, tree->nodes) &&
+                   slice_is_ready(tree, AG_COUNTS_OFFSET, tree->counts)
                ? 0
                : -ENOMEM;
+}
+
+void ag_stack_tree_unmap_pieces(struct ag_stack_tree *tree) {
+    for (int piece = AG_PIECE_BASE + 1; tree->mapper != NULL && piece < AG_TREE_PIECES; piece++) {
+        char *mapped = atomic_exchange_explicit(&tree->pieces[piece], NULL, memory_order_relaxed);
+        if (mapped != NULL) {
+            tree->mapper->unmap(mapped, ag_tree_piece(piece).bytes);
+        }
+    }
 }
 
 /* ---- sites --------------------------------------------------------------- */
@@ -126,18 +267,26 @@ uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image)
     uint32_t level_start = 0;
     for (uint32_t level = 0; level < AG_SITE_LEVELS; level++) {
         const uint32_t bits = AG_SITE_FIRST_BITS + 2 * level;
-        const uint32_t first = level_start + ag_stack_tree_bucket(hash, bits, AG_SITE_BUCKET);
-        if (!slice_is_ready(tree, first * sizeof(struct ag_site))) {
+        const uint32_t first = ag_stack_tree_bucket(hash, bits, AG_SITE_BUCKET);
+        struct ag_site *sites = &tree->sites[level_start];
+        if (level >= AG_SITE_BASE_LEVELS) {
+            sites = (struct ag_site *)(void *)piece_at(tree, AG_PIECE_SITES + (int)level -
+                                                                 AG_SITE_BASE_LEVELS);
+            if (sites == NULL) {
+                return 0;
+            }
+        }
+        struct ag_site *bucket = sites + first;
+        if (!slice_is_ready(tree, ag_tree_site_offset(level_start + first + 1), bucket)) {
             return 0;
         }
-        for (uint32_t slot = first; slot < first + AG_SITE_BUCKET; slot++) {
+        for (uint32_t i = 0; i < AG_SITE_BUCKET; i++) {
             uint64_t found = 0;
-            if ((atomic_compare_exchange_strong_explicit(&tree->sites[slot].pc, &found, pc,
-                                                         memory_order_acq_rel,
-                                                         memory_order_acquire) ||
+            if ((atomic_compare_exchange_strong_explicit(
+                     &bucket[i].pc, &found, pc, memory_order_acq_rel, memory_order_acquire) ||
                  found == pc) &&
-                settle_image(&tree->sites[slot], image)) {
-                return slot + 1;
+                settle_image(&bucket[i], image)) {
+                return level_start + first + i + 1;
             }
         }
         level_start += 1u << bits;
@@ -145,99 +294,127 @@ uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image)
     return 0;
 }
 
+/* Where a site lies here; NULL: no site has such an id, or it cannot be mapped. */
+static struct ag_site *site_or_null(struct ag_stack_tree *tree, uint32_t id) {
+    if (id == 0 || id > AG_SITE_SLOTS) {
+        return NULL;
+    }
+    if (AG_LIKELY(id <= AG_SITE_BASE_SLOTS)) {
+        return &tree->sites[id - 1];
+    }
+    uint32_t slot;
+    const uint32_t level = site_level(id - 1, &slot);
+    char *far = piece_at(tree, AG_PIECE_SITES + (int)level - AG_SITE_BASE_LEVELS);
+    return far != NULL ? (struct ag_site *)(void *)far + slot : NULL;
+}
+
+void ag_stack_tree_kill_site(struct ag_stack_tree *tree, uint32_t id) {
+    struct ag_site *site = site_or_null(tree, id);
+    if (site != NULL &&
+        atomic_load_explicit(&site->settled_image, memory_order_relaxed) == AG_SITE_SETTLED) {
+        atomic_fetch_or_explicit(&site->pc, AG_SITE_DEAD, memory_order_relaxed);
+    }
+}
+
 void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t high) {
     const uint32_t slice_sites = AG_TREE_SLICE_BYTES / sizeof(struct ag_site);
-    for (uint32_t slot = 0; slot < AG_SITE_SLOTS; slot++) {
-        const uint64_t slice = slot / slice_sites;
+    for (uint32_t id = 1; id <= AG_SITE_SLOTS; id += slice_sites) { /* levels are whole slices */
+        const uint64_t slice = ag_tree_site_offset(id) / AG_TREE_SLICE_BYTES;
         if (!(atomic_load_explicit(&tree->ready[slice / 64], memory_order_relaxed) >> slice % 64 &
               1)) {
-            slot += slice_sites - 1; // AG_SITE_SLOTS is a multiple of slice_sites
             continue;
         }
-        const uint64_t pc = atomic_load_explicit(&tree->sites[slot].pc, memory_order_relaxed);
-        const uint64_t image =
-            atomic_load_explicit(&tree->sites[slot].settled_image, memory_order_relaxed);
-        if (image == AG_SITE_SETTLED && pc - 1 >= low && pc - 1 < high) {
-            atomic_fetch_or_explicit(&tree->sites[slot].pc, AG_SITE_DEAD, memory_order_relaxed);
+        const struct ag_site *sites = site_or_null(tree, id);
+        for (uint32_t i = 0; sites != NULL && i < slice_sites; i++) {
+            const uint64_t pc = atomic_load_explicit(&sites[i].pc, memory_order_relaxed);
+            if ((pc & ~AG_SITE_DEAD) - 1 >= low && (pc & ~AG_SITE_DEAD) - 1 < high) {
+                ag_stack_tree_kill_site(tree, id + i);
+            }
         }
     }
 }
 
 /* ---- nodes --------------------------------------------------------------- */
 
-static uint32_t tag_of(uint64_t hash) {
-    const uint32_t tag = (uint32_t)hash >> 24;
-    return tag != 0 ? tag : 1;
-}
-
-/* The node in a slot of the index that has the word; 0: another one. */
-static uint32_t node_if_equal(const struct ag_stack_tree *tree, uint32_t entry, uint64_t hash,
-                              uint64_t word) {
-    const uint32_t node = entry & AG_NODE_ID_MASK;
-    return entry >> 24 == tag_of(hash) &&
-                   atomic_load_explicit(&tree->nodes[node].word, memory_order_relaxed) == word
-               ? node
-               : 0;
+static struct ag_linked_node *ready_node(struct ag_stack_tree *tree, uint64_t id) {
+    struct ag_linked_node *node = id < tree->node_limit ? node_or_null(tree, (uint32_t)id) : NULL;
+    return node != NULL && slice_is_ready(tree, ag_tree_node_offset((uint32_t)id), node) ? node
+                                                                                         : NULL;
 }
 
 /* Takes an id and writes the word there; 0: there is none left, or no memory. */
 static uint32_t write_node(struct ag_stack_tree *tree, uint64_t word) {
     /* asked before it is taken: without memory no id is used up */
-    const uint64_t next = atomic_load_explicit(tree->n_nodes, memory_order_relaxed) + AG_NODE_FIRST;
-    if (next > AG_NODE_ID_MASK ||
-        !slice_is_ready(tree, AG_NODES_OFFSET + next * sizeof(struct ag_linked_node))) {
+    _Atomic uint64_t *n_nodes = &tree->counts->n_nodes;
+    if (ready_node(tree, atomic_load_explicit(n_nodes, memory_order_relaxed) + AG_NODE_FIRST) ==
+        NULL) {
         return 0;
     }
-    const uint64_t node =
-        atomic_fetch_add_explicit(tree->n_nodes, 1, memory_order_relaxed) + AG_NODE_FIRST;
-    if (node > AG_NODE_ID_MASK ||
-        !slice_is_ready(tree, AG_NODES_OFFSET + node * sizeof(struct ag_linked_node))) {
+    const uint64_t id = atomic_fetch_add_explicit(n_nodes, 1, memory_order_relaxed) + AG_NODE_FIRST;
+    struct ag_linked_node *node = ready_node(tree, id);
+    if (node == NULL) {
         return 0;
     }
-    atomic_store_explicit(&tree->nodes[node].word, word, memory_order_relaxed);
-    return (uint32_t)node;
+    atomic_store_explicit(&node->word, word, memory_order_relaxed);
+    return (uint32_t)id;
 }
 
-/* Links a node behind its parent's children, unless these are many. */
-static void link_child(struct ag_stack_tree *tree, uint32_t parent, uint32_t node) {
-    _Atomic uint32_t *link = &tree->nodes[parent & AG_NODE_ID_MASK].child;
-    for (uint32_t i = 0; i < AG_NODE_LINKED_MAX; i++) {
-        uint32_t found = 0;
-        /* release: pairs with the acquire in ag_node_intern_fast */
-        if (atomic_compare_exchange_strong_explicit(link, &found, node, memory_order_acq_rel,
-                                                    memory_order_acquire)) {
-            return;
+/* The node of an entry of the index if it has the word; 0: another one. */
+static uint32_t node_if_equal(struct ag_stack_tree *tree, uint64_t entry, uint64_t hash,
+                              uint64_t word) {
+    const uint32_t node = (uint32_t)entry;
+    return entry >> 32 == hash >> 32 &&
+                   atomic_load_explicit(&ag_node_at(tree, node)->word, memory_order_relaxed) == word
+               ? node
+               : 0;
+}
+
+/* The first slot of a bucket of the index, touchable; NULL: there is no memory. */
+static _Atomic uint64_t *index_bucket(struct ag_stack_tree *tree, uint32_t level,
+                                      uint32_t level_start, uint32_t first) {
+    uint64_t offset = AG_INDEX_OFFSET + (uint64_t)(level_start + first) * sizeof(uint64_t);
+    char *address = (char *)tree->sites + offset;
+    if (level >= AG_INDEX_BASE_LEVELS) {
+        const int piece = AG_PIECE_INDEX + (int)level - AG_INDEX_BASE_LEVELS;
+        char *far = piece_at(tree, piece);
+        if (far == NULL) {
+            return NULL;
         }
-        link = &tree->nodes[found & AG_NODE_ID_MASK].sibling;
+        offset = ag_tree_piece(piece).offset + first * sizeof(uint64_t);
+        address = far + first * sizeof(uint64_t);
     }
+    return slice_is_ready(tree, offset, address) ? (_Atomic uint64_t *)(void *)address : NULL;
 }
 
-AG_NOINLINE uint32_t ag_node_intern_slow(struct ag_stack_tree *tree, uint64_t word) {
+/* A child behind the linked ones. own: an id that was taken for it before, or 0. */
+static uint32_t intern_in_index(struct ag_stack_tree *tree, uint64_t word, uint32_t own) {
     const uint64_t hash = ag_stack_tree_hash(word);
-    uint32_t level_start = 0, own = 0;
+    uint32_t level_start = 0;
     for (uint32_t level = 0; level < PREFETCHED_LEVELS; level++) {
-        const uint32_t bits = AG_NODE_FIRST_BITS + 2 * level;
-        AG_PREFETCH(&tree->index[level_start + ag_stack_tree_bucket(hash, bits, AG_NODE_BUCKET)]);
+        const uint32_t bits = AG_INDEX_FIRST_BITS + 2 * level;
+        const uint32_t first = ag_stack_tree_bucket(hash, bits, AG_INDEX_BUCKET);
+        AG_PREFETCH((char *)tree->sites + AG_INDEX_OFFSET +
+                    (uint64_t)(level_start + first) * sizeof(uint64_t));
         level_start += 1u << bits;
     }
     level_start = 0;
-    for (uint32_t level = 0; level < AG_NODE_LEVELS; level++) {
-        const uint32_t bits = AG_NODE_FIRST_BITS + 2 * level;
-        const uint32_t first = level_start + ag_stack_tree_bucket(hash, bits, AG_NODE_BUCKET);
-        if (!slice_is_ready(tree, AG_INDEX_OFFSET + first * sizeof tree->index[0])) {
+    for (uint32_t level = 0; level < AG_INDEX_LEVELS; level++) {
+        const uint32_t bits = AG_INDEX_FIRST_BITS + 2 * level;
+        _Atomic uint64_t *bucket = index_bucket(tree, level, level_start,
+                                                ag_stack_tree_bucket(hash, bits, AG_INDEX_BUCKET));
+        if (bucket == NULL) {
             return 0;
         }
-        for (uint32_t slot = first; slot < first + AG_NODE_BUCKET; slot++) {
+        for (uint32_t i = 0; i < AG_INDEX_BUCKET; i++) {
             /* acquire: pairs with the CAS below; the node's word is there */
-            uint32_t entry = atomic_load_explicit(&tree->index[slot], memory_order_acquire);
+            uint64_t entry = atomic_load_explicit(&bucket[i], memory_order_acquire);
             if (entry == 0) {
                 if (own == 0 && (own = write_node(tree, word)) == 0) {
                     return 0;
                 }
                 if (atomic_compare_exchange_strong_explicit(
-                        &tree->index[slot], &entry, tag_of(hash) << 24 | own, memory_order_acq_rel,
+                        &bucket[i], &entry, (hash >> 32) << 32 | own, memory_order_acq_rel,
                         memory_order_acquire)) {
-                    link_child(tree, (uint32_t)(word >> 32), own);
                     return own;
                 }
             }
@@ -251,18 +428,47 @@ AG_NOINLINE uint32_t ag_node_intern_slow(struct ag_stack_tree *tree, uint64_t wo
     return 0;
 }
 
+AG_NOINLINE uint32_t ag_node_intern_slow(struct ag_stack_tree *tree, uint64_t word) {
+    struct ag_linked_node *at = node_or_null(tree, (uint32_t)(word >> 32));
+    if (at == NULL) {
+        return 0;
+    }
+    _Atomic uint32_t *link = &at->child;
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < AG_NODE_LINKED_MAX; i++) {
+        uint32_t found = atomic_load_explicit(link, memory_order_acquire);
+        if (found == 0) {
+            if (own == 0 && (own = write_node(tree, word)) == 0) {
+                return 0;
+            }
+            /* release: pairs with the acquire in ag_node_intern_fast */
+            if (atomic_compare_exchange_strong_explicit(link, &found, own, memory_order_acq_rel,
+                                                        memory_order_acquire)) {
+                return own;
+            }
+        }
+        at = node_or_null(tree, found);
+        if (at == NULL) {
+            return 0;
+        }
+        if (atomic_load_explicit(&at->word, memory_order_relaxed) == word) {
+            return found;
+        }
+        link = &at->sibling;
+    }
+    return intern_in_index(tree, word, own);
+}
+
 uint32_t ag_node_intern(struct ag_stack_tree *tree, uint32_t parent, uint32_t site) {
     return ag_node_intern_fast(tree, parent, site);
 }
 
 /* ---- reading ------------------------------------------------------------- */
 
-bool ag_stack_tree_site(const void *memory, uint32_t id, uint64_t *ret_pc, uint32_t *ret_image) {
-    if (id == 0 || id > AG_SITE_SLOTS) {
-        return false;
-    }
-    const struct ag_site *site = (const struct ag_site *)memory + (id - 1);
-    const uint64_t pc = atomic_load_explicit(&site->pc, memory_order_acquire);
+bool ag_stack_tree_site(struct ag_stack_tree *tree, uint32_t id, uint64_t *ret_pc,
+                        uint32_t *ret_image) {
+    const struct ag_site *site = site_or_null(tree, id);
+    const uint64_t pc = site != NULL ? atomic_load_explicit(&site->pc, memory_order_acquire) : 0;
     if (pc == 0) {
         return false;
     }
@@ -271,13 +477,12 @@ bool ag_stack_tree_site(const void *memory, uint32_t id, uint64_t *ret_pc, uint3
     return true;
 }
 
-bool ag_stack_tree_node(const void *memory, uint32_t id, uint32_t *ret_parent, uint32_t *ret_site) {
+bool ag_stack_tree_node(struct ag_stack_tree *tree, uint32_t id, uint32_t *ret_parent,
+                        uint32_t *ret_site) {
     if (id < AG_NODE_FIRST || id - AG_NODE_FIRST >= AG_NODE_SLOTS) {
         return false;
     }
-    const struct ag_linked_node *nodes =
-        (const struct ag_linked_node *)(const void *)((const char *)memory + AG_NODES_OFFSET);
-    const uint64_t word = atomic_load_explicit(&nodes[id].word, memory_order_acquire);
+    const uint64_t word = atomic_load_explicit(&ag_node_at(tree, id)->word, memory_order_acquire);
     if (word == 0) {
         return false;
     }
@@ -286,14 +491,14 @@ bool ag_stack_tree_node(const void *memory, uint32_t id, uint32_t *ret_parent, u
     return true;
 }
 
-int ag_stack_tree_frames(const void *memory, uint32_t node, int capacity, uint64_t *ret_pcs,
+int ag_stack_tree_frames(struct ag_stack_tree *tree, uint32_t node, int capacity, uint64_t *ret_pcs,
                          enum ag_root *ret_root) {
     int n_frames = 0;
     while (node >= AG_NODE_FIRST) {
         uint32_t parent, site, image;
         uint64_t pc;
-        if (n_frames == AG_DEPTH_MAX || !ag_stack_tree_node(memory, node, &parent, &site) ||
-            !ag_stack_tree_site(memory, site, &pc, &image)) {
+        if (n_frames == AG_DEPTH_MAX || !ag_stack_tree_node(tree, node, &parent, &site) ||
+            !ag_stack_tree_site(tree, site, &pc, &image)) {
             return -EINVAL;
         }
         if (n_frames < capacity) {
@@ -302,7 +507,7 @@ int ag_stack_tree_frames(const void *memory, uint32_t node, int capacity, uint64
         n_frames++;
         node = parent;
     }
-    if (node > AG_ROOT_CUT) {
+    if (node > AG_ROOT_LAST) {
         return -EINVAL;
     }
     *ret_root = (enum ag_root)node;

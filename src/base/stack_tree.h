@@ -7,9 +7,9 @@
  * stack is the id of its innermost frame's node. Its outermost frame's parent says how the walk
  * ended.
  *
- * The tables live one after the other in AG_TREE_BYTES of shared memory and never move: several
- * processes (a fork family) and their signal handlers intern at once; the collector reads sites and
- * the words of nodes beside them. The algorithm's essay is in stack_tree.c. */
+ * The tables live in up to AG_TREE_BYTES of shared memory and never move: several processes (a fork
+ * family) and their signal handlers intern at once; the writer reads sites and the words of nodes
+ * beside them. The algorithm's essay is in stack_tree.c. */
 #ifndef AG_STACK_TREE_H
 #define AG_STACK_TREE_H
 
@@ -24,14 +24,27 @@ enum ag_root {
     AG_ROOT_COMPLETE = 0,   /* the walk reached the thread's or coroutine's first frame */
     AG_ROOT_INCOMPLETE = 1, /* no rule, no image, an unreadable or impossible frame */
     AG_ROOT_CUT = 2,        /* deeper than --depth: the innermost frames are kept */
+    AG_ROOT_NOT_KEPT = 3,   /* there was no memory or no number for a frame. A stack without frames,
+                               so that no other function gets its blocks; leaves may stand on it */
+    AG_ROOT_LAST = AG_ROOT_NOT_KEPT,
     AG_NODE_FIRST = 16,
 };
+/* The tree comes in four sizes, each the one before and pieces behind it. The base is mapped at
+ * start, a piece when its first site, node or slot is needed (stack_tree.c, 3). */
 enum {
-    AG_SITE_LEVELS = 4, /* 2^12, 2^14, 2^16, 2^18 slots */
-    AG_NODE_LEVELS = 6, /* of the index: 2^14 .. 2^24 slots, each four times the one before */
-    AG_SITE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18),
-    AG_NODE_SLOTS = (1 << 24) - AG_NODE_FIRST, /* ids have 24 bits */
-    AG_INDEX_SLOTS = (1 << 14) + (1 << 16) + (1 << 18) + (1 << 20) + (1 << 22) + (1 << 24),
+    AG_TREE_SIZES = 4,
+    AG_SITE_BASE_LEVELS = 4,  /* 2^12, 2^14, 2^16, 2^18 slots */
+    AG_SITE_LEVELS = 7,       /* .. 2^24 */
+    AG_INDEX_BASE_LEVELS = 5, /* 2^12 .. 2^20 slots, each four times the one before */
+    AG_INDEX_LEVELS = 9,      /* .. 2^28 */
+    AG_WINDOW_BITS = 22,      /* nodes of a window: 64 MiB */
+    AG_WINDOW_NODES = 1 << AG_WINDOW_BITS,
+    AG_NODE_BITS = 28, /* an event has 32 bits for a stack; 2^28 nodes take 4 GiB */
+    AG_NODE_WINDOWS = 1 << (AG_NODE_BITS - AG_WINDOW_BITS),
+    AG_SITE_BASE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18),
+    AG_SITE_SLOTS = AG_SITE_BASE_SLOTS + (1 << 20) + (1 << 22) + (1 << 24),
+    AG_NODE_SLOTS = (1 << AG_NODE_BITS) - AG_NODE_FIRST,
+    AG_INDEX_BASE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18) + (1 << 20),
     AG_TREE_SLICE_BYTES = 16 * 1024, /* populated at once: a huge level costs what is used of it */
 };
 /* pc - 1 lies inside the instruction at which the frame stood: pc is a return address, or one more
@@ -57,31 +70,107 @@ struct ag_linked_node {
     _Atomic uint64_t word;           /* parent << 32 | site; 0: no node, or a root */
     _Atomic uint32_t child, sibling; /* nodes: its first child, its parent's next one; 0: none */
 };
-/* sites | nodes, by id | a line with the number of ids given out | index, to the end of a slice */
-#define AG_NODES_OFFSET ((uint64_t)AG_SITE_SLOTS * sizeof(struct ag_site))
-#define AG_INDEX_OFFSET \
-    (AG_NODES_OFFSET + (UINT64_C(1) << 24) * sizeof(struct ag_linked_node) + AG_CACHE_LINE)
+/* What all users of a tree count together; a cache line in front of the index. */
+struct ag_tree_counts {
+    _Atomic uint64_t n_nodes;   /* ids given out, whether or not a node came to be there */
+    _Atomic uint64_t pieces[2]; /* bit: somebody has mapped this piece, so it may not be zero */
+};
+
+/* Pieces: 0 is the base, 1 to 63 are the windows of nodes behind the base's, then levels of sites,
+ * then levels of the index. */
+enum {
+    AG_PIECE_BASE = 0,
+    AG_PIECE_SITES = AG_NODE_WINDOWS, /* of level AG_SITE_BASE_LEVELS */
+    AG_PIECE_INDEX = AG_PIECE_SITES + AG_SITE_LEVELS - AG_SITE_BASE_LEVELS,
+    AG_TREE_PIECES = AG_PIECE_INDEX + AG_INDEX_LEVELS - AG_INDEX_BASE_LEVELS,
+};
+/* The base: sites | nodes, by id | counts | index, to the end of a slice. */
+#define AG_WINDOW_BYTES_OF_NODES ((uint64_t)AG_WINDOW_NODES * sizeof(struct ag_linked_node))
+#define AG_NODES_OFFSET ((uint64_t)AG_SITE_BASE_SLOTS * sizeof(struct ag_site))
+#define AG_COUNTS_OFFSET (AG_NODES_OFFSET + AG_WINDOW_BYTES_OF_NODES)
+#define AG_INDEX_OFFSET (AG_COUNTS_OFFSET + AG_CACHE_LINE)
+#define AG_TREE_BASE_BYTES \
+    (AG_COUNTS_OFFSET + (uint64_t)AG_INDEX_BASE_SLOTS * 8 + AG_TREE_SLICE_BYTES)
+/* Each further size: windows of nodes | levels of the index | a level of sites. */
+#define AG_SIZE_1_OFFSET AG_TREE_BASE_BYTES
+#define AG_SIZE_2_OFFSET                                                                           \
+    (AG_SIZE_1_OFFSET + 3 * AG_WINDOW_BYTES_OF_NODES + (UINT64_C(8) << 22) + (UINT64_C(8) << 24) + \
+     (UINT64_C(16) << 20))
+#define AG_SIZE_3_OFFSET \
+    (AG_SIZE_2_OFFSET + 12 * AG_WINDOW_BYTES_OF_NODES + (UINT64_C(8) << 26) + (UINT64_C(16) << 22))
 #define AG_TREE_BYTES \
-    (AG_INDEX_OFFSET - AG_CACHE_LINE + (uint64_t)AG_INDEX_SLOTS * 4 + AG_TREE_SLICE_BYTES)
+    (AG_SIZE_3_OFFSET + 48 * AG_WINDOW_BYTES_OF_NODES + (UINT64_C(8) << 28) + (UINT64_C(16) << 24))
+
+/* Bytes of a tree of this size: 80 MiB, 448 MiB, 1.8 GiB, 7 GiB, of which exists what is used. */
+AG_FAST uint64_t ag_tree_bytes(int size) {
+    return size == 0   ? AG_SIZE_1_OFFSET
+           : size == 1 ? AG_SIZE_2_OFFSET
+           : size == 2 ? AG_SIZE_3_OFFSET
+                       : AG_TREE_BYTES;
+}
+/* The size that has these bytes; -1: none. */
+AG_FAST int ag_tree_size_of(uint64_t bytes) {
+    int size = AG_TREE_SIZES - 1;
+    while (size >= 0 && ag_tree_bytes(size) != bytes) {
+        size--;
+    }
+    return size;
+}
+/* Ids of nodes are below this. */
+AG_FAST uint32_t ag_tree_node_limit(int size) {
+    return 1u << (AG_WINDOW_BITS + 2 * size);
+}
+/* Ids of sites are 1 to this. */
+AG_FAST uint32_t ag_tree_site_limit(int size) {
+    return AG_SITE_BASE_SLOTS + (((1u << 2 * size) - 1) / 3 << 20);
+}
+/* Where a node or a site lies in a tree that is mapped whole. */
+AG_FAST uint64_t ag_tree_node_offset(uint32_t id) {
+    const uint32_t window = id >> AG_WINDOW_BITS;
+    const uint64_t bytes = (uint64_t)id * sizeof(struct ag_linked_node);
+    return window == 0   ? AG_NODES_OFFSET + bytes
+           : window < 4  ? AG_SIZE_1_OFFSET + bytes - AG_WINDOW_BYTES_OF_NODES
+           : window < 16 ? AG_SIZE_2_OFFSET + bytes - 4 * AG_WINDOW_BYTES_OF_NODES
+                         : AG_SIZE_3_OFFSET + bytes - 16 * AG_WINDOW_BYTES_OF_NODES;
+}
+uint64_t ag_tree_site_offset(uint32_t id);
+struct ag_tree_piece {
+    uint64_t offset, bytes;
+};
+struct ag_tree_piece ag_tree_piece(int piece);
 
 /* Makes [address, address + bytes) touchable without SIGBUS (a full disk or tmpfs answers a touch
  * of a hole with SIGBUS); false: there is no memory. Async-signal-safe. See populate.h. */
 typedef bool ag_populate_fn(void *address, size_t bytes);
 
 /* ---- interning: one process' view ---------------------------------------- */
+struct ag_stack_tree;
+/* Maps a piece that this process has not mapped yet; NULL: there is no room. Async-signal-safe; two
+ * threads may map the same piece at once, and the loser unmaps its own. */
+struct ag_piece_mapper {
+    void *(*map)(const struct ag_stack_tree *tree, int piece);
+    void (*unmap)(void *address, uint64_t bytes);
+};
 enum { AG_TREE_SLICES = (int)(AG_TREE_BYTES / AG_TREE_SLICE_BYTES) };
-struct ag_stack_tree { /* private memory of a process; a fork inherits it as it is */
-    struct ag_site *sites;
-    struct ag_linked_node *nodes;
-    _Atomic uint64_t *n_nodes; /* ids given out, whether or not a node came to be there */
-    _Atomic uint32_t *index;   /* tag:8 | id:24, 0: free */
+struct ag_stack_tree {            /* private memory of a process; a fork inherits it as it is */
+    struct ag_linked_node *nodes; /* of the base */
+    struct ag_site *sites;        /* likewise */
+    struct ag_tree_counts *counts;
+    uint32_t node_limit; /* ids below it are given out */
+    int size;
     ag_populate_fn *populate;
+    const struct ag_piece_mapper *mapper;               /* NULL: the pieces lie behind the base */
+    _Atomic(char *) pieces[AG_TREE_PIECES];             /* NULL: not mapped yet */
     _Atomic uint64_t ready[(AG_TREE_SLICES + 63) / 64]; /* bit: this slice has been populated */
 };
 
-/* memory: AG_TREE_BYTES, page-aligned, zero or in use by relatives. Populates what the fast paths
- * touch without asking; -ENOMEM when there is no memory for it. */
-int ag_stack_tree_init(struct ag_stack_tree *tree, void *memory, ag_populate_fn *populate);
+/* memory: a base, page-aligned, zero or in use by relatives; with a mapper, what lies behind it
+ * need not be mapped. Populates what the fast paths touch without asking; -ENOMEM when there is no
+ * memory for it. */
+int ag_stack_tree_init(struct ag_stack_tree *tree, void *memory, int size, ag_populate_fn *populate,
+                       const struct ag_piece_mapper *mapper);
+/* Unmaps the pieces behind the base that the mapper made. */
+void ag_stack_tree_unmap_pieces(struct ag_stack_tree *tree);
 
 /* The site of (pc, image); 0: the table is full or has no memory. pc below 2^48, not 0. Lock-free,
  * async-signal-safe. The same pc in another image (in a forked relative that loaded something else)
@@ -92,22 +181,26 @@ uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image)
  * ag_root. Lock-free, async-signal-safe; stack_tree_fast.h has the inline version. */
 uint32_t ag_node_intern(struct ag_stack_tree *tree, uint32_t parent, uint32_t site);
 
-/* The sites without an image whose instruction lies in [low, high) die: what is found there from
- * now on is another site. Those with an image are told apart by its id. */
+/* A site without an image (JIT code) dies: what is found at its pc from now on is another site.
+ * Those with an image are told apart by its id, and stay. */
+void ag_stack_tree_kill_site(struct ag_stack_tree *tree, uint32_t site);
+/* The same for all sites whose instruction lies in [low, high), by a look at all of them. */
 void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t high);
 
-/* ---- reading: the collector, the tests ------------------------------------ */
+/* ---- reading -------------------------------------------------------------- */
 
-/* `memory` is the mapped tree. Ids are checked against the tables' bounds; false (and nothing
- * written) when out of them or when the slot is empty. Only ids that an event or a node names may
- * be asked for: other slots may be unpopulated. */
-bool ag_stack_tree_site(const void *memory, uint32_t id, uint64_t *ret_pc, uint32_t *ret_image);
-bool ag_stack_tree_node(const void *memory, uint32_t id, uint32_t *ret_parent, uint32_t *ret_site);
+/* Ids are checked against the tables' bounds; false (and nothing written) when out of them or when
+ * the slot is empty. Only ids that an event or a node names may be asked for: other slots may be
+ * unpopulated. */
+bool ag_stack_tree_site(struct ag_stack_tree *tree, uint32_t id, uint64_t *ret_pc,
+                        uint32_t *ret_image);
+bool ag_stack_tree_node(struct ag_stack_tree *tree, uint32_t id, uint32_t *ret_parent,
+                        uint32_t *ret_site);
 /* The pcs of a stack, innermost first; the number of frames (which may exceed capacity; only
  * capacity are stored) or -EINVAL when a node is out of bounds or the chain is longer than
  * AG_DEPTH_MAX. */
 enum { AG_DEPTH_MAX = 65536 };
-int ag_stack_tree_frames(const void *memory, uint32_t node, int capacity, uint64_t *ret_pcs,
+int ag_stack_tree_frames(struct ag_stack_tree *tree, uint32_t node, int capacity, uint64_t *ret_pcs,
                          enum ag_root *ret_root);
 
 #endif

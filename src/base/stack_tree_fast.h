@@ -12,13 +12,12 @@
 
 enum {
     AG_SITE_FIRST_BITS = 12, /* log2 of the slots of the first level of sites ... */
-    AG_NODE_FIRST_BITS =
-        14, /* ... and of the index; each level has four times the slots of the one before */
+    AG_INDEX_FIRST_BITS =
+        12, /* ... and of the index; each level has four times the slots of the one before */
     AG_SITE_BUCKET = 4, /* slots of a bucket: one cache line */
-    AG_NODE_BUCKET = 16,
+    AG_INDEX_BUCKET = 8,
     AG_NODE_LINKED_MAX = 8, /* children of a node that are linked; a loop that calls through a
                                pointer may have hundreds, which only the index knows */
-    AG_NODE_ID_MASK = (1 << 24) - 1,
 };
 
 /* Fibonacci hashing, then the high half folded down: the low bits choose the bucket at every level.
@@ -33,15 +32,24 @@ AG_FAST uint32_t ag_stack_tree_bucket(uint64_t hash, uint32_t bits, uint32_t buc
     return (uint32_t)hash & ((1u << bits) - 1) & ~(bucket_slots - 1);
 }
 
+/* Of a window behind the base's. A node without word and links where the window cannot be mapped.
+ */
+const struct ag_linked_node *ag_node_far(struct ag_stack_tree *tree, uint32_t id);
+
+/* A node (or root) that is there: its id comes from an intern, a link or a parent. */
+AG_FAST const struct ag_linked_node *ag_node_at(struct ag_stack_tree *tree, uint32_t id) {
+    return AG_LIKELY(id < AG_WINDOW_NODES) ? &tree->nodes[id] : ag_node_far(tree, id);
+}
+
 uint32_t ag_node_intern_slow(struct ag_stack_tree *tree, uint64_t word);
 
 AG_FAST uint32_t ag_node_intern_fast(struct ag_stack_tree *tree, uint32_t parent, uint32_t site) {
     const uint64_t word = (uint64_t)parent << 32 | site;
     /* acquire: pairs with the CAS in stack_tree.c; the node's word is there, and so is its site,
      * for whoever sees our event */
-    uint32_t node = atomic_load_explicit(&tree->nodes[parent].child, memory_order_acquire);
+    uint32_t node = atomic_load_explicit(&ag_node_at(tree, parent)->child, memory_order_acquire);
     for (uint32_t i = 0; i < AG_NODE_LINKED_MAX && node != 0; i++) {
-        const struct ag_linked_node *at = &tree->nodes[node & AG_NODE_ID_MASK];
+        const struct ag_linked_node *at = ag_node_at(tree, node);
         if (AG_LIKELY(atomic_load_explicit(&at->word, memory_order_relaxed) == word)) {
             return node;
         }

@@ -76,6 +76,21 @@ static void print_cost(const struct ag_profile *profile) {
     }
 }
 
+/* "nothing lost", or what was. */
+static const char *loss_text(const struct ag_collector_report *report, char ret_text[128]) {
+    char events[32], stacks[32];
+    const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
+    (void)snprintf(ret_text, 128, "%s%s%s%s%s%s",
+                   has_events ? count_text(report->lost_events, events) : "",
+                   has_events ? " events lost" : "", has_events && has_stacks ? ", " : "",
+                   has_stacks ? "the stacks of " : "",
+                   has_stacks ? count_text(report->lost_stacks, stacks) : "",
+                   has_stacks   ? " blocks lost: no memory for them"
+                   : has_events ? ""
+                                : "nothing lost");
+    return ret_text;
+}
+
 /* A sampled trace: what the samples stand for takes a look at them. They are few. */
 static void print_sampled(const struct ag_collector_report *report) {
     const struct ag_profile_options options = {
@@ -89,7 +104,9 @@ static void print_sampled(const struct ag_collector_report *report) {
         return;
     }
     const struct ag_metrics *all = ag_profile_total(profile);
-    const char *loss = report->lost_events ? "events were lost: see the report" : "nothing lost";
+    const char *loss = report->lost_events || report->lost_stacks
+                           ? "events or stacks were lost: see the report"
+                           : "nothing lost";
     const struct ag_interval between = ag_interval_of_metric(all, AG_METRIC_ALLOCATED_BYTES);
     const double spread =
         100 * (double)(between.high - between.low) / 2 / (double)(all->allocated_bytes + 1);
@@ -175,7 +192,7 @@ static void print_missing(const struct ag_collector_report *report) {
 }
 
 void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view) {
-    char time[32], size[32], lost[32];
+    char time[32], size[32], lost[128];
     const char *path = short_path(report->path);
     if (report->is_missing) {
         print_missing(report);
@@ -188,12 +205,12 @@ void ag_run_summary_print_trace(const struct ag_collector_report *report, const 
     }
     ag_say("trace %s, %s of %s%s%s   ->  allogram report %s --view=%s", path,
            bytes_text(report->trace_bytes, size), time_text(report->duration_ns, time),
-           report->lost_events ? ", events lost: " : "",
-           report->lost_events ? count_text(report->lost_events, lost) : "", path, view);
+           report->lost_events || report->lost_stacks ? ", " : "",
+           report->lost_events || report->lost_stacks ? loss_text(report, lost) : "", path, view);
 }
 
 void ag_run_summary_print(const struct ag_collector_report *report, const char *program) {
-    char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32], lost[32];
+    char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32], lost[128];
     if (!report->registered) {
         ag_say("nothing was recorded: the agent did not start in %s", program);
         return;
@@ -216,13 +233,12 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
     if (report->is_sampled) {
         print_sampled(report);
     } else {
-        ag_say("%s allocations, %s in %s; peak %s; %s block%s, %s in use at the end; %s%s",
+        ag_say("%s allocations, %s in %s; peak %s; %s block%s, %s in use at the end; %s",
                count_text(report->allocated_blocks, blocks),
                bytes_text(report->allocated_bytes, bytes), time_text(report->duration_ns, time),
                bytes_text(report->peak_bytes, peak), count_text(report->in_use_blocks, left),
                report->in_use_blocks == 1 ? "" : "s", bytes_text(report->in_use_bytes, left_bytes),
-               report->lost_events ? count_text(report->lost_events, lost) : "nothing lost",
-               report->lost_events ? " events lost" : "");
+               loss_text(report, lost));
         if (report->is_reset) {
             ag_say("that is of all the time; reports begin at the reset");
         }

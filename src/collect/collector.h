@@ -105,6 +105,7 @@ struct ag_collector_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
         lost_events, n_other_traces; /* that are files */
+    uint64_t lost_stacks;            /* blocks whose stack could not be kept */
     uint32_t is_cut, error;          /* errno of the write that stopped it; 0: the size asked for */
     uint64_t interval_bytes;         /* of a sampled trace, at its end */
     uint32_t is_sampled;

@@ -649,7 +649,8 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     for (uint32_t via = AG_VIA_HOST; via < AG_VIAS_MOST; via++) {
         recording->heap_of_via[via] = (uint8_t)via;
     }
-    if (ag_stack_harvest_start(&recording->stacks, ag_session_tree(session, recording->tree)) < 0) {
+    if (ag_stack_harvest_start(&recording->stacks, ag_session_tree(session, recording->tree),
+                               ag_tree_size_of(session->tree_bytes)) < 0) {
         goto failed;
     }
     const int r = ag_recording_open_trace(recording, copy);

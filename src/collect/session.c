@@ -47,8 +47,9 @@ enum {
     SOFT_CHUNKS_MAX =
         128, /* 8 MiB in flight: 20 ms of the busiest thread; more only fills caches */
     SOFT_CHUNKS_MIN = 32,
-    FEWEST_CHUNKS = 1024, /* 64 MiB */
-    MAX_SLOTS = 1 << 16,  /* bounds on what a header may claim */
+    FEWEST_CHUNKS = 1024,   /* 64 MiB */
+    FEWEST_NODES = 1 << 18, /* 4 MiB */
+    MAX_SLOTS = 1 << 16,    /* bounds on what a header may claim */
     MAX_TREES = 1 << 16,
     MAX_CHUNKS = 1 << 24,
     DEFAULT_INTERVAL_BYTES = 512 << 10,
@@ -57,11 +58,13 @@ enum {
 #define ROOM_WANTED_BYTES \
     (UINT64_C(48) << 20) /* less in /dev/shm: the output's folder is the better place */
 
-/* Tried in this order: 178 GiB of addresses, 23, 3.3, and three quarters of a GiB. A tree per slot:
- * a process that was not forked from one of the session takes the tree of its slot's number. */
+/* Tried in this order: 3.6 TiB of addresses, 230 GiB, 29, 4, and a quarter of a GiB. A tree per
+ * slot: a process that was not forked from one of the session takes the tree of its slot's number.
+ */
 static const struct {
     uint32_t n_slots, n_chunks;
-} layouts[] = {{512, 65536}, {64, 16384}, {8, 8192}, {2, 1024}};
+    int tree_size;
+} layouts[] = {{512, 65536, 3}, {512, 65536, 1}, {64, 16384, 1}, {8, 8192, 1}, {2, 1024, 0}};
 
 static int fail(char ret_message[512], int error, const char *what, const char *path) {
     (void)snprintf(ret_message, 512, "%s %.400s: %s", what, path, strerror(-error));
@@ -75,15 +78,16 @@ static uint64_t round_up(uint64_t bytes) {
 /* ---- geometry ---- */
 
 static void lay_out(struct ag_session *session, uint32_t n_slots, uint32_t n_trees,
-                    uint32_t n_chunks) {
+                    uint64_t tree_bytes, uint32_t n_chunks) {
     session->n_slots = n_slots;
     session->n_trees = n_trees;
+    session->tree_bytes = tree_bytes;
     session->n_chunks = n_chunks;
     session->slots_offset = AG_SEGMENT_HEADER_BYTES;
     session->controls_offset = session->slots_offset + (uint64_t)n_slots * AG_SLOT_BYTES;
     session->trees_offset =
         round_up(session->controls_offset + (uint64_t)n_chunks * sizeof(struct ag_chunk_control));
-    session->chunks_offset = round_up(session->trees_offset + (uint64_t)n_trees * AG_TREE_BYTES);
+    session->chunks_offset = round_up(session->trees_offset + (uint64_t)n_trees * tree_bytes);
     session->file_bytes = session->chunks_offset + (uint64_t)n_chunks * AG_CHUNK_BYTES;
 }
 
@@ -135,7 +139,9 @@ static void populate_first(const struct ag_session *session) {
     (void)ag_populate(ag_session_slot(session, 0), AG_SLOT_BYTES);
     (void)ag_populate(control, sizeof(*control));
     if (tree != NULL) {
-        (void)ag_stack_tree_init(tree, session->base + session->trees_offset, ag_populate);
+        (void)ag_stack_tree_init(tree, session->base + session->trees_offset,
+                                 ag_tree_size_of(session->tree_bytes), ag_populate,
+                                 /* mapper= */ NULL);
     }
     atomic_store_explicit(&control->populated, ag_populate(chunk, AG_CHUNK_BYTES),
                           memory_order_relaxed);
@@ -154,11 +160,18 @@ static uint32_t bounded_chunks(const struct ag_session *session, uint32_t n_chun
     return most >= n_chunks ? n_chunks : most > FEWEST_CHUNKS ? (uint32_t)most : FEWEST_CHUNKS;
 }
 
+/* No more nodes than half of what is free has room for: chunks need memory, too. */
+static uint32_t bounded_nodes(const struct ag_session *session) {
+    const uint64_t most = room_bytes(session->path) / 2 / sizeof(struct ag_linked_node);
+    const uint32_t limit = ag_tree_node_limit(ag_tree_size_of(session->tree_bytes));
+    return most >= limit ? limit : most > FEWEST_NODES ? (uint32_t)most : FEWEST_NODES;
+}
+
 static int size_and_map(struct ag_session *session) {
     int r = -EFBIG;
     for (size_t i = 0; i < AG_ARRAY_SIZE(layouts); i++) {
         lay_out(session, layouts[i].n_slots, layouts[i].n_slots,
-                bounded_chunks(session, layouts[i].n_chunks));
+                ag_tree_bytes(layouts[i].tree_size), bounded_chunks(session, layouts[i].n_chunks));
         r = ftruncate(session->fd, (off_t)session->file_bytes) == 0 ? map_file(session) : -errno;
         if (r == 0) {
             return populate_front(session);
@@ -302,7 +315,8 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->controls_offset = session->controls_offset;
     header->trees_offset = session->trees_offset;
     header->chunks_offset = session->chunks_offset;
-    header->tree_bytes = AG_TREE_BYTES;
+    header->tree_bytes = session->tree_bytes;
+    header->node_limit = bounded_nodes(session);
     header->mode = session->mode;
     header->seed = session->seed;
     atomic_store_explicit(&header->interval_bytes, session->interval_bytes, memory_order_relaxed);
@@ -499,17 +513,17 @@ static bool geometry_is_sane(const struct ag_segment_header *header, const struc
     if (header->magic != AG_SEGMENT_MAGIC || header->version != AG_SEGMENT_VERSION ||
         header->session == 0 || header->n_slots == 0 || header->n_slots > MAX_SLOTS ||
         header->n_trees == 0 || header->n_trees > MAX_TREES || header->n_chunks == 0 ||
-        header->n_chunks > MAX_CHUNKS) {
+        header->n_chunks > MAX_CHUNKS || ag_tree_size_of(header->tree_bytes) < 0) {
         return false;
     }
     struct ag_session expected;
-    lay_out(&expected, header->n_slots, header->n_trees, header->n_chunks);
+    lay_out(&expected, header->n_slots, header->n_trees, header->tree_bytes, header->n_chunks);
     return header->file_bytes == expected.file_bytes &&
            (uint64_t)status->st_size == expected.file_bytes &&
            header->slots_offset == expected.slots_offset &&
            header->controls_offset == expected.controls_offset &&
            header->trees_offset == expected.trees_offset &&
-           header->chunks_offset == expected.chunks_offset && header->tree_bytes == AG_TREE_BYTES &&
+           header->chunks_offset == expected.chunks_offset &&
            header->clock_kind <= AG_CLOCK_MONOTONIC;
 }
 
@@ -542,7 +556,7 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
         r = geometry_is_sane(&header, &status) ? 0 : -EINVAL;
     }
     if (r == 0) {
-        lay_out(session, header.n_slots, header.n_trees, header.n_chunks);
+        lay_out(session, header.n_slots, header.n_trees, header.tree_bytes, header.n_chunks);
         r = map_file(session);
     }
     if (r < 0) {
@@ -714,18 +728,31 @@ bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
 }
 
 void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {
-    const uint64_t offset = session->trees_offset + (uint64_t)tree * AG_TREE_BYTES;
+    const uint64_t offset = session->trees_offset + (uint64_t)tree * session->tree_bytes;
     if (fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                  (off_t)AG_TREE_BYTES) == 0) {
+                  (off_t)session->tree_bytes) == 0) {
         return;
     }
     /* No holes on this file system: a next user must find zeros all the same. The file's blocks
      * exist or it is read as zeros; writing zeros to all of it would fill the disk, so only what is
-     * not zero is written. */
-    uint64_t *words = (uint64_t *)(void *)(session->base + offset);
-    for (uint64_t i = 0; i < AG_TREE_BYTES / 8; i++) {
-        if (words[i] != 0) {
-            words[i] = 0;
+     * not zero is written, in the base and in the pieces that somebody mapped. */
+    const struct ag_tree_counts *counts =
+        (const struct ag_tree_counts *)(const void *)(session->base + offset + AG_COUNTS_OFFSET);
+    uint64_t pieces[AG_ARRAY_SIZE(counts->pieces)];
+    for (size_t i = 0; i < AG_ARRAY_SIZE(pieces); i++) {
+        pieces[i] = atomic_load_explicit(&counts->pieces[i], memory_order_relaxed);
+    }
+    for (int piece = 0; piece < AG_TREE_PIECES; piece++) {
+        const struct ag_tree_piece place = ag_tree_piece(piece);
+        const bool is_used = piece == AG_PIECE_BASE || (pieces[piece / 64] >> piece % 64 & 1);
+        if (!is_used || place.offset + place.bytes > session->tree_bytes) {
+            continue;
+        }
+        uint64_t *words = (uint64_t *)(void *)(session->base + offset + place.offset);
+        for (uint64_t i = 0; i < place.bytes / 8; i++) {
+            if (words[i] != 0) {
+                words[i] = 0;
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ struct ag_session {
     struct ag_segment_header *header; /* == base */
     uint64_t id;                      /* header.session */
     uint32_t n_slots, n_trees, n_chunks;
-    uint64_t slots_offset, controls_offset, trees_offset, chunks_offset;
+    uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
     uint32_t mode, depth;
     bool has_locks;                /* processes say by locks that they live: segment.h, 6 */
     bool has_free_stacks;          /* frees carry stacks: then one pass is no faster (one_pass.c) */
@@ -81,7 +81,7 @@ static inline const uint64_t *ag_session_chunk_words(const struct ag_session *se
 }
 
 static inline const uint8_t *ag_session_tree(const struct ag_session *session, uint32_t tree) {
-    return session->base + session->trees_offset + (uint64_t)tree * AG_TREE_BYTES;
+    return session->base + session->trees_offset + (uint64_t)tree * session->tree_bytes;
 }
 
 /* Is the slot's the process that knows itself as PID in NAMESPACE? A namespace that could not be

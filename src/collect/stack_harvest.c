@@ -3,9 +3,9 @@
  *
  * One byte per possible node id remembers: bits 0-1 how the stack ends (enum ag_root), KNOWN (the
  * node was found before), NAMED (an event named it: it counts as a stack), WALKED (it is on the
- * walk at hand), LEAF (a type or a label: what counts is the stack under it). The 16 MiB of bytes
- * are anonymous memory, so only pages with ids in use exist. Each node is walked once in the life
- * of a process.
+ * walk at hand), LEAF (a type or a label: what counts is the stack under it). The bytes are
+ * anonymous memory that grows with the ids that are met, so only pages with ids in use exist. Each
+ * node is walked once in the life of a process.
  *
  * The tree belongs to the program: an id is checked before it is followed, a parent that is on the
  * walk already (a circle) ends it as incomplete, and so does a word that was never written. */
@@ -16,29 +16,55 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { N_MARKS = AG_NODE_FIRST + AG_NODE_SLOTS };
+enum { MARKS_AT_FIRST = 1 << 20, MARKS_MOST = AG_NODE_FIRST + AG_NODE_SLOTS };
 
-int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree) {
-    void *marks = mmap(NULL, N_MARKS, PROT_READ | PROT_WRITE,
+int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree, int tree_size) {
+    void *marks = mmap(NULL, MARKS_AT_FIRST, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (marks == MAP_FAILED) {
         return -errno;
     }
     struct ag_index_map frames_of = {0};
     if (ag_index_map_init(&frames_of) < 0) {
-        (void)munmap(marks, N_MARKS); /* our own mapping: cannot fail */
+        (void)munmap(marks, MARKS_AT_FIRST); /* our own mapping: cannot fail */
         return -ENOMEM;
     }
-    *harvest = (struct ag_stack_harvest){.tree = tree, .marks = marks, .frames_of = frames_of};
+    *harvest = (struct ag_stack_harvest){.tree = tree,
+                                         .tree_size = tree_size,
+                                         .marks = marks,
+                                         .n_marks = MARKS_AT_FIRST,
+                                         .frames_of = frames_of};
     for (uint8_t root = 0; root < AG_NODE_FIRST; root++) {
-        harvest->marks[root] = AG_MARK_KNOWN | (root <= AG_ROOT_CUT ? root : AG_ROOT_INCOMPLETE);
+        harvest->marks[root] = AG_MARK_KNOWN | (root <= AG_ROOT_LAST ? root : AG_ROOT_INCOMPLETE);
     }
     return 0;
 }
 
+/* Makes the id's mark there; false: no memory, or no node has such an id. */
+static bool has_mark(struct ag_stack_harvest *harvest, uint32_t id) {
+    if (AG_LIKELY(id < harvest->n_marks)) {
+        return true;
+    }
+    if (id >= MARKS_MOST) {
+        return false;
+    }
+    uint32_t wanted = harvest->n_marks;
+    while (wanted <= id) {
+        wanted *= 2;
+    }
+    void *marks = mremap(harvest->marks, harvest->n_marks, wanted, MREMAP_MAYMOVE);
+    if (marks == MAP_FAILED) {
+        harvest->error = -ENOMEM;
+        return false;
+    }
+    harvest->marks = marks;
+    harvest->n_marks = wanted;
+    return true;
+}
+
 void ag_stack_harvest_done(struct ag_stack_harvest *harvest) {
     if (harvest->marks) {
-        (void)munmap(harvest->marks, N_MARKS); /* our own mapping: cannot fail */
+        (void)munmap(harvest->marks, harvest->n_marks); /* our own mapping: cannot fail */
     }
     ag_index_map_done(&harvest->frames_of);
     free(harvest->nodes);
@@ -62,12 +88,13 @@ static bool grow(void **array, size_t *capacity, size_t count, size_t item_bytes
 }
 
 static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
-    const struct ag_linked_node *nodes =
-        (const struct ag_linked_node *)(const void *)(harvest->tree + AG_NODES_OFFSET);
+    if (id < AG_NODE_FIRST || id >= ag_tree_node_limit(harvest->tree_size)) {
+        return 0;
+    }
+    const struct ag_linked_node *node =
+        (const struct ag_linked_node *)(const void *)(harvest->tree + ag_tree_node_offset(id));
     /* acquire: pairs with the interning release; the site below was written before */
-    return id >= AG_NODE_FIRST && id < N_MARKS
-               ? atomic_load_explicit(&nodes[id].word, memory_order_acquire)
-               : 0;
+    return atomic_load_explicit(&node->word, memory_order_acquire);
 }
 
 /* Walks up from `stack` over nodes that are not known; they end up in chain, innermost first.
@@ -75,10 +102,10 @@ static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
 static uint32_t walk_up(struct ag_stack_harvest *harvest, uint32_t stack, size_t *ret_count) {
     size_t count = 0;
     uint32_t id = stack;
-    while (!(harvest->marks[id] & AG_MARK_KNOWN)) {
+    while (!has_mark(harvest, id) || !(harvest->marks[id] & AG_MARK_KNOWN)) {
         const uint64_t word = node_word(harvest, id);
         const uint32_t parent = (uint32_t)(word >> 32);
-        if (word == 0 || harvest->marks[id] & AG_MARK_WALKED ||
+        if (word == 0 || id >= harvest->n_marks || harvest->marks[id] & AG_MARK_WALKED ||
             !grow((void **)&harvest->chain, &harvest->chain_capacity, count, sizeof(uint32_t))) {
             id = AG_ROOT_INCOMPLETE;
             break;
@@ -95,9 +122,9 @@ static struct ag_node read_node(const struct ag_stack_harvest *harvest, uint32_t
                                 uint32_t parent) {
     struct ag_node node = {.id = id, .parent = parent};
     const uint32_t site_id = (uint32_t)node_word(harvest, id);
-    if (site_id >= 1 && site_id <= AG_SITE_SLOTS) {
+    if (site_id >= 1 && site_id <= ag_tree_site_limit(harvest->tree_size)) {
         const struct ag_site *site =
-            (const struct ag_site *)(const void *)harvest->tree + (site_id - 1);
+            (const struct ag_site *)(const void *)(harvest->tree + ag_tree_site_offset(site_id));
         node.pc = atomic_load_explicit(&site->pc, memory_order_acquire) & AG_SITE_PC_MASK;
         node.image = atomic_load_explicit(&site->image, memory_order_relaxed);
     }
@@ -153,6 +180,9 @@ void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack) {
 
 void ag_stack_harvest_name_slow(struct ag_stack_harvest *harvest, uint32_t stack) {
     ag_stack_harvest_learn(harvest, stack);
+    if (!has_mark(harvest, stack)) {
+        return;
+    }
     harvest->marks[stack] |= AG_MARK_NAMED;
     if (harvest->marks[stack] & AG_MARK_LEAF) {
         stack = without_leaves(harvest, stack);
@@ -173,7 +203,8 @@ void ag_stack_harvest_written(struct ag_stack_harvest *harvest) {
 }
 
 void ag_stack_harvest_add_node(struct ag_stack_harvest *harvest, const struct ag_node *node) {
-    if (node->id >= AG_NODE_FIRST && node->id < N_MARKS && node->parent < N_MARKS) {
+    if (node->id >= AG_NODE_FIRST && has_mark(harvest, node->id) &&
+        has_mark(harvest, node->parent)) {
         const uint8_t parent = harvest->marks[node->parent];
         const bool is_new = !(harvest->marks[node->id] & AG_MARK_KNOWN);
         const uint32_t root = parent & AG_MARK_KNOWN ? parent & AG_MARK_ROOT : AG_ROOT_INCOMPLETE;

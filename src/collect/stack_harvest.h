@@ -11,8 +11,10 @@
 #include "ledger/index_map.h"
 
 struct ag_stack_harvest {
-    const uint8_t *tree;   /* shared; NULL when nodes come from a trace (add_node) */
-    uint8_t *marks;        /* by node id, see the .c; private, lazily touched */
+    const uint8_t *tree; /* shared; NULL when nodes come from a trace (add_node) */
+    int tree_size;
+    uint8_t *marks;        /* [n_marks] by node id, see the .c; private, lazily touched */
+    uint32_t n_marks;      /* grows with the ids that are met */
     struct ag_node *nodes; /* [0, n_nodes): found and not yet written, parents first */
     size_t n_nodes, capacity;
     uint32_t *chain; /* scratch of one walk */
@@ -21,7 +23,7 @@ struct ag_stack_harvest {
     uint64_t n_stacks, n_cut, n_incomplete; /* that an event named; leaves do not count apart */
     int error;                              /* -ENOMEM, sticky */
 };
-int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree);
+int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree, int tree_size);
 void ag_stack_harvest_done(struct ag_stack_harvest *harvest);
 
 enum {
@@ -35,7 +37,7 @@ enum {
 /* Any number from outside, as a stack id that may be followed. */
 static inline uint32_t ag_stack_checked(uint32_t stack) {
     const bool is_node = stack - AG_NODE_FIRST < AG_NODE_SLOTS;
-    const bool is_fine = is_node | (stack <= AG_ROOT_CUT); /* no branch: both are common */
+    const bool is_fine = is_node | (stack <= AG_ROOT_LAST); /* no branch: both are common */
     return is_fine ? stack : AG_ROOT_INCOMPLETE;
 }
 
@@ -45,9 +47,15 @@ void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack);
 /* An allocation named this stack (a checked id). */
 void ag_stack_harvest_name_slow(struct ag_stack_harvest *harvest, uint32_t stack);
 static inline void ag_stack_harvest_name(struct ag_stack_harvest *harvest, uint32_t stack) {
-    if (AG_UNLIKELY(!(harvest->marks[stack] & AG_MARK_NAMED))) {
+    if (AG_UNLIKELY(stack >= harvest->n_marks || !(harvest->marks[stack] & AG_MARK_NAMED))) {
         ag_stack_harvest_name_slow(harvest, stack);
     }
+}
+/* Is it the stack of blocks whose own could not be kept, or a leaf over it? */
+static inline bool ag_stack_harvest_is_lost(const struct ag_stack_harvest *harvest,
+                                            uint32_t stack) {
+    return stack < harvest->n_marks && (harvest->marks[stack] & AG_MARK_KNOWN) &&
+           (harvest->marks[stack] & AG_MARK_ROOT) == AG_ROOT_NOT_KEPT;
 }
 /* The nodes so far are in the trace. */
 void ag_stack_harvest_written(struct ag_stack_harvest *harvest);

@@ -35,9 +35,6 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
     if (facts->rss_peak_bytes > summary->rss_peak_bytes) {
         summary->rss_peak_bytes = facts->rss_peak_bytes;
     }
-    (void)ag_record_append(ret_blob,
-                           &record); /* the blob's error is sticky: looked at once, below */
-
     const struct ag_stack_sum *stack_sums = NULL;
     const struct ag_timeline_point *points = NULL;
     const struct ag_thread_sum *thread_sums = NULL;
@@ -48,6 +45,14 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
                  n_threads = ag_ledger_thread_sums(ledger, &thread_sums),
                  n_pairs = ag_ledger_thread_pairs(ledger, &pairs),
                  n_heaps = ag_ledger_heap_sums(ledger, &heap_sums);
+    summary->lost_stacks = 0;
+    for (size_t i = 0; i < n_stacks; i++) {
+        if (ag_stack_harvest_is_lost(stacks, stack_sums[i].stack)) {
+            summary->lost_stacks += stack_sums[i].allocated_blocks;
+        }
+    }
+    (void)ag_record_append(ret_blob,
+                           &record); /* the blob's error is sticky: looked at once, below */
     APPEND_ROWS(ret_blob, ag_record_append_stack_sums, stack_sums, n_stacks)
     APPEND_ROWS(ret_blob, ag_record_append_timeline, points, n_points)
     APPEND_ROWS(ret_blob, ag_record_append_thread_sums, thread_sums, n_threads)
@@ -181,7 +186,7 @@ int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
     struct ag_decode_error error;
     int r = ag_trace_file_open(path, &back.file, &error);
     if (r == 0) {
-        r = ag_stack_harvest_start(&back.stacks, /* tree= */ NULL);
+        r = ag_stack_harvest_start(&back.stacks, /* tree= */ NULL, AG_TREE_SIZES - 1);
     }
     if (r == 0) {
         back.decoder = ag_chunk_decoder_new();

@@ -77,7 +77,8 @@ static void put_metric(struct ag_export *export, const struct ag_metrics *metric
 static void put_row(struct ag_export *export, uint32_t row) {
     static const char *const states[] = {[AG_STACK_COMPLETE] = "complete",
                                          [AG_STACK_INCOMPLETE] = "incomplete",
-                                         [AG_STACK_CUT] = "cut"};
+                                         [AG_STACK_CUT] = "cut",
+                                         [AG_STACK_NOT_KEPT] = "not_kept"};
     const struct ag_stack_row *stack = &export->rows[row];
     const struct ag_stack_frame *frames;
     const size_t n = ag_export_stack(export, row, &frames);

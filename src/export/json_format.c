@@ -30,7 +30,8 @@ static void write_stack(struct ag_export *export, struct ag_json *json, uint32_t
                         struct ag_numbering *numbers) {
     static const char *const states[] = {[AG_STACK_COMPLETE] = "complete",
                                          [AG_STACK_INCOMPLETE] = "incomplete",
-                                         [AG_STACK_CUT] = "cut"};
+                                         [AG_STACK_CUT] = "cut",
+                                         [AG_STACK_NOT_KEPT] = "not_kept"};
     const struct ag_stack_row *stack = &export->rows[row];
     const struct ag_stack_frame *frames;
     const size_t n = ag_export_stack(export, row, &frames);

@@ -84,6 +84,7 @@ struct ag_node { /* one node of the stack tree; id is arbitrary, parents come be
  * the line that was executed there. The bits fit the 48 that the recorder keeps of a pc. */
 #define AG_IMAGE_MANAGED UINT32_MAX
 enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
+enum { AG_FRAME_NOT_KEPT = 0 }; /* of readers: stands for AG_ROOT_NOT_KEPT */
 /* FRAME 1 to AG_FRAME_MOST; line 0: that of the FRAME record; a line above 2^24 - 1 counts as 0. */
 static inline uint64_t ag_managed_pc(uint32_t frame, uint32_t line) {
     return (frame & AG_FRAME_MOST) |
@@ -163,7 +164,8 @@ struct ag_summary {
     uint64_t order_repairs; /* pairs of events that the alternation per address put right */
     uint64_t rss_peak_bytes;
     uint64_t events;
-    uint64_t reset_ns; /* when the program last dropped what was counted; 0: it did not */
+    uint64_t reset_ns;    /* when the program last dropped what was counted; 0: it did not */
+    uint64_t lost_stacks; /* allocated blocks whose stack is AG_ROOT_NOT_KEPT */
 };
 
 struct ag_record { /* one record of the other kinds, decoded */

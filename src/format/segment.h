@@ -12,7 +12,8 @@
  *     0                      struct ag_segment_header               4 KiB
  *     header.slots_offset    struct ag_process_slot x n_slots       8 KiB each
  *     header.controls_offset struct ag_chunk_control x n_chunks     64 B each
- *     header.trees_offset    stack tree x n_trees                   tree_bytes each, sparse
+ *     header.trees_offset    stack tree x n_trees                   tree_bytes each, sparse,
+ *                                                                   of a size of stack_tree.h
  *     header.chunks_offset   chunk x n_chunks                       64 KiB each, to the end
  *
  * 2. Trust
@@ -77,7 +78,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 8,
+    AG_SEGMENT_VERSION = 9,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
@@ -110,7 +111,9 @@ struct ag_segment_header {
     uint32_t header_bytes;
     uint64_t file_bytes;
     uint64_t session; /* random, never 0: tells sessions apart in the traces */
-    uint32_t n_slots, n_trees, n_chunks, reserved0;
+    uint32_t n_slots, n_trees, n_chunks;
+    uint32_t
+        node_limit; /* ids of stack nodes are below it in each tree: the memory that there is */
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
 
     /* configuration, written before any process maps the file */

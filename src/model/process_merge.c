@@ -38,6 +38,10 @@ static int add_nodes(struct ag_profile *merged, size_t number) {
         if (!part->profile->node_is_used[i]) {
             continue;
         }
+        if (i == AG_NODE_OF_NOT_KEPT) {
+            part->ids[i] = AG_ROOT_NOT_KEPT;
+            continue;
+        }
         const uint32_t parent = own->nodes[i].parent;
         const struct ag_node node = {
             .id = AG_NODE_FIRST + (uint32_t)nodes->count,
@@ -407,6 +411,7 @@ static void add_summary(struct ag_profile *merged, const struct ag_merged_part *
     all->unique_stacks += own->unique_stacks;
     all->truncated_stacks += own->truncated_stacks;
     all->incomplete_stacks += own->incomplete_stacks;
+    all->lost_stacks += own->lost_stacks;
     all->threads += own->threads;
     all->order_repairs += own->order_repairs;
     all->events += own->events;

@@ -157,7 +157,7 @@ const struct ag_frame *ag_profile_frame(const struct ag_profile *profile, uint32
 struct ag_stack_row { /* one stack with what it did; several vias of one stack are several rows */
     uint32_t stack, via;
     const char *via_name, *heap_name;
-    enum { AG_STACK_COMPLETE, AG_STACK_INCOMPLETE, AG_STACK_CUT } state;
+    enum { AG_STACK_COMPLETE, AG_STACK_INCOMPLETE, AG_STACK_CUT, AG_STACK_NOT_KEPT } state;
     struct ag_metrics metrics;
 };
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);

@@ -110,6 +110,7 @@ static void write_losses(struct ag_json *json, const struct ag_profile *profile)
         ag_json_integer(json, ag_profile_lost_name(cause), ag_profile_lost(profile, cause));
     }
     ag_json_close(json, '}');
+    ag_json_integer(json, "lost_stacks", ag_profile_summary(profile)->lost_stacks);
     const char *const *problems;
     const size_t n_problems = ag_profile_problems(profile, &problems);
     ag_json_strings(json, "problems", problems, n_problems);

@@ -168,7 +168,7 @@ static uint32_t site_of(const struct ag_managed_frame *frame) {
                           AG_IMAGE_MANAGED);
 }
 
-/* All frames, the outermost first; 0: there is no memory for one. */
+/* All frames, the outermost first; AG_ROOT_NOT_KEPT: there is no memory for one. */
 static uint32_t intern_all(const struct ag_walk_scratch *scratch, uint32_t n_natives,
                            uint32_t n_managed, enum ag_root root) {
     struct ag_stack_tree *tree = &ag_recorder.space->tree;
@@ -191,7 +191,7 @@ static uint32_t intern_all(const struct ag_walk_scratch *scratch, uint32_t n_nat
             node = site != 0 ? ag_node_intern_fast(tree, node, site) : 0;
         }
         if (node == 0) {
-            return 0;
+            return AG_ROOT_NOT_KEPT;
         }
     }
     return node;
@@ -239,11 +239,11 @@ static void keep_merge(struct merge *merge, const struct ag_walk_scratch *scratc
 
 uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, uint32_t n) {
     uint32_t node = stack;
-    while (n-- > 0 && node != 0) {
+    while (n-- > 0 && node != AG_ROOT_NOT_KEPT) {
         const uint32_t site = site_of(&frames[n]);
-        node = site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, node, site) : 0;
+        node = site != 0 ? ag_stack_with_leaf(node, site) : (uint32_t)AG_ROOT_NOT_KEPT;
     }
-    return node != 0 ? node : stack;
+    return node;
 }
 
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
@@ -252,7 +252,7 @@ uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_
     enum ag_root root;
     uint32_t n_natives, n_managed = 0;
     if (!scratch) {
-        return ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
+        return AG_ROOT_NOT_KEPT;
     }
     const uint32_t native = ag_walker_capture_frames(thread->walker, ag_recorder.space, sp, rbp,
                                                      scratch->natives, &n_natives, &root);
@@ -278,8 +278,8 @@ uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_
     }
     scratch->natives[0].site = site != 0 ? site : scratch->natives[0].site;
     const uint32_t merged = intern_all(scratch, n_natives, n_managed, root);
-    if (merge && merged != 0) {
+    if (merge && merged != AG_ROOT_NOT_KEPT) {
         keep_merge(merge, scratch, recording, native, site, n_managed, merged);
     }
-    return merged != 0 ? merged : native;
+    return merged;
 }

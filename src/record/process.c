@@ -2,10 +2,10 @@
  * child starts over.
  *
  * 1. Joining. The live file is opened by path, mapped in three pieces (header with slots and
- * controls; the slot's tree; the first window of chunks) and closed at once: no descriptor of ours
- * stays with the host. Two locks stay, held by mappings (segment.h, 6): they say that we live. The
- * process gets a random identity here. A process that may read the header but is not to be recorded
- * (--follow=none) maps nothing.
+ * controls; the base of the slot's tree; the first window of chunks) and closed at once: no
+ * descriptor of ours stays with the host. Two locks stay, held by mappings (segment.h, 6): they say
+ * that we live. The process gets a random identity here. A process that may read the header but is
+ * not to be recorded (--follow=none) maps nothing.
  *
  * 2. A forked child has the mappings already. It claims a slot, makes an identity without asking
  * the kernel (a sandbox may refuse), keeps the family's tree (interning
@@ -50,6 +50,7 @@
 #include "sampled_blocks.h"
 #include "sampler.h"
 #include "thread_state.h"
+#include "unwind/unwind_space.h"
 
 struct ag_recorder ag_recorder;
 
@@ -70,13 +71,11 @@ static void *map_shared(int fd, uint64_t offset, uint64_t bytes) {
  * sums are made of them. */
 static bool header_is_sane(const struct ag_segment_header *header, uint64_t file_bytes) {
     enum { MAX_DEPTH = 1 << 16, MAX_SLOTS = 1 << 16, MAX_CHUNKS = 1 << 24 };
-    const uint64_t max_tree_bytes = UINT64_C(1) << 36;
     return header->magic == AG_SEGMENT_MAGIC && header->version == AG_SEGMENT_VERSION &&
            header->file_bytes == file_bytes && header->n_slots > 0 &&
            header->n_slots <= MAX_SLOTS && header->n_chunks > 0 && header->n_chunks <= MAX_CHUNKS &&
-           header->tree_bytes >= AG_TREE_BYTES && header->tree_bytes <= max_tree_bytes &&
-           header->n_trees >= header->n_slots && header->n_trees <= MAX_SLOTS &&
-           header->depth > 0 && header->depth <= MAX_DEPTH &&
+           ag_tree_size_of(header->tree_bytes) >= 0 && header->n_trees >= header->n_slots &&
+           header->n_trees <= MAX_SLOTS && header->depth > 0 && header->depth <= MAX_DEPTH &&
            header->slots_offset == AG_SEGMENT_HEADER_BYTES &&
            header->controls_offset <= file_bytes && header->trees_offset <= file_bytes &&
            header->chunks_offset <= file_bytes &&
@@ -127,6 +126,8 @@ static int map_control_part(int fd) {
     ag_recorder.control_bytes = control_bytes;
     ag_recorder.chunks_offset = header.chunks_offset;
     ag_recorder.tree_bytes = header.tree_bytes;
+    ag_recorder.tree_size = ag_tree_size_of(header.tree_bytes);
+    ag_recorder.node_limit = header.node_limit;
     ag_recorder.depth = header.depth;
     ag_recorder.n_slots = header.n_slots;
     ag_recorder.n_chunks = header.n_chunks < reachable ? header.n_chunks : reachable;
@@ -531,35 +532,71 @@ static void choose_own_tree(void) {
     (void)keep_tree(); /* it is: the slot is ours, so the collector does not clear it */
 }
 
-/* The file is closed long since: as in chunk_supply.c, a further mapping is made from one that is
- * there, by mremap with an old size of 0. It begins at the last page before the trees. */
-static void *map_tree_again(void) {
-    enum { PAGE_BYTES = 4096 };
-    const uint64_t tree_bytes = ag_recorder.tree_bytes;
-    const uint64_t bytes = PAGE_BYTES + (ag_recorder.tree_index + 1) * tree_bytes;
-    unsigned char *last_page =
-        (unsigned char *)ag_recorder.header + ag_recorder.control_bytes - PAGE_BYTES;
+/* The file is closed by then: as in chunk_supply.c, a further mapping is made from one that is
+ * there, by mremap with an old size of 0. It begins at the last page of that one, and what lies
+ * between is unmapped again, so the nearest mapping before it takes the fewest addresses. */
+static void *map_behind(const void *last_page, uint64_t distance, uint64_t bytes) {
     const long address =
-        ag_syscall6(SYS_mremap, (long)last_page, 0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
+        ag_syscall6(SYS_mremap, (long)last_page, 0, (long)(distance + bytes), MREMAP_MAYMOVE, 0, 0);
     if (ag_syscall_failed(address)) {
         return NULL;
     }
-    unsigned char *tree = (unsigned char *)address + (bytes - tree_bytes);
-    (void)ag_syscall2(SYS_munmap, address, (long)(bytes - tree_bytes));
-    (void)ag_syscall3(SYS_madvise, (long)tree, (long)tree_bytes, MADV_DONTDUMP);
-    return tree;
+    unsigned char *wanted = (unsigned char *)address + distance;
+    (void)ag_syscall2(SYS_munmap, address, (long)distance);
+    (void)ag_syscall3(SYS_madvise, (long)wanted, (long)bytes, MADV_DONTDUMP);
+    return wanted;
+}
+
+static void *map_tree_again(void) {
+    enum { PAGE_BYTES = 4096 };
+    return map_behind((unsigned char *)ag_recorder.header + ag_recorder.control_bytes - PAGE_BYTES,
+                      PAGE_BYTES + ag_recorder.tree_index * ag_recorder.tree_bytes,
+                      AG_TREE_BASE_BYTES);
+}
+
+static void *map_tree_piece(const struct ag_stack_tree *tree, int piece) {
+    enum { PAGE_BYTES = 4096 };
+    const struct ag_tree_piece wanted = ag_tree_piece(piece);
+    const char *last_page = NULL;
+    uint64_t distance = UINT64_MAX;
+    for (int i = 0; i < AG_TREE_PIECES; i++) {
+        const char *mapped = atomic_load_explicit(&tree->pieces[i], memory_order_acquire);
+        const struct ag_tree_piece before = ag_tree_piece(i);
+        const uint64_t end = before.offset + before.bytes;
+        if (mapped != NULL && end <= wanted.offset && wanted.offset - end < distance) {
+            distance = wanted.offset - end;
+            last_page = mapped + before.bytes - PAGE_BYTES;
+        }
+    }
+    return map_behind(last_page, PAGE_BYTES + distance, wanted.bytes);
+}
+
+static void unmap_tree_piece(void *address, uint64_t bytes) {
+    (void)ag_syscall2(SYS_munmap, (long)address, (long)bytes); /* our own mapping: cannot fail */
+}
+
+/* The process' view of its tree, in memory that is zero. */
+static struct ag_unwind_space *start_space(void *memory) {
+    static const struct ag_piece_mapper mapper = {map_tree_piece, unmap_tree_piece};
+    struct ag_unwind_space *space =
+        ag_unwind_space_init(memory, ag_recorder.tree, ag_recorder.tree_size, &mapper,
+                             ag_recorder.depth, ag_populate, ag_images_find, NULL);
+    if (space && space->tree.node_limit > ag_recorder.node_limit) {
+        space->tree.node_limit = ag_recorder.node_limit;
+    }
+    return space;
 }
 
 /* A child that came too late: its family's tree is gone, and all it knows of sites with it. */
 static int start_over(bool is_inside_hook) {
-    const uint64_t tree_bytes = ag_recorder.tree_bytes;
     choose_own_tree();
     void *tree = map_tree_again();
     if (!tree) {
         return -ENOMEM;
     }
     if (!is_inside_hook) { /* which goes on in the old one */
-        (void)ag_syscall2(SYS_munmap, (long)ag_recorder.tree, (long)tree_bytes);
+        ag_stack_tree_unmap_pieces(&ag_recorder.space->tree);
+        (void)ag_syscall2(SYS_munmap, (long)ag_recorder.tree, (long)AG_TREE_BASE_BYTES);
     }
     ag_recorder.tree = tree;
     const long r = ag_syscall3(SYS_madvise, (long)ag_recorder.space, (long)ag_unwind_space_bytes(),
@@ -567,8 +604,7 @@ static int start_over(bool is_inside_hook) {
     if (ag_syscall_failed(r)) {
         return (int)r;
     }
-    ag_recorder.space = ag_unwind_space_init(ag_recorder.space, tree, ag_recorder.depth,
-                                             ag_populate, ag_images_find, NULL);
+    ag_recorder.space = start_space(ag_recorder.space);
     atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);
     return ag_recorder.space ? 0 : -ENOMEM;
 }
@@ -591,7 +627,7 @@ static int join_session(int fd) {
     choose_own_tree();
     ag_recorder.tree = map_shared(
         fd, ag_recorder.control_bytes + (uint64_t)ag_recorder.slot_index * ag_recorder.tree_bytes,
-        ag_recorder.tree_bytes);
+        AG_TREE_BASE_BYTES);
     return ag_recorder.tree ? 0 : -ENOMEM;
 }
 
@@ -602,8 +638,7 @@ static int start_unwinding(void) {
         return r;
     }
     ag_recorder.walker_bytes = ag_walker_bytes(ag_recorder.depth);
-    ag_recorder.space = ag_unwind_space_init(memory, ag_recorder.tree, ag_recorder.depth,
-                                             ag_populate, ag_images_find, NULL);
+    ag_recorder.space = start_space(memory);
     return ag_recorder.space ? 0 : -ENOMEM;
 }
 

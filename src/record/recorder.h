@@ -75,8 +75,10 @@ struct ag_recorder {
                                                          start (chunk_supply.c) */
     uint32_t n_chunks;                                /* that windows can reach */
     unsigned char *slots;
-    void *tree;
-    uint64_t control_bytes, tree_bytes; /* mapped at header and at tree; trees begin there */
+    void *tree; /* AG_TREE_BASE_BYTES of it */
+    int tree_size;
+    uint32_t node_limit;                /* ids of nodes are below it */
+    uint64_t control_bytes, tree_bytes; /* mapped at header; of each tree: trees begin there */
     uint64_t chunks_offset;
     uint32_t tree_index, tree_generation; /* which, and since when: a fork inherits them */
     struct ag_unwind_space *space;
@@ -220,6 +222,8 @@ bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller);
 /* Tells caches of nodes and sites when they are out of date: another recording, a forked child,
  * images that have gone. Never 0. */
 uint32_t ag_stacks_recording(void);
+/* CALLER with a frame inside of it; AG_ROOT_NOT_KEPT where there is no memory for the node, or if
+ * CALLER is that. */
 uint32_t ag_stack_push(uint32_t caller, uintptr_t pc);
 uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address);
 

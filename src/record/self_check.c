@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
-#include "base/stack_tree.h"
 #include "base/vector_state.h"
+#include "unwind/unwind_space.h"
 
 enum { MAX_FRAMES = 65536 };
 
@@ -39,8 +39,8 @@ bool ag_self_check_is_on(void) {
 
 static bool is_same(uint32_t stack, int count) {
     enum ag_root root;
-    const int frames =
-        ag_stack_tree_frames(ag_recorder.tree, stack, MAX_FRAMES, self_check.own_pcs, &root);
+    const int frames = ag_stack_tree_frames(&ag_recorder.space->tree, stack, MAX_FRAMES,
+                                            self_check.own_pcs, &root);
     const int common = frames < count ? frames : count;
     for (int i = 0; i < common; i++) {
         if (self_check.own_pcs[i] != self_check.judge_pcs[i]) {

@@ -598,11 +598,12 @@ static uint32_t walk(struct ag_thread *thread, bool can_walk, const uintptr_t *s
     return pc != 0 ? with_pc(stack, pc) : stack;
 }
 
-/* STACK, where there is no memory for the node. */
 AG_FAST uint32_t with_leaf(uint32_t stack, uint32_t site) {
-    const uint32_t node =
-        site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, stack, site) : 0;
-    return node != 0 ? node : stack;
+    if (site == 0) {
+        return stack;
+    }
+    const uint32_t node = ag_node_intern_fast(&ag_recorder.space->tree, stack, site);
+    return node != 0 ? node : AG_ROOT_NOT_KEPT;
 }
 
 uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site) {
@@ -612,12 +613,8 @@ uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site) {
 /* The stack whose innermost frame stands at PC instead. */
 static uint32_t with_pc(uint32_t stack, uintptr_t pc) {
     struct ag_stack_tree *tree = &ag_recorder.space->tree;
-    const uint32_t site = AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc));
-    if (stack < AG_NODE_FIRST || site == 0) {
-        return stack;
-    }
-    const uint64_t word = atomic_load_explicit(&tree->nodes[stack].word, memory_order_relaxed);
-    return with_leaf((uint32_t)(word >> 32), site);
+    uint32_t caller = 0, replaced = 0;
+    return ag_stack_tree_node(tree, stack, &caller, &replaced) ? ag_stack_push(caller, pc) : stack;
 }
 
 static void tell_site(const struct ag_typed_place *place, uint32_t stack, uint64_t interval_bytes) {

@@ -113,7 +113,7 @@ void ag_thread_reopen(void);
 /* An event of up to AG_EVENT_MAX_WORDS words, from any thread and handler. sampled: the interval
  * that the block it is about was chosen with, to stand before it, or AG_INTERVAL_UNTOLD. */
 void ag_stream_tell(const uint64_t *words, size_t n_words, uint64_t interval_bytes);
-/* STACK with a leaf; STACK, where there is no memory for the node. */
+/* STACK with a leaf (site 0: none); AG_ROOT_NOT_KEPT where there is no memory for the node. */
 uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site);
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events);

@@ -5,14 +5,16 @@
  * frames off is reading a parent, and putting frames on is interning a node. A frame may stand at
  * an address that is no code: where a runtime has a place for one of several allocations of a call
  * in its own tables. Such a site is found in a small cache, since an image is looked up for it
- * otherwise; the cache holds the lower 45 bits of address / 4 and the site, which has 19 bits. */
+ * otherwise. An entry of the cache has the site and of address / 4 the bits from CACHE_BITS on; the
+ * lower bits are where it lies, mixed with the others. */
 #include "base/stack_tree_fast.h"
 #include "images.h"
 #include "recorder.h"
 #include "unwind/unwind_space.h"
 
-enum { CACHE_BITS = 12, SITE_BITS = 19 };
+enum { CACHE_BITS = 12, SITE_BITS = 26 };
 _Static_assert(AG_SITE_SLOTS < 1 << SITE_BITS, "a site fits its bits");
+_Static_assert(46 - CACHE_BITS + SITE_BITS <= 64, "and the address beside it");
 
 static struct {
     _Atomic uint32_t recording; /* that the sites are of; in a forked child another one */
@@ -20,23 +22,24 @@ static struct {
 } places;
 
 bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller) {
-    const struct ag_stack_tree *tree = &ag_recorder.space->tree;
-    if (stack < AG_NODE_FIRST) {
+    struct ag_stack_tree *tree = &ag_recorder.space->tree;
+    uint64_t pc = 0;
+    uint32_t caller = 0, site = 0, image = 0;
+    if (!ag_stack_tree_node(tree, stack, &caller, &site) ||
+        !ag_stack_tree_site(tree, site, &pc, &image)) {
         return false;
     }
-    const uint64_t word = atomic_load_explicit(&tree->nodes[stack].word, memory_order_relaxed);
-    const uint32_t site = (uint32_t)word;
-    *ret_caller = (uint32_t)(word >> 32);
-    *ret_pc = site != 0 ? atomic_load_explicit(&tree->sites[site - 1].pc, memory_order_relaxed) &
-                              AG_SITE_PC_MASK
-                        : 0;
-    return site != 0;
+    *ret_caller = caller;
+    *ret_pc = pc;
+    return true;
 }
 
+/* A stack with a hole in it would be another function's: what cannot be kept stays not kept. */
 static uint32_t push(uint32_t caller, uint32_t site) {
-    const uint32_t node =
-        site != 0 ? ag_node_intern_fast(&ag_recorder.space->tree, caller, site) : 0;
-    return node != 0 ? node : caller;
+    const uint32_t node = site != 0 && caller != AG_ROOT_NOT_KEPT
+                              ? ag_node_intern_fast(&ag_recorder.space->tree, caller, site)
+                              : 0;
+    return node != 0 ? node : AG_ROOT_NOT_KEPT;
 }
 
 uint32_t ag_stack_push(uint32_t caller, uintptr_t pc) {
@@ -65,14 +68,16 @@ uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address) {
         atomic_store_explicit(&places.recording, recording, memory_order_release);
     }
     const uint64_t key = (uint64_t)address >> 2;
-    _Atomic uint64_t *entry = &places.entries[ag_stack_tree_hash(key) & ((1 << CACHE_BITS) - 1)];
+    const uint64_t high = key >> CACHE_BITS;
+    _Atomic uint64_t *entry =
+        &places.entries[(key ^ ag_stack_tree_hash(high)) & ((1 << CACHE_BITS) - 1)];
     const uint64_t found = atomic_load_explicit(entry, memory_order_relaxed);
-    if (AG_LIKELY(found >> SITE_BITS == key)) {
+    if (AG_LIKELY(found >> SITE_BITS == high && found != 0)) {
         return push(caller, (uint32_t)(found & ((1 << SITE_BITS) - 1)));
     }
     const uint32_t site = find_site(address);
     if (site != 0) {
-        atomic_store_explicit(entry, key << SITE_BITS | site, memory_order_relaxed);
+        atomic_store_explicit(entry, high << SITE_BITS | site, memory_order_relaxed);
     }
     return push(caller, site);
 }

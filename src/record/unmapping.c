@@ -11,6 +11,7 @@
 #include "managed_frames.h"
 #include "sampled_blocks.h"
 #include "thread_state.h"
+#include "unwind/unwind_space.h"
 
 static void unmap(void *memory, size_t n_bytes) {
     if (memory) {
@@ -32,8 +33,11 @@ static void unmap_threads(void) {
 static void unmap_session(void) {
     ag_recorder_unlock();
     ag_chunk_supply_unmap();
+    if (ag_recorder.space) {
+        ag_stack_tree_unmap_pieces(&ag_recorder.space->tree);
+    }
     unmap(ag_recorder.space, ag_unwind_space_bytes());
-    unmap(ag_recorder.tree, ag_recorder.tree_bytes);
+    unmap(ag_recorder.tree, AG_TREE_BASE_BYTES);
     unmap(ag_recorder.header, ag_recorder.control_bytes);
     ag_recorder.slot = NULL;
     ag_recorder.tree = NULL;

@@ -34,12 +34,19 @@ static void write_missing(struct ag_page *page, const struct ag_profile *profile
         ag_page_text(page, AG_STYLE_WARNING,
                      "running: the program had not ended; this is what it did so far\n");
     }
+    struct ag_quantity count;
+    const uint64_t lost_stacks = ag_profile_summary(profile)->lost_stacks;
+    if (lost_stacks > 0) {
+        ag_page_prose(page, AG_STYLE_WARNING,
+                      "lost: the stacks of %s blocks, for want of shared memory; these blocks are "
+                      "counted, as [stack not kept]",
+                      ag_quantity_count(&count, lost_stacks));
+    }
     uint64_t lost_events = ag_heading_lost_events(profile);
     if (lost_events == 0) {
         return;
     }
     enum { INDENT = 2 };
-    struct ag_quantity count;
     ag_page_print(page, AG_STYLE_WARNING, "lost: %s events",
                   ag_quantity_count(&count, lost_events));
     const char *separator = " (";

@@ -85,6 +85,8 @@ static const char *state_name(const struct ag_stack_row *row) {
         return "incomplete";
     case AG_STACK_CUT:
         return "cut";
+    case AG_STACK_NOT_KEPT:
+        return "not_kept";
     }
     return "complete";
 }

@@ -298,7 +298,7 @@ struct outcome {
     uint32_t n_new;
     struct ag_stack_word return_word; /* where the pc of frames[known] was read */
     bool has_guessed; /* the caller of a frame was found by a rule that nobody vouches for */
-    bool is_lost;     /* no memory for what was found, or nothing there is a frame */
+    bool is_lost;     /* no memory for what was found */
 };
 
 /* Is the rest of the stack from these registers outward frames[known] and older? If not,
@@ -366,6 +366,7 @@ AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
         const uint32_t rule = AG_PC_RULE(frame->value);
         node = ag_node_intern_fast(&space->tree, node, AG_PC_SITE(frame->value));
         if (AG_UNLIKELY(node == 0)) {
+            node = AG_ROOT_NOT_KEPT;
             break;
         }
         if (AG_UNLIKELY(i <= outcome->forgotten)) {
@@ -423,7 +424,7 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     const uint64_t value = find_pc(walker, space, registers->pc);
     if (AG_UNLIKELY(AG_PC_SITE(value) == 0)) {
         outcome->root = AG_ROOT_INCOMPLETE;
-        outcome->is_lost = AG_PC_RULE(value) != AG_RULE_NOTHING || outcome->n_new == 0;
+        outcome->is_lost = AG_PC_RULE(value) != AG_RULE_NOTHING;
         return false;
     }
     struct ag_new_frame *frame = &walker->new_frames[outcome->n_new];
@@ -471,10 +472,11 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
         }
         if (outcome.is_lost) {
             walker->n_frames = 0;
-            return 0;
+            return AG_ROOT_NOT_KEPT;
         }
         /* a return address that was read and led to no frame: the end depends on it */
-        if (outcome.root != AG_ROOT_CUT && reader.return_word.address != NULL) {
+        if (outcome.root != AG_ROOT_CUT && reader.return_word.address != NULL &&
+            outcome.n_new > 0) {
             *reader.other++ = reader.return_word;
             walker->new_frames[outcome.n_new - 1].n_others++;
         }
@@ -651,7 +653,7 @@ static void learn(struct ag_walker *walker, struct ag_unwind_space *space, uint1
                   const uintptr_t *sp, uintptr_t rbp, uint32_t node, uint16_t *expected) {
     walker->last = node;
     struct ag_cached_stack *entry =
-        node != 0 && walker->n_frames > 0 ? choose_place(walker, node) : NULL;
+        node >= AG_NODE_FIRST && walker->n_frames > 0 ? choose_place(walker, node) : NULL;
     if (entry == NULL) {
         charge_miss(walker);
         return;
@@ -713,7 +715,7 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
     uint32_t node = innermost, n_frames = 0;
     while (node >= AG_NODE_FIRST && n_frames < walker->depth) {
         const uint64_t word =
-            atomic_load_explicit(&space->tree.nodes[node].word, memory_order_relaxed);
+            atomic_load_explicit(&ag_node_at(&space->tree, node)->word, memory_order_relaxed);
         const struct ag_registers *registers =
             n_frames < outcome.n_new
                 ? &walker->new_frames[n_frames].registers
@@ -729,7 +731,7 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
 
 /* ---- the plain walk ------------------------------------------------------ */
 
-/* Walks into frames; returns how many, and what the end was: 0 lost. */
+/* Walks into frames; returns how many, and what the end was: AG_ROOT_NOT_KEPT has no frames. */
 static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers registers,
                            struct ag_new_frame *frames, enum ag_root *ret_root) {
     struct ag_readable_range stack = {0};
@@ -740,8 +742,9 @@ static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers re
     while (n_frames < space->depth) {
         const uint64_t value = ag_pc_find_fast(space, registers.pc);
         if (AG_PC_SITE(value) == 0) {
-            *ret_root = AG_ROOT_INCOMPLETE;
-            return AG_PC_RULE(value) == AG_RULE_NOTHING ? n_frames : 0;
+            const bool is_lost = AG_PC_RULE(value) != AG_RULE_NOTHING;
+            *ret_root = is_lost ? AG_ROOT_NOT_KEPT : AG_ROOT_INCOMPLETE;
+            return is_lost ? 0 : n_frames;
         }
         frames[n_frames++] = (struct ag_new_frame){.registers = registers, .value = value};
         const enum ag_step_result result =
@@ -761,16 +764,17 @@ uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintp
     const long mapped = ag_syscall6(SYS_mmap, 0, (long)scratch_bytes, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ag_syscall_failed(mapped)) {
-        return 0;
+        return AG_ROOT_NOT_KEPT;
     }
     struct ag_new_frame *frames = (struct ag_new_frame *)mapped;
     const struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
     enum ag_root root;
     uint32_t n_frames = walk_plain(space, registers, frames, &root);
-    uint32_t node = n_frames > 0 ? root : 0;
+    uint32_t node = root;
     while (n_frames > 0) {
         node = ag_node_intern_fast(&space->tree, node, AG_PC_SITE(frames[--n_frames].value));
         if (node == 0) {
+            node = AG_ROOT_NOT_KEPT;
             break;
         }
     }

@@ -35,12 +35,13 @@ typedef bool ag_image_find_fn(void *context, uintptr_t pc, struct ag_unwind_imag
 
 struct ag_unwind_space; /* sites, nodes, rules by site, generation; one per process */
 
-/* `tree` is AG_TREE_BYTES of shared memory laid out as base/stack_tree.h says (sites, then nodes),
- * zero or in use by relatives. `private_memory` is ag_unwind_space_bytes() of zeroed private
- * memory, aligned to a cache line; `depth`: frames kept, 1 to AG_DEPTH_MAX. NULL: no memory for the
- * tree. */
+/* `tree` is the shared memory of a tree of this size, zero or in use by relatives: all of it, or
+ * with a mapper its base (base/stack_tree.h). `private_memory` is ag_unwind_space_bytes() of zeroed
+ * private memory, aligned to a cache line; `depth`: frames kept, 1 to AG_DEPTH_MAX. NULL: no memory
+ * for the tree. */
 size_t ag_unwind_space_bytes(void);
-struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, uint32_t depth,
+struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, int tree_size,
+                                             const struct ag_piece_mapper *mapper, uint32_t depth,
                                              ag_populate_fn *populate, ag_image_find_fn *find,
                                              void *context);
 /* The images changed so that [low, high) is gone: its rules are forgotten, sites without an image
@@ -60,14 +61,15 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth);
 void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes);
 
 /* The hot entry: sp points at the return address that the call of the allocation function pushed;
- * rbp as the caller left it. Returns the node id; 0 when the tree is full or has no memory (count
- * it as lost stack). Needs 0.4 KiB of stack; 1.1 KiB where a pc is seen for the first time, and 1.6
- * KiB where its row does not fit into a rule; besides that `find`'s. */
+ * rbp as the caller left it. Returns the node id; AG_ROOT_NOT_KEPT when the tree is full or has no
+ * memory; AG_ROOT_INCOMPLETE when no frame stands there. Needs 0.4 KiB of stack; 1.1 KiB where a pc
+ * is seen for the first time, and 1.6 KiB where its row does not fit into a rule; besides that
+ * `find`'s. */
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp);
 
 /* The same past the cache, with the frames: ret_frames [the space's depth] gets them, innermost
- * first, *ret_n_frames how many, *ret_root how the walk ended. 0: none. For who has to know where
+ * first, *ret_n_frames how many, *ret_root how the walk ended. For callers that have to know where
  * on the stack a frame lies. */
 struct ag_walked_frame {
     uintptr_t pc;  /* where it stands */

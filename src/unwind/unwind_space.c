@@ -19,11 +19,12 @@ size_t ag_unwind_space_bytes(void) {
     return sizeof(struct ag_unwind_space);
 }
 
-struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, uint32_t depth,
+struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, int tree_size,
+                                             const struct ag_piece_mapper *mapper, uint32_t depth,
                                              ag_populate_fn *populate, ag_image_find_fn *find,
                                              void *context) {
     struct ag_unwind_space *space = private_memory;
-    if (ag_stack_tree_init(&space->tree, tree, populate) < 0) {
+    if (ag_stack_tree_init(&space->tree, tree, tree_size, populate, mapper) < 0) {
         return NULL;
     }
     space->depth = depth < 1 ? 1 : depth > AG_DEPTH_MAX ? AG_DEPTH_MAX : depth;
@@ -150,19 +151,27 @@ AG_NOINLINE uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc
         atomic_thread_fence(memory_order_seq_cst);
         if (atomic_load_explicit(&space->generation, memory_order_relaxed) != generation) {
             atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
+            ag_stack_tree_kill_site(&space->tree, site); /* if it has no image */
         }
+    } else if (image == 0) {
+        atomic_store_explicit(&space->has_loose_sites, true, memory_order_relaxed);
     }
     return value;
 }
 
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
     atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
-    ag_stack_tree_kill_sites(&space->tree, low, high);
+    if (atomic_load_explicit(&space->has_loose_sites, memory_order_relaxed)) {
+        ag_stack_tree_kill_sites(&space->tree, low, high);
+    }
     for (uint32_t slot = 0; slot < AG_PC_SLOTS; slot++) {
         struct ag_pc_entry *entry = &space->pcs[slot];
         const uint64_t pc = atomic_load_explicit(&entry->pc, memory_order_relaxed);
         if (pc != 0 && pc - 1 >= low && pc - 1 < high) {
-            atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
+            const uint64_t value = atomic_exchange_explicit(&entry->value, 0, memory_order_relaxed);
+            if (AG_PC_SITE(value) != 0) {
+                ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value));
+            }
         }
     }
     atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);

@@ -30,6 +30,8 @@ struct ag_unwind_space {
     uint32_t depth;
     ag_image_find_fn *find;
     void *find_context;
+    _Atomic bool has_loose_sites; /* the table of pcs was full: sites of code without an image are
+                                     known to the tree alone */
     AG_CACHE_ALIGNED _Atomic uint32_t
         generation; /* changes whenever a pc may have changed its meaning */
     AG_CACHE_ALIGNED struct ag_pc_entry pcs[AG_PC_SLOTS];

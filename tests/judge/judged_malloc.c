@@ -103,7 +103,8 @@ static bool start_process(void) {
     if (tree == MAP_FAILED || private == NULL) {
         return false;
     }
-    space = ag_unwind_space_init(private, tree, DEPTH, ag_populate, find_image, NULL);
+    space = ag_unwind_space_init(private, tree, AG_TREE_SIZES - 1, NULL, DEPTH, ag_populate,
+                                 find_image, NULL);
     return space != NULL;
 }
 
@@ -186,7 +187,7 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
         count(&judged_counts.differ_from_plain);
     }
     enum ag_root root;
-    const int n_ours = ag_stack_tree_frames(tree, node, PCS, thread->ours, &root);
+    const int n_ours = ag_stack_tree_frames(&space->tree, node, PCS, thread->ours, &root);
     if (n_ours < 0) {
         count(&judged_counts.lost);
         return;

@@ -62,13 +62,14 @@ int fake_process_join(struct ag_session *session) {
 
 uint32_t fake_node(struct ag_session *session, uint32_t tree, uint32_t n, uint32_t parent) {
     struct ag_site *sites = (struct ag_site *)(void *)ag_session_tree(session, tree);
-    _Atomic uint64_t *nodes =
-        (_Atomic uint64_t *)(void *)((uint8_t *)sites + (size_t)AG_SITE_SLOTS * sizeof(*sites));
-    if (!ag_populate(&sites[n], sizeof(*sites)) || !ag_populate((void *)&nodes[n], 8)) {
+    struct ag_linked_node *node =
+        (struct ag_linked_node *)(void *)((uint8_t *)sites +
+                                          ag_tree_node_offset(AG_NODE_FIRST + n));
+    if (!ag_populate(&sites[n], sizeof(*sites)) || !ag_populate(node, sizeof(*node))) {
         abort();
     }
     atomic_store(&sites[n].pc, 0x400000 + n);
-    atomic_store(&nodes[n], (uint64_t)parent << 32 | (n + 1));
+    atomic_store(&node->word, (uint64_t)parent << 32 | (n + 1));
     return AG_NODE_FIRST + n;
 }
 

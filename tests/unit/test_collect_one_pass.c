@@ -75,7 +75,7 @@ static void begin(struct taken *taken) {
     *taken = (struct taken){.encoder = ag_event_encoder_new(), .ledger = ag_ledger_new()};
     assert_non_null(taken->encoder);
     assert_non_null(taken->ledger);
-    assert_int_equal(ag_stack_harvest_start(&taken->stacks, NULL), 0);
+    assert_int_equal(ag_stack_harvest_start(&taken->stacks, NULL, AG_TREE_SIZES - 1), 0);
 }
 
 static void end(struct taken *taken) {

@@ -18,7 +18,7 @@ static int make_tree(void **state) {
     (void)state;
     tree = mmap(NULL, AG_TREE_BYTES, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return tree == MAP_FAILED ? -1 : ag_stack_harvest_start(&harvest, tree);
+    return tree == MAP_FAILED ? -1 : ag_stack_harvest_start(&harvest, tree, AG_TREE_SIZES - 1);
 }
 
 static int drop_tree(void **state) {
@@ -124,7 +124,7 @@ static void the_deepest_chain_is_walked_without_recursion(void **state) {
 static void nodes_read_back_tell_the_same_ends(void **state) {
     (void)state;
     struct ag_stack_harvest back;
-    assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL), 0);
+    assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL, AG_TREE_SIZES - 1), 0);
     ag_stack_harvest_add_node(&back, &(struct ag_node){.id = 16, .parent = AG_ROOT_CUT});
     ag_stack_harvest_add_node(&back, &(struct ag_node){.id = 17, .parent = 16});
     ag_stack_harvest_add_node(&back, &(struct ag_node){.id = UINT32_MAX, .parent = 16});
@@ -173,7 +173,7 @@ static void leaves_of_a_hostile_trace_end(void **state) {
         {.id = 23, .parent = 24, .image = AG_IMAGE_TYPE}, /* a frame becomes a leaf: it does not */
     };
     struct ag_stack_harvest back;
-    assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL), 0);
+    assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL, AG_TREE_SIZES - 1), 0);
     for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
         ag_stack_harvest_add_node(&back, &nodes[i]);
     }

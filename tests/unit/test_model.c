@@ -392,7 +392,7 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
         {.id = 203, .parent = 77777, .pc = 0x4, .image = 999}, /* nobody and nowhere */
         {.id = 204, .parent = AG_ROOT_CUT, .pc = UINT64_MAX},
         {.id = 204, .parent = 203, .pc = 0x5},                        /* twice: the first counts */
-        {.id = 3, .parent = 0, .pc = 0x6},                            /* no node */
+        {.id = 9, .parent = 0, .pc = 0x6},                            /* no node */
         {.id = 300, .parent = 300, .pc = 1, .image = AG_IMAGE_TYPE},  /* a leaf of itself */
         {.id = 301, .parent = 302, .pc = 1, .image = AG_IMAGE_TYPE},  /* of what is to come ... */
         {.id = 302, .parent = 301, .pc = 1, .image = AG_IMAGE_LABEL}, /* ... and that of it */
@@ -402,7 +402,7 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
     trace_begin(&trace, 0);
     trace_nodes(&trace, strange, COUNT(strange));
     TRACE_EVENTS(&trace, 0, STAMP(1), ALLOC(0x10, 1, 200), ALLOC(0x20, 1, 201), ALLOC(0x30, 1, 202),
-                 ALLOC(0x40, 1, 203), ALLOC(0x50, 1, 204), ALLOC(0x60, 1, 3), ALLOC(0x70, 1, 5000));
+                 ALLOC(0x40, 1, 203), ALLOC(0x50, 1, 204), ALLOC(0x60, 1, 9), ALLOC(0x70, 1, 5000));
     TRACE_EVENTS(&trace, 0, STAMP(2), ALLOC(0x80, 1, 300), ALLOC(0x90, 1, 301), ALLOC(0xa0, 1, 302),
                  ALLOC(0xb0, 1, 303));
     trace_finish(&trace, 10, NULL);

@@ -18,6 +18,7 @@
 #include "base/populate.h"
 #include "unwind/arch/x86_64/capture_entry.h"
 #include "unwind/stack_walker.h"
+#include "unwind/unwind_space.h"
 
 static struct ag_unwind_space *space;
 static void *tree;
@@ -70,7 +71,7 @@ AG_CAPTURE_ENTRY_0(capture_here, captured);
 __attribute__((used, visibility("hidden"))) uint32_t captured(const uintptr_t *sp, uintptr_t rbp) {
     const uint32_t node = ag_walker_capture(walker, space, sp, rbp);
     is_as_plain = is_single && ag_walker_self_check(space, sp, rbp, node);
-    n_frames = ag_stack_tree_frames(tree, node, 64, pcs, &root);
+    n_frames = ag_stack_tree_frames(&space->tree, node, 64, pcs, &root);
     return node;
 }
 
@@ -87,7 +88,8 @@ static int open_all(void **state) {
                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void *private = mmap(NULL, ag_unwind_space_bytes(), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    space = ag_unwind_space_init(private, tree, DEPTH, ag_populate, find_image, NULL);
+    space = ag_unwind_space_init(private, tree, AG_TREE_SIZES - 1, NULL, DEPTH, ag_populate,
+                                 find_image, NULL);
     open_walker();
     is_single = true;
     return space == NULL;

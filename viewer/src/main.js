@@ -190,6 +190,8 @@ class App {
     const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
     const warnings = [
       ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
+      facts.lost_stacks > 0 ? `the stacks of ${count(facts.lost_stacks)} blocks were lost, for want of ` +
+        "shared memory; these blocks are counted, as [stack not kept]" : "",
       facts.damage ? `the trace is damaged at byte ${count(facts.damage.offset)}: ${
         facts.damage.what}` : "",
       facts.filter_undecided?.length > 0 ? `types are not known when ${

@@ -177,6 +177,10 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
                                                               : metrics_of(sum, live);
     check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
+    const uint32_t root = ag_stack_nodes_root(&definitions->nodes, node);
+    if (root == AG_ROOT_NOT_KEPT) { /* of the whole process, whatever the filter lets through */
+        profile->sums.summary.lost_stacks += metrics.allocated_blocks;
+    }
     if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) ||
         !ag_runtime_filter_keeps(filter, node, heap)) {
         return;
@@ -187,12 +191,15 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
                                  .via_name = definitions->vias[via].name,
                                  .heap_name = heap ? heap->name : NULL,
                                  .metrics = metrics};
-    switch (ag_stack_nodes_root(&definitions->nodes, node)) {
+    switch (root) {
     case AG_ROOT_COMPLETE:
         row->state = AG_STACK_COMPLETE;
         break;
     case AG_ROOT_CUT:
         row->state = AG_STACK_CUT;
+        break;
+    case AG_ROOT_NOT_KEPT:
+        row->state = AG_STACK_NOT_KEPT;
         break;
     default:
         row->state = AG_STACK_INCOMPLETE;
@@ -202,6 +209,7 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
 }
 
 int ag_profile_make_rows(struct ag_profile *profile) {
+    profile->sums.summary.lost_stacks = 0; /* counted anew: a window has its own, as samples do */
     const struct ag_model_sums *sums = &profile->sums;
     const size_t n_nodes = profile->definitions.nodes.count;
     profile->rows = calloc(sums->n_stacks + 1, sizeof(*profile->rows));

@@ -172,6 +172,11 @@ static uint32_t managed_image(struct ag_frame_table *table, uint32_t runtime) {
 
 uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint32_t line) {
     const struct ag_definitions *definitions = table->definitions;
+    if (id == AG_FRAME_NOT_KEPT) {
+        struct ag_model_frame not_kept = {.function = text_of(table, "[stack not kept]"),
+                                          .runtime = table->native};
+        return intern(table, &not_kept);
+    }
     const uint32_t at = ag_index_map_find(&definitions->function_index, id);
     struct ag_model_frame frame = {.frame = {.line = line, .is_known = at != AG_INDEX_NONE}};
     if (at != AG_INDEX_NONE) {

@@ -5,11 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int ag_stack_nodes_init(struct ag_stack_nodes *nodes) {
-    const int r = ag_index_map_init(&nodes->by_leaf);
-    return r < 0 ? r : ag_index_map_init(&nodes->by_site);
-}
-
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
     ag_node_ids_done(&nodes->by_id);
     ag_index_map_done(&nodes->by_site);
@@ -20,12 +15,19 @@ void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
     *nodes = (struct ag_stack_nodes){0};
 }
 
+/* A root, or a node that every trace has. */
+static uint32_t node_of_root(uint32_t root) {
+    return root == AG_ROOT_NOT_KEPT
+               ? AG_NODE_OF_NOT_KEPT
+               : AG_NODE_ROOT(root <= AG_ROOT_LAST ? root : AG_ROOT_INCOMPLETE);
+}
+
 static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
     if (count < *capacity) {
         return items;
     }
     const size_t wanted = *capacity ? *capacity * 2 : 1024;
-    void *more = wanted < AG_NODE_ROOT(AG_ROOT_CUT) ? realloc(items, wanted * item_bytes) : NULL;
+    void *more = wanted < AG_NODE_ROOT(AG_ROOT_LAST) ? realloc(items, wanted * item_bytes) : NULL;
     *capacity = more ? wanted : *capacity;
     return more;
 }
@@ -64,6 +66,21 @@ static int find_or_add_site(struct ag_stack_nodes *nodes, uint64_t pc, uint32_t 
     return 0;
 }
 
+int ag_stack_nodes_init(struct ag_stack_nodes *nodes) {
+    if (ag_index_map_init(&nodes->by_leaf) < 0 || ag_index_map_init(&nodes->by_site) < 0) {
+        return -ENOMEM;
+    }
+    nodes->nodes = grown(NULL, &nodes->capacity, 0, sizeof(*nodes->nodes));
+    if (!nodes->nodes) {
+        return -ENOMEM;
+    }
+    nodes->nodes[AG_NODE_OF_NOT_KEPT] = (struct ag_stack_node){
+        .parent = AG_NODE_ROOT(AG_ROOT_NOT_KEPT), .depth = 1, .root = AG_ROOT_NOT_KEPT};
+    nodes->count = AG_NODE_OF_NOT_KEPT + 1;
+    return find_or_add_site(nodes, ag_managed_pc(AG_FRAME_NOT_KEPT, 0), AG_IMAGE_MANAGED,
+                            &nodes->nodes[AG_NODE_OF_NOT_KEPT].site);
+}
+
 static int add_leaf(struct ag_stack_nodes *nodes, const struct ag_node *node) {
     struct ag_stack_leaf *leaves =
         grown(nodes->leaves, &nodes->leaf_capacity, nodes->n_leaves, sizeof(*leaves));
@@ -83,8 +100,8 @@ static int add_leaf(struct ag_stack_nodes *nodes, const struct ag_node *node) {
 
 /* A chain of callers comes one after the other: the parent mostly is the node before. */
 static uint32_t parent_of(const struct ag_stack_nodes *nodes, uint32_t id) {
-    return nodes->count != 0 && id == nodes->last_id ? (uint32_t)nodes->count - 1
-                                                     : ag_stack_nodes_find(nodes, id);
+    return id >= AG_NODE_FIRST && id == nodes->last_id ? (uint32_t)nodes->count - 1
+                                                       : ag_stack_nodes_find(nodes, id);
 }
 
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
@@ -119,7 +136,7 @@ int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node)
 
 uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack) {
     if (stack < AG_NODE_FIRST) {
-        return AG_NODE_ROOT(stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE);
+        return node_of_root(stack);
     }
     const uint32_t node = ag_node_ids_find(&nodes->by_id, stack);
     return node != AG_NODE_NONE ? node : ag_stack_nodes_leaf(nodes, stack).node;
@@ -134,8 +151,7 @@ struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uin
     }
     const uint32_t node =
         stack >= AG_NODE_FIRST ? ag_node_ids_find(&nodes->by_id, stack) : AG_NODE_NONE;
-    const uint32_t root = AG_NODE_ROOT(stack <= AG_ROOT_CUT ? stack : AG_ROOT_INCOMPLETE);
-    return (struct ag_stack_leaf){.node = node != AG_NODE_NONE ? node : root};
+    return (struct ag_stack_leaf){.node = node != AG_NODE_NONE ? node : node_of_root(stack)};
 }
 
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node) {

@@ -1,10 +1,13 @@
 /* stack_nodes.h: the stack tree of a trace, made dense: nodes 0, 1, 2 ... with parents before
  * children.
  *
- * A trace names nodes by the slots of the recorder's hash table, all over 24 million. It defines
+ * A trace names nodes by the numbers of the recorder, below 2^28. It defines
  * parents first; a node whose parent it never defined is taken as the outermost of an incomplete
  * stack. So there are no cycles, whatever the trace says, and a loop over rising or falling numbers
- * visits parents before or after their children. */
+ * visits parents before or after their children.
+ *
+ * Node 0 stands for AG_ROOT_NOT_KEPT, in every trace: the stack of blocks whose own could not be
+ * kept is one frame, "[stack not kept]", for every view. */
 #ifndef AG_STACK_NODES_H
 #define AG_STACK_NODES_H
 
@@ -19,7 +22,8 @@ enum { AG_STACK_DEPTH_MOST = 65536 }; /* deeper nodes are dropped: their stacks 
 
 /* A parent is a node, or one of these: the walk ended, by enum ag_root. */
 #define AG_NODE_ROOT(root) (UINT32_MAX - (root))
-#define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_CUT))
+#define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_LAST))
+#define AG_NODE_OF_NOT_KEPT 0u
 
 struct ag_stack_node {
     uint32_t parent; /* < own number, or AG_NODE_ROOT */
@@ -36,7 +40,7 @@ struct ag_stack_leaf {    /* what is known of the blocks of a stack beside their
     uint32_t node;        /* of the stack: a node, or AG_NODE_ROOT */
     uint32_t type, label; /* numbers of the trace, 0: none */
 };
-struct ag_stack_nodes { /* zero-initialise, then init */
+struct ag_stack_nodes { /* zero-initialize, then init */
     struct ag_stack_node *nodes;
     size_t count, capacity;
     struct ag_stack_site *sites;
@@ -49,7 +53,7 @@ struct ag_stack_nodes { /* zero-initialise, then init */
     struct ag_index_map by_leaf; /* id of the trace -> leaf */
 };
 
-int ag_stack_nodes_init(struct ag_stack_nodes *nodes);
+int ag_stack_nodes_init(struct ag_stack_nodes *nodes); /* 0 or -ENOMEM */
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes);
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node); /* 0 or -ENOMEM */
 /* The node of a stack's id, or AG_NODE_ROOT when it has no frame (or the trace does not know it).

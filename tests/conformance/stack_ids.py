@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""A program with more stacks than 24 bits can number: each block has the stack that allocated it (the block's size is a hash of its call
+path, see programs/random_paths.c). Where stacks cannot be kept, the report says of how many blocks first, and no other function gets them."""
+
+import argparse
+import os
+import resource
+import sys
+
+import recorded
+import tap
+
+PATHS, DEPTH = 80000, 240  # 18 million nodes
+FEW_PATHS = 25000          # 5.6 million; the smallest live file has numbers for 4.2 million
+SMALL_FILE_BYTES = 250 << 20
+
+
+def small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_FILE_BYTES, SMALL_FILE_BYTES))
+
+
+def size_of(path):
+    return 16 + ((path * 0x9e3779b97f4a7c15 & (1 << 64) - 1) >> 40) % 1000
+
+
+def judge(tools, trace, folder):
+    """{verdict: blocks} of a trace: "right", "wrong" or "not kept"."""
+    found = {"right": 0, "wrong": 0, "not kept": 0}
+    exported = os.path.join(folder, "folded")
+    outcome = recorded.run([tools.allogram, "export", "--to=folded", "--metric=allocated_bytes", "-o", exported, trace], timeout=600)
+    if outcome.status != 0:
+        raise RuntimeError(outcome.stderr.decode(errors="replace"))
+    with open(exported, encoding="utf-8") as lines:
+        for line in lines:
+            stack, _, number = line.rpartition(" ")
+            steps = [name for name in stack.split(";") if name in ("left", "right", "leaf_left", "leaf_right")]
+            if stack == "[stack not kept]":
+                found["not kept"] += 1
+                continue
+            path = sum(step.endswith("right") << place for place, step in enumerate(steps[:64]))
+            again = all(step.endswith("right") == (path >> place % 64 & 1) for place, step in enumerate(steps))
+            is_right = len(steps) == DEPTH and again and size_of(path) == int(number)
+            found["right" if is_right else "wrong"] += 1
+    return found
+
+
+def no_stack_is_lost(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("random_paths"), str(PATHS), str(DEPTH)], folder, timeout=600)
+        failures.expect("exit status", outcome.status, 0)
+        failures.expect("stacks", judge(tools, traces[0], folder), {"right": PATHS, "wrong": 0, "not kept": 0})
+    return failures
+
+
+def a_stack_that_is_not_kept_is_counted(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        pattern = os.path.join(folder, "t.%p.allogram")
+        outcome = recorded.run([tools.allogram, "run", "-o", pattern, tools.program("random_paths"), str(FEW_PATHS), str(DEPTH)],
+                               preexec=small_files, timeout=600)
+        failures.expect("exit status", outcome.status, 0)
+        failures.require("the closing line says nothing of it: %s" % outcome.stderr.decode(), b" blocks lost: no memory" in outcome.stderr)
+        trace = recorded.traces_in(folder)[0]
+        summary = recorded.report(tools, trace)
+        lost = summary["missing"]["lost_stacks"]
+        failures.expect("allocated_blocks", summary["allocated_blocks"], FEW_PATHS)
+        failures.require("%d stacks were lost" % lost, FEW_PATHS // 10 < lost < FEW_PATHS // 2)
+        found = judge(tools, trace, folder)
+        failures.expect("stacks", found, {"right": FEW_PATHS - lost, "wrong": 0, "not kept": 1})
+        sites = {site["function"]: site["own"]["allocated_blocks"] for site in recorded.report(tools, trace, "--view=sites")["sites"]}
+        failures.expect("blocks without a stack", sites.get("[stack not kept]"), lost)
+        text = recorded.run([tools.allogram, "report", trace]).stdout.decode()
+        failures.require("the report begins with something else: %s" % text[:200], text.startswith("lost: the stacks of "))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(2)
+    plan.run("no stack is lost, however many there are", lambda: no_stack_is_lost(tools))
+    plan.run("a stack that cannot be kept is counted", lambda: a_stack_that_is_not_kept_is_counted(tools))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+/* random_paths.c: allocates one block at the end of each of many random call paths, and frees it: N
+ * and DEPTH are its arguments.
+ *
+ * A path is DEPTH frames: DEPTH - 1 of left or right, then leaf_left or leaf_right. The outermost
+ * frame is bit 0 of a number, so bit by bit (of 64, then again from bit 0) the number is the path,
+ * and the size of the block is a hash of it: whoever has the stack of a block knows which size it
+ * must have. Nearly all paths have their upper 20 frames in common with another one and the rest to
+ * themselves, so N paths make N * (DEPTH - log2 N) stack nodes. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+/* What stands before it is no tail call, and functions of different names are different functions.
+ */
+#define AND_RETURN(name) __asm__ volatile("# " name ::: "memory")
+
+static void *block;
+
+static uint64_t next_random(void) {
+    static uint64_t state = 0x1234567;
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+static size_t size_of(uint64_t path) {
+    return 16 + (path * UINT64_C(0x9e3779b97f4a7c15) >> 40) % 1000;
+}
+
+NOINLINE static void leaf_left(size_t size) {
+    block = malloc(size);
+    AND_RETURN("leaf_left");
+}
+
+NOINLINE static void leaf_right(size_t size) {
+    block = calloc(1, size);
+    AND_RETURN("leaf_right");
+}
+
+static void left(unsigned depth, uint64_t path, size_t size);
+static void right(unsigned depth, uint64_t path, size_t size);
+
+/* depth: frames still to come */
+static inline __attribute__((always_inline)) void step(unsigned depth, uint64_t path, size_t size) {
+    if (depth == 1) {
+        (path & 1 ? leaf_right : leaf_left)(size);
+    } else {
+        (path & 1 ? right : left)(depth - 1, path >> 1 | path << 63, size);
+    }
+}
+
+NOINLINE static void left(unsigned depth, uint64_t path, size_t size) {
+    step(depth, path, size);
+    AND_RETURN("left");
+}
+
+NOINLINE static void right(unsigned depth, uint64_t path, size_t size) {
+    step(depth, path, size);
+    AND_RETURN("right");
+}
+
+int main(int argc, char **argv) {
+    const unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 1000,
+                   depth = argc > 2 ? (unsigned)atoi(argv[2]) : 60;
+    for (unsigned i = 0; i < n; i++) {
+        const uint64_t path = next_random();
+        step(depth, path, size_of(path));
+        free(block);
+    }
+    return 0;
+}
