@@ -26,11 +26,11 @@
 #include "hook/loaded_objects.h"
 #include "hook/symbol_tables.h"
 #include "next.h"
+#include "static_allocator.h"
 
 enum { LIBRARIES_MOST = 8 };
 
 static struct ag_next_functions behind; /* as ag_next was */
-static __thread uint32_t n_inside __attribute__((tls_model("initial-exec")));
 
 /* entry_x86_64.S: ours, by names that are ours alone. */
 extern void *ag_entry_malloc(size_t bytes) AG_HIDDEN;
@@ -46,15 +46,15 @@ extern void *ag_entry_pvalloc(size_t bytes) AG_HIDDEN;
 /* guarded_NAME: stands in ag_next. called_NAME: stands in the library's table; what it calls is
  * its last call, so that ours finds the library's stack. PARAMETERS and ARGUMENTS come in
  * parentheses. */
-#define FUNCTION(name, result, parameters, arguments)                        \
-    static result guarded_##name parameters {                                \
-        n_inside++;                                                          \
-        result answer = behind.name arguments;                               \
-        n_inside--;                                                          \
-        return answer;                                                       \
-    }                                                                        \
-    static result called_##name parameters {                                 \
-        return n_inside ? behind.name arguments : ag_entry_##name arguments; \
+#define FUNCTION(name, result, parameters, arguments)                                   \
+    static result guarded_##name parameters {                                           \
+        ag_inside_allocator++;                                                          \
+        result answer = behind.name arguments;                                          \
+        ag_inside_allocator--;                                                          \
+        return answer;                                                                  \
+    }                                                                                   \
+    static result called_##name parameters {                                            \
+        return ag_inside_allocator ? behind.name arguments : ag_entry_##name arguments; \
     }
 
 FUNCTION(malloc, void *, (size_t bytes), (bytes))
@@ -68,26 +68,26 @@ FUNCTION(valloc, void *, (size_t bytes), (bytes))
 FUNCTION(pvalloc, void *, (size_t bytes), (bytes))
 
 static void guarded_free(void *block) {
-    n_inside++;
+    ag_inside_allocator++;
     behind.free(block);
-    n_inside--;
+    ag_inside_allocator--;
 }
 
 static void called_free(void *block) {
-    void (*function)(void *) = n_inside ? behind.free : ag_entry_free;
+    void (*function)(void *) = ag_inside_allocator ? behind.free : ag_entry_free;
     function(block);
 }
 
 static void guarded_free_sized(void *block, size_t bytes) {
-    n_inside++;
+    ag_inside_allocator++;
     behind.free_sized(block, bytes);
-    n_inside--;
+    ag_inside_allocator--;
 }
 
 static void guarded_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
-    n_inside++;
+    ag_inside_allocator++;
     behind.free_aligned_sized(block, alignment, bytes);
-    n_inside--;
+    ag_inside_allocator--;
 }
 
 static const struct {
@@ -132,7 +132,11 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
     return is_last;
 }
 
-static void guard_next(void) {
+void ag_foreign_allocator_guard(void) {
+    if (ag_next.malloc == guarded_malloc) {
+        return;
+    }
+    behind = ag_next;
 #define GUARD(name) ag_next.name = behind.name ? guarded_##name : NULL
     GUARD(malloc);
     GUARD(calloc);
@@ -161,6 +165,6 @@ void ag_foreign_allocator_lead(void) {
         }
     }
     if (is_led) {
-        guard_next();
+        ag_foreign_allocator_guard();
     }
 }

@@ -7,4 +7,8 @@
  * ag_next is known and before the program has a second thread. */
 void ag_foreign_allocator_lead(void);
 
+/* Lets what stands behind us mark the thread as inside of an allocator (ag_inside_allocator), if it
+ * does not yet: its library has entries that are hooked by detours. When and where as above. */
+void ag_foreign_allocator_guard(void);
+
 #endif

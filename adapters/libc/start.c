@@ -104,13 +104,16 @@ static void start_recording(void) {
     }
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
-    static char note[256];
-    const int n_own = ag_static_allocator_hook(note, sizeof(note));
-    runtime.is_hooked = n_own >= 0;
-    if (n_own == 0) { /* else malloc is the program's own */
+    static struct ag_static_answer own;
+    ag_static_allocator_hook(&own);
+    runtime.is_hooked = own.n_program >= 0;
+    if (own.n_program == 0) { /* else malloc is the program's own */
         ag_libc_arenas_find();
     }
-    runtime.note = note;
+    if (own.n_libraries > 0) {
+        ag_foreign_allocator_guard();
+    }
+    runtime.note = own.note;
     ag_libc_announce(&runtime);
     ag_host_join();
     ag_adapters_attach(getenv("ALLOGRAM_ADAPTERS"));

@@ -1,19 +1,26 @@
-/* static_allocator.c: detours into allocators that are linked into the program itself.
+/* static_allocator.c: detours into entries of allocators that nobody can stand in front of.
  *
- * A program that defines malloc (jemalloc, mimalloc, tcmalloc or its own, linked statically) calls
- * it without asking the loader, so standing in front of malloc in the search order is not enough.
- * Such functions are found by name in the program's symbol tables, and their first instructions
- * replaced by a jump to an entry of ours; what was there lives on in a trampoline, the original.
+ * 1. A program that defines malloc (jemalloc, mimalloc, tcmalloc or its own, linked statically)
+ * calls it without asking the loader, so standing in front of malloc in the search order is not
+ * enough. Such functions are found by name in the program's symbol tables, and their first
+ * instructions replaced by a jump to an entry of ours; what was there lives on in a trampoline, the
+ * original.
  *
- * Every row of static_functions.def has its entry (static_entry_x86_64.S) and its original; two
+ * 2. Allocators have entries beside malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also where
+ * they are libraries. Their blocks are freed by free: without the entry they would be ghosts. Each
+ * loaded object is asked for the names of static_functions.def behind AG_STATIC_OTHERS.
+ *
+ * 3. Every row of static_functions.def has its entry (static_entry_x86_64.S) and its original; two
  * functions, ag_static_begin and ag_static_end, serve them all by shape. They are slower than the
  * hooks of malloc_family.c: callers that the compiler knows may rely on more registers than the ABI
  * keeps, so the entry saves them all, and this file is compiled for general registers alone.
  *
- * An allocator's functions call each other by their public names (posix_memalign calls malloc): a
- * thread that is inside one is not told of the others. The C++ operators of the program are hooked
- * only when it defines malloc too: elsewhere they are libstdc++'s, linked statically, and call the
- * malloc that is hooked already. */
+ * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc):
+ * while a thread is inside one (ag_inside_allocator), the others record nothing. What stands behind
+ * our own malloc marks that as well, where its library has entries of its own
+ * (foreign_allocator.c). The C++ operators of the program are hooked only when it defines malloc
+ * too: elsewhere they are libstdc++'s, linked statically, and call the malloc that is hooked
+ * already. */
 #include "static_allocator.h"
 
 #include <link.h>
@@ -26,20 +33,35 @@
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
 #include "hook/loaded_objects.h"
-#include "hook/next_symbol.h"
+#include "hook/symbol_tables.h"
 #include "next.h"
 #include "record/event_fast.h"
 #include "record/managed_frames.h"
 
-enum shape {                       /* what the arguments mean */
-             SHAPE_MALLOC,         /* (bytes, ...) */
-             SHAPE_NEW,            /* (bytes, ...), and it may throw */
-             SHAPE_CALLOC,         /* (count, bytes) */
-             SHAPE_REALLOC,        /* (block, bytes, ...) */
-             SHAPE_REALLOCARRAY,   /* (block, count, bytes) */
-             SHAPE_MEMALIGN,       /* (alignment, bytes) */
-             SHAPE_POSIX_MEMALIGN, /* (ret_block, alignment, bytes) */
-             SHAPE_FREE,           /* (block, ...) */
+enum shape { /* what the arguments mean */
+#define AG_SHAPE(name, does, block, count, bytes) SHAPE_##name,
+#include "static_shapes.def"
+#undef AG_SHAPE
+};
+
+enum does {
+    DOES_ALLOCATE,   /* returns the block */
+    DOES_ALLOCATE_C, /* a text: its length is the size */
+    DOES_ALLOCATE_THROW,
+    DOES_ALLOCATE_TO,        /* *block is the block where 0 is returned */
+    DOES_REALLOCATE,         /* a block that cannot be resized stays */
+    DOES_REALLOCATE_OR_FREE, /* ... is freed */
+    DOES_FREE,
+};
+
+enum { NONE = -1 };
+
+static const struct {
+    int8_t does, block, count, bytes; /* numbers of arguments, or NONE */
+} shapes[] = {
+#define AG_SHAPE(name, does, block, count, bytes) {DOES_##does, block, count, bytes},
+#include "static_shapes.def"
+#undef AG_SHAPE
 };
 
 struct static_function {
@@ -49,10 +71,19 @@ struct static_function {
 };
 static const struct static_function functions[] = {
 #define AG_STATIC(name, shape, via) {#name, shape, via},
+#define AG_STATIC_OTHERS
 #include "static_functions.def"
 #undef AG_STATIC
+#undef AG_STATIC_OTHERS
 };
 enum { N_FUNCTIONS = AG_ARRAY_SIZE(functions), AG_STATIC_ENTRY_BYTES = 32 };
+enum {
+#define AG_STATIC(name, shape, via) ROW_##name,
+#define AG_STATIC_OTHERS FIRST_OTHER, BEFORE_FIRST_OTHER = FIRST_OTHER - 1,
+#include "static_functions.def"
+#undef AG_STATIC
+#undef AG_STATIC_OTHERS
+};
 
 /* A call of a detoured function, laid out by static_entry_x86_64.S: the registers as its caller had
  * them. */
@@ -71,8 +102,9 @@ _Static_assert(offsetof(struct ag_static_call, rbp) == 112 &&
                "as static_entry_x86_64.S has it");
 
 static uintptr_t originals[N_FUNCTIONS];
+static uintptr_t hooked[N_FUNCTIONS]; /* addresses */
 static struct ag_detour detours[N_FUNCTIONS];
-static __thread int is_inside __attribute__((tls_model("initial-exec")));
+__thread uint32_t ag_inside_allocator __attribute__((tls_model("initial-exec")));
 static __thread uintptr_t gate __attribute__((tls_model("initial-exec"))); /* while it is inside */
 static __thread uintptr_t last_told
     __attribute__((tls_model("initial-exec"))); /* the block of the last alloc told */
@@ -133,24 +165,10 @@ static size_t product(size_t count, size_t bytes) {
 /* As asked for. A product that overflows is no number of bytes, and above all not 0: see
  * ag_static_end. */
 static size_t bytes_of(const struct ag_static_call *call) {
-    const uintptr_t *arguments = call->arguments;
-    switch (functions[call->row].shape) {
-    case SHAPE_MALLOC:
-    case SHAPE_NEW:
-        return arguments[0];
-    case SHAPE_CALLOC:
-        return product(arguments[0], arguments[1]);
-    case SHAPE_REALLOC:
-    case SHAPE_MEMALIGN:
-        return arguments[1];
-    case SHAPE_REALLOCARRAY:
-        return product(arguments[1], arguments[2]);
-    case SHAPE_POSIX_MEMALIGN:
-        return arguments[2];
-    case SHAPE_FREE:
-        break;
-    }
-    return 0;
+    const enum shape shape = functions[call->row].shape;
+    const size_t bytes = call->arguments[shapes[shape].bytes];
+    return shapes[shape].count == NONE ? bytes
+                                       : product(call->arguments[shapes[shape].count], bytes);
 }
 
 /* Before the original. Returns whether it has to come back to ag_static_end.
@@ -160,161 +178,192 @@ static size_t bytes_of(const struct ag_static_call *call) {
  * But not in an operator new: it may throw, and nothing would come back to say that the thread is
  * outside again. If it calls a malloc that is hooked, that one records the block, and we do not. */
 bool ag_static_begin(struct ag_static_call *call) {
-    const struct static_function *function = &functions[call->row];
+    const enum shape shape = functions[call->row].shape;
+    const enum does does = (enum does)shapes[shape].does;
     call->original = originals[call->row];
-    if (AG_UNLIKELY(is_inside)) {
+    if (AG_UNLIKELY(ag_inside_allocator)) {
         return false;
     }
-    switch (function->shape) {
-    case SHAPE_NEW:
+    if (does == DOES_ALLOCATE_THROW) {
         last_told = 0;
         return true;
-    case SHAPE_FREE:
-        if (call->arguments[0]) {
-            record(call, AG_WORD_FREE, call->arguments[0], 0);
-        }
-        break;
-    case SHAPE_REALLOC:
-    case SHAPE_REALLOCARRAY:
-        if (call->arguments[0]) {
-            record(call, AG_WORD_REALLOC_FREE, call->arguments[0], 0);
-        }
-        break;
-    case SHAPE_MALLOC:
-    case SHAPE_CALLOC:
-    case SHAPE_MEMALIGN:
-    case SHAPE_POSIX_MEMALIGN:
-        break;
+    }
+    if (does >= DOES_REALLOCATE && call->arguments[shapes[shape].block]) {
+        record(call, does == DOES_FREE ? AG_WORD_FREE : AG_WORD_REALLOC_FREE,
+               call->arguments[shapes[shape].block], 0);
     }
     gate = ag_record_suspend();
-    is_inside = 1;
+    ag_inside_allocator = 1;
     return true;
 }
 
 /* Behind the original. */
 void ag_static_end(struct ag_static_call *call) {
     const enum shape shape = functions[call->row].shape;
+    const enum does does = (enum does)shapes[shape].does;
     const uintptr_t result = call->result;
-    if (shape == SHAPE_NEW) {
+    if (does == DOES_ALLOCATE_THROW) {
         if (result != last_told) {
             record_alloc(call, result, bytes_of(call));
         }
         return;
     }
-    is_inside = 0;
+    ag_inside_allocator = 0;
     ag_record_resume(gate);
-    switch (shape) {
-    case SHAPE_MALLOC:
-    case SHAPE_CALLOC:
-    case SHAPE_MEMALIGN:
+    switch (does) {
+    case DOES_ALLOCATE:
         record_alloc(call, result, bytes_of(call));
         break;
-    case SHAPE_REALLOC:
-    case SHAPE_REALLOCARRAY:
+    case DOES_ALLOCATE_C:
+        record_alloc(call, result, result ? strlen((const char *)result) + 1 : 0);
+        break;
+    case DOES_ALLOCATE_TO:
+        if ((int)result == 0) {
+            record_alloc(call, *(const uintptr_t *)call->arguments[shapes[shape].block],
+                         bytes_of(call));
+        }
+        break;
+    case DOES_REALLOCATE:
+    case DOES_REALLOCATE_OR_FREE: {
+        const uintptr_t block = call->arguments[shapes[shape].block];
         if (result) {
             record_alloc(call, result, bytes_of(call));
-        } else if (call->arguments[0] && bytes_of(call) != 0) {
-            record(call, AG_WORD_UNDO_FREE, call->arguments[0], 0);
+        } else if (block && does == DOES_REALLOCATE && bytes_of(call) != 0) {
+            record(call, AG_WORD_UNDO_FREE, block, 0);
         }
         break;
-    case SHAPE_POSIX_MEMALIGN:
-        if ((int)result == 0) {
-            record_alloc(call, *(const uintptr_t *)call->arguments[0], bytes_of(call));
-        }
-        break;
-    case SHAPE_NEW:
-    case SHAPE_FREE:
+    }
+    case DOES_FREE:
+    case DOES_ALLOCATE_THROW:
         break;
     }
 }
 
 /* ---- finding and hooking ---- */
 
-static int read_program_bias(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size; /* only a field that every glibc has is read */
-    *(uintptr_t *)context = info->dlpi_addr;
-    return 1; /* the first object is the program */
+struct entries {                             /* by row; address 0: there is none */
+    struct ag_elf_symbol found[N_FUNCTIONS]; /* addresses in memory */
+};
+
+static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
+                             struct entries *entries) {
+    struct ag_symbol_tables tables;
+    if (!ag_object_tables(info, &tables)) {
+        return;
+    }
+    for (size_t i = first_row; i < N_FUNCTIONS; i++) {
+        const struct ag_symbol_name name = ag_symbol_name(functions[i].name, 1U << STT_FUNC);
+        const ElfW(Sym) *symbol =
+            entries->found[i].address ? NULL : ag_symbol_tables_find(&tables, &name);
+        if (symbol) {
+            entries->found[i] = (struct ag_elf_symbol){
+                .address = info->dlpi_addr + symbol->st_value, .size_bytes = symbol->st_size};
+        }
+    }
 }
 
-static bool is_operator(const struct static_function *function) {
-    return strncmp(function->name, "_Z", 2) == 0;
-}
-
-/* Addresses in memory by row, 0: the program does not define it. Returns how many that are no
- * operators. */
-static size_t find_functions(struct ag_elf_symbol found[N_FUNCTIONS]) {
+/* The program need not export its functions: its file has them all, when it was not stripped. */
+static void look_into_program(const struct dl_phdr_info *info, struct entries *entries) {
     const char *names[N_FUNCTIONS];
-    uintptr_t bias = 0;
     struct ag_elf_symbols symbols;
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
         names[i] = functions[i].name;
-        found[i] = (struct ag_elf_symbol){0};
     }
-    (void)ag_objects_visit(read_program_bias, &bias);
     if (ag_elf_symbols_open("/proc/self/exe", &symbols) == 0) {
-        (void)ag_elf_symbols_find(&symbols, names, N_FUNCTIONS, found);
+        (void)ag_elf_symbols_find(&symbols, names, N_FUNCTIONS, entries->found);
         ag_elf_symbols_close(&symbols);
-    }
-    size_t count = 0;
-    for (size_t i = 0; i < N_FUNCTIONS; i++) {
-        struct ag_symbol_place place;
-        if (found[i].address) {
-            found[i].address += bias;
-        } else if (ag_symbol_find(names[i], AG_SYMBOL_FIRST, NULL, &place) && place.in_executable) {
-            found[i].address = (uintptr_t)place.address; /* stripped, but exported */
+        for (size_t i = 0; i < N_FUNCTIONS; i++) {
+            entries->found[i].address += entries->found[i].address ? info->dlpi_addr : 0;
         }
-        count += found[i].address && !is_operator(&functions[i]);
     }
-    return count;
+    look_into_tables(info, 0, entries);
+    for (size_t i = 0; i < FIRST_OTHER && !entries->found[ROW_malloc].address; i++) {
+        if (strncmp(functions[i].name, "_Z", 2) == 0) {
+            entries->found[i].address = 0; /* operators */
+        }
+    }
 }
 
-static bool is_hooked_already(const struct ag_elf_symbol found[N_FUNCTIONS], size_t row) {
-    for (size_t i = 0; i < row; i++) {
-        if (found[i].address == found[row].address) {
+struct search {
+    struct entries program, libraries;
+    bool is_past_program;
+};
+
+static int look_into_object(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
+    (void)size; /* only fields that every glibc has are read */
+    if (!search->is_past_program) {
+        search->is_past_program = true;
+        look_into_program(info, &search->program);
+    } else if (!ag_object_contains(info, (uintptr_t)ag_static_allocator_hook)) {
+        look_into_tables(info, FIRST_OTHER, &search->libraries);
+    }
+    return 0;
+}
+
+static bool is_hooked_already(uintptr_t address) {
+    for (size_t i = 0; i < N_FUNCTIONS; i++) {
+        if (originals[i] && hooked[i] == address) {
             return true; /* one function under two names */
         }
     }
     return false;
 }
 
-static void write_note(char *note, size_t bytes, const char *first, const char *name,
-                       const char *second, const char *third) {
-    const char *const parts[] = {first, name, second, third, NULL};
-    ag_join_text(note, bytes, parts);
+static void write_note(struct ag_static_answer *answer, const char *first, const char *name,
+                       const char *reason) {
+    const char *const parts[] = {first, name, ": ", reason ? reason : "cannot be detoured", NULL};
+    ag_join_text(answer->note, sizeof(answer->note), parts);
 }
 
 static void unhook_all(void) {
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
         (void)ag_detour_remove(&detours[i]); /* a detour that was not installed is left alone */
+        originals[i] = 0;
     }
 }
 
-int ag_static_allocator_hook(char *ret_note, size_t note_bytes) {
-    struct ag_elf_symbol found[N_FUNCTIONS];
-    if (find_functions(found) == 0) {
-        return 0;
-    }
+/* Returns how many were hooked; negative: one that is needed cannot be, and none is. */
+static int hook(const struct entries *entries, struct ag_static_answer *answer) {
     int count = 0;
-    const char *first_name = "";
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
-        if (!found[i].address || is_hooked_already(found, i)) {
+        const struct ag_elf_symbol *found = &entries->found[i];
+        if (!found->address || originals[i] || is_hooked_already(found->address)) {
             continue;
         }
-        const int r =
-            ag_detour_install(&detours[i], (void *)(uintptr_t)found[i].address, found[i].size_bytes,
-                              (void *)(uintptr_t)(ag_static_entries + i * AG_STATIC_ENTRY_BYTES),
-                              (void **)(uintptr_t)&originals[i]);
-        if (r < 0) { /* half an allocator would give wrong numbers */
-            write_note(ret_note, note_bytes,
-                       "the program's own allocator is not recorded: ", functions[i].name, ": ",
-                       detours[i].reason ? detours[i].reason : "cannot be detoured");
+        void *original = NULL;
+        const int r = ag_detour_install(
+            &detours[i], (void *)(uintptr_t)found->address, found->size_bytes,
+            (void *)(uintptr_t)(ag_static_entries + i * AG_STATIC_ENTRY_BYTES), &original);
+        if (r < 0 && i < FIRST_OTHER) { /* half an allocator would give wrong numbers */
+            write_note(answer, "the program's own allocator is not recorded: ", functions[i].name,
+                       detours[i].reason);
             unhook_all();
             return r;
         }
-        first_name = count == 0 ? functions[i].name : first_name;
+        if (r < 0) {
+            write_note(answer, "an entry of an allocator is not recorded: ", functions[i].name,
+                       detours[i].reason);
+            continue;
+        }
+        originals[i] = (uintptr_t)original;
+        hooked[i] = found->address;
+        if (answer->note[0] == '\0') {
+            const char *const parts[] = {"an allocator is hooked by detours, from ",
+                                         functions[i].name, NULL};
+            ag_join_text(answer->note, sizeof(answer->note), parts);
+        }
         count++;
     }
-    write_note(ret_note, note_bytes, "the program's own allocator is hooked by detours, from ",
-               first_name, "", "");
     return count;
+}
+
+void ag_static_allocator_hook(struct ag_static_answer *ret_answer) {
+    static struct search search; /* too large for a stack of unknown size */
+    *ret_answer = (struct ag_static_answer){0};
+    (void)ag_objects_visit(look_into_object, &search);
+    ret_answer->n_program = hook(&search.program, ret_answer);
+    if (ret_answer->n_program >= 0) {
+        ret_answer->n_libraries = hook(&search.libraries, ret_answer);
+    }
 }

@@ -1,14 +1,26 @@
-/* static_allocator.h: programs that carry their allocator in themselves. */
+/* static_allocator.h: programs that carry their allocator in themselves, and entries that only
+ * certain allocators have. */
 #ifndef AG_STATIC_ALLOCATOR_H
 #define AG_STATIC_ALLOCATOR_H
 
-#include <stddef.h>
+#include <stdint.h>
 
-/* Looks whether the program defines allocation functions itself and puts detours into them. Called
- * at the start, before main, by the one thread there is. Returns the number of functions hooked; 0
- * when there are none; negative when there are some and they cannot be hooked. ret_note (at least
- * 200 bytes) gets one line for the trace: what was hooked, or what was not and why; untouched when
- * there is nothing to say. */
-int ag_static_allocator_hook(char *ret_note, size_t note_bytes);
+#include "base/compiler.h"
+
+struct ag_static_answer {
+    int n_program;   /* functions of the program that were hooked; negative: it has some that cannot
+                        be, and none is recorded */
+    int n_libraries; /* functions of libraries that were hooked */
+    char note[256];  /* a line for the trace: what was hooked, or what was not and why; or "" */
+};
+
+/* Looks for allocation functions that the program defines itself, and for those of all objects that
+ * the agent does not stand in front of, and puts detours into them. Called once, before the program
+ * has a second thread. */
+void ag_static_allocator_hook(struct ag_static_answer *ret_answer);
+
+/* Whether the thread is inside of an allocator: what its functions call of each other is not
+ * recorded. */
+extern __thread uint32_t ag_inside_allocator __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
 #endif

@@ -136,6 +136,7 @@ static_enter:
 ag_static_entries:
     .set row, 0
 #define AG_STATIC(name, shape, via) static_entry
+#define AG_STATIC_OTHERS
 #include "static_functions.def"
     .size ag_static_entries, . - ag_static_entries
 

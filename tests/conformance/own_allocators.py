@@ -76,11 +76,82 @@ def a_build(tools, command):
     return failures
 
 
+# An allocator in a library or in the program, and what is put in front of it
+LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
+ENTRIES = {
+    "moz_arena in a library": ("moz_arena", ["gcc", "-O2"], "linked"),
+    "moz_arena in a library that calls itself directly": ("moz_arena", ["gcc", "-O3", "-flto", "-fno-semantic-interposition", "-Wl,-Bsymbolic"], "linked"),
+    "moz_arena in a library, preloaded": ("moz_arena", ["gcc", "-O0"], "preloaded"),
+    "moz_arena in the program, stripped": ("moz_arena", ["gcc", "-O2", "-s"], "inside"),
+    "moz_arena in the program, LTO": ("moz_arena", ["gcc", "-O3", "-flto", "-fno-inline"], "inside"),
+    "jemalloc's library": ("jemalloc", LIBRARIES + "libjemalloc.so.2", "preloaded"),
+    "mimalloc's library": ("mimalloc", LIBRARIES + "libmimalloc.so.2.0", "preloaded"),
+    "tcmalloc's library": ("tcmalloc", LIBRARIES + "libtcmalloc_minimal.so.4", "preloaded"),
+}
+ENTRIES_TRUTH = {size: 100 for size in (1010, 2121, 4040, 9090, 6464, 3333)}  # bytes, which no other block has: blocks
+
+
+def sources(*names):
+    return [os.path.join(os.path.dirname(SOURCE), name) for name in names]
+
+
+def build_entries(folder, allocator, how):
+    """(program, environment)"""
+    program, library = os.path.join(folder, "program"), os.path.join(folder, "liballocator.so")
+    everywhere = ["-fno-builtin", "-w", "-g"]
+    caller = sources("other_entries.c")
+    if how == "inside":
+        subprocess.run([*allocator, *everywhere, "-rdynamic", *caller, *sources("arena_allocator.c"), "-o", program, "-ldl"],
+                       check=True, timeout=120)
+        return program, {}
+    if isinstance(allocator, list):
+        subprocess.run([*allocator, *everywhere, "-shared", "-fPIC", *sources("arena_allocator.c"), "-o", library], check=True, timeout=120)
+    else:
+        library = allocator
+    linked = [library, "-Wl,--no-as-needed", "-Wl,-rpath," + folder] if how == "linked" else []
+    subprocess.run(["gcc", "-O2", *everywhere, *caller, "-o", program, *linked, "-ldl"], check=True, timeout=120)
+    return program, {"LD_PRELOAD": library} if how == "preloaded" else {}
+
+
+def blocks_of(tools, trace):
+    """{bytes: blocks} of those that were allocated and freed."""
+    found = {}
+    for block in recorded.report(tools, trace, "--view=blocks")["blocks"]:
+        if block["size"] in ENTRIES_TRUTH and block["state"] == "closed":
+            found[block["size"]] = found.get(block["size"], 0) + 1
+    return found
+
+
+def other_entries(tools, family, allocator, how):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program, env = build_entries(folder, allocator, how)
+        plain = recorded.run([program, family], env=env)
+        failures.expect("status, plainly", plain.status, 0)
+        for number, mode in enumerate((["--mode=exact"], ["--mode=sample", "--interval=1"])):
+            inner = os.path.join(folder, str(number))
+            os.mkdir(inner)
+            outcome, traces = recorded.record(tools, [program, family], inner, options=mode, env=env)
+            what = " ".join(mode)
+            failures.expect("status, " + what, outcome.status, 0)
+            failures.expect("output, " + what, outcome.stdout + outcome.stderr, plain.stdout + plain.stderr)
+            summary = recorded.report(tools, traces[0])
+            failures.expect("ghosts, " + what, summary["ghost_frees"], 0)
+            if "--mode=exact" in mode:
+                failures.expect("blocks", blocks_of(tools, traces[0]), ENTRIES_TRUTH)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     tools = recorded.Tools(parser.parse_args().build)
-    plan = tap.Plan(len(BUILDS))
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES))
+    for name, (family, allocator, how) in ENTRIES.items():
+        if isinstance(allocator, str) and not os.path.exists(allocator):
+            plan.skip(name, allocator + " is not installed")
+        else:
+            plan.run(name, lambda case=(family, allocator, how): other_entries(tools, *case))
     for command in BUILDS:
         name = "built by " + " ".join(command)
         if not has(command[0]):
