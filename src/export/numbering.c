@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
+#include "base/keyed_hash.h"
+
 static size_t home(const struct ag_numbering *numbering, uint64_t a, uint64_t b) {
-    uint64_t hash = (a ^ UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
-    hash = (hash ^ hash >> 32 ^ b) * UINT64_C(0xc4ceb9fe1a85ec53);
-    return (size_t)(hash ^ hash >> 29) & (numbering->n_slots - 1);
+    return (size_t)ag_keyed_hash_pair(a, b) & (numbering->n_slots - 1);
 }
 
 static bool grow(struct ag_numbering *numbering) {

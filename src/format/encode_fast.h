@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/keyed_hash.h"
 #include "base/little_endian.h"
 #include "base/varint.h"
 #include "encode.h"
@@ -80,9 +81,9 @@ struct ag_event_encoder {
 /* ---- tuples ---- */
 
 AG_FAST uint32_t ag_encoder_tuple_hash(const struct ag_event *event) {
-    const uint64_t mixed =
-        (event->size << 8 | event->via) * UINT64_C(0x9e3779b97f4a7c15) + event->stack;
-    return (uint32_t)((mixed * UINT64_C(0xd6e8feb86659fd93)) >> 32);
+    const uint64_t mixed = event->size * ag_hash_key.first +
+                           ((uint64_t)event->stack << 8 | event->via) * ag_hash_key.mask;
+    return (uint32_t)((mixed ^ mixed >> 32) * ag_hash_key.second >> 32);
 }
 
 AG_FAST bool ag_encoder_tuple_is(const struct ag_encoder_tuple *tuple,

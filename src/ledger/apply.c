@@ -85,9 +85,11 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freei
             return r;
         }
     }
-    return ledger->deaths_are_kept
-               ? ag_ledger_keep_death(ledger, &ledger->streams[stream], ret_death)
-               : 0;
+    if (!ledger->deaths_are_kept) {
+        return 0;
+    }
+    r = ag_ledger_keep_death(ledger, &ledger->streams[stream], ret_death);
+    return r < 0 ? r : ag_ledger_list_deaths(ledger, stream);
 }
 
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by) {
@@ -104,12 +106,15 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
     if (block->stream != freed_by) {
         ag_ledger_uncount_pair(ledger, block->stream, freed_by, block->size);
     }
-    for (uint32_t i = stream->n_deaths; i-- > 0;) {
-        if (stream->deaths[i].number == death->number) {
-            memmove(&stream->deaths[i], &stream->deaths[i + 1],
-                    (--stream->n_deaths - i) * sizeof(*stream->deaths));
-            break;
+    struct ag_death *kept = ag_ledger_find_death(stream, death->number);
+    if (kept) {
+        ag_ledger_forget_death(ledger, stream, (uint32_t)(kept - stream->deaths));
+        kept->block.address = 0;
+        while (stream->n_deaths > 0 && stream->deaths[stream->n_deaths - 1].block.address == 0) {
+            stream->n_deaths--;
         }
+        stream->n_indexed =
+            stream->n_indexed < stream->n_deaths ? stream->n_indexed : stream->n_deaths;
     }
     const int r = ag_ledger_tell_fast(ledger, AG_STEP_DEATH_UNDONE, block, death->freed_ns,
                                       death->past.born_ns);
@@ -134,7 +139,7 @@ static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
         return 0; /* nothing to undo; or somebody else's block is there: then this one has died of a
                      free to come */
     }
-    const int r = is_live ? ag_ledger_give_way(ledger, at) : 0;
+    const int r = is_live ? ag_ledger_give_way(ledger, at, /* n_passed_on= */ 0) : 0;
     if (r < 0) {
         return r;
     }
@@ -333,6 +338,7 @@ int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uin
                   size_t n_events, int r) {
     ag_ledger_store_fast(hot, ledger, &ledger->streams[index]);
     ledger->events += n_events; /* stamps are taken off where they are seen */
+    r = r < 0 ? r : ag_ledger_list_deaths(ledger, index);
     ledger->error = r < 0 ? r : 0;
     ag_ledger_flush_window(ledger, index);
     ledger->applying = AG_INDEX_NONE;

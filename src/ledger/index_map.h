@@ -2,8 +2,7 @@
  *
  * Open addressing with linear probing at a load of at most 1/2; one slot is 16 bytes, so a look-up
  * is one cache line. Keys come from outside (stack ids, stream numbers): any value is allowed,
- * memory follows the number of different keys. The hash is not secret: a crafted trace can make
- * probes long, never wrong. */
+ * memory follows the number of different keys. */
 #ifndef AG_INDEX_MAP_H
 #define AG_INDEX_MAP_H
 
@@ -11,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/keyed_hash.h"
 
 #define AG_INDEX_NONE UINT32_MAX
 
@@ -33,7 +33,7 @@ int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t value);
 
 AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map,
                                                       uint64_t key) {
-    return &map->slots[(key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> map->shift];
+    return &map->slots[ag_keyed_hash(key) >> map->shift];
 }
 
 AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key) {

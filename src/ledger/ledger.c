@@ -36,6 +36,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     }
     for (size_t i = 0; i < ledger->n_streams; i++) {
         free(ledger->streams[i].deaths);
+        free(ledger->streams[i].death_entries);
     }
     ag_live_table_done(&ledger->live);
     ag_sum_index_done(&ledger->sum_index);
@@ -46,6 +47,7 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     ag_mapped_ranges_done(&ledger->mapped);
     ag_order_bounds_done(&ledger->bounds);
     ag_repair_done(&ledger->repair);
+    ag_open_deaths_done(&ledger->open_deaths);
     ag_table_memory_free(ledger->sums, ledger->sum_capacity * sizeof(*ledger->sums));
     free(ledger->results);
     free(ledger->streams);
@@ -187,18 +189,28 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
 /* Tells of all of them; but not of number `kept`, which stays. Their sums come in no order. */
 static void tell_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
-    uint32_t n_kept = 0;
+    uint32_t n_kept = 0, n_indexed = 0;
     for (uint32_t i = 0; i < stream->n_deaths; i++) {
         if (ledger->visit && i + AHEAD < stream->n_deaths) {
             AG_PREFETCH(&ledger->results[stream->deaths[i + AHEAD].block.sum].stack);
         }
+        if (stream->deaths[i].block.address == 0) {
+            continue;
+        }
         if (stream->deaths[i].number == kept) {
             stream->deaths[n_kept++] = stream->deaths[i];
-        } else if (ledger->visit) {
+            if (i < stream->n_indexed) {
+                stream->death_entries[n_indexed++] = stream->death_entries[i];
+            }
+            continue;
+        }
+        ag_ledger_forget_death(ledger, stream, i);
+        if (ledger->visit) {
             ag_ledger_visit_death(ledger, &stream->deaths[i], stream->number);
         }
     }
     stream->n_deaths = n_kept;
+    stream->n_indexed = n_indexed;
 }
 
 /* A window may end between the two halves of a realloc: whether its first half was a death is known
@@ -702,15 +714,61 @@ static void settle_summary(struct ag_ledger *ledger) {
     all->reset_ns = ledger->written_reset_ns > 0 ? ledger->written_reset_ns : ledger->reset_ns;
 }
 
-static void visit_open_blocks(const struct ag_ledger *ledger) {
+struct open_block {
+    uint64_t address, slot;
+};
+
+/* By radix: passes over those bytes of the addresses that differ. SPARE has room for as many. */
+static struct open_block *sort_open_blocks(struct open_block *blocks, struct open_block *spare,
+                                           size_t count) {
+    uint64_t differing = 0;
+    for (size_t i = 1; i < count; i++) {
+        differing |= blocks[i].address ^ blocks[0].address;
+    }
+    for (unsigned shift = 0; shift < 64; shift += 8) {
+        if (!(differing >> shift & 0xff)) {
+            continue;
+        }
+        size_t starts[257] = {0};
+        for (size_t i = 0; i < count; i++) {
+            starts[(blocks[i].address >> shift & 0xff) + 1]++;
+        }
+        for (size_t i = 1; i < 256; i++) {
+            starts[i] += starts[i - 1];
+        }
+        for (size_t i = 0; i < count; i++) {
+            spare[starts[blocks[i].address >> shift & 0xff]++] = blocks[i];
+        }
+        struct open_block *sorted = spare;
+        spare = blocks;
+        blocks = sorted;
+    }
+    return blocks;
+}
+
+/* In the order of their addresses: that of the slots is another one in every process. */
+static int visit_open_blocks(const struct ag_ledger *ledger) {
+    const size_t count = ledger->live.count;
+    struct open_block *blocks = malloc(2 * (count + 1) * sizeof(*blocks));
+    if (!blocks) {
+        return -ENOMEM;
+    }
+    size_t n = 0;
     for (uint64_t at = 0; at <= ledger->live.mask; at++) {
         if (ledger->live.blocks[at].address) {
-            const struct ag_death open = {.block = ledger->live.blocks[at],
-                                          .past = ag_live_table_past(&ledger->live, at),
-                                          .freed_ns = UINT64_MAX};
-            ag_ledger_visit_death(ledger, &open, AG_INDEX_NONE);
+            blocks[n++] =
+                (struct open_block){.address = ledger->live.blocks[at].address, .slot = at};
         }
     }
+    const struct open_block *sorted = sort_open_blocks(blocks, blocks + count, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct ag_death open = {.block = ledger->live.blocks[sorted[i].slot],
+                                      .past = ag_live_table_past(&ledger->live, sorted[i].slot),
+                                      .freed_ns = UINT64_MAX};
+        ag_ledger_visit_death(ledger, &open, AG_INDEX_NONE);
+    }
+    free(blocks);
+    return 0;
 }
 
 /* The curve's two moments that must not be missing. */
@@ -747,10 +805,8 @@ int ag_ledger_close(struct ag_ledger *ledger) {
     ag_order_bounds_finish(&ledger->bounds);
     settle_summary(ledger);
     keep_peak_and_end(ledger);
-    if (ledger->visit) {
-        visit_open_blocks(ledger);
-    }
-    r = settle_sums(ledger);
+    r = ledger->visit ? visit_open_blocks(ledger) : 0;
+    r = r < 0 ? r : settle_sums(ledger);
     r = r < 0 ? r : settle_threads(ledger);
     r = r < 0 ? r : settle_heaps(ledger);
     return ledger->error = r;

@@ -2,6 +2,7 @@
  *
  *     apply.c          the hot loop: one event after the other
  *     order_repair.c   the few events whose partner has not come yet
+ *     open_deaths.c    deaths of open windows by their address, for order_repair.c
  *     collected.c      what a collector does to blocks: they move, are promoted, get a type
  *     ledger.c         life cycle, rare records, and the results */
 #ifndef AG_LEDGER_STATE_H
@@ -50,8 +51,13 @@ struct ag_stream {
         window_freed; /* allocated_blocks and freed_blocks when the window began */
     bool has_window;
     struct ag_death
-        *deaths; /* of the window, kept where they may be asked for: see ledger.deaths_are_kept */
+        *deaths; /* of the window, kept where they may be asked for: see ledger.deaths_are_kept;
+                    rising numbers; block.address 0: it was taken back */
     uint32_t n_deaths, death_capacity;
+    /* open_deaths.c: deaths [0, n_indexed) are in its index, under these entries */
+    uint32_t *death_entries;
+    uint32_t n_indexed, entry_capacity;
+    bool is_listed;                       /* in open_deaths.unindexed */
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
     uint32_t pair_with, pair;             /* the last pair used, a cache of the look-up */
     struct ag_thread_sum base;            /* what the reader's time window counts from */
@@ -62,12 +68,29 @@ struct ag_stream {
         realloc_waits_at; /* where its last realloc_free waits, or has waited; 0: it did not wait */
 };
 
-struct ag_waiting { /* order_repair.c */
+/* order_repair.c. Indexes into its arrays; 0 is never used and means none. */
+struct ag_waiting {
     uint64_t address, size, time_ns, serial, deadline_ns;
+    int64_t order; /* among those of its address: what came first has less */
     uint32_t stream, sum;
-    uint32_t next_of_address, next_of_expiry; /* index + 1; 0: none */
-    uint32_t free_stack;                      /* of a free; 0: not known */
-    uint8_t kind; /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, waits to be recycled */
+    uint32_t line;           /* what waits of its stream at its address */
+    uint32_t before, behind; /* in that line */
+    uint32_t next_of_expiry;
+    uint32_t free_stack; /* of a free; 0: not known */
+    uint8_t kind;        /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, waits to be recycled */
+    uint8_t n_passed_on; /* how often an event that ran out of time took the place of another */
+};
+struct ag_waiting_line { /* what waits of one stream at one address */
+    uint64_t address;
+    uint32_t stream, place;
+    uint32_t first, last, count; /* of the pool */
+    uint32_t before, behind;     /* lines of the same address */
+    uint32_t next_of_bucket;
+};
+struct ag_waiting_place { /* an address where something waits */
+    uint64_t address;
+    uint32_t first, last; /* lines */
+    uint32_t next_of_bucket;
 };
 /* A free that found no block, or a block that was buried without a free. */
 struct ag_odd {
@@ -76,10 +99,17 @@ struct ag_odd {
     uint64_t bytes;        /* of the buried block */
 };
 struct ag_repair {
-    struct ag_waiting *pool; /* index 0 is never used */
-    uint32_t n_pool, capacity, first_free;
-    uint32_t *buckets; /* by address; as many as capacity, a power of two */
-    size_t n_waiting;
+    /* All with room for `capacity`, a power of two. What is free is linked by next_of_expiry and
+     * next_of_bucket. */
+    struct ag_waiting *pool;
+    struct ag_waiting_line *lines;
+    struct ag_waiting_place *places;
+    uint32_t *line_buckets, *place_buckets; /* by (address, stream) and by address */
+    uint32_t capacity;
+    uint32_t n_pool, n_lines, n_places;
+    uint32_t first_free, first_free_line, first_free_place;
+    int64_t first_order, last_order; /* given so far */
+    size_t n_waiting, n_taken;       /* n_taken: of the pool, those that wait to be recycled too */
     uint32_t first_expiry, last_expiry; /* those whose window has ended, rising deadlines */
     struct ag_index_map odd_index;      /* address -> odd_newest */
     uint32_t *odd_newest; /* index in odd of what found no partner there last, 0: none; all of one
@@ -87,6 +117,29 @@ struct ag_repair {
     struct ag_odd *odd;   /* [0] is unused */
     size_t n_odd_newest, odd_newest_capacity, n_odd, odd_capacity;
     uint64_t repairs;
+};
+
+/* open_deaths.c */
+struct ag_open_death {
+    uint64_t address, number;
+    uint32_t freed_by, allocated_by; /* indexes of streams */
+    uint32_t older, newer;           /* of the same address, as they came into the index; 0: none */
+    uint32_t place;
+};
+struct ag_death_place {
+    uint64_t address;
+    uint32_t oldest, newest;
+    uint32_t next_of_bucket;
+};
+struct ag_open_deaths {
+    /* Both with room for `capacity`, a power of two; index 0 is never used. What is free is linked
+     * by `older` and next_of_bucket. */
+    struct ag_open_death *entries;
+    struct ag_death_place *places;
+    uint32_t *buckets; /* of places, by address */
+    uint32_t capacity, n_entries, n_places, first_free, first_free_place;
+    uint32_t *unindexed; /* streams that may have deaths which are not in the index */
+    size_t n_unindexed, unindexed_capacity;
 };
 
 struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
@@ -118,6 +171,7 @@ struct ag_ledger {
     bool deaths_are_kept; /* is_concurrent, or somebody visits blocks */
     uint64_t n_deaths;
     struct ag_repair repair;
+    struct ag_open_deaths open_deaths;
     struct ag_order_bounds bounds;
     int64_t late_plus, late_minus; /* late events of the stream that is being applied: told to
                                       bounds after its window */
@@ -202,6 +256,23 @@ AG_FAST void ag_ledger_count_collected(struct ag_ledger *ledger, uint8_t kind, u
     ledger->collected[AG_EVENT_SPACE(address) % AG_VIAS].collected += kind == AG_RECORD_COLLECT;
 }
 
+/* ---- open_deaths.c ---- */
+void ag_open_deaths_done(struct ag_open_deaths *open);
+/* STREAM may have a new death: it is indexed when somebody asks. 0 or -ENOMEM. */
+int ag_ledger_list_deaths(struct ag_ledger *ledger, uint32_t stream);
+/* The death in place AT of the stream's list is taken off the index. */
+void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, uint32_t at);
+/* The death of this number in the stream's window; NULL: it is not there. */
+struct ag_death *ag_ledger_find_death(const struct ag_stream *stream, uint64_t number);
+/* The oldest death at ADDRESS in the open window of another stream than STREAM; of a block that is
+ * not STREAM's, if there is such a one: who frees and allocates in turn with another thread frees
+ * the other's blocks. *ret_death is NULL where there is none. 0 or -ENOMEM. */
+int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
+                               const struct ag_death **ret_death, uint32_t *ret_freed_by);
+/* The newest death at ADDRESS in the open window of another stream. */
+int ag_ledger_last_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
+                              const struct ag_death **ret_death, uint32_t *ret_freed_by);
+
 /* ---- steps.c ---- */
 int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,
                         const struct ag_live_block *block, uint64_t time_ns, uint64_t allocated_ns,
@@ -241,8 +312,9 @@ bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_
 /* The live block in SLOT was born in the open window of another stream than STREAM: its birth may
  * come later. */
 bool ag_ledger_can_give_way(const struct ag_ledger *ledger, uint64_t slot, uint32_t stream);
-int ag_ledger_give_way(struct ag_ledger *ledger,
-                       uint64_t slot); /* takes that birth back and lets it wait */
+/* Takes that birth back and lets it wait. N_PASSED_ON: how often that was done for the event which
+ * is in its way. */
+int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed_on);
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
 /* Applies what waits at ADDRESS and fits now. */
 int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);

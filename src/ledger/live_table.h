@@ -2,8 +2,8 @@
  *
  * Open addressing, linear probing, 32 bytes a slot (two in a cache line, none across two), at most
  * 1/4 full, 1/2 from 2 MiB on, 3/4 when it is large. A removal shifts the blocks behind it back, so
- * there are no tombstones and a long trace never slows down. The home slot is the high bits of a
- * product, so growing keeps the order of slots: the table is read and written in sequence, from its
+ * there are no tombstones and a long trace never slows down. The home slot is the high bits of the
+ * hash, so growing keeps the order of slots: the table is read and written in sequence, from its
  * end.
  *
  * Address 0 means empty: no block has it. */
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/keyed_hash.h"
 
 struct ag_live_block {
     uint64_t address; /* 0: empty slot */
@@ -50,7 +51,7 @@ int ag_live_table_keep_collections(struct ag_live_table *table);
 int ag_live_table_grow(struct ag_live_table *table);
 
 AG_FAST uint64_t ag_live_table_home(const struct ag_live_table *table, uint64_t address) {
-    return address * UINT64_C(0x9e3779b97f4a7c15) >> table->shift;
+    return ag_keyed_product(address) >> table->shift;
 }
 
 /* The slot of ADDRESS, or the empty slot where it belongs. */

@@ -66,6 +66,16 @@
  * ghost in 11,000 events. Two threads that hand single blocks to and fro: no ghost, but temporary
  * blocks are counted up to twice too often. More stamps (shorter windows) make all of it rarer.
  *
+ * 6. What it costs
+ *
+ * What waits stands in lines: per address one for each stream that waits there, in the order of the
+ * stream. Both are found by a hash, so an event joins or leaves at a constant cost, and only the
+ * first of each line can be next. Three bounds keep any input near-linear, and no allocator comes
+ * near them: of more than LINES_LOOKED_AT lines at one address the others wait until their time is
+ * over; an event gives way to at most PASSED_ON_MOST others that have run out of time, one after
+ * the other; and when TAKEN_MOST events are kept, all open windows end for what waits.
+ * open_deaths.c finds the deaths that can be taken back.
+ *
  * The number of allocations by a thread counts when an event arrives, which is in the order of its
  * stream; everything else when it is applied. order_bounds.c hears of both (late events). */
 #include "ledger/ledger_state.h"
@@ -74,59 +84,97 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_POOL = 64 };
+#include "base/keyed_hash.h"
+
+enum {
+    FIRST_POOL = 64,
+    /* Beyond, the open windows end here and now: 100 MiB. A trace without stamps would else make
+     * all of its events wait. */
+    TAKEN_MOST = 1 << 19,
+    LINES_LOOKED_AT =
+        64, /* streams that wait at one address: more at once are no allocator's doing */
+    PASSED_ON_MOST = 16, /* else two streams could send one event to and fro in all their windows */
+};
 
 void ag_repair_done(struct ag_repair *repair) {
     free(repair->pool);
-    free(repair->buckets);
+    free(repair->lines);
+    free(repair->places);
+    free(repair->line_buckets);
+    free(repair->place_buckets);
     free(repair->odd_newest);
     free(repair->odd);
     ag_index_map_done(&repair->odd_index);
     *repair = (struct ag_repair){0};
 }
 
-/* ---- the pool and the lists ---- */
-static uint32_t *bucket_of(const struct ag_repair *repair, uint64_t address) {
-    return &repair
-                ->buckets[(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (repair->capacity - 1)];
+/* ---- what waits: by address, and there by stream ---- */
+static uint32_t *place_bucket(const struct ag_repair *repair, uint64_t address) {
+    return &repair->place_buckets[ag_keyed_hash(address) & (repair->capacity - 1)];
 }
 
-static void link_by_address(struct ag_repair *repair, uint32_t at) {
-    uint32_t *link = bucket_of(repair, repair->pool[at].address);
-    while (*link) {
-        link = &repair->pool[*link].next_of_address;
+static uint32_t *line_bucket(const struct ag_repair *repair, uint64_t address, uint32_t stream) {
+    return &repair->line_buckets[ag_keyed_hash_pair(address, stream) & (repair->capacity - 1)];
+}
+
+static uint32_t find_place(const struct ag_repair *repair, uint64_t address) {
+    uint32_t at = repair->capacity ? *place_bucket(repair, address) : 0;
+    while (at && repair->places[at].address != address) {
+        at = repair->places[at].next_of_bucket;
     }
-    *link = at;
-    repair->pool[at].next_of_address = 0;
+    return at;
+}
+
+static uint32_t find_line(const struct ag_repair *repair, uint64_t address, uint32_t stream) {
+    uint32_t at = repair->capacity ? *line_bucket(repair, address, stream) : 0;
+    while (at && (repair->lines[at].address != address || repair->lines[at].stream != stream)) {
+        at = repair->lines[at].next_of_bucket;
+    }
+    return at;
 }
 
 static int grow_pool(struct ag_repair *repair) {
     const uint32_t capacity = repair->capacity ? repair->capacity * 2 : FIRST_POOL;
-    struct ag_waiting *pool = capacity ? realloc(repair->pool, capacity * sizeof(*pool)) : NULL;
-    if (!pool) {
+    struct ag_waiting *pool = realloc(repair->pool, capacity * sizeof(*pool));
+    repair->pool = pool ? pool : repair->pool;
+    struct ag_waiting_line *lines = realloc(repair->lines, capacity * sizeof(*lines));
+    repair->lines = lines ? lines : repair->lines;
+    struct ag_waiting_place *places = realloc(repair->places, capacity * sizeof(*places));
+    repair->places = places ? places : repair->places;
+    uint32_t *line_buckets = calloc(capacity, sizeof(*line_buckets));
+    uint32_t *place_buckets = calloc(capacity, sizeof(*place_buckets));
+    if (!pool || !lines || !places || !line_buckets || !place_buckets) {
+        free(line_buckets);
+        free(place_buckets);
         return -ENOMEM;
     }
-    repair->pool = pool;
-    uint32_t *buckets = calloc(capacity, sizeof(*buckets));
-    if (!buckets) {
-        return -ENOMEM;
-    }
-    const struct ag_repair old = *repair;
-    repair->buckets = buckets;
+    free(repair->line_buckets);
+    free(repair->place_buckets);
+    repair->line_buckets = line_buckets;
+    repair->place_buckets = place_buckets;
     repair->capacity = capacity;
-    repair->n_pool = old.n_pool ? old.n_pool : 1; /* 0 means none */
-    for (uint32_t i = 0; i < old.capacity;
-         i++) { /* chains are moved from their heads: the order of arrival stays */
-        for (uint32_t at = old.buckets[i]; at;) {
-            const uint32_t next = pool[at].next_of_address;
-            link_by_address(repair, at);
-            at = next;
+    repair->n_pool += repair->n_pool == 0; /* 0 means none */
+    repair->n_lines += repair->n_lines == 0;
+    repair->n_places += repair->n_places == 0;
+    for (uint32_t i = 1; i < repair->n_places; i++) {
+        if (places[i].first) {
+            uint32_t *bucket = place_bucket(repair, places[i].address);
+            places[i].next_of_bucket = *bucket;
+            *bucket = i;
         }
     }
-    free(old.buckets);
+    for (uint32_t i = 1; i < repair->n_lines; i++) {
+        if (lines[i].count > 0) {
+            uint32_t *bucket = line_bucket(repair, lines[i].address, lines[i].stream);
+            lines[i].next_of_bucket = *bucket;
+            *bucket = i;
+        }
+    }
     return 0;
 }
 
+/* There are never more lines than waiting events, and never more places than lines: where the pool
+ * has room, they have. */
 static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at) {
     if (!repair->first_free && repair->n_pool >= repair->capacity) {
         const int r = grow_pool(repair);
@@ -140,38 +188,101 @@ static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at) {
     } else {
         *ret_at = repair->n_pool++;
     }
+    repair->n_taken++;
     return 0;
 }
 
-/* Out of its address' chain; it stays in the list of its stream or of the expiring until its turn,
+static uint32_t add_place(struct ag_repair *repair, uint64_t address) {
+    uint32_t at = repair->first_free_place;
+    if (at) {
+        repair->first_free_place = repair->places[at].next_of_bucket;
+    } else {
+        at = repair->n_places++;
+    }
+    uint32_t *bucket = place_bucket(repair, address);
+    repair->places[at] = (struct ag_waiting_place){.address = address, .next_of_bucket = *bucket};
+    return *bucket = at;
+}
+
+static uint32_t add_line(struct ag_repair *repair, uint64_t address, uint32_t stream) {
+    uint32_t place = find_place(repair, address);
+    place = place ? place : add_place(repair, address);
+    uint32_t at = repair->first_free_line;
+    if (at) {
+        repair->first_free_line = repair->lines[at].next_of_bucket;
+    } else {
+        at = repair->n_lines++;
+    }
+    uint32_t *bucket = line_bucket(repair, address, stream);
+    struct ag_waiting_place *there = &repair->places[place];
+    repair->lines[at] = (struct ag_waiting_line){.address = address,
+                                                 .stream = stream,
+                                                 .place = place,
+                                                 .before = there->last,
+                                                 .next_of_bucket = *bucket};
+    *(there->last ? &repair->lines[there->last].behind : &there->first) = at;
+    there->last = at;
+    return *bucket = at;
+}
+
+static void remove_place(struct ag_repair *repair, uint32_t place) {
+    uint32_t *link = place_bucket(repair, repair->places[place].address);
+    while (*link != place) {
+        link = &repair->places[*link].next_of_bucket;
+    }
+    *link = repair->places[place].next_of_bucket;
+    repair->places[place].next_of_bucket = repair->first_free_place;
+    repair->first_free_place = place;
+}
+
+static void remove_line(struct ag_repair *repair, uint32_t at) {
+    struct ag_waiting_line *line = &repair->lines[at];
+    struct ag_waiting_place *place = &repair->places[line->place];
+    uint32_t *link = line_bucket(repair, line->address, line->stream);
+    while (*link != at) {
+        link = &repair->lines[*link].next_of_bucket;
+    }
+    *link = line->next_of_bucket;
+    *(line->before ? &repair->lines[line->before].behind : &place->first) = line->behind;
+    *(line->behind ? &repair->lines[line->behind].before : &place->last) = line->before;
+    if (!place->first) {
+        remove_place(repair, line->place);
+    }
+    line->next_of_bucket = repair->first_free_line;
+    repair->first_free_line = at;
+}
+
+/* Puts the event AT of the pool into the line of its stream, in front or behind. */
+static void link_by_address(struct ag_repair *repair, uint32_t at, bool in_front) {
+    struct ag_waiting *event = &repair->pool[at];
+    uint32_t index = find_line(repair, event->address, event->stream);
+    index = index ? index : add_line(repair, event->address, event->stream);
+    struct ag_waiting_line *line = &repair->lines[index];
+    event->line = index;
+    event->order = in_front ? --repair->first_order : ++repair->last_order;
+    event->before = in_front ? 0 : line->last;
+    event->behind = in_front ? line->first : 0;
+    *(event->before ? &repair->pool[event->before].behind : &line->first) = at;
+    *(event->behind ? &repair->pool[event->behind].before : &line->last) = at;
+    line->count++;
+}
+
+/* Out of its address' line; it stays in the list of its stream or of the expiring until its turn,
  * to be recycled. */
 static void settle(struct ag_repair *repair, uint32_t at) {
-    uint32_t *link = bucket_of(repair, repair->pool[at].address);
-    while (*link != at) {
-        link = &repair->pool[*link].next_of_address;
+    struct ag_waiting *event = &repair->pool[at];
+    struct ag_waiting_line *line = &repair->lines[event->line];
+    *(event->before ? &repair->pool[event->before].behind : &line->first) = event->behind;
+    *(event->behind ? &repair->pool[event->behind].before : &line->last) = event->before;
+    if (--line->count == 0) {
+        remove_line(repair, event->line);
     }
-    *link = repair->pool[at].next_of_address;
-    repair->pool[at].kind = 0;
+    event->kind = 0;
     repair->n_waiting--;
 }
 
-static uint32_t next_at(const struct ag_repair *repair, uint32_t at, uint64_t address) {
-    while (at && repair->pool[at].address != address) {
-        at = repair->pool[at].next_of_address;
-    }
-    return at;
-}
-
-static uint32_t first_at(const struct ag_repair *repair, uint64_t address) {
-    return repair->capacity ? next_at(repair, *bucket_of(repair, address), address) : 0;
-}
-
-static uint32_t following(const struct ag_repair *repair, uint32_t at) {
-    return next_at(repair, repair->pool[at].next_of_address, repair->pool[at].address);
-}
-
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address) {
-    return first_at(&ledger->repair, address) != 0;
+    return find_place(&ledger->repair, address) != 0;
 }
 
 /* ---- applying ---- */
@@ -224,49 +335,40 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     return r;
 }
 
-static bool is_behind_its_stream(const struct ag_repair *repair, uint32_t candidate) {
-    const struct ag_waiting *event = &repair->pool[candidate];
-    for (uint32_t at = first_at(repair, event->address); at != candidate;
-         at = following(repair, at)) {
-        if (repair->pool[at].stream == event->stream) {
-            return true;
-        }
-    }
-    return false;
+/* Behind it an event of the other kind waits, of the same stream: together they leave the address
+ * as they found it. */
+static bool has_partner_behind(const struct ag_repair *repair, const struct ag_waiting *event) {
+    return event->behind && (repair->pool[event->behind].kind == AG_RECORD_ALLOC) !=
+                                (event->kind == AG_RECORD_ALLOC);
 }
 
-/* A waiting event of the same stream behind this one, of the other kind: together they leave the
- * address as they found it. */
-static bool has_partner_behind(const struct ag_repair *repair, uint32_t first) {
-    const struct ag_waiting *event = &repair->pool[first];
-    for (uint32_t at = following(repair, first); at; at = following(repair, at)) {
-        if (repair->pool[at].stream == event->stream) {
-            return (repair->pool[at].kind == AG_RECORD_ALLOC) != (event->kind == AG_RECORD_ALLOC);
-        }
+/* Does A come before B, both first in their lines? (section 2) */
+static bool goes_first(const struct ag_repair *repair, const struct ag_waiting *a,
+                       const struct ag_waiting *b) {
+    const bool a_has = has_partner_behind(repair, a), b_has = has_partner_behind(repair, b);
+    if (a_has != b_has) {
+        return a_has;
     }
-    return false;
+    const uint64_t a_ns = a->deadline_ns ? a->deadline_ns : UINT64_MAX;
+    const uint64_t b_ns = b->deadline_ns ? b->deadline_ns : UINT64_MAX;
+    return !a_has && a_ns != b_ns ? a_ns < b_ns : a->order < b->order;
 }
 
 /* Which of the waiting events at ADDRESS comes next (section 2); 0: none fits. */
 static uint32_t choose(const struct ag_ledger *ledger, uint64_t address) {
     const struct ag_repair *repair = &ledger->repair;
+    const uint32_t place = find_place(repair, address);
     bool is_live;
     live_slot(ledger, address, &is_live);
     uint32_t best = 0;
-    uint64_t best_deadline = 0;
-    for (uint32_t at = first_at(repair, address); at; at = following(repair, at)) {
+    unsigned n = 0;
+    for (uint32_t line = place ? repair->places[place].first : 0; line && n < LINES_LOOKED_AT;
+         line = repair->lines[line].behind, n++) {
+        const uint32_t at = repair->lines[line].first;
         const struct ag_waiting *event = &repair->pool[at];
         const bool fits = is_live != (event->kind == AG_RECORD_ALLOC);
-        if (!fits || is_behind_its_stream(repair, at)) {
-            continue;
-        }
-        if (has_partner_behind(repair, at)) {
-            return at;
-        }
-        const uint64_t deadline = event->deadline_ns ? event->deadline_ns : UINT64_MAX;
-        if (!best || deadline < best_deadline) {
+        if (fits && (!best || goes_first(repair, event, &repair->pool[best]))) {
             best = at;
-            best_deadline = deadline;
         }
     }
     return best;
@@ -283,62 +385,18 @@ int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address) {
 }
 
 /* ---- pairs that came too late (section 3) ---- */
-/* The oldest death at ADDRESS in the open window of another stream than STREAM; of a block that is
- * not STREAM's, if there is such a one: who frees and allocates in turn with another thread frees
- * the other's blocks. NULL: none. */
-static const struct ag_death *open_death(const struct ag_ledger *ledger, uint64_t address,
-                                         uint32_t stream, uint32_t *ret_freed_by) {
-    const struct ag_death *oldest = NULL;
-    for (uint32_t i = 0; i < ledger->n_streams; i++) {
-        const struct ag_stream *other = &ledger->streams[i];
-        for (uint32_t k = 0; i != stream && k < other->n_deaths; k++) {
-            const struct ag_death *death = &other->deaths[k];
-            if (death->block.address != address) {
-                continue;
-            }
-            const bool is_own = death->block.stream == stream;
-            const bool best_is_own = oldest && oldest->block.stream == stream;
-            if (!oldest || is_own < best_is_own ||
-                (is_own == best_is_own && death->number < oldest->number)) {
-                oldest = death;
-                *ret_freed_by = i;
-            }
-        }
-    }
-    return oldest;
-}
-
-/* The newest death at ADDRESS in the open window of another stream; or NULL. */
-static const struct ag_death *last_open_death(const struct ag_ledger *ledger, uint64_t address,
-                                              uint32_t stream, uint32_t *ret_freed_by) {
-    const struct ag_death *newest = NULL;
-    for (uint32_t i = 0; i < ledger->n_streams; i++) {
-        const struct ag_stream *other = &ledger->streams[i];
-        for (uint32_t k = other->n_deaths; i != stream && k-- > 0;) {
-            const struct ag_death *death = &other->deaths[k];
-            if (death->block.address == address) {
-                if (!newest || death->number > newest->number) {
-                    newest = death;
-                    *ret_freed_by = i;
-                }
-                break;
-            }
-        }
-    }
-    return newest;
-}
-
 /* Waiting at a dead address: FIRST, a free, and SECOND, the alloc behind it. */
 static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t second) {
     const struct ag_waiting event = ledger->repair.pool[first];
-    uint32_t freed_by = AG_INDEX_NONE;
-    const struct ag_death *found = open_death(ledger, event.address, event.stream, &freed_by);
-    if (!found) {
-        return 0;
+    uint32_t freed_by;
+    const struct ag_death *found;
+    int r = ag_ledger_first_open_death(ledger, event.address, event.stream, &found, &freed_by);
+    if (r < 0 || !found) {
+        return r;
     }
     const struct ag_death death = *found;
     const uint64_t serial = ledger->streams[freed_by].allocated_blocks;
-    int r = ag_ledger_restore(ledger, &death, freed_by);
+    r = ag_ledger_restore(ledger, &death, freed_by);
     r = r < 0 ? r : apply_waiting(ledger, first);
     r = r < 0 ? r : apply_waiting(ledger, second);
     if (r < 0) {
@@ -380,14 +438,9 @@ static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t seco
 static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
     const struct ag_repair *repair = &ledger->repair;
     const struct ag_waiting *event = &repair->pool[last];
-    uint32_t first = 0;
-    for (uint32_t at = first_at(repair, event->address); at != last; at = following(repair, at)) {
-        if (repair->pool[at].stream == event->stream) {
-            if (first) {
-                return 0; /* a third one: the two in front have to go first */
-            }
-            first = at;
-        }
+    const uint32_t first = event->before;
+    if (repair->lines[event->line].count > 2) {
+        return 0; /* a third one: the two in front have to go first */
     }
     const bool is_alloc = event->kind == AG_RECORD_ALLOC;
     if (!first || is_alloc == (repair->pool[first].kind == AG_RECORD_ALLOC)) {
@@ -408,13 +461,7 @@ static int enlist(struct ag_ledger *ledger, const struct ag_waiting *event, bool
         return -ENOMEM;
     }
     repair->pool[at] = *event;
-    if (in_front) {
-        uint32_t *head = bucket_of(repair, event->address);
-        repair->pool[at].next_of_address = *head;
-        *head = at;
-    } else {
-        link_by_address(repair, at);
-    }
+    link_by_address(repair, at, in_front);
     repair->n_waiting++;
     if (stream->last_waiting) {
         repair->pool[stream->last_waiting].next_of_expiry = at;
@@ -426,9 +473,21 @@ static int enlist(struct ag_ledger *ledger, const struct ag_waiting *event, bool
     return 0;
 }
 
+/* All that waits is applied or forced. */
+static int end_all_waiting(struct ag_ledger *ledger) {
+    for (size_t i = 0; i < ledger->n_streams; i++) {
+        ag_ledger_end_waiting(ledger, &ledger->streams[i], ledger->tally.now_ns);
+    }
+    return ag_ledger_expire(ledger, UINT64_MAX);
+}
+
 int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
     uint32_t at, sum = 0;
+    const int r_room = ledger->repair.n_taken >= TAKEN_MOST ? end_all_waiting(ledger) : 0;
+    if (r_room < 0) {
+        return r_room;
+    }
     if (event->kind == AG_RECORD_ALLOC) {
         sum = ag_ledger_sum(ledger, event->stack, event->via);
         stream->allocated_blocks++;
@@ -461,12 +520,8 @@ int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_ev
 
 bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address) {
     struct ag_repair *repair = &ledger->repair;
-    uint32_t last = 0;
-    for (uint32_t at = first_at(repair, address); at; at = following(repair, at)) {
-        if (repair->pool[at].stream == stream) {
-            last = at;
-        }
-    }
+    const uint32_t line = find_line(repair, address, stream);
+    const uint32_t last = line ? repair->lines[line].last : 0;
     if (!last || repair->pool[last].kind != AG_RECORD_REALLOC_FREE) {
         return false;
     }
@@ -556,12 +611,18 @@ static int credit_free(struct ag_ledger *ledger, const struct ag_odd *freed,
 static int force_free(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
     uint32_t freed_by = AG_INDEX_NONE, later;
-    const struct ag_death *found = last_open_death(ledger, event.address, event.stream, &freed_by);
+    const struct ag_death *found = NULL;
+    int r = event.n_passed_on < PASSED_ON_MOST
+                ? ag_ledger_last_open_death(ledger, event.address, event.stream, &found, &freed_by)
+                : 0;
+    if (r < 0) {
+        return r;
+    }
     if (!found) {
         const struct ag_odd freed = {.is_free = true, .stream = event.stream};
         struct ag_odd buried;
         settle(&ledger->repair, at);
-        int r = meet_odd(&ledger->repair, event.address, &freed, &buried);
+        r = meet_odd(&ledger->repair, event.address, &freed, &buried);
         const bool is_known = r > 0;
         r = is_known ? credit_free(ledger, &freed, &buried) : r;
         if (!is_known) {
@@ -594,8 +655,9 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
                                      .stream = freed_by,
                                      .free_stack = death.free_stack,
                                      .kind =
-                                         can_be_undone ? AG_RECORD_REALLOC_FREE : AG_RECORD_FREE};
-    int r = ag_ledger_restore(ledger, &death, freed_by);
+                                         can_be_undone ? AG_RECORD_REALLOC_FREE : AG_RECORD_FREE,
+                                     .n_passed_on = event.n_passed_on + 1};
+    r = ag_ledger_restore(ledger, &death, freed_by);
     tell_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
     r = r < 0 ? r : apply_waiting(ledger, at);
     return r < 0 ? r : enlist(ledger, &other, /* in_front= */ true, &later);
@@ -607,7 +669,7 @@ bool ag_ledger_can_give_way(const struct ag_ledger *ledger, uint64_t slot, uint3
            block->serial > ledger->streams[block->stream].window_serial;
 }
 
-int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot) {
+int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed_on) {
     const struct ag_live_block block = ledger->live.blocks[slot];
     const struct ag_waiting later = {.address = block.address,
                                      .size = block.size,
@@ -615,7 +677,8 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot) {
                                      .serial = block.serial,
                                      .stream = block.stream,
                                      .sum = block.sum,
-                                     .kind = AG_RECORD_ALLOC};
+                                     .kind = AG_RECORD_ALLOC,
+                                     .n_passed_on = n_passed_on + 1};
     uint32_t at;
     tell_bounds(ledger, block.stream, block.size, /* is_alloc= */ false);
     ag_ledger_unbirth(ledger, slot);
@@ -627,8 +690,8 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot) {
 static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
     const struct ag_waiting event = ledger->repair.pool[at];
     int r;
-    if (ag_ledger_can_give_way(ledger, slot, event.stream)) {
-        r = ag_ledger_give_way(ledger, slot);
+    if (event.n_passed_on < PASSED_ON_MOST && ag_ledger_can_give_way(ledger, slot, event.stream)) {
+        r = ag_ledger_give_way(ledger, slot, event.n_passed_on);
     } else {
         const struct ag_live_block *block = &ledger->live.blocks[slot];
         const struct ag_odd buried = {.stream = block->stream, .bytes = block->size};
@@ -679,6 +742,7 @@ int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns) {
         repair->last_expiry = repair->first_expiry ? repair->last_expiry : 0;
         repair->pool[at].next_of_expiry = repair->first_free;
         repair->first_free = at;
+        repair->n_taken--;
     }
     return 0;
 }

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/keyed_hash.h"
 #include "remote/remote_memory.h"
 #include "unwind/cfi_expression.h"
 
@@ -52,7 +53,7 @@ struct ag_frame_rules {
 /* ---- 1. rules -------------------------------------------------------------- */
 
 static size_t slot_of(const struct ag_frame_walker *walker, uint64_t address) {
-    return (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (walker->capacity - 1);
+    return (size_t)ag_keyed_hash(address) & (walker->capacity - 1);
 }
 
 static void forget_rules(struct ag_frame_walker *walker) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
 #include "observation_state.h"
 
 /* ---- frames ---------------------------------------------------------------------------- */
@@ -194,11 +195,13 @@ struct function_table {
 };
 
 static uint64_t hash_of(const struct ag_observed_frame *frame) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *letter = frame->function; *letter != '\0'; letter++) {
-        hash = (hash ^ (uint8_t)*letter) * UINT64_C(0x100000001b3);
+    const char *const texts[] = {frame->function, frame->image, frame->runtime};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < 3; i++) {
+        hash = ag_keyed_hash_pair(
+            hash, texts[i] != NULL ? ag_keyed_hash_bytes(texts[i], strlen(texts[i])) : 0);
     }
-    return hash ^ hash >> 29;
+    return hash;
 }
 
 static bool is_same_text(const char *a, const char *b) {

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
+
 enum { FIRST_CAPACITY = 1024, MOST = 1 << 28 };
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
+    return ag_keyed_hash_pair(hash, value);
 }
 
 /* ---- the index ------------------------------------------------------------------ */
@@ -70,11 +71,7 @@ static bool make_room(void **items, size_t *capacity, size_t n, size_t size) {
 /* ---- texts ------------------------------------------------------------------------ */
 
 static uint64_t hash_text(const char *text) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-    }
-    return hash ^ hash >> 32;
+    return ag_keyed_hash_bytes(text, strlen(text));
 }
 static uint64_t hash_of_text(const struct ag_seen_stacks *stacks, uint32_t number) {
     return hash_text(stacks->texts[number]);

@@ -5,16 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
 #include "text/utf8.h"
 
 enum { FIRST_SLOTS = 1024, NAME_BYTES_MOST = 4096 };
 
 static size_t hash_of(const char *name) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const unsigned char *at = (const unsigned char *)name; *at; at++) {
-        hash = (hash ^ *at) * UINT64_C(0x100000001b3);
-    }
-    return (size_t)(hash ^ hash >> 32);
+    return (size_t)ag_keyed_hash_bytes(name, strlen(name));
 }
 
 static struct ag_name_slot *seek(const struct ag_name_table *table, const char *name) {

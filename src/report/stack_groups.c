@@ -7,16 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
+
 static uint64_t hash_of(const struct ag_stack_group *group) {
-    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) ^ group->n_frames;
-    for (size_t i = 0; i < group->n_frames; i++) {
-        hash = (hash ^ group->frames[i]) * UINT64_C(0xff51afd7ed558ccd);
-        hash ^= hash >> 32;
-    }
-    for (const char *at = group->row->via_name; at != NULL && *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    }
-    return hash ^ hash >> 29;
+    const char *via = group->row->via_name != NULL ? group->row->via_name : "";
+    return ag_keyed_hash_pair(
+        ag_keyed_hash_bytes(group->frames, group->n_frames * sizeof *group->frames),
+        ag_keyed_hash_bytes(via, strlen(via)));
 }
 
 static int same_name(const char *a, const char *b) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
 #include "demangle_suffix.h"
 #include "symbol.h"
 
@@ -18,17 +19,8 @@ struct name {
     char text[];
 };
 
-/* FNV-1a. Collisions that somebody made on purpose only lengthen a list. */
-static uint64_t hash(const char *text, size_t length) {
-    uint64_t value = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++) {
-        value = (value ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    }
-    return value;
-}
-
 static struct name *intern(struct ag_names *names, const char *text, size_t length) {
-    const uint64_t key = hash(text, length);
+    const uint64_t key = ag_keyed_hash_bytes(text, length);
     struct name *first = ag_pointer_table_find(&names->kept, key);
     for (struct name *name = first; name != NULL; name = name->next) {
         if (name->length == length && memcmp(name->text, text, length) == 0) {

@@ -4,18 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/keyed_hash.h"
+
 enum { FIRST_SLOTS = 64 };
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit of the key reaches every bit of
- * the slot. */
-static uint64_t mix(uint64_t key) {
-    key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return key ^ (key >> 31);
-}
-
 static struct ag_pointer_slot *slot_of(const struct ag_pointer_table *table, uint64_t key) {
-    size_t at = mix(key) & (table->n_slots - 1);
+    size_t at = ag_keyed_hash(key) >> 32 & (table->n_slots - 1);
     while (table->slots[at].value != NULL && table->slots[at].key != key) {
         at = (at + 1) & (table->n_slots - 1);
     }

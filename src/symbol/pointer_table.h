@@ -1,5 +1,5 @@
-/* pointer_table.h: a hash map from 64-bit keys to pointers that only grows. Keys are mixed, so
- * addresses will do. */
+/* pointer_table.h: a hash map from 64-bit keys to pointers that only grows. Keys may be
+ * any: addresses, or numbers of a hostile file. */
 #ifndef AG_POINTER_TABLE_H
 #define AG_POINTER_TABLE_H
 

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
+
 static const char trampoline_name[] = "__restore_rt";
 
 static uint32_t text_of(struct ag_frame_table *table, const char *text) {
@@ -24,12 +26,9 @@ static bool is_same(const struct ag_model_frame *a, const struct ag_model_frame 
 }
 
 static uint64_t hash_of(const struct ag_model_frame *frame) {
-    uint64_t hash = frame->function | (uint64_t)frame->file << 32;
-    hash ^= (uint64_t)frame->runtime << 20;
-    hash = hash * UINT64_C(0xff51afd7ed558ccd) + frame->image;
-    hash = (hash ^ hash >> 31) * UINT64_C(0xc4ceb9fe1a85ec53) + frame->frame.line * 2u +
-           frame->frame.is_inlined;
-    return hash ^ hash >> 29;
+    const uint64_t names = ag_keyed_hash_pair(frame->function | (uint64_t)frame->file << 32,
+                                              frame->runtime | (uint64_t)frame->image << 32);
+    return ag_keyed_hash_pair(names, frame->frame.line * UINT64_C(2) + frame->frame.is_inlined);
 }
 
 static int add_page(struct ag_frame_table *table) {

@@ -1,10 +1,10 @@
-/* node_ids.c: see node_ids.h. Open addressing with linear probing. The hash is not secret: a
- * crafted trace can make probes long, never wrong. */
+/* node_ids.c: see node_ids.h. Open addressing with linear probing. */
 #include "model/definitions/node_ids.h"
 
 #include <errno.h>
 #include <stdbool.h>
 
+#include "base/keyed_hash.h"
 #include "ledger/table_memory.h"
 
 enum { FIRST_BITS = 8, BITS_MOST = 32 };
@@ -14,7 +14,7 @@ static size_t slots_of(uint32_t bits) {
 }
 
 static size_t home_of(uint32_t id, uint32_t bits) {
-    return (size_t)((id * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - bits));
+    return (size_t)(ag_keyed_hash(id) >> (64 - bits));
 }
 
 /* The slot of ID, or the empty one where it would be. */

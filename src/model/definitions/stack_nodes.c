@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/keyed_hash.h"
+
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
     ag_node_ids_done(&nodes->by_id);
     ag_index_map_done(&nodes->by_site);
@@ -32,14 +34,9 @@ static void *grown(void *items, size_t *capacity, size_t count, size_t item_byte
     return more;
 }
 
-static uint64_t hash_of(uint64_t pc, uint32_t image) {
-    const uint64_t mixed = (pc ^ (uint64_t)image << 47) * UINT64_C(0xff51afd7ed558ccd);
-    return mixed ^ mixed >> 33;
-}
-
 static int find_or_add_site(struct ag_stack_nodes *nodes, uint64_t pc, uint32_t image,
                             uint32_t *ret_site) {
-    const uint64_t hash = hash_of(pc, image);
+    const uint64_t hash = ag_keyed_hash_pair(pc, image);
     uint32_t last = AG_INDEX_NONE;
     for (uint32_t at = ag_index_map_find(&nodes->by_site, hash); at != AG_INDEX_NONE;
          at = nodes->sites[at].next - 1) {

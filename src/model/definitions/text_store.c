@@ -34,14 +34,6 @@ void ag_text_store_done(struct ag_text_store *store) {
     *store = (struct ag_text_store){0};
 }
 
-static uint64_t hash_of(const char *data, size_t length) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ length;
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (unsigned char)data[i]) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
 static const char *copy(struct ag_text_store *store, const char *data, size_t length) {
     if (store->block_bytes - store->block_used < length + 1) {
         const size_t wanted = sizeof(char *) + length + 1;
@@ -85,7 +77,7 @@ uint32_t ag_text_id(struct ag_text_store *store, const char *data, size_t length
     if (length == 0 || length > UINT32_MAX) {
         return 0;
     }
-    const uint64_t hash = hash_of(data, length);
+    const uint64_t hash = ag_keyed_hash_bytes(data, length);
     const uint32_t first = ag_index_map_find(&store->by_hash, hash);
     uint32_t last = AG_INDEX_NONE;
     for (uint32_t at = first; at != AG_INDEX_NONE; at = store->entries[at].next - 1) {
