@@ -172,17 +172,18 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by) {
     const struct ag_stack_sum *sum = &ledger->results[death->block.sum];
-    const struct ag_block block = {.address = death->block.address,
-                                   .size = death->block.size,
-                                   .allocated_ns = death->past.born_ns,
-                                   .freed_ns = death->freed_ns,
-                                   .stack = sum->stack,
-                                   .via = (uint8_t)sum->via,
-                                   .allocated_by = ledger->streams[death->block.stream].number,
-                                   .freed_by = freed_by,
-                                   .free_stack = death->free_stack,
-                                   .n_moves = death->past.collections.n_moves,
-                                   .n_promotions = death->past.collections.n_promotions};
+    const struct ag_block block = {
+        .address = death->block.address,
+        .size = death->block.size,
+        .allocated_ns = death->past.born_ns,
+        .freed_ns = ag_ledger_not_before_birth(death->freed_ns, death->past.born_ns),
+        .stack = sum->stack,
+        .via = (uint8_t)sum->via,
+        .allocated_by = ledger->streams[death->block.stream].number,
+        .freed_by = freed_by,
+        .free_stack = death->free_stack,
+        .n_moves = death->past.collections.n_moves,
+        .n_promotions = death->past.collections.n_promotions};
     ledger->visit(ledger->visit_context, &block);
 }
 

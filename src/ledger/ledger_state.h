@@ -326,4 +326,10 @@ int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
  * the time of what waits is the window's beginning. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
+/* When a block ended. A time is that of the stamp before the event in its own stream, so a thread
+ * that stamps less often frees a block of another before its birth: it happened behind both. */
+static inline uint64_t ag_ledger_not_before_birth(uint64_t time_ns, uint64_t born_ns) {
+    return time_ns > born_ns ? time_ns : born_ns;
+}
+
 #endif

@@ -38,6 +38,7 @@ def blocks_agree(failures, view, sums):
     failures.expect("blocks", {"freed_blocks": len(closed), "freed_bytes": sum(block["size"] for block in closed),
                                "in_use_blocks": len(opened), "in_use_bytes": sum(block["size"] for block in opened)},
                     only(sums, "freed_blocks", "freed_bytes", "in_use_blocks", "in_use_bytes"))
+    failures.expect("blocks that end before they begin", sum(block["freed_ns"] < block["allocated_ns"] for block in closed), 0)
     lifetimes = view("lifetimes")
     failures.expect("lifetimes", [sum(row[key] for row in lifetimes["sites"]) for key in ("blocks", "bytes", "ended")],
                     [len(blocks), sum(block["size"] for block in blocks), sums["freed_blocks"]])
