@@ -59,6 +59,36 @@ static const char *short_path(const char *path) {
                : path;
 }
 
+/* What is missing from the trace, or that nothing is: the one line that every closing summary ends
+ * with. */
+static const char *loss_text(const struct ag_collector_report *report, char ret_text[256]) {
+    char events[32], stacks[32];
+    const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
+    if (has_events || has_stacks) {
+        (void)snprintf(ret_text, 256, "%s%s%s%s%s%s",
+                       has_events ? count_text(report->lost_events, events) : "",
+                       has_events ? " events lost" : "", has_events && has_stacks ? ", " : "",
+                       has_stacks ? "the stacks of " : "",
+                       has_stacks ? count_text(report->lost_stacks, stacks) : "",
+                       has_stacks ? " blocks lost: no memory for them" : "");
+    } else if (report->unseen[0] != '\0') {
+        (void)snprintf(ret_text, 256, "not seen: allocations of %.96s", report->unseen);
+    } else if (report->n_strangers + report->n_refused > 0) {
+        (void)snprintf(ret_text, 256, "nothing of it lost");
+    } else {
+        (void)snprintf(ret_text, 256, "nothing lost");
+    }
+    return ret_text;
+}
+
+static void print_strangers(const struct ag_collector_report *report) {
+    if (report->n_strangers > 0) {
+        ag_say("%u process%s not recorded, as the agent did not start in %s: %s",
+               report->n_strangers, report->n_strangers == 1 ? " was" : "es were",
+               report->n_strangers == 1 ? "it" : "them", report->strangers);
+    }
+}
+
 static void print_cost(const struct ag_profile *profile) {
     const struct ag_profile_cost *cost = ag_profile_cost(profile);
     const struct ag_profile_sampler *sampler = ag_profile_sampler(profile);
@@ -76,21 +106,6 @@ static void print_cost(const struct ag_profile *profile) {
     }
 }
 
-/* "nothing lost", or what was. */
-static const char *loss_text(const struct ag_collector_report *report, char ret_text[128]) {
-    char events[32], stacks[32];
-    const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
-    (void)snprintf(ret_text, 128, "%s%s%s%s%s%s",
-                   has_events ? count_text(report->lost_events, events) : "",
-                   has_events ? " events lost" : "", has_events && has_stacks ? ", " : "",
-                   has_stacks ? "the stacks of " : "",
-                   has_stacks ? count_text(report->lost_stacks, stacks) : "",
-                   has_stacks   ? " blocks lost: no memory for them"
-                   : has_events ? ""
-                                : "nothing lost");
-    return ret_text;
-}
-
 /* A sampled trace: what the samples stand for takes a look at them. They are few. */
 static void print_sampled(const struct ag_collector_report *report) {
     const struct ag_profile_options options = {
@@ -104,9 +119,8 @@ static void print_sampled(const struct ag_collector_report *report) {
         return;
     }
     const struct ag_metrics *all = ag_profile_total(profile);
-    const char *loss = report->lost_events || report->lost_stacks
-                           ? "events or stacks were lost: see the report"
-                           : "nothing lost";
+    char missing[256];
+    const char *loss = loss_text(report, missing);
     const struct ag_interval between = ag_interval_of_metric(all, AG_METRIC_ALLOCATED_BYTES);
     const double spread =
         100 * (double)(between.high - between.low) / 2 / (double)(all->allocated_bytes + 1);
@@ -192,7 +206,7 @@ static void print_missing(const struct ag_collector_report *report) {
 }
 
 void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view) {
-    char time[32], size[32], lost[128];
+    char time[32], size[32], lost[256];
     const char *path = short_path(report->path);
     if (report->is_missing) {
         print_missing(report);
@@ -210,9 +224,11 @@ void ag_run_summary_print_trace(const struct ag_collector_report *report, const 
 }
 
 void ag_run_summary_print(const struct ag_collector_report *report, const char *program) {
-    char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32], lost[128];
+    char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32],
+        missing[256];
     if (!report->registered) {
         ag_say("nothing was recorded: the agent did not start in %s", program);
+        print_strangers(report);
         return;
     }
     if (report->is_cut && report->missing_error == 0) {
@@ -225,6 +241,7 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
             "%u processes were not recorded: too many lived at once, or no memory was left for them",
             report->n_refused);
     }
+    print_strangers(report);
     print_others_missing(report);
     if (report->is_missing) {
         print_missing(report);
@@ -238,7 +255,7 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
                bytes_text(report->allocated_bytes, bytes), time_text(report->duration_ns, time),
                bytes_text(report->peak_bytes, peak), count_text(report->in_use_blocks, left),
                report->in_use_blocks == 1 ? "" : "s", bytes_text(report->in_use_bytes, left_bytes),
-               loss_text(report, lost));
+               loss_text(report, missing));
         if (report->is_reset) {
             ag_say("that is of all the time; reports begin at the reset");
         }

@@ -7,9 +7,10 @@
  * our group; when the program stops for itself we stop too, and the shell sees what it would have
  * seen.
  *
- * The collector. One that died is followed by another, which finds everything in the segment. One
- * that fails at its start is not tried again and again: the program goes on, and `allogram check`
- * seals what the segment holds. */
+ * The collector is asked to end by SIGTERM and SIGINT: when the whole machine is, say, and the
+ * program with it, it has that program's end to record first. One that died is followed by another,
+ * which finds everything in the segment. One that fails at its start is not tried again and again:
+ * the program goes on, and `allogram check` seals what the segment holds. */
 #include "cli/shepherd.h"
 
 #include <errno.h>
@@ -94,10 +95,17 @@ void ag_shepherd_step_back(const struct ag_shepherd *shepherd) {
 
 /* ---- the collector ---- */
 
+static void ask_to_end(int unused) {
+    (void)unused;
+    ag_collector_ask_to_end();
+}
+
 static _Noreturn void be_the_collector(struct ag_session *session, int report_fd) {
-    static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE,
-                                  SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP};
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    static const int ignored[] = {SIGHUP,  SIGQUIT, SIGPIPE, SIGXFSZ,
+                                  SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN}, ask = {.sa_handler = ask_to_end};
+    (void)sigaction(SIGINT, &ask, NULL); /* cannot fail for these */
+    (void)sigaction(SIGTERM, &ask, NULL);
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
         (void)sigaction(ignored[i], &ignore, NULL); /* cannot fail for these */
     }

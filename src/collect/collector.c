@@ -30,6 +30,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -54,6 +55,9 @@ enum {
     N_WOKEN = 64,
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
 };
+
+_Static_assert(sizeof(((struct ag_collector_report *)0)->strangers) == AG_STRANGERS_NAMES_BYTES,
+               "as it is filled");
 
 /* ---- start and end ---- */
 
@@ -91,6 +95,7 @@ void ag_collector_done(struct ag_collector *collector) {
     if (collector->epoll_fd >= 0) {
         (void)close(collector->epoll_fd); /* nothing was written */
     }
+    ag_strangers_done(&collector->strangers);
     free(collector->slots);
     free(collector->ready);
 }
@@ -192,6 +197,9 @@ static enum ag_process_found find_process(const struct ag_collector *collector, 
 static void watch_process(struct ag_collector *collector, uint32_t index, uint32_t pid) {
     struct ag_watched_slot *watched = &collector->slots[index];
     ag_process_watch_start(&watched->watch, pid);
+    if (watched->program == 0 && pid != 0) {
+        watched->program = ag_process_program(pid);
+    }
     wake_when_ended(collector, watched->watch.pidfd, index);
     end_replaced(collector, index);
 }
@@ -230,7 +238,18 @@ static void adopt_slot(struct ag_collector *collector, uint32_t index) {
     if (watched->is_first) {
         collector->report.registered = 1;
     }
-    watch_process(collector, index, pid);
+    const bool has_our_numbers = /* as far as can be known */
+        seen.sought.namespace == session->pid_namespace || seen.sought.namespace == 0;
+    ag_strangers_recorded(&collector->strangers,
+                          pid == 0 && has_our_numbers ? seen.sought.pid : pid);
+    if (seen.parent_slot < session->n_slots && seen.identity == 0 &&
+        collector->slots[seen.parent_slot].phase == AG_PHASE_OPEN) {
+        watched->program = collector->slots[seen.parent_slot].program; /* as it began */
+    }
+    const bool is_unreaped = found == AG_PROCESS_GONE && session->pid_namespace != 0 &&
+                             seen.sought.namespace == session->pid_namespace &&
+                             ag_process_is_unreaped(seen.sought.pid, slot->parent_pid);
+    watch_process(collector, index, is_unreaped ? seen.sought.pid : pid); /* for its status */
     if (found == AG_PROCESS_GONE) {
         note_end(collector, index, ag_monotonic_ns());
     }
@@ -355,12 +374,10 @@ void ag_collector_retire(struct ag_collector *collector, uint64_t now_ns, uint64
 
 /* ---- sealing ---- */
 
-/* Of a process that did not say so itself and whose parent is not `run`: _exit in a few
- * instructions of assembler, an exec that lost the agent, a signal. The kernel may know. */
+/* Of a process whose parent is not `run`: the kernel may know. */
 static void look_how_it_ended(const struct ag_watched_slot *watched, struct ag_process_slot *slot) {
     uint32_t status = 0;
     if (atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
-        atomic_load_explicit(&slot->exiting, memory_order_relaxed) == 0 &&
         !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
         ag_process_watch_wait_status(&watched->watch, &status)) {
         atomic_store_explicit(&slot->wait_status, status, memory_order_relaxed);
@@ -404,6 +421,18 @@ static void note_if_missing(struct ag_collector *collector, const struct ag_reco
     }
 }
 
+static void name_unseen(const struct ag_recording *recording, char ret_names[96]) {
+    size_t used = 0;
+    ret_names[0] = '\0';
+    for (uint32_t i = 0; i < recording->n_runtimes && used < 96; i++) {
+        if (recording->runtimes[i].is_unseen) {
+            const int n = snprintf(ret_names + used, 96 - used, "%s%s", used > 0 ? ", " : "",
+                                   recording->runtimes[i].name);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
 static void fill_report(struct ag_collector_report *report, const struct ag_recording *recording) {
     const struct ag_summary *summary = &recording->summary;
     report->trace_bytes = ag_recording_bytes(recording);
@@ -423,6 +452,7 @@ static void fill_report(struct ag_collector_report *report, const struct ag_reco
     report->is_sampled = recording->session->mode == AG_MODE_SAMPLE;
     report->is_filtered = recording->session->filter[0] != '\0';
     report->is_reset = summary->reset_ns > 0;
+    name_unseen(recording, report->unseen);
     report->interval_bytes =
         atomic_load_explicit(&recording->session->header->interval_bytes, memory_order_relaxed);
     memcpy(report->path, recording->path, sizeof(report->path));
@@ -509,6 +539,13 @@ static void note_exec(struct ag_collector *collector, uint32_t index, uint64_t n
     (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
                                                   memory_order_relaxed, memory_order_relaxed);
     note_end(collector, index, now_ns);
+    ag_strangers_executed(&collector->strangers, collector->slots[index].watch.pid, now_ns);
+}
+
+/* A forked child's own lock would say so; it has none, and its family's goes on without it. */
+static bool executes_another(const struct ag_watched_slot *watched) {
+    const uint64_t program = watched->program != 0 ? ag_process_program(watched->watch.pid) : 0;
+    return program != 0 && program != watched->program;
 }
 
 /* Without locks, and in a /proc that hides processes, nobody says when it ends. The session has to.
@@ -544,6 +581,8 @@ static void look_whether_it_lives(struct ag_collector *collector, uint32_t index
         } /* else its end is about to be seen */
     } else if (locks == AG_PROCESS_UNCLEAR && has_ended) {
         note_end(collector, index, now_ns);
+    } else if (locks == AG_PROCESS_UNCLEAR && executes_another(watched)) {
+        note_exec(collector, index, now_ns);
     } else if (!is_known && now_ns >= watched->next_search_ns) {
         struct seen seen = see(collector->session, index);
         uint32_t pid = 0;
@@ -689,6 +728,8 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
         collector->report.error = (uint32_t)-collector->session->stop_error;
     }
     count_others(collector);
+    collector->report.n_strangers = ag_strangers_conclude(
+        &collector->strangers, collector, ag_monotonic_ns(), collector->report.strangers);
     collector->report.n_refused = atomic_load_explicit(
         &collector->session->header->n_refused_processes, memory_order_relaxed);
     const uint8_t *bytes = (const uint8_t *)&collector->report;
@@ -732,6 +773,32 @@ static int pause_ms(struct ag_collector *collector, uint64_t now_ns) {
     return lingers || now_ns - collector->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
 }
 
+/* Asked to end: once, when the first process has ended; else by the second time. What is recorded
+ * is sealed as cut, and processes that live on are recorded no more. */
+static _Atomic unsigned n_asked_to_end;
+
+void ag_collector_ask_to_end(void) {
+    atomic_fetch_add_explicit(&n_asked_to_end, 1, memory_order_relaxed);
+}
+
+static bool is_asked_to_end(const struct ag_collector *collector) {
+    const unsigned n_asked = atomic_load_explicit(&n_asked_to_end, memory_order_relaxed);
+    return n_asked > 1 || (n_asked == 1 && collector->has_reported);
+}
+
+static void end_all(struct ag_collector *collector, uint64_t now_ns) {
+    collector->session->stop_error = -EINTR;
+    /* relaxed: as in ag_recording_cut */
+    atomic_store_explicit(&collector->session->header->stop, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < collector->n_slots_seen; i++) {
+        if (collector->slots[i].phase == AG_PHASE_OPEN && !collector->slots[i].has_ended) {
+            note_end(collector, i, now_ns);
+        }
+    }
+    collector->first_has_ended = true;
+    collector->first_ended_ns = now_ns;
+}
+
 static void loop(struct ag_collector *collector, int report_fd) {
     uint64_t next_flush_ns = 0, next_look_ns = 0;
     bool is_over = false;
@@ -739,7 +806,11 @@ static void loop(struct ag_collector *collector, int report_fd) {
         const uint64_t now_ns = ag_session_clock_tick(&collector->clock, collector->session);
         const bool first_had_ended =
             collector->first_has_ended; /* before the look for new slots: none comes after it */
+        const bool ends_now = is_asked_to_end(collector);
         look_for_processes(collector);
+        if (ends_now) {
+            end_all(collector, now_ns);
+        }
         if (first_had_ended && !collector->knows_ends_before_first) {
             note_ends_before_first(collector);
         }
@@ -749,6 +820,7 @@ static void loop(struct ag_collector *collector, int report_fd) {
         measure(collector, now_ns);
         ag_budget_keep(&collector->budget, collector, now_ns);
         ag_snapshots_keep(collector);
+        ag_strangers_look(&collector->strangers, collector, now_ns);
         flush_when_due(collector, now_ns, &next_flush_ns);
         const uint32_t n_sealed = ag_collector_finish_ended(collector, now_ns);
         if (first_had_ended) {
@@ -756,9 +828,9 @@ static void loop(struct ag_collector *collector, int report_fd) {
         }
         const bool is_crowded =
             collector->n_open + collector->n_retired > collector->session->n_slots * 3 / 4;
-        ag_collector_retire(collector, now_ns, is_crowded ? 0 : RETIRE_AFTER_NS);
-        is_over = collector->has_reported && collector->n_open == 0 && collector->n_retired == 0 &&
-                  !ag_collector_has_live(collector);
+        ag_collector_retire(collector, now_ns, is_crowded || ends_now ? 0 : RETIRE_AFTER_NS);
+        is_over = collector->has_reported && collector->n_open == 0 &&
+                  (ends_now || (collector->n_retired == 0 && !ag_collector_has_live(collector)));
         const bool is_busy = taken > 0 || n_sealed > 0 || is_over;
         wait_for_ends(collector, is_busy ? 0 : pause_ms(collector, now_ns));
     }

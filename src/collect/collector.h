@@ -113,6 +113,9 @@ struct ag_collector_report {
     uint32_t is_reset;        /* reports begin at the last reset; the sums above are of all */
     uint32_t registered;      /* an agent was there */
     uint32_t n_refused;       /* processes that came when all slots were taken */
+    uint32_t n_strangers;     /* processes of the command in which the agent did not start ... */
+    char strangers[96];       /* ... by name: "sudo, ls" */
+    char unseen[96];          /* runtimes of the process whose allocations could not be recorded */
     uint32_t is_missing;      /* the trace is no file (any more): nothing can be had of it */
     uint32_t missing_error;   /* errno of its making; 0: it was deleted */
     uint32_t n_without_trace; /* others of which that is true, */
@@ -121,6 +124,9 @@ struct ag_collector_report {
 };
 /* Runs until every process of the session has ended and is sealed. For a process of its own. */
 int ag_collector_run(struct ag_session *session, int report_fd);
+/* For a handler of signals in that process: it ends as soon as the first process has ended, and
+ * when it is asked again, now. */
+void ag_collector_ask_to_end(void);
 /* Offline: seals what a killed session left, for the trace at PATH (its header names the session)
  * or a live file. Only a session's owner seals it: its live file is in the hands of the program.
  * Returns 1 when something was sealed, 0 when there was nothing to do, negative errno. */

@@ -8,6 +8,7 @@
 #include "process_watch.h"
 #include "recording.h"
 #include "session_clock.h"
+#include "strangers.h"
 
 enum ag_phase {
     AG_PHASE_NONE = 0, /* nobody is in this slot, as far as we know */
@@ -28,6 +29,7 @@ struct ag_watched_slot {
     uint32_t pid, tree;             /* as the process says */
     uint64_t pid_namespace;         /* in which pid counts */
     uint64_t identity, family;      /* 0: it has no such lock (segment.h, 6) */
+    uint64_t program;               /* which file it executes; 0: unknown */
     uint64_t next_search_ns;        /* of a process whose number is not known */
     bool is_first;                  /* what `run` started, or an image after it */
     bool has_ended;                 /* the process; its chunks will not change any more */
@@ -59,6 +61,7 @@ struct ag_collector {
     bool is_offline; /* sealing what others left: nobody's clock ticks, only dead processes count */
     int epoll_fd;
 
+    struct ag_strangers strangers;
     struct ag_process_watch first_watch; /* of the program that `run` started */
     bool first_has_ended, has_reported;
     bool knows_ends_before_first;      /* who was dead then has been noted */

@@ -280,8 +280,7 @@ uint64_t ag_process_boot_ticks(void) {
     return (uint64_t)now.tv_sec * a_second + (uint64_t)now.tv_nsec * a_second / 1000000000u;
 }
 
-/* When it began, in ticks since the machine did; UINT64_MAX: unknown. */
-static uint64_t start_ticks(uint32_t pid) {
+uint64_t ag_process_start_ticks(uint32_t pid) {
     char text[1024];
     unsigned long long ticks = 0;
     const char *fields = read_stat(pid, text);
@@ -299,7 +298,7 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
         (ret_facts->number != 0 ? ret_facts->number : candidate) != sought->pid) {
         return false;
     }
-    if (sought->not_before_ticks > start_ticks(candidate)) {
+    if (sought->not_before_ticks > ag_process_start_ticks(candidate)) {
         return false;
     }
     const uint64_t namespace =
@@ -347,4 +346,42 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
         return AG_PROCESS_FOUND;
     }
     return is_complete && n_candidates == 0 ? AG_PROCESS_GONE : AG_PROCESS_UNCLEAR;
+}
+
+bool ag_process_names_itself(uint32_t pid, uint32_t number) {
+    struct own_facts facts;
+    return read_facts(pid, &facts) && (facts.number != 0 ? facts.number : pid) == number;
+}
+
+bool ag_process_lives(uint32_t pid) {
+    struct own_facts facts;
+    return read_facts(pid, &facts) && !facts.is_over;
+}
+
+bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
+    return has_mapped(pid, path) == YES;
+}
+
+void ag_process_name(uint32_t pid, char ret_name[16]) {
+    const int fd = open_proc(pid, "comm");
+    char name[16];
+    if (read_small(fd, name, sizeof(name))) {
+        name[strcspn(name, "\n")] = '\0';
+        memcpy(ret_name, name, sizeof(name));
+    }
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+}
+
+bool ag_process_is_unreaped(uint32_t pid, uint32_t parent) {
+    struct own_facts facts;
+    return read_facts(pid, &facts) && facts.is_over && facts.parent == parent;
+}
+
+uint64_t ag_process_program(uint32_t pid) {
+    char path[64];
+    struct stat status;
+    (void)snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+    return stat(path, &status) == 0 ? (uint64_t)status.st_ino ^ (uint64_t)status.st_dev << 40 : 0;
 }

@@ -32,6 +32,18 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
  * then. */
 uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace);
 
+/* Of a process by our number. Names are its own: any bytes. */
+bool ag_process_lives(uint32_t pid);
+uint64_t ag_process_start_ticks(uint32_t pid); /* as ag_process_boot_ticks; UINT64_MAX: unknown */
+void ag_process_name(uint32_t pid, char ret_name[16]); /* untouched when it is gone */
+/* It has ended, and its parent, which it knew by this number of ours, has not asked how. */
+bool ag_process_is_unreaped(uint32_t pid, uint32_t parent);
+/* Which file it executes, as a number; 0: it may not be known. */
+uint64_t ag_process_program(uint32_t pid);
+bool ag_process_names_itself(uint32_t pid, uint32_t number);
+/* false: also where it may not be known. */
+bool ag_process_has_surely_mapped(uint32_t pid, const char *path);
+
 struct ag_process_watch { /* of one process */
     uint32_t pid;         /* 0: it had ended before, or is not known */
     int pidfd;    /* readable when the process has ended; -1: the kernel has none, /proc is asked

@@ -47,6 +47,11 @@ struct ag_recording {
     struct ag_merge *merge; /* beside the ledger */
     bool has_threads;       /* events go through the merge */
 
+    struct { /* runtimes, as the process said last */
+        char name[24];
+        bool is_unseen; /* its allocations are not recorded */
+    } runtimes[8];
+    uint32_t n_runtimes;
     uint64_t lost[AG_LOST_CAUSES]; /* found here; the slot's own come on top */
     uint64_t n_collections;        /* that the program told */
     uint64_t last_event_ns, end_ns, rss_peak_bytes;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "session_clock.h"
@@ -73,6 +74,22 @@ static void take_calls(struct ag_recording *recording, const struct ag_wide *wid
     }
 }
 
+/* For the line that `run` closes with; the last word of a name counts, as for a reader. */
+static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
+    char name[sizeof(recording->runtimes[0].name)];
+    const struct ag_bytes *told = &record->u.runtime.name;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)told->length, told->data);
+    uint32_t i = 0;
+    while (i < recording->n_runtimes && strcmp(recording->runtimes[i].name, name) != 0) {
+        i++;
+    }
+    if (i < AG_ARRAY_SIZE(recording->runtimes)) {
+        memcpy(recording->runtimes[i].name, name, sizeof(name));
+        recording->runtimes[i].is_unseen = record->u.runtime.hooked == 0;
+        recording->n_runtimes = i == recording->n_runtimes ? i + 1 : recording->n_runtimes;
+    }
+}
+
 void ag_recording_take_wide(struct ag_recording *recording, uint32_t number,
                             struct ag_event_encoder *encoder, const struct ag_wide *wide,
                             unsigned destinations) {
@@ -113,6 +130,9 @@ void ag_recording_take_wide(struct ag_recording *recording, uint32_t number,
         record.kind == AG_RECORD_SAMPLING) { /* before the events it is about */
         (void)ag_event_encoder_add_record(encoder, &record); /* seen at the write */
         return;
+    }
+    if (record.kind == AG_RECORD_RUNTIME) {
+        note_runtime(recording, &record);
     }
     if (record.kind == AG_RECORD_GC) {
         date_collection(recording, &record);

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What `run` says of processes that it could not record: how many, and what they are; and that its writer can be ended."""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+SLEEPER = ("#include <stdlib.h>\n#include <unistd.h>\n"
+           "int main(int argc, char **argv) { free(malloc(3)); return argc > 1 && usleep(1000 * atoi(argv[1])) != 0; }\n")
+LONG_MS = 700  # the writer looks every 100 ms, and again 300 ms later
+
+
+def build(folder, *options):
+    source, program = os.path.join(folder, "sleeper.c"), os.path.join(folder, "static_sleeper" if options else "sleeper")
+    with open(source, "w", encoding="ascii") as file:
+        file.write(SLEEPER)
+    subprocess.run(["gcc", *options, "-o", program, source], check=True, stderr=subprocess.DEVNULL)
+    return program
+
+
+def said(tools, folder, script, *words):
+    """The lines of `run` about it."""
+    outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c", script, *words])
+    return outcome.status, outcome.stderr.decode()
+
+
+def counted(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        static, plain = build(folder, "-static"), build(folder)
+        status, text = said(tools, folder, '"$0" $2; env -i "$1" $2; "$1" $2; true', static, plain, str(LONG_MS))
+        failures.expect("status", status, 0)
+        failures.expect("processes", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("2", "static_sleeper, sleeper")])
+        failures.expect('"nothing lost" is not said of the session', "; nothing lost\n" in text, False)
+        status, text = said(tools, folder, 'exec "$0" 100', static)
+        failures.expect("of the program itself", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("1", "static_sleeper")])
+        status, text = said(tools, folder, '"$0" $1; ("$0" 1; "$0" 1); "$0" 400 & wait', plain, str(LONG_MS))
+        failures.expect("none where all are recorded", "not recorded" in text, False)
+        failures.expect("nothing lost", "; nothing lost\n" in text, True)
+    return failures
+
+
+def without_following(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        static = build(folder, "-static")
+        outcome = recorded.run([tools.allogram, "run", "--follow=none", "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c",
+                                '"$0" $1; true', static, str(LONG_MS)])
+        failures.expect("not recorded", b"not recorded" in outcome.stderr, False)
+    return failures
+
+
+def unseen_allocator(tools):
+    """The closing line names what the report says was not seen."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        for mode in ("exact", "sample"):
+            outcome = recorded.run([tools.allogram, "run", "--mode=" + mode, "-o", os.path.join(folder, mode + ".allogram"), "--",
+                                    tools.program("fake_julia")], env={"FAKE_JULIA": "1.5.4"})
+            runtimes = recorded.report(tools, os.path.join(folder, mode + ".allogram"))["runtimes"]
+            failures.expect("%s: not seen, in the report" % mode, [runtime["name"] for runtime in runtimes if not runtime["hooked"]], ["julia"])
+            failures.expect("%s: not seen, in the closing line" % mode, b"; not seen: allocations of julia\n" in outcome.stderr, True)
+            failures.expect("%s: nothing lost" % mode, b"nothing lost" in outcome.stderr, False)
+    return failures
+
+
+def writer_of(process):
+    with open("/proc/%d/task/%d/children" % (process, process), encoding="ascii") as children:
+        for child in children.read().split():
+            with open("/proc/%s/comm" % child, encoding="ascii") as comm:
+                if comm.read().startswith("allogram-collec"):
+                    return int(child)
+    return None
+
+
+def is_over(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def the_writer_ends(tools):
+    """It is asked once: it ends with the program, though a child goes on; the child's trace is cut, whole, and the child unharmed."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        plain = build(folder)
+        process = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c",
+                                    '"$0" 3000 & read line; exit 4', plain], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        deadline = time.monotonic() + 20
+        while (len(recorded.traces_in(folder)) < 2 or writer_of(process.pid) is None) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)  # the child has executed its program
+        writer = writer_of(process.pid)
+        os.kill(writer, signal.SIGTERM)
+        time.sleep(0.2)
+        failures.expect("it ended before the program", is_over(writer), False)
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+        began = time.monotonic()
+        failures.expect("status", process.wait(timeout=20), 4)
+        while not is_over(writer) and time.monotonic() < began + 2.5:
+            time.sleep(0.05)
+        failures.expect("it ended before the child", (is_over(writer), time.monotonic() < began + 2.5), (True, True))
+        ends = [recorded.report(tools, trace)["trace"]["end"] for trace in recorded.traces_in(folder)]
+        failures.expect("ends that are cut", ends.count("cut"), 1)
+        failures.expect("all whole", all(recorded.check(tools, trace)[1].get("whole") for trace in recorded.traces_in(folder)), True)
+        process.stdout.read()  # until the child's end
+        process.stdout.close()
+    return failures
+
+
+def statuses(tools):
+    """How processes ended that are not the program's own children."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        recorded.record(tools, ["bash", "-c", 'sh -c "sleep 0.05; exit 3"; sh -c "sleep 0.05; kill -9 \\$\\$"; true'], folder)
+        found = []
+        for trace in recorded.wait_until_ended(tools, folder):
+            lines = recorded.run([tools.allogram, "dump", trace]).stdout.decode(errors="replace").splitlines()
+            end = [line for line in lines if " end how=" in line][-1]
+            if recorded.report(tools, trace)["trace"]["command"][0] == "sh":
+                found.append(re.search(r"how=(\d) wait_status=(\d+) wait_status_known=(\d)", end).groups())
+        failures.expect("how, status, known", sorted(found), [("1", str(3 << 8), "1"), ("2", "9", "1")])
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    cases = {"processes that are not recorded are counted and named": counted, "none where children are not followed": without_following,
+             "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
+             "an allocator that was not seen": unseen_allocator}
+    results = tap.Plan(len(cases))
+    for name, case in cases.items():
+        results.run(name, lambda case=case: case(tools))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
