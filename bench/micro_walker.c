@@ -11,6 +11,7 @@
  *     leaf     eight call sites take turns
  *     middle   four frames below the leaf take one of 16 paths by turns, under the eight call
  * sites: 128 stacks many     sixteen frames take 2^16 paths: what many distinct stacks cost */
+#include <errno.h>
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,14 +71,14 @@ static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context)
     search->image = image;
     return search->pc >= image.low && search->pc < image.high;
 }
-static bool find_image(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
+static int find_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
     (void)context;
     struct search search = {.pc = pc};
-    const bool found = dl_iterate_phdr(look_at_image, &search) != 0;
-    if (found) {
-        *ret_image = search.image;
+    if (dl_iterate_phdr(look_at_image, &search) == 0) {
+        return -ENOENT;
     }
-    return found;
+    use(use_context, &search.image);
+    return 0;
 }
 
 /* ---- the stacks ---------------------------------------------------------- */

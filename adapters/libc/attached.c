@@ -247,6 +247,7 @@ static int start(void) {
     runtime.version = gnu_get_libc_version();
     ag_libc_announce(&runtime);
     ag_attached_runtimes_begin();
+    ag_recorder_watch_images();
     r = ag_detours_seal(&reason);
     if (r < 0) {
         write_note("malloc: ", reason, "");

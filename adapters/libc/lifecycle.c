@@ -64,8 +64,9 @@ void quick_exit(int status) {
     __builtin_unreachable();
 }
 
-/* dlopen needs no hook, and would suffer from one: it looks at its caller for RUNPATH. New objects
- * are found when a stack first goes through them. */
+/* The loader reports what it loads and unloads (ag_recorder_watch_images); where it does not, this
+ * is the moment that can be seen. dlopen needs no hook, and would suffer from one: it looks at its
+ * caller for RUNPATH. */
 int dlclose(void *handle) {
     ag_libc_start();
     const int r = ag_next.dlclose(handle);

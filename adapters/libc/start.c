@@ -102,6 +102,7 @@ static void start_recording(void) {
         ag_recorder_turn_off(); /* `run` sees that no process registered and says so */
         return;
     }
+    ag_recorder_watch_images();
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
     static struct ag_static_answer own;

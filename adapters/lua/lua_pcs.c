@@ -77,7 +77,7 @@ static _Atomic uint64_t rules[RULES]; /* pc << KEY_BITS | register << SAVE_BITS 
 static uint32_t find_save(uintptr_t pc, uint32_t index) {
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
-    if (ag_unwind_space_find_row(ag_recorder.space, pc, registers[index], &row, &entry) < 0 ||
+    if (ag_unwind_space_find_row(ag_recorder.space, pc, registers[index], &row, &entry, NULL) < 0 ||
         entry.is_signal_frame) {
         return SAVE_UNKNOWN;
     }

@@ -10,8 +10,9 @@ uintptr_t ag_lua_function_at(uintptr_t pc) {
     enum { RBP = 6 };
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
-    return ag_unwind_space_find_row(ag_recorder.space, pc, RBP, &row, &entry) == 0 ? entry.function
-                                                                                   : 0;
+    return ag_unwind_space_find_row(ag_recorder.space, pc, RBP, &row, &entry, NULL) == 0
+               ? entry.function
+               : 0;
 }
 
 /* While Lua moves a stack, releases from 5.4.6 on have offsets in it instead of addresses. */

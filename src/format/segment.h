@@ -356,7 +356,7 @@ enum ag_wide_kind {
     AG_WIDE_CALLS = 26,
 };
 struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of path (no NUL) */
-    uint32_t image;         /* id from 1, unique in the process */
+    uint32_t image;         /* id from 1; again only for the same file at the same addresses */
     uint16_t build_id_bytes, path_bytes;
     uint64_t bias;      /* address in memory minus address in the file's program headers */
     uint64_t low, high; /* of the loaded segments */

@@ -337,6 +337,62 @@ int ag_detour_install(struct ag_detour *detour, void *target, size_t target_byte
     return 0;
 }
 
+/* Where the replacement is out of a jump's reach: a page, or an entry of a shared one. */
+static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacement) {
+    uint8_t *entry =
+        prepared.is_on ? take_entry(detour, (uintptr_t)place) : map_page_below((uintptr_t)place);
+    if (entry == NULL) {
+        return refuse(detour, -ENOMEM, "there is no free page within its reach");
+    }
+    ag_write_far_jump(entry + FAR_JUMP_OFFSET, (uintptr_t)replacement);
+    int r = prepared.is_on ? 0 : seal_page(detour, entry);
+    if (r == 0) {
+        r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + FAR_JUMP_OFFSET);
+    }
+    if (r < 0 && !prepared.is_on) {
+        (void)ag_syscall2(SYS_munmap, (long)entry, PAGE_BYTES); /* nobody has seen it */
+    }
+    detour->page = entry;
+    return r;
+}
+
+int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replacement) {
+    enum { READABLE = 32, CODE = PROT_READ | PROT_EXEC };
+    *detour = (struct ag_detour){0};
+    uint8_t *place = (uint8_t *)target + ag_landing_bytes(target, READABLE);
+    if (!ag_is_empty_function(place, READABLE)) {
+        return refuse(detour, -ENOTSUP, "it is not empty");
+    }
+    if (prepared.is_on && prepared.n_detours == AG_DETOURS_PREPARED_MOST) {
+        return refuse(detour, -ENOMEM, "there are too many");
+    }
+    int r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)replacement);
+    r = r < 0 ? jump_by_page(detour, place, replacement) : 0;
+    /* Writable and executable, or not at all: other threads may be in this page, and who forbids
+     * both at once may not let it become executable again. */
+    if (r == 0 && !prepared.is_on &&
+        protect((uintptr_t)place, AG_DETOUR_BYTES, CODE | PROT_WRITE) < 0) {
+        r = refuse(detour, -EACCES, "its code cannot be made writable");
+    }
+    if (r < 0) {
+        return r;
+    }
+    memcpy(detour->saved, place, AG_DETOUR_BYTES);
+    detour->place = place;
+    if (prepared.is_on) {
+        prepared.detours[prepared.n_detours++] = detour;
+        return 0;
+    }
+    write_code(place, detour->jump);
+    /* That these pages stay writable is all that can go wrong now. */
+    (void)protect((uintptr_t)place, AG_DETOUR_BYTES, CODE);
+    return 0;
+}
+
+bool ag_detour_is_written(const struct ag_detour *detour) {
+    return detour->place != NULL && memcmp(detour->place, detour->jump, AG_DETOUR_BYTES) == 0;
+}
+
 int ag_detour_remove(struct ag_detour *detour) {
     if (detour->place == NULL) {
         return 0;

@@ -35,6 +35,13 @@ struct ag_detour {  /* all zero: not installed */
 int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
                       void *replacement, void **ret_original);
 
+/* The same of a function that does nothing (a return and the padding behind it), from its first
+ * byte on: nothing is left to be called, and no page is needed where REPLACEMENT is near.
+ * -ENOTSUP: it is not empty. */
+int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replacement);
+/* Its jump stands where it was written, now. */
+bool ag_detour_is_written(const struct ag_detour *detour);
+
 /* Puts the bytes back; a detour that is not installed is left alone. The page stays, since a call
  * may be in it: one page for each detour of the process, ever. -EBUSY: somebody else changed the
  * bytes since; they are left as they are. */

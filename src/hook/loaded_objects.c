@@ -36,6 +36,16 @@ AG_COLD static visit_all_fn *find_own(void) {
     return dl_iterate_phdr;
 }
 
+static visit_all_fn *find_visitor(void) {
+    static _Atomic(visit_all_fn *) found; /* whoever looks finds the same */
+    visit_all_fn *visit_all = atomic_load_explicit(&found, memory_order_relaxed);
+    if (AG_UNLIKELY(!visit_all)) {
+        visit_all = find_own();
+        atomic_store_explicit(&found, visit_all, memory_order_relaxed);
+    }
+    return visit_all;
+}
+
 struct visiting {
     visit_all_fn *visit_all;
     ag_object_visit_fn *visit;
@@ -49,18 +59,13 @@ static void visit_kept(void *context) {
 }
 
 int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
-    static _Atomic(visit_all_fn *) found; /* whoever looks finds the same */
-    struct visiting visiting = {
-        .visit_all = atomic_load_explicit(&found, memory_order_relaxed),
-        .visit = visit,
-        .context = context,
-    };
-    if (AG_UNLIKELY(!visiting.visit_all)) {
-        visiting.visit_all = find_own();
-        atomic_store_explicit(&found, visiting.visit_all, memory_order_relaxed);
-    }
+    struct visiting visiting = {.visit_all = find_visitor(), .visit = visit, .context = context};
     ag_call_keeping_vectors(visit_kept, &visiting); /* also in the slow path of a hook */
     return visiting.answer;
+}
+
+uintptr_t ag_objects_visitor(void) {
+    return (uintptr_t)find_visitor();
 }
 
 bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address) {

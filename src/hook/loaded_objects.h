@@ -18,6 +18,8 @@ typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *
  * else than 0, and returns that. Takes the loader's list lock for a moment: hold none of your own.
  * Never allocates. */
 int ag_objects_visit(ag_object_visit_fn *visit, void *context);
+/* Where that function lies: in the C library. */
+uintptr_t ag_objects_visitor(void);
 /* Whether one of the object's segments does. */
 bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address);
 /* As ag_symbol_tables_read. */

@@ -1,101 +1,159 @@
-/* images.c: which object lies where, kept without the loader's lock.
+/* images.c: which object lies where, kept so that nothing of an object is read that may be gone.
  *
- * 1. Data. An append-only table of images; an entry is published by its count (release) and ends by
- * its flag `is_gone`. Readers scan it without a lock: it is read only when a pc is seen for the
- * first time.
+ * 1. Data. Images that stay as long as the process (the program, and what the loader brought with
+ * it at the start: glibc never unloads those) are in an array that is written once. All others are
+ * in `moving`: slots, and an index of those that are loaded, sorted by address. An id is given to
+ * an image once; an image that is loaded again, the same file (by build id) at the same address,
+ * has its old id again, so that a plugin that comes and goes uses its sites again instead of
+ * filling the table of sites.
  *
- * 2. When it changes. A new pc in no known image, and dlclose (hooked by the adapter), ask the
- * loader. What came by dlopen and was never in a stack needs no entry: nobody will look for it.
+ * 2. When it changes. The loader reports each change (loader_notice.h), whoever asked for it:
+ * dlopen, dlclose, iconv, NSS, a locale. Before it unmaps anything we are called, and again when
+ * its list is whole; the list is read then, merged, and announced to the trace. So a lookup never
+ * asks the loader, and takes no lock of the host.
  *
- * 3. Locks. Asking takes the loader's list lock (loaded_objects.h), and a thread that holds that
- * lock may come here through malloc. So the order is: take a snapshot under the loader's lock with
- * none of ours held; then merge it under ours. Ours is tried, not waited for, when the same thread
- * already holds it (a signal handler came in between): the handler goes on with the old table.
+ * 3. Reading what may go. .eh_frame of a moving image is read by the thread that sees a pc for the
+ * first time, while another one may be in dlclose. So a reader counts itself, and the thread that
+ * is called before an unmapping says so and waits until the readers have gone:
  *
- * 4. Reused addresses. Where an image was unloaded and another took its place, the unwinder's sites
- * of the first are dead before the second can run (ag_unwind_space_forget), so no pc ever means two
- * things. */
+ *     reader                                    unloading thread
+ *       n_readers++                               DELETES: lock; changer = self
+ *       lock or changer? n_readers--, again                wait for n_readers == 0; unlock
+ *       look up, read the tables                  (the loader unmaps)
+ *       n_readers--                               IS_WHOLE: lock, wait; merge; changer = 0; unlock
+ *
+ * A reader has all signals blocked, so that no handler can keep it there: it leaves after some
+ * microseconds of its own. Two system calls, for a pc never seen before in an object that came by
+ * dlopen; the others cost none. While objects are going, a reader waits for a moment, and then does
+ * without: its stack ends incomplete, and is not remembered. It must not wait for long: the
+ * unloading thread may be waiting for something that the program holds. (Copies of all tables would
+ * need no such care, and 10 % of the code's size; to read through the kernel needs calls that
+ * sandboxes forbid.)
+ *
+ * 4. Without notices (musl, which never unloads; static programs; a loader whose code cannot be
+ * changed, or that a debugger has a breakpoint in; liballogram in a program of its own) the loader
+ * is asked at each new pc, and the tables are read inside of its own visit, under its lock of the
+ * list. Then a cached pc may outlive its image until the next new pc: a stack may name the wrong
+ * object, but nothing is read that is gone.
+ *
+ * 5. Locks. The loader's, then ours; ours is held with all signals blocked, for as long as the
+ * merging takes, and the loader is never asked for anything meanwhile.
+ *
+ * 6. Reused addresses. Where an image was unloaded and another took its place, what the unwinder
+ * knew of the first is gone before the second can run (ag_unwind_space_forget). The same where code
+ * without an image ran before. */
 #include "images.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/blocked_signals.h"
 #include "base/raw_syscall.h"
 #include "hook/loaded_objects.h"
+#include "hook/loader_notice.h"
 #include "made_code.h"
 #include "thread_state.h"
+#include "unwind/readable_range.h"
 
 enum {
-    MAX_IMAGES = 4096, /* over a process' life; python3 with every module of its library has 90 */
-    MAX_SNAPSHOT = 1024,
     PATH_BYTES = 512,
     BUILD_ID_BYTES = 32,
+    SLOTS_FIRST = 64,   /* doubled as needed */
+    GONE_KEPT = 512,    /* images that are gone whose ids are remembered */
+    READER_TRIES = 100, /* yields of the CPU while objects go: some ms at most */
 };
 
 struct image {
     struct ag_unwind_image unwind;
     uintptr_t bias;
-    _Atomic uint32_t is_gone;
-    uint32_t is_seen; /* while merging: the snapshot has it */
+    const void *phdr; /* identifies it while it is loaded */
+    uint32_t seen;    /* number of the visit that found it last */
+    bool is_used, is_gone, is_announced;
     uint32_t build_id_bytes;
     unsigned char build_id[BUILD_ID_BYTES];
     char path[PATH_BYTES];
 };
-
-struct snapshot_entry {
-    struct ag_unwind_image unwind;
-    uintptr_t bias;
-    uint32_t build_id_bytes;
-    unsigned char build_id[BUILD_ID_BYTES];
-    char path[PATH_BYTES];
-};
-struct snapshot {
-    uint64_t version; /* see loader_version; 0 before the first object */
-    size_t count;
-    bool is_first_object;
-    struct snapshot_entry entries[MAX_SNAPSHOT];
+struct span { /* [low, high) is image `slot` */
+    uintptr_t low, high;
+    uint32_t slot;
 };
 
 static struct {
-    struct image *table; /* MAX_IMAGES entries of mapped memory, touched as they come */
-    _Atomic uint32_t count;
+    struct image *fixed; /* written before n_fixed */
+    _Atomic uint32_t n_fixed;
+    size_t fixed_bytes;
+
+    /* Read by who is counted in n_readers or holds the lock, written by who holds the lock while
+     * n_readers is 0. */
+    struct image *moving;
+    struct span *spans; /* of loaded images, sorted */
+    uint32_t n_moving, n_spans, capacity, n_gone;
+    uint32_t visit; /* number of the last one */
+    /* All that any of them covered: a pc outside needs no care. Only grows. */
+    _Atomic uintptr_t low, high;
+
     _Atomic uintptr_t lock_owner; /* own_number of a thread, 0: free */
-    _Atomic uint64_t
-        version; /* the loader's counters of the newest snapshot merged; written under the lock */
+    _Atomic uintptr_t changer;    /* own_number of the thread that is unloading, 0: none */
+    _Atomic uint32_t n_readers;
+    _Atomic uint64_t version; /* the loader's counters of the newest visit merged; under the lock */
+    _Atomic bool is_watched;  /* all was merged since the loader's notices come */
 } images;
 
-/* ---- the lock ---- */
+/* ---- the lock, and readers ---- */
 
 /* The calling thread's, and that of the child that it forks or vforks. */
 static uintptr_t own_number(void) {
     return (uintptr_t)&ag_thread_current;
 }
 
-static bool lock_images(void) {
+/* With all signals blocked; afterwards there are no readers, and none comes. */
+static void lock_images(void) {
     const uintptr_t self = own_number();
-    for (;;) {
-        uintptr_t owner = 0;
-        if (atomic_compare_exchange_strong_explicit(&images.lock_owner, &owner, self,
-                                                    memory_order_acquire, memory_order_relaxed)) {
-            return true;
-        }
-        if (owner == self) {
-            return false;
-        }
+    uintptr_t owner = 0;
+    while (!atomic_compare_exchange_strong_explicit(&images.lock_owner, &owner, self,
+                                                    memory_order_seq_cst, memory_order_relaxed)) {
+        owner = 0;
+        (void)ag_syscall1(SYS_sched_yield, 0);
+    }
+    while (atomic_load_explicit(&images.n_readers, memory_order_seq_cst) != 0) {
         (void)ag_syscall1(SYS_sched_yield, 0);
     }
 }
 
 static void unlock_images(void) {
-    atomic_store_explicit(&images.lock_owner, 0, memory_order_release);
+    atomic_store_explicit(&images.lock_owner, 0, memory_order_seq_cst);
+}
+
+enum reader { READER_IS_IN, READER_IS_CHANGER, READER_GAVE_UP };
+
+/* With all signals blocked. */
+static enum reader begin_reading(void) {
+    for (int i = 0; i < READER_TRIES; i++) {
+        atomic_fetch_add_explicit(&images.n_readers, 1, memory_order_seq_cst);
+        const uintptr_t changer = atomic_load_explicit(&images.changer, memory_order_seq_cst);
+        if (changer == 0 && atomic_load_explicit(&images.lock_owner, memory_order_seq_cst) == 0) {
+            return READER_IS_IN;
+        }
+        atomic_fetch_sub_explicit(&images.n_readers, 1, memory_order_seq_cst);
+        if (changer == own_number()) {
+            return READER_IS_CHANGER;
+        }
+        (void)ag_syscall1(SYS_sched_yield, 0);
+    }
+    return READER_GAVE_UP;
+}
+
+static void end_reading(void) {
+    atomic_fetch_sub_explicit(&images.n_readers, 1, memory_order_seq_cst);
 }
 
 /* ---- what the loader says ---- */
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes,
-                          struct snapshot_entry *entry) {
+                          struct image *image) {
     const unsigned char *at = (const unsigned char *)(info->dlpi_addr + notes->p_vaddr);
     const unsigned char *end = at + notes->p_memsz;
     while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
@@ -109,8 +167,8 @@ static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * no
         }
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(at, "GNU", 4) == 0 &&
             note.n_descsz <= BUILD_ID_BYTES) {
-            memcpy(entry->build_id, at + name_bytes, note.n_descsz);
-            entry->build_id_bytes = note.n_descsz;
+            memcpy(image->build_id, at + name_bytes, note.n_descsz);
+            image->build_id_bytes = note.n_descsz;
             return;
         }
         at += name_bytes + text_bytes;
@@ -139,18 +197,14 @@ static uint64_t loader_version(const struct dl_phdr_info *info) {
 static int read_version(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size; /* the counters are there since glibc 2.4 */
     *(uint64_t *)context = loader_version(info);
-    return 1; /* the first object's say is enough */
+    return 1; /* what the first object says is enough */
 }
 
-static int add_to_snapshot(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size;
-    struct snapshot *snapshot = context;
-    snapshot->version = loader_version(info);
-    if (snapshot->count == MAX_SNAPSHOT) {
-        return 1;
-    }
-    struct snapshot_entry *entry = &snapshot->entries[snapshot->count];
+/* false: it has no code or data. */
+static bool describe(const struct dl_phdr_info *info, bool is_executable, struct image *ret_image) {
+    struct image *image = ret_image;
     uintptr_t low = UINTPTR_MAX, high = 0;
+    *image = (struct image){0};
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
@@ -158,55 +212,40 @@ static int add_to_snapshot(struct dl_phdr_info *info, size_t size, void *context
             low = start < low ? start : low;
             high = start + segment->p_memsz > high ? start + segment->p_memsz : high;
         } else if (segment->p_type == PT_GNU_EH_FRAME) {
-            entry->unwind.eh_frame_hdr = start;
-        } else if (segment->p_type == PT_NOTE && entry->build_id_bytes == 0) {
-            read_build_id(info, segment, entry);
+            image->unwind.eh_frame_hdr = start;
+        } else if (segment->p_type == PT_NOTE && image->build_id_bytes == 0) {
+            read_build_id(info, segment, image);
         }
     }
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && entry->unwind.eh_frame_hdr - start < segment->p_memsz) {
-            entry->unwind.tables_low = start;
-            entry->unwind.tables_high = start + segment->p_memsz;
+        if (segment->p_type == PT_LOAD && image->unwind.eh_frame_hdr - start < segment->p_memsz) {
+            image->unwind.tables_low = start;
+            image->unwind.tables_high = start + segment->p_memsz;
         }
     }
-    const bool is_executable = snapshot->is_first_object;
-    snapshot->is_first_object = false;
     if (low >= high) {
-        return 0;
+        return false;
     }
-    entry->unwind.low = low;
-    entry->unwind.high = high;
-    entry->bias = info->dlpi_addr;
-    copy_path(info, is_executable, entry->path);
-    snapshot->count++;
-    return 0;
+    image->unwind.low = low;
+    image->unwind.high = high;
+    image->bias = info->dlpi_addr;
+    image->phdr = info->dlpi_phdr;
+    image->is_used = true;
+    copy_path(info, is_executable, image->path);
+    return true;
 }
 
-static struct snapshot *take_snapshot(void) {
-    const long address = ag_syscall6(SYS_mmap, 0, sizeof(struct snapshot), PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ag_syscall_failed(address)) {
-        return NULL;
-    }
-    struct snapshot *snapshot = (struct snapshot *)address;
-    snapshot->is_first_object = true;
-    (void)ag_objects_visit(add_to_snapshot,
-                           snapshot); /* the result is ours: a full snapshot is cut, not wrong */
-    return snapshot;
-}
-
-static void drop_snapshot(struct snapshot *snapshot) {
-    (void)ag_syscall2(SYS_munmap, (long)snapshot, sizeof(*snapshot));
-}
-
-/* ---- telling the trace ---- */
+/* ---- the trace ---- */
 
 /* The state that may be appended to here: the thread's own, but in a handler that interrupted an
  * append. */
 static struct ag_thread *state_for_records(void) {
     struct ag_thread *thread = ag_thread_current;
+    if (thread->gate == AG_GATE_ABSENT) {
+        return ag_thread_begin();
+    }
     while (!ag_thread_is_idle(thread) && (thread->gate & AG_GATE_APPENDING) && thread->nested) {
         thread = thread->nested;
     }
@@ -247,7 +286,88 @@ static void announce_unload(const struct image *image) {
     }
 }
 
-/* ---- merging ---- */
+/* ---- tables ---- */
+
+static void *map_zeros(size_t bytes) {
+    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return ag_syscall_failed(address) ? NULL : (void *)address;
+}
+
+static void unmap(void *memory, size_t bytes) {
+    if (memory) {
+        (void)ag_syscall2(SYS_munmap, (long)memory, (long)bytes); /* our own: cannot fail */
+    }
+}
+
+/* Room for twice as many images. */
+static bool grow(void) {
+    const uint32_t capacity = images.capacity ? 2 * images.capacity : (uint32_t)SLOTS_FIRST;
+    struct image *moving = map_zeros(capacity * sizeof(*moving));
+    struct span *spans = map_zeros(capacity * sizeof(*spans));
+    if (!moving || !spans) {
+        unmap(moving, capacity * sizeof(*moving));
+        unmap(spans, capacity * sizeof(*spans));
+        return false;
+    }
+    memcpy(moving, images.moving, images.n_moving * sizeof(*moving));
+    memcpy(spans, images.spans, images.n_spans * sizeof(*spans));
+    unmap(images.moving, images.capacity * sizeof(*moving));
+    unmap(images.spans, images.capacity * sizeof(*spans));
+    images.moving = moving;
+    images.spans = spans;
+    images.capacity = capacity;
+    return true;
+}
+
+/* The place of the first span that begins behind the address. */
+static uint32_t spans_up_to(uintptr_t address) {
+    uint32_t low = 0, high = images.n_spans;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (images.spans[middle].low <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The loaded moving image that holds the address; NULL: none. */
+static struct image *moving_at(uintptr_t address) {
+    const uint32_t at = spans_up_to(address);
+    return at > 0 && address < images.spans[at - 1].high ? &images.moving[images.spans[at - 1].slot]
+                                                         : NULL;
+}
+
+static const struct image *fixed_at(uintptr_t address) {
+    const uint32_t n = atomic_load_explicit(&images.n_fixed, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ag_unwind_image *unwind = &images.fixed[i].unwind;
+        if (address - unwind->low < unwind->high - unwind->low) {
+            return &images.fixed[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_span(uint32_t slot) {
+    const struct ag_unwind_image *unwind = &images.moving[slot].unwind;
+    const uint32_t at = spans_up_to(unwind->low);
+    memmove(&images.spans[at + 1], &images.spans[at],
+            (images.n_spans - at) * sizeof(images.spans[0]));
+    images.spans[at] = (struct span){unwind->low, unwind->high, slot};
+    images.n_spans++;
+    const uintptr_t low = atomic_load_explicit(&images.low, memory_order_relaxed);
+    const uintptr_t high = atomic_load_explicit(&images.high, memory_order_relaxed);
+    if (high == 0 || unwind->low < low) {
+        atomic_store_explicit(&images.low, unwind->low, memory_order_relaxed);
+    }
+    if (unwind->high > high) {
+        atomic_store_explicit(&images.high, unwind->high, memory_order_release);
+    }
+}
 
 static uint32_t next_image_id(void) {
     /* The slot that owns the tree counts for its whole fork family: sites are shared, so ids must
@@ -258,72 +378,183 @@ static uint32_t next_image_id(void) {
     return atomic_fetch_add_explicit(&owner->n_images, 1, memory_order_relaxed) + 1;
 }
 
-static struct image *find_same(const struct snapshot_entry *entry, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        struct image *image = &images.table[i];
-        if (!atomic_load_explicit(&image->is_gone, memory_order_relaxed) &&
-            image->bias == entry->bias && image->unwind.low == entry->unwind.low &&
-            image->unwind.high == entry->unwind.high && strcmp(image->path, entry->path) == 0) {
-            return image;
-        }
-    }
-    return NULL;
+static bool is_same_file(const struct image *gone, const struct image *image) {
+    return gone->is_gone && gone->bias == image->bias && gone->unwind.low == image->unwind.low &&
+           gone->unwind.high == image->unwind.high && image->build_id_bytes > 0 &&
+           gone->build_id_bytes == image->build_id_bytes &&
+           memcmp(gone->build_id, image->build_id, image->build_id_bytes) == 0 &&
+           strcmp(gone->path, image->path) == 0;
 }
 
-static void add_image(const struct snapshot_entry *entry, uint32_t index) {
-    struct image *image = &images.table[index];
-    image->unwind = entry->unwind;
-    image->unwind.id = next_image_id();
-    image->bias = entry->bias;
-    image->build_id_bytes = entry->build_id_bytes;
-    memcpy(image->build_id, entry->build_id, entry->build_id_bytes);
-    memcpy(image->path, entry->path, PATH_BYTES);
-    image->is_seen = 1;
-    announce_load(image);
-    /* release: pairs with the acquire in ag_images_find; the entry is whole */
-    atomic_store_explicit(&images.count, index + 1, memory_order_release);
+/* The slot for an image that came, with its id. -ENOMEM: there is no room. */
+static int take_slot(const struct image *image) {
+    uint32_t slot = images.n_moving, free_slot = UINT32_MAX, id = 0;
+    for (uint32_t i = 0; i < images.n_moving && (images.n_gone > 0 || free_slot == UINT32_MAX);
+         i++) {
+        if (is_same_file(&images.moving[i], image)) {
+            free_slot = i;
+            id = images.moving[i].unwind.id;
+            images.n_gone--;
+            break;
+        }
+        free_slot = images.moving[i].is_used ? free_slot : i;
+    }
+    if (free_slot != UINT32_MAX) {
+        slot = free_slot;
+    } else if (images.n_moving == images.capacity && !grow()) {
+        return -ENOMEM;
+    } else {
+        images.n_moving++;
+    }
+    images.moving[slot] = *image;
+    images.moving[slot].unwind.id = id != 0 ? id : next_image_id();
+    return (int)slot;
 }
 
-static void merge_snapshot(const struct snapshot *snapshot) {
-    const uint32_t count = atomic_load_explicit(&images.count, memory_order_relaxed);
-    for (uint32_t i = 0; i < count; i++) {
-        images.table[i].is_seen = 0;
+/* ---- merging: under the lock ---- */
+
+struct merge {
+    uint64_t version; /* see loader_version */
+    bool is_begun, is_done;
+    uint32_t n_visited;
+    struct image image; /* being described */
+};
+
+static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
+    const uint32_t n_fixed = atomic_load_explicit(&images.n_fixed, memory_order_relaxed);
+    const bool is_executable = merge->n_visited == 0;
+    const uint32_t number = merge->n_visited++;
+    if (number < n_fixed && images.fixed[number].phdr == info->dlpi_phdr) {
+        return; /* they come first, in the order in which they were loaded */
     }
-    for (size_t i = 0; i < snapshot->count; i++) {
-        struct image *same = find_same(&snapshot->entries[i], count);
-        if (same) {
-            same->is_seen = 1;
+    struct image *known = moving_at((uintptr_t)info->dlpi_phdr);
+    if (known && known->phdr == info->dlpi_phdr && known->bias == info->dlpi_addr &&
+        (is_executable || !info->dlpi_name ||
+         strncmp(known->path, info->dlpi_name, PATH_BYTES - 1) == 0)) {
+        known->seen = images.visit;
+        return;
+    }
+    if (!describe(info, is_executable, &merge->image)) {
+        return;
+    }
+    known = moving_at(merge->image.unwind.low);
+    if (known && known->phdr == merge->image.phdr && strcmp(known->path, merge->image.path) == 0) {
+        known->seen = images.visit;
+        return;
+    }
+    for (uint32_t i = 0; i < n_fixed; i++) {
+        if (images.fixed[i].phdr == merge->image.phdr) {
+            return;
         }
     }
-    for (uint32_t i = 0; i < count;
-         i++) { /* first what went, so that what took its place finds dead sites */
-        struct image *image = &images.table[i];
-        if (!image->is_seen && !atomic_load_explicit(&image->is_gone, memory_order_relaxed)) {
-            atomic_store_explicit(&image->is_gone, 1, memory_order_release);
-            announce_unload(image);
-            ag_unwind_space_forget(ag_recorder.space, image->unwind.low, image->unwind.high);
-        }
+    merge->image.seen = images.visit;
+    if (take_slot(&merge->image) < 0) {
+        ag_record_lost(AG_LOST_NO_MEMORY, 1); /* stacks through it end there */
     }
-    uint32_t end = count;
-    for (size_t i = 0; i < snapshot->count && end < MAX_IMAGES; i++) {
-        if (!find_same(&snapshot->entries[i], count)) {
-            add_image(&snapshot->entries[i], end++);
+}
+
+static int merge_object(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    struct merge *merge = context;
+    if (!merge->is_begun) {
+        merge->is_begun = true;
+        merge->version = loader_version(info);
+        lock_images();
+        if (merge->version <= atomic_load_explicit(&images.version, memory_order_relaxed)) {
+            merge->is_done = true;
+            return 1; /* another thread did it meanwhile */
+        }
+        images.visit++;
+    }
+    take_object(info, merge);
+    return 0;
+}
+
+/* Remembers the id of an image that went, if need be instead of another one's. */
+static void remember_gone(struct image *image) {
+    static uint32_t next; /* whose turn it is: a slot */
+    image->is_gone = image->is_used = image->build_id_bytes > 0;
+    images.n_gone += image->is_gone;
+    for (uint32_t i = 0; images.n_gone > GONE_KEPT && i < images.n_moving; i++) {
+        struct image *other = &images.moving[next++ % images.n_moving];
+        if (other->is_gone && other != image) {
+            other->is_gone = other->is_used = false;
+            images.n_gone--;
         }
     }
 }
 
-static bool make_table(void) {
-    if (images.table) {
-        return true;
+/* What nobody saw is gone. Before what came is known: that may lie in the same place. */
+static void let_go(void) {
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < images.n_spans; i++) {
+        struct image *image = &images.moving[images.spans[i].slot];
+        if (image->seen == images.visit) {
+            images.spans[n_kept++] = images.spans[i];
+            continue;
+        }
+        announce_unload(image);
+        remember_gone(image);
+        ag_unwind_space_forget(ag_recorder.space, image->unwind.low, image->unwind.high);
     }
-    const long address =
-        ag_syscall6(SYS_mmap, 0, MAX_IMAGES * sizeof(struct image), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ag_syscall_failed(address)) {
-        return false;
+    images.n_spans = n_kept;
+}
+
+static void take_in(void) {
+    for (uint32_t slot = 0; slot < images.n_moving; slot++) {
+        struct image *image = &images.moving[slot];
+        if (image->seen == images.visit && image->is_used && !image->is_announced) {
+            announce_load(image);
+            image->is_announced = true; /* as far as it could be */
+            ag_unwind_space_forget_made(ag_recorder.space, image->unwind.low, image->unwind.high);
+            add_span(slot);
+        }
     }
-    images.table = (struct image *)address;
-    return true;
+}
+
+/* Of the first visit: those up to the C library and the loader came with the program. */
+static void fix_first(void) {
+    const uintptr_t loader = ag_loader_address(), libc = ag_objects_visitor();
+    uint32_t n_fixed = 0;
+    for (uint32_t i = 0; i < images.n_moving; i++) {
+        const struct ag_unwind_image *unwind = &images.moving[i].unwind;
+        const uintptr_t bytes = unwind->high - unwind->low;
+        if (libc - unwind->low < bytes || (loader != 0 && loader - unwind->low < bytes)) {
+            n_fixed = i + 1;
+        }
+    }
+    struct image *fixed = n_fixed > 0 ? map_zeros(n_fixed * sizeof(*fixed)) : NULL;
+    if (!fixed) {
+        return; /* all may move, as far as we know: slower */
+    }
+    memcpy(fixed, images.moving, n_fixed * sizeof(*fixed));
+    images.n_moving -= n_fixed;
+    memmove(images.moving, images.moving + n_fixed, images.n_moving * sizeof(*fixed));
+    for (uint32_t i = 0; i < n_fixed; i++) {
+        announce_load(&fixed[i]);
+    }
+    images.fixed = fixed;
+    images.fixed_bytes = n_fixed * sizeof(*fixed);
+    /* release: pairs with the acquire in fixed_at; the images are whole */
+    atomic_store_explicit(&images.n_fixed, n_fixed, memory_order_release);
+}
+
+/* Signals are blocked. */
+static void merge_list(void) {
+    struct merge merge = {0};
+    (void)ag_objects_visit(merge_object, &merge); /* the result is ours */
+    if (!merge.is_begun) {
+        return; /* no objects at all: it cannot be */
+    }
+    if (!merge.is_done) {
+        let_go();
+        if (images.visit == 1) {
+            fix_first();
+        }
+        take_in();
+        atomic_store_explicit(&images.version, merge.version, memory_order_release);
+    }
+    unlock_images();
 }
 
 void ag_images_refresh(void) {
@@ -333,76 +564,198 @@ void ag_images_refresh(void) {
         return; /* generated code asks for each of its new pcs: nothing was loaded since, nothing is
                    to be found */
     }
-    struct snapshot *snapshot = take_snapshot();
-    if (!snapshot) {
-        return; /* no memory: stacks through new objects end incomplete, which is counted */
-    }
-    if (lock_images()) {
-        if (snapshot->version > atomic_load_explicit(&images.version, memory_order_relaxed) &&
-            make_table()) {
-            merge_snapshot(
-                snapshot); /* an older snapshot that lost the race for the lock is dropped */
-            atomic_store_explicit(&images.version, snapshot->version, memory_order_release);
-        }
-        unlock_images();
-    }
-    drop_snapshot(snapshot);
+    const uint64_t mask = ag_signals_block();
+    merge_list();
+    ag_signals_restore(mask);
 }
 
-static bool find_in_table(uintptr_t pc, struct ag_unwind_image *ret_image) {
-    const uint32_t count = atomic_load_explicit(&images.count, memory_order_acquire);
-    for (uint32_t i = count; i-- > 0;) {
-        const struct image *image = &images.table[i];
-        if (pc - image->unwind.low < image->unwind.high - image->unwind.low &&
-            !atomic_load_explicit(&image->is_gone, memory_order_acquire)) {
-            *ret_image = image->unwind;
-            return true;
-        }
-    }
-    return false;
+/* ---- the loader's notices ---- */
+
+/* The first namespace's list is about to shrink, by this thread. */
+static void begin_unloading(void) {
+    const uint64_t mask = ag_signals_block();
+    lock_images();
+    atomic_store_explicit(&images.changer, own_number(), memory_order_seq_cst);
+    unlock_images();
+    ag_signals_restore(mask);
 }
 
-bool ag_images_find(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
-    (void)context; /* one recorder, one table */
-    if (find_in_table(pc, ret_image) || ag_made_code_find(pc, ret_image)) {
-        return true;
-    }
+static void end_change(void) {
     ag_images_refresh();
-    return find_in_table(pc, ret_image);
+    if (atomic_load_explicit(&images.changer, memory_order_relaxed) == own_number()) {
+        atomic_store_explicit(&images.changer, 0, memory_order_seq_cst);
+    }
 }
+
+static void on_notice(enum ag_loader_state state) {
+    if (ag_recorder_is_active() && ag_process_is_forked()) {
+        ag_recorder_child_start();
+    }
+    if (!ag_recorder_is_active()) {
+        atomic_store_explicit(&images.changer, 0, memory_order_seq_cst);
+        atomic_store_explicit(&images.is_watched, false, memory_order_relaxed);
+        return; /* who looks again begins with the whole list */
+    }
+    switch (state) {
+    case AG_LOADER_ADDS:
+        break;
+    case AG_LOADER_DELETES:
+        begin_unloading();
+        break;
+    case AG_LOADER_IS_WHOLE:
+        end_change();
+        break;
+    }
+}
+
+void ag_recorder_watch_images(void) {
+    (void)ag_loader_notice_install(on_notice); /* without it: see 4 */
+}
+
+/* Do notices come, and has all been merged since they do? */
+static bool is_watched(void) {
+    if (!ag_loader_notice_is_written()) {
+        atomic_store_explicit(&images.is_watched, false, memory_order_relaxed);
+        return false;
+    }
+    if (AG_UNLIKELY(!atomic_load_explicit(&images.is_watched, memory_order_acquire))) {
+        ag_images_refresh();
+        atomic_store_explicit(&images.is_watched, true, memory_order_release);
+    }
+    return true;
+}
+
+/* ---- lookups ---- */
+
+/* What is going is unmapped by this very thread, so what is readable now stays so. */
+static bool is_readable(const struct ag_unwind_image *image) {
+    const uintptr_t low = image->tables_high ? image->tables_low : image->low;
+    const uintptr_t high = image->tables_high ? image->tables_high : image->high;
+    for (uintptr_t page = ag_readable_page(low); page < high; page += AG_READABLE_PAGE) {
+        if (!ag_readable_word(page)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int find_moving(uintptr_t pc, ag_image_use_fn *use, void *context) {
+    /* acquire: pairs with the release in add_span, where low is stored before */
+    const uintptr_t high = atomic_load_explicit(&images.high, memory_order_acquire);
+    const uintptr_t low = atomic_load_explicit(&images.low, memory_order_relaxed);
+    if (pc < low || pc >= high) {
+        return -ENOENT;
+    }
+    const uint64_t mask = ag_signals_block();
+    const enum reader reader = begin_reading();
+    int r = reader == READER_GAVE_UP ? -EAGAIN : -ENOENT;
+    const struct image *image = reader != READER_GAVE_UP ? moving_at(pc) : NULL;
+    if (image && (reader == READER_IS_IN || is_readable(&image->unwind))) {
+        use(context, &image->unwind);
+        r = 0;
+    }
+    if (reader == READER_IS_IN) {
+        end_reading();
+    }
+    ag_signals_restore(mask);
+    return r;
+}
+
+struct visit {
+    uintptr_t pc;
+    ag_image_use_fn *use;
+    void *context;
+    int result;
+};
+
+static int use_in_visit(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    struct visit *visit = context;
+    if (!ag_object_contains(info, visit->pc)) {
+        return 0;
+    }
+    lock_images();
+    const struct image *image = moving_at(visit->pc);
+    const bool is_known = image && image->phdr == info->dlpi_phdr;
+    const struct ag_unwind_image unwind = is_known ? image->unwind : (struct ag_unwind_image){0};
+    unlock_images();
+    if (is_known) {
+        visit->use(visit->context, &unwind);
+    }
+    visit->result = is_known ? 0 : -EAGAIN;
+    return 1;
+}
+
+/* Inside of the loader's visit, which holds its lock of the list: nothing is unmapped meanwhile. */
+static int find_by_loader(uintptr_t pc, ag_image_use_fn *use, void *context) {
+    struct visit visit = {pc, use, context, -ENOENT};
+    ag_images_refresh();
+    const uint64_t mask = ag_signals_block();
+    (void)ag_objects_visit(use_in_visit, &visit); /* the result is ours */
+    ag_signals_restore(mask);
+    return visit.result;
+}
+
+int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
+    (void)context; /* one recorder, one table */
+    const struct image *fixed = fixed_at(pc);
+    struct ag_unwind_image made;
+    if (fixed) {
+        use(use_context, &fixed->unwind);
+        return 0;
+    }
+    if (ag_made_code_find(pc, &made)) {
+        use(use_context, &made);
+        return 0;
+    }
+    return is_watched() ? find_moving(pc, use, use_context) : find_by_loader(pc, use, use_context);
+}
+
+/* ---- life ---- */
 
 void ag_images_announce_again(void) {
-    /* Another owner did not come along with the fork. If it is this thread, a handler interrupted
-     * it and forked, and it goes on later. */
-    if (atomic_load_explicit(&images.lock_owner, memory_order_relaxed) != own_number()) {
-        unlock_images();
+    /* Other threads, which read, merged or unloaded, did not come along with the fork. If this
+     * thread unloads, a handler interrupted it and forked, and it goes on later; it holds no lock
+     * then, since it has all signals blocked where it does. */
+    const uintptr_t self = own_number();
+    const uintptr_t changer = atomic_load_explicit(&images.changer, memory_order_relaxed);
+    const bool is_half = atomic_load_explicit(&images.lock_owner, memory_order_relaxed) != 0 ||
+                         (changer != 0 && changer != self);
+    atomic_store_explicit(&images.lock_owner, 0, memory_order_relaxed);
+    atomic_store_explicit(&images.changer, changer == self ? self : 0, memory_order_relaxed);
+    atomic_store_explicit(&images.n_readers, 0, memory_order_relaxed);
+    if (is_half) { /* half a table: the next notice makes it whole */
+        images.n_moving = images.n_spans = images.n_gone = 0;
+        atomic_store_explicit(&images.version, 0, memory_order_relaxed);
     }
     ag_images_announce_all();
 }
 
 void ag_images_announce_all(void) {
-    const uint32_t count = atomic_load_explicit(&images.count, memory_order_relaxed);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!atomic_load_explicit(&images.table[i].is_gone, memory_order_relaxed)) {
-            announce_load(&images.table[i]);
-        }
+    const uint32_t n_fixed = atomic_load_explicit(&images.n_fixed, memory_order_relaxed);
+    for (uint32_t i = 0; i < n_fixed; i++) {
+        announce_load(&images.fixed[i]);
+    }
+    for (uint32_t i = 0; i < images.n_spans; i++) {
+        announce_load(&images.moving[images.spans[i].slot]);
     }
 }
 
 uint32_t ag_images_last_id(void) {
     uint32_t last = 0;
-    const uint32_t count = atomic_load_explicit(&images.count, memory_order_relaxed);
-    for (uint32_t i = 0; i < count; i++) {
-        last = images.table[i].unwind.id > last ? images.table[i].unwind.id : last;
+    const uint32_t n_fixed = atomic_load_explicit(&images.n_fixed, memory_order_relaxed);
+    for (uint32_t i = 0; i < n_fixed; i++) {
+        last = images.fixed[i].unwind.id > last ? images.fixed[i].unwind.id : last;
+    }
+    for (uint32_t i = 0; i < images.n_moving; i++) {
+        last = images.moving[i].unwind.id > last ? images.moving[i].unwind.id : last;
     }
     return last;
 }
 
 void ag_images_unmap(void) {
-    if (images.table) {
-        (void)ag_syscall2(SYS_munmap, (long)images.table, MAX_IMAGES * sizeof(struct image));
-    }
-    images.table = NULL;
-    atomic_store_explicit(&images.count, 0, memory_order_relaxed);
-    atomic_store_explicit(&images.version, 0, memory_order_relaxed);
+    unmap(images.fixed, images.fixed_bytes);
+    unmap(images.moving, images.capacity * sizeof(struct image));
+    unmap(images.spans, images.capacity * sizeof(struct span));
+    memset(&images, 0, sizeof(images)); /* nobody else is there */
 }

@@ -4,12 +4,11 @@
 
 #include "recorder.h"
 
-/* For the unwinder: the image, or the generated code, that contains pc, found in the list or by
- * asking the loader again.
- * Async-signal-safe as far as the loader's list lock is recursive, which glibc's is. */
-bool ag_images_find(void *context, uintptr_t pc, struct ag_unwind_image *ret_image);
+/* For the unwinder: the image, or the generated code, that contains pc. ag_image_find_fn. Asks the
+ * loader only where it does not report its changes (ag_recorder_watch_images). */
+int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
-/* Asks the loader; tells the trace what came and went; the unwinder forgets what went. */
+/* Asks the loader; announces to the trace what came and went; the unwinder forgets what went. */
 void ag_images_refresh(void);
 
 /* A forked child's trace starts with what is loaded now. */
@@ -21,7 +20,7 @@ void ag_images_announce_all(void);
 /* The largest id given out so far. */
 uint32_t ag_images_last_id(void);
 
-/* Gives the list's memory back; nobody asks any more. */
+/* Gives the tables' memory back; nobody asks any more. */
 void ag_images_unmap(void);
 
 #endif

@@ -147,8 +147,13 @@ void ag_recorder_forked(void);
 /* Drops the lock that says that this process is recorded. */
 void ag_recorder_unlock(void);
 
-/* The loader dropped objects (dlclose returned): their code is gone. */
+/* The loader dropped objects (dlclose returned): their code is gone. Where its own reports come,
+ * this is known already. */
 void ag_recorder_images_changed(void);
+/* From here on the loader reports each change of its list, by a detour of its function for
+ * debuggers (hook/loader_notice.h): for an agent that is not unloaded before its detours are taken
+ * out. */
+void ag_recorder_watch_images(void);
 
 /* A rare record, from any thread and handler. */
 struct ag_wide_part {

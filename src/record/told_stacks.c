@@ -46,10 +46,14 @@ uint32_t ag_stack_push(uint32_t caller, uintptr_t pc) {
     return push(caller, AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc)));
 }
 
+static void take_id(void *context, const struct ag_unwind_image *image) {
+    *(uint32_t *)context = image->id;
+}
+
 AG_COLD static uint32_t find_site(uintptr_t address) {
-    struct ag_unwind_image image = {0};
-    return address <= AG_SITE_PC_MASK && ag_images_find(NULL, address, &image)
-               ? ag_site_intern(&ag_recorder.space->tree, address, image.id)
+    uint32_t image = 0;
+    return address <= AG_SITE_PC_MASK && ag_images_find(NULL, address, take_id, &image) == 0
+               ? ag_site_intern(&ag_recorder.space->tree, address, image)
                : 0;
 }
 

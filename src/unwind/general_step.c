@@ -43,7 +43,8 @@ static bool read_register(void *context, uint32_t reg, uintptr_t *ret_value) {
         struct ag_cfi_row row;
         struct ag_cfi_entry entry;
         if (!ag_register_is_preserved(reg) ||
-            ag_unwind_space_find_row(general->space, callee->registers.pc, reg, &row, &entry) < 0) {
+            ag_unwind_space_find_row(general->space, callee->registers.pc, reg, &row, &entry,
+                                     /* ret_expressions= */ NULL) < 0) {
             return false;
         }
         if (row.wanted.kind == AG_CFI_AT_CFA) {
@@ -107,9 +108,11 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
     const struct ag_registers *registers = &frames[last].registers;
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
+    struct ag_row_expressions expressions;
     struct ag_registers caller;
     uintptr_t cfa;
-    if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_FRAME_POINTER, &row, &entry) < 0 ||
+    if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_FRAME_POINTER, &row, &entry,
+                                 &expressions) < 0 ||
         !find_cfa(&general, &row.cfa, &cfa) ||
         !apply_rule(&general, &row.wanted, cfa, AG_DWARF_FRAME_POINTER, AG_WORD_OTHER,
                     &caller.rbp) ||
@@ -120,8 +123,8 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
     }
     caller.sp = cfa;
     if (entry.is_signal_frame) { // its stack pointer is another one's, and its pc is exact
-        if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_STACK_POINTER, &row, &entry) <
-                0 ||
+        if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_STACK_POINTER, &row, &entry,
+                                     &expressions) < 0 ||
             (row.wanted.kind != AG_CFI_SAME &&
              !apply_rule(&general, &row.wanted, cfa, AG_DWARF_STACK_POINTER, AG_WORD_OTHER,
                          &caller.sp))) {

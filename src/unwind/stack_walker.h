@@ -29,9 +29,13 @@ struct ag_unwind_image {               /* what the unwinder needs of a loaded ob
     size_t n_places;
 };
 
-/* Finds the image that contains pc; false: none. Called on the slow path only, may take time, must
- * not call malloc, must be async-signal-safe. Supplied by record/. */
-typedef bool ag_image_find_fn(void *context, uintptr_t pc, struct ag_unwind_image *ret_image);
+/* Calls USE, once, with the image that contains pc. Until USE returns the image stays where it is;
+ * afterwards it may be unmapped at any moment, so nothing that lies in it may be kept. 0; -ENOENT:
+ * no image is there; -EAGAIN: the loader is changing its list, nothing can be said now. Called on
+ * the slow path only, may take time, must not call malloc, must be async-signal-safe. Supplied by
+ * record/. */
+typedef void ag_image_use_fn(void *context, const struct ag_unwind_image *image);
+typedef int ag_image_find_fn(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
 struct ag_unwind_space; /* sites, nodes, rules by site, generation; one per process */
 
@@ -49,6 +53,8 @@ struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, i
  * images out of what `find` answers before, and never gives another image the same id. Call it,
  * too, for the range of a new image where code without an image (JIT) may have run. */
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
+/* The same for the range of a new image, where only code without an image can have run before. */
+void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
 
 struct ag_walker; /* memo, stack cache, verified stack bounds; one per thread */
 size_t ag_walker_bytes(uint32_t depth);

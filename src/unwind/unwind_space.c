@@ -8,10 +8,13 @@
  * forget and a resolution that runs in another thread at the same time: forget moves the
  * generation, clears the values, and moves it again; a resolution that began under another
  * generation than it ends under takes back what it stored. So either forget clears the value, or
- * the resolver does, or it asked `find` after the image was gone. */
+ * the resolver does, or it asked `find` after the image was gone. Where no slot has a pc of the
+ * range and nobody resolves one, there is nothing to forget, and other threads keep what they know.
+ */
 #include "unwind/unwind_space.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "unwind/eh_frame.h"
 
@@ -46,30 +49,75 @@ static struct ag_cfi_tables tables_of(const struct ag_unwind_image *image) {
     };
 }
 
-int ag_unwind_space_find_row(struct ag_unwind_space *space, uintptr_t pc, uint32_t wanted,
-                             struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
-    struct ag_unwind_image image = {0};
-    if (!space->find(space->find_context, pc - 1, &image)) {
-        return -ENOENT;
-    }
-    const struct ag_cfi_tables tables = tables_of(&image);
-    return ag_eh_frame_find(&tables, pc - 1, wanted, ret_row, ret_entry);
-}
-
-/* The rule of pc - 1, and the id of its image (0: none). */
-static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32_t *ret_image) {
-    struct ag_unwind_image image = {0};
-    if (!space->find(space->find_context, pc - 1, &image)) {
-        *ret_image = 0;
-        return ag_frame_rule_guess(pc);
-    }
-    *ret_image = image.id;
-    const struct ag_cfi_tables tables = tables_of(&image);
+struct row_search {
+    uintptr_t pc;
+    uint32_t wanted;
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
+    struct ag_row_expressions *expressions; /* NULL: not wanted */
+    int result;
+};
+
+/* The rule points into the image, which may go. false: it is too long to be kept. */
+static bool keep_expression(struct ag_cfi_rule *rule, uint8_t *bytes) {
+    if (rule->kind != AG_CFI_AT_EXPRESSION && rule->kind != AG_CFI_IS_EXPRESSION) {
+        return true;
+    }
+    if (rule->expression_bytes > AG_ROW_EXPRESSION_BYTES) {
+        return false;
+    }
+    if (bytes != NULL) {
+        memcpy(bytes, rule->expression, rule->expression_bytes);
+    } else {
+        rule->expression_bytes = 0;
+    }
+    rule->expression = bytes;
+    return true;
+}
+
+static void use_for_row(void *context, const struct ag_unwind_image *image) {
+    struct row_search *search = context;
+    const struct ag_cfi_tables tables = tables_of(image);
+    struct ag_row_expressions *kept = search->expressions;
+    search->result =
+        ag_eh_frame_find(&tables, search->pc - 1, search->wanted, &search->row, &search->entry);
+    if (search->result == 0 &&
+        !(keep_expression(&search->row.cfa, kept != NULL ? kept->bytes[0] : NULL) &&
+          keep_expression(&search->row.return_address, kept != NULL ? kept->bytes[1] : NULL) &&
+          keep_expression(&search->row.wanted, kept != NULL ? kept->bytes[2] : NULL))) {
+        search->result = -EBADMSG;
+    }
+}
+
+int ag_unwind_space_find_row(struct ag_unwind_space *space, uintptr_t pc, uint32_t wanted,
+                             struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry,
+                             struct ag_row_expressions *ret_expressions) {
+    struct row_search search = {.pc = pc, .wanted = wanted, .expressions = ret_expressions};
+    const int r = space->find(space->find_context, pc - 1, use_for_row, &search);
+    if (r < 0 || search.result < 0) {
+        return r < 0 ? r : search.result;
+    }
+    *ret_row = search.row;
+    *ret_entry = search.entry;
+    return 0;
+}
+
+struct rule_search {
+    uintptr_t pc;
+    uint32_t rule, image;
+};
+
+static void use_for_rule(void *context, const struct ag_unwind_image *image) {
+    struct rule_search *search = context;
+    const uintptr_t pc = search->pc;
+    const struct ag_cfi_tables tables = tables_of(image);
+    struct ag_cfi_row row;
+    struct ag_cfi_entry entry;
+    search->image = image->id;
     const int r = ag_eh_frame_find(&tables, pc - 1, AG_DWARF_FRAME_POINTER, &row, &entry);
     if (r == 0) {
-        return ag_frame_rule_pack(&row, entry.is_signal_frame);
+        search->rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
+        return;
     }
     /* What no call can have left on a stack is there by hand. The first byte of a function, with
      * nothing before it: what a coroutine's first function returns to (makecontext), so the end. A
@@ -77,13 +125,23 @@ static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32
     if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row, &entry) == 0) {
         const uint32_t rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
-            return rule;
+            search->rule = rule;
+            return;
         }
         if (AG_RULE_KIND(rule) == AG_RULE_END || entry.function == pc) {
-            return AG_RULE(AG_RULE_END, 0, 0);
+            search->rule = AG_RULE(AG_RULE_END, 0, 0);
+            return;
         }
     }
-    return ag_frame_rule_guess(pc);
+    search->rule = ag_frame_rule_guess(pc);
+}
+
+/* The rule of pc - 1, and the id of its image (0: none). */
+static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32_t *ret_image) {
+    struct rule_search search = {.pc = pc};
+    const int r = space->find(space->find_context, pc - 1, use_for_rule, &search);
+    *ret_image = search.image;
+    return r == 0 ? search.rule : r == -EAGAIN ? AG_RULE_NOTHING : ag_frame_rule_guess(pc);
 }
 
 /* The slot of pc, claimed if need be; NULL: its buckets are full. */
@@ -94,6 +152,9 @@ static struct ag_pc_entry *claim_entry(struct ag_unwind_space *space, uintptr_t 
         const uint32_t bits = AG_PC_FIRST_BITS + 2 * level;
         struct ag_pc_entry *bucket =
             &space->pcs[level_start + ag_stack_tree_bucket(hash, bits, AG_PC_BUCKET)];
+        if (!atomic_load_explicit(&space->uses_level[level], memory_order_relaxed)) {
+            atomic_store_explicit(&space->uses_level[level], true, memory_order_seq_cst);
+        }
         for (int i = 0; i < AG_PC_BUCKET; i++) {
             uint64_t found = 0;
             if (atomic_compare_exchange_strong_explicit(
@@ -128,51 +189,103 @@ static uint64_t find_known(struct ag_unwind_space *space, uintptr_t pc) {
     return 0;
 }
 
-AG_NOINLINE uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc) {
-    uint64_t value = find_known(space, pc);
-    if (value != 0) {
-        return value;
-    }
+/* Finds out what the pc means, and keeps it unless images went meanwhile. */
+static uint64_t resolve(struct ag_unwind_space *space, uintptr_t pc) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     uint32_t image = 0;
-    const uint32_t rule = pc <= AG_SITE_PC_MASK ? resolve_rule(space, pc, &image) : AG_RULE_NOTHING;
+    const uint32_t rule = resolve_rule(space, pc, &image);
     if (rule == AG_RULE_NOTHING) {
         return AG_PC_VALUE(0, AG_RULE_NOTHING);
+    }
+    if (image == 0) {
+        atomic_store_explicit(&space->has_imageless, true, memory_order_seq_cst);
     }
     const uint32_t site = ag_site_intern(&space->tree, pc, image);
     if (site == 0) {
         return 0;
     }
-    value = AG_PC_VALUE(site, rule);
+    const uint64_t value = AG_PC_VALUE(site, rule);
     struct ag_pc_entry *entry = claim_entry(space, pc);
-    if (entry != NULL) {
-        /* release: pairs with the acquire in ag_pc_find_fast */
-        atomic_store_explicit(&entry->value, value, memory_order_release);
-        atomic_thread_fence(memory_order_seq_cst);
-        if (atomic_load_explicit(&space->generation, memory_order_relaxed) != generation) {
-            atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
-            ag_stack_tree_kill_site(&space->tree, site); /* if it has no image */
-        }
-    } else if (image == 0) {
-        atomic_store_explicit(&space->has_loose_sites, true, memory_order_relaxed);
+    if (entry == NULL) {
+        atomic_store_explicit(&space->has_unkept, true, memory_order_seq_cst);
+        return value;
+    }
+    /* release: pairs with the acquire in ag_pc_find_fast */
+    atomic_store_explicit(&entry->value, value, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&space->generation, memory_order_relaxed) != generation) {
+        atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
+        ag_stack_tree_kill_site(&space->tree, site); /* if it has no image */
     }
     return value;
 }
 
-void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
-    atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&space->has_loose_sites, memory_order_relaxed)) {
-        ag_stack_tree_kill_sites(&space->tree, low, high);
+AG_NOINLINE uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc) {
+    uint64_t value = find_known(space, pc);
+    if (value != 0) {
+        return value;
     }
-    for (uint32_t slot = 0; slot < AG_PC_SLOTS; slot++) {
-        struct ag_pc_entry *entry = &space->pcs[slot];
-        const uint64_t pc = atomic_load_explicit(&entry->pc, memory_order_relaxed);
-        if (pc != 0 && pc - 1 >= low && pc - 1 < high) {
-            const uint64_t value = atomic_exchange_explicit(&entry->value, 0, memory_order_relaxed);
-            if (AG_PC_SITE(value) != 0) {
-                ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value));
+    if (pc > AG_SITE_PC_MASK) {
+        return AG_PC_VALUE(0, AG_RULE_NOTHING);
+    }
+    atomic_fetch_add_explicit(&space->n_resolving, 1, memory_order_seq_cst);
+    value = resolve(space, pc);
+    atomic_fetch_sub_explicit(&space->n_resolving, 1, memory_order_seq_cst);
+    return value;
+}
+
+/* Does anything that somebody keeps come from [low, high)? */
+static bool is_anything_kept(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
+    if (atomic_load_explicit(&space->n_resolving, memory_order_seq_cst) != 0 ||
+        atomic_load_explicit(&space->has_unkept, memory_order_seq_cst)) {
+        return true;
+    }
+    uint32_t slot = 0;
+    for (uint32_t level = 0; level < AG_PC_LEVELS; level++) {
+        const uint32_t end = slot + (1u << (AG_PC_FIRST_BITS + 2 * level));
+        const bool is_used = atomic_load_explicit(&space->uses_level[level], memory_order_seq_cst);
+        for (; is_used && slot < end; slot++) {
+            const uint64_t pc = atomic_load_explicit(&space->pcs[slot].pc, memory_order_relaxed);
+            if (pc - 1 - low < high - low) { // 0: free, and in no image
+                return true;
             }
         }
+        slot = end;
+    }
+    return false;
+}
+
+void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
+    if (atomic_load_explicit(&space->has_imageless, memory_order_seq_cst)) {
+        ag_unwind_space_forget(space, low, high);
+    }
+}
+
+void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
+    if (!is_anything_kept(space, low, high)) {
+        return; // as of most modules that iconv loads: what all threads know of other code stays
+    }
+    atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&space->has_unkept, memory_order_seq_cst) &&
+        atomic_load_explicit(&space->has_imageless, memory_order_seq_cst)) {
+        ag_stack_tree_kill_sites(&space->tree, low, high);
+    }
+    uint32_t slot = 0;
+    for (uint32_t level = 0; level < AG_PC_LEVELS; level++) {
+        const uint32_t end = slot + (1u << (AG_PC_FIRST_BITS + 2 * level));
+        const bool is_used = atomic_load_explicit(&space->uses_level[level], memory_order_seq_cst);
+        for (; is_used && slot < end; slot++) {
+            struct ag_pc_entry *entry = &space->pcs[slot];
+            const uint64_t pc = atomic_load_explicit(&entry->pc, memory_order_relaxed);
+            if (pc - 1 - low < high - low) {
+                const uint64_t value =
+                    atomic_exchange_explicit(&entry->value, 0, memory_order_relaxed);
+                if (AG_PC_SITE(value) != 0) {
+                    ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value)); // without an image
+                }
+            }
+        }
+        slot = end;
     }
     atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
 }

@@ -30,17 +30,27 @@ struct ag_unwind_space {
     uint32_t depth;
     ag_image_find_fn *find;
     void *find_context;
-    _Atomic bool has_loose_sites; /* the table of pcs was full: sites of code without an image are
-                                     known to the tree alone */
+    /* What ag_unwind_space_forget has to look at; each is set before it is true, and stays. */
+    _Atomic bool uses_level[AG_PC_LEVELS];
+    _Atomic bool has_unkept;      /* a pc found no slot: only walkers know it */
+    _Atomic bool has_imageless;   /* a site was given to a pc in no image */
+    _Atomic uint32_t n_resolving; /* threads that are finding out what a pc means, or left that by
+                                     longjmp: never too few */
     AG_CACHE_ALIGNED _Atomic uint32_t
         generation; /* changes whenever a pc may have changed its meaning */
     AG_CACHE_ALIGNED struct ag_pc_entry pcs[AG_PC_SLOTS];
 };
 
 /* The CFI row of the instruction at pc - 1, with the rule of DWARF register `wanted`. -ENOENT: no
- * image is there, or nothing in it covers the pc. */
+ * image is there, or nothing in it covers the pc; -EAGAIN: nothing can be said now. Expressions are
+ * copied to ret_expressions, where the row's rules point; NULL: they are empty. */
+enum { AG_ROW_EXPRESSION_BYTES = 64 }; /* the longest in libc, ld.so and libcrypto has 31 */
+struct ag_row_expressions {
+    uint8_t bytes[3][AG_ROW_EXPRESSION_BYTES];
+};
 int ag_unwind_space_find_row(struct ag_unwind_space *space, uintptr_t pc, uint32_t wanted,
-                             struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
+                             struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry,
+                             struct ag_row_expressions *ret_expressions);
 
 uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc);
 

@@ -63,14 +63,18 @@ static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context)
     search->image = image;
     return search->pc >= image.low && search->pc < image.high;
 }
-static bool find_image(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
+static int find_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
     (void)context;
     struct search search = {.pc = pc};
-    const bool found = dl_iterate_phdr(look_at_image, &search) != 0;
-    if (found) {
-        *ret_image = search.image;
+    if (dl_iterate_phdr(look_at_image, &search) == 0) {
+        return -ENOENT;
     }
-    return found;
+    use(use_context, &search.image);
+    return 0;
+}
+
+static void copy_image(void *context, const struct ag_unwind_image *image) {
+    *(struct ag_unwind_image *)context = *image;
 }
 
 void judged_dlclose(void *handle) {
@@ -79,10 +83,10 @@ void judged_dlclose(void *handle) {
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) {
         return;
     }
-    const bool found = find_image(NULL, (uintptr_t)map->l_ld, &search.image);
+    const bool found = find_image(NULL, (uintptr_t)map->l_ld, copy_image, &search.image) == 0;
     dlclose(handle);
     struct ag_unwind_image still;
-    if (found && !find_image(NULL, search.image.low, &still)) {
+    if (found && find_image(NULL, search.image.low, copy_image, &still) < 0) {
         ag_unwind_space_forget(space, search.image.low, search.image.high);
         allogram_judge_forget();
     }

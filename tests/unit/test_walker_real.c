@@ -1,6 +1,7 @@
 /* test_walker_real.c: the walker on this process' own stack, through the real .eh_frame of this
  * program and of libc. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -46,14 +47,17 @@ static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context)
     search->image = image;
     return search->found = search->pc >= image.low && search->pc < image.high;
 }
-static bool find_image(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
+static int find_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
     (void)context;
     struct search search = {.pc = pc};
     if (dl_iterate_phdr(look_at_image, &search) == 0) {
-        return false;
+        return -ENOENT;
     }
-    *ret_image = search.image;
-    return true;
+    use(use_context, &search.image);
+    return 0;
+}
+static void copy_image(void *context, const struct ag_unwind_image *image) {
+    *(struct ag_unwind_image *)context = *image;
 }
 
 /* What this thread's last capture found. */
@@ -176,7 +180,7 @@ static void threads_capture_while_images_are_forgotten(void **state) {
     pthread_t threads[THREADS];
     int n_wrong[THREADS];
     struct ag_unwind_image image = {0};
-    assert_true(find_image(NULL, (uintptr_t)capture_many, &image));
+    assert_int_equal(find_image(NULL, (uintptr_t)capture_many, copy_image, &image), 0);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, capture_many, &n_wrong[i]), 0);
     }

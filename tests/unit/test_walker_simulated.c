@@ -5,6 +5,7 @@
  * sp-relative with rbp untouched, saved or full of program data; frame pointers; DRAP frames;
  * signal frames that switch to another stack. It scribbles over everything that a walk must not
  * depend on. Every capture is compared with the list of calls. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,9 +53,9 @@ static uint32_t random_below(uint32_t bound) {
     return (uint32_t)(random_state >> 33) % bound;
 }
 
-static bool no_image(void *context, uintptr_t pc, struct ag_unwind_image *ret_image) {
-    (void)context, (void)pc, (void)ret_image;
-    return false;
+static int no_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
+    (void)context, (void)pc, (void)use, (void)use_context;
+    return -ENOENT;
 }
 
 /* Teaches the space a rule, as if it had been read from CFI. */
@@ -65,6 +66,8 @@ static void know(uintptr_t pc, uint32_t rule) {
     while (bucket->pc != 0 && bucket->pc != pc) {
         bucket++;
     }
+    unwinder.space->uses_level[0] = true;
+    unwinder.space->has_imageless = true;
     bucket->pc = pc;
     bucket->value = AG_PC_VALUE(ag_site_intern(&unwinder.space->tree, pc, 0), rule);
 }

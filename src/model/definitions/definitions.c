@@ -63,7 +63,7 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
     const struct ag_bytes path = record->u.image_load.path,
                           build_id = record->u.image_load.build_id;
     if (ag_index_map_find(&definitions->image_index, record->u.image_load.image) != AG_INDEX_NONE) {
-        return 0; /* ids are not reused */
+        return 0; /* the same file at the same place, loaded again */
     }
     struct ag_model_image image = {.image = record->u.image_load.image,
                                    .bias = record->u.image_load.bias,

@@ -154,6 +154,13 @@ static size_t padding_bytes(const struct ag_relocation *relocation, size_t at) {
     return n_bytes;
 }
 
+bool ag_is_empty_function(const uint8_t *code, size_t n_bytes) {
+    const struct ag_relocation place = {
+        .code = code, .address = (uint64_t)(uintptr_t)code, .readable_bytes = n_bytes};
+    const size_t at = n_bytes > 1 && code[0] == 0xf3 ? 2 : 1; /* rep ret, ret */
+    return n_bytes > at && code[at - 1] == 0xc3 && at + padding_bytes(&place, at) >= AG_JUMP_BYTES;
+}
+
 static bool ends(const struct ag_instruction *instruction) {
     return instruction->flow == AG_FLOW_END || instruction->flow == AG_FLOW_JUMP;
 }

@@ -3,6 +3,7 @@
 #ifndef AG_RELOCATE_H
 #define AG_RELOCATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,10 @@ struct ag_relocation {
  * unknown instruction; -EBUSY: something jumps into the bytes that would be overwritten; -ERANGE:
  * an operand would be out of reach. */
 int ag_relocate(struct ag_relocation *relocation);
+
+/* Is the function at CODE, behind its endbr64, a mere return, with padding behind it that makes
+ * room for a jump? */
+bool ag_is_empty_function(const uint8_t *code, size_t n_bytes);
 
 /* Writes jmp TARGET as it has to stand at ADDRESS; -ERANGE: too far for a near one. */
 int ag_write_jump(uint8_t ret_bytes[AG_JUMP_BYTES], uint64_t address, uint64_t target);

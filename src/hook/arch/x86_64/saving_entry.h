@@ -1,0 +1,27 @@
+/* saving_entry.h (x86-64): the way into a C function for callers that count on all registers.
+ *
+ * An optimizing compiler knows which registers a function of the same file leaves alone, and counts
+ * on it (-fipa-ra): a function that takes the place of an empty one must change none. Flags belong
+ * to no one across a call. Vector registers need no saving: the code behind the entry is compiled
+ * for general registers alone (base/vector_state.h). */
+#ifndef AG_SAVING_ENTRY_H
+#define AG_SAVING_ENTRY_H
+
+/* Defines NAME, a function without arguments and result that calls IMPLEMENTATION, which must be
+ * hidden and marked used, on an aligned stack. */
+#define AG_SAVING_ENTRY(name, implementation)                                       \
+    __asm__(".pushsection .text\n.p2align 4\n.hidden " #name "\n.globl " #name "\n" \
+            ".type " #name ",@function\n" #name ":\n"                               \
+            ".cfi_startproc\nendbr64\npush %rbp\n.cfi_adjust_cfa_offset 8\n"        \
+            ".cfi_rel_offset rbp, 0\nmov %rsp, %rbp\n.cfi_def_cfa_register rbp\n"   \
+            "push %rax\npush %rcx\npush %rdx\npush %rsi\npush %rdi\n"               \
+            "push %r8\npush %r9\npush %r10\npush %r11\n"                            \
+            "and $-16, %rsp\n"                                                      \
+            "call " #implementation "\n"                                            \
+            "lea -72(%rbp), %rsp\n"                                                 \
+            "pop %r11\npop %r10\npop %r9\npop %r8\n"                                \
+            "pop %rdi\npop %rsi\npop %rdx\npop %rcx\npop %rax\n"                    \
+            "pop %rbp\n.cfi_def_cfa rsp, 8\nret\n.cfi_endproc\n"                    \
+            ".size " #name ", .-" #name "\n.popsection\n")
+
+#endif
