@@ -39,8 +39,12 @@ def counted(tools):
         failures.expect("status", status, 0)
         failures.expect("processes", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("2", "static_sleeper, sleeper")])
         failures.expect('"nothing lost" is not said of the session', "; nothing lost\n" in text, False)
-        status, text = said(tools, folder, 'exec "$0" 100', static)
-        failures.expect("of the program itself", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("1", "static_sleeper")])
+        for _ in range(5):  # on a busy machine the writer's look may come when the program has ended
+            status, text = said(tools, folder, 'exec "$0" 250', static)
+            found = re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text)
+            if found:
+                break
+        failures.expect("of the program itself", found, [("1", "static_sleeper")])
         status, text = said(tools, folder, '"$0" $1; ("$0" 1; "$0" 1); "$0" 400 & wait', plain, str(LONG_MS))
         failures.expect("none where all are recorded", "not recorded" in text, False)
         failures.expect("nothing lost", "; nothing lost\n" in text, True)
