@@ -175,11 +175,6 @@ static int open_trace(const struct request *request, const char *path,
     if (!was_sealed && message[0] != '\0') {
         ag_say("export: %s; going on with what is there", message);
     }
-    const struct ag_profile_identity *identity = ag_profile_identity(*ret_profile);
-    if (identity->is_damaged) {
-        ag_say("export: %s: damaged at byte %llu; exporting what is readable", path,
-               (unsigned long long)identity->damage.offset);
-    }
     if (ag_profile_has_only_samples(*ret_profile) &&
         strcmp(request->export.format, "folded") != 0) {
         ag_say("export: %s: no block is in this trace: the process was looked at from outside; its "
@@ -253,6 +248,16 @@ static int export_traces(const struct request *request, char **paths, int n_path
         status = write_new_file(request, profile);
     } else if (ag_export_write(stdout, profile, &request->export, message) < 0) {
         status = ag_fail(AG_EXIT_FAILURE, "export: %s", message);
+    }
+    /* Writing may have read the events for the first time. */
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
+    if (identity->is_damaged) {
+        ag_say(
+            "export: %s: damaged at byte %llu; what was exported is what is readable; up to %llu "
+            "events of %llu damaged chunks are missing",
+            identity->file, (unsigned long long)identity->damage.offset,
+            (unsigned long long)identity->missing.events,
+            (unsigned long long)identity->missing.chunks);
     }
     ag_profile_close(profile);
     return status;

@@ -565,7 +565,34 @@ const struct ag_summary *ag_profile_summary(const struct ag_profile *profile) {
     return &profile->summary;
 }
 
+/* What a pass over the events met since the profile was opened comes into the identity here. */
+static void refresh_damage(struct ag_profile *profile) {
+    struct ag_profile_identity *identity = &profile->identity;
+    if (profile->n_parts == 0) {
+        const struct ag_definitions *definitions = &profile->definitions;
+        identity->is_damaged = definitions->damage.code != AG_DECODE_OK &&
+                               definitions->damage.code != AG_DECODE_UNSEALED;
+        identity->damage = definitions->damage;
+        identity->missing = (struct ag_profile_missing){.chunks = definitions->damaged_chunks,
+                                                        .events = definitions->damaged_events,
+                                                        .bytes = definitions->damaged_bytes};
+        return;
+    }
+    identity->missing = (struct ag_profile_missing){0};
+    for (size_t p = 0; p < profile->n_parts; p++) {
+        const struct ag_profile_identity *part = ag_profile_identity(profile->parts[p].profile);
+        if (part->is_damaged && !identity->is_damaged) {
+            identity->is_damaged = true;
+            identity->damage = part->damage;
+        }
+        identity->missing.chunks += part->missing.chunks;
+        identity->missing.events += part->missing.events;
+        identity->missing.bytes += part->missing.bytes;
+    }
+}
+
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile) {
+    refresh_damage((struct ag_profile *)(uintptr_t)profile); /* a cache: no caller sees a change */
     return &profile->identity;
 }
 

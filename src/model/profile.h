@@ -101,8 +101,12 @@ struct ag_profile_identity {
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;
     uint32_t n_processes; /* 1; of a merged profile more, and the rest is that of the first */
-    bool is_damaged;      /* first damaged place in damage */
+    /* As what was read until now has shown: ask again after a question that reads the events. */
+    bool is_damaged; /* first damaged place in damage */
     struct ag_decode_error damage;
+    struct ag_profile_missing {
+        uint64_t chunks, events, bytes; /* of event chunks that are damaged: events at most */
+    } missing;
 };
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile);
 /* Events lost by this enum ag_lost_cause. */

@@ -296,6 +296,8 @@ static void write_object(struct ag_view *view, struct ag_profile *before, struct
     ag_heading_json(view->json, after);
     ag_heading_trace_json(view->json, "before", before);
     write_json(view, difference, ranking);
+    ag_heading_damage_json(view->json, "damage", after);
+    ag_heading_damage_json(view->json, "before_damage", before);
     ag_json_close(view->json, '}');
 }
 

@@ -16,7 +16,7 @@ uint64_t ag_heading_lost_events(const struct ag_profile *profile) {
     return events;
 }
 
-static void write_missing(struct ag_page *page, const struct ag_profile *profile) {
+void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
         const char *what = ag_decode_code_text(identity->damage.code);
@@ -25,6 +25,14 @@ static void write_missing(struct ag_page *page, const struct ag_profile *profile
                       "; what is shown is what could be read",
                       strncmp(what, "damaged", strlen("damaged")) == 0 ? "" : "damaged: ", what,
                       identity->damage.offset, identity->file_bytes);
+        if (identity->missing.chunks > 0) {
+            struct ag_quantity events, bytes;
+            ag_page_prose(page, AG_STYLE_WARNING,
+                          "missing: up to %s events, of %" PRIu64 " damaged chunk%s with %s",
+                          ag_quantity_count(&events, identity->missing.events),
+                          identity->missing.chunks, identity->missing.chunks == 1 ? "" : "s",
+                          ag_quantity_bytes(&bytes, identity->missing.bytes));
+        }
     }
     if (strcmp(identity->end, "cut") == 0) {
         ag_page_prose(
@@ -172,8 +180,6 @@ static void write_window_json(struct ag_json *json, const struct ag_profile *pro
 
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
-    write_missing(page, profile);
-
     char command[AG_FITTED_BYTES], facts[1200];
     struct ag_frame_text end;
     struct ag_quantity duration;
@@ -257,13 +263,20 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
 }
 
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile) {
-    const struct ag_profile_identity *identity = ag_profile_identity(profile);
     ag_heading_trace_json(json, "trace", profile);
     write_window_json(json, profile);
+}
+
+void ag_heading_damage_json(struct ag_json *json, const char *key,
+                            const struct ag_profile *profile) {
+    const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
-        ag_json_open(json, "damage", '{');
+        ag_json_open(json, key, '{');
         ag_json_integer(json, "offset", identity->damage.offset);
         ag_json_string(json, "what", ag_decode_code_text(identity->damage.code));
+        ag_json_integer(json, "missing_chunks", identity->missing.chunks);
+        ag_json_integer(json, "missing_events", identity->missing.events);
+        ag_json_integer(json, "missing_bytes", identity->missing.bytes);
         ag_json_close(json, '}');
     }
 }

@@ -70,6 +70,11 @@ const char *ag_report_no_name(enum ag_site_key by);
 void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, const char *filter);
 void ag_heading_trace_json(struct ag_json *json, const char *key, const struct ag_profile *profile);
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
+/* What of the trace is missing. Behind the view in time, since its own reading of the events may be
+ * the first to find it; in text it stands before all else. */
+void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile);
+void ag_heading_damage_json(struct ag_json *json, const char *key,
+                            const struct ag_profile *profile);
 uint64_t ag_heading_lost_events(const struct ag_profile *profile); /* of all causes */
 
 /* For views that count the process, not stacks: says that --focus and its like do not narrow them.

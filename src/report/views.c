@@ -256,6 +256,7 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         ag_json_string(&report->json, "view", report->view->name);
         ag_heading_json(&report->json, profile);
         r = report->view->json(&view);
+        ag_heading_damage_json(&report->json, "damage", profile);
         ag_json_close(&report->json, '}');
     } else {
         if (report->has_written) {
@@ -264,10 +265,25 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         if (names_code(report->view->name)) {
             ag_profile_open_images(profile); /* the heading tells what is wrong with them */
         }
+        /* Kept until what is missing is known, which comes first. */
+        char *text = NULL;
+        size_t n_text = 0;
+        FILE *const out = report->page.out;
+        FILE *const kept = open_memstream(&text, &n_text);
+        if (kept == NULL) {
+            snprintf(ret_message, 512, "%s", strerror(ENOMEM));
+            return -ENOMEM;
+        }
+        report->page.out = kept;
         ag_heading_text(&report->page, profile, options->filter);
         r = is_of_blocks(report->view) && ag_profile_has_only_samples(profile)
                 ? write_only_samples(&report->page)
                 : report->view->text(&view);
+        report->page.out = out;
+        r = fclose(kept) != 0 && r == 0 ? -ENOMEM : r;
+        ag_heading_missing(&report->page, profile);
+        fwrite(text, 1, n_text, out);
+        free(text);
     }
     report->has_written = true;
     if (r < 0) {

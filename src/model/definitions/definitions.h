@@ -115,6 +115,8 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load, then one t
     struct ag_code_places code;
     struct ag_model_sums index;
     struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
+    /* Of event chunks, in the pass that met most of it. */
+    uint64_t damaged_chunks, damaged_events, damaged_bytes;
 };
 
 /* Empty ones, for who fills them otherwise than from a file: ag_definitions_load does it itself. 0

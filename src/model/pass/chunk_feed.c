@@ -78,7 +78,7 @@ struct ag_chunk_feed {
     bool is_ending;
     enum ag_feed_way way; /* of jobs that are opened */
     struct job *open, *spare;
-    struct ag_decode_error damage;
+    struct ag_feed_damage damage;
 };
 
 /* ---- filling a block; without the lock ---- */
@@ -149,10 +149,33 @@ static bool can_work(const struct job *job) {
     return !job->is_busy && !job->is_done && job->n_filled < RING;
 }
 
-static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decode_error *error) {
-    if (feed->damage.code == AG_DECODE_OK) {
-        feed->damage = *error;
+/* The chunk at OFFSET: the list is in the order of the file. NULL: there is none. */
+static const struct ag_chunk_entry *find_entry(const struct ag_chunk_feed *feed, uint64_t offset) {
+    const struct ag_chunk_entry *entries;
+    size_t low = 0, high = ag_trace_file_chunks(feed->file, &entries);
+    const size_t n = high;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (entries[middle].offset < offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
+    return low < n && entries[low].offset == offset ? &entries[low] : NULL;
+}
+
+static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decode_error *error) {
+    if (error->code == AG_DECODE_OK) {
+        return;
+    }
+    if (feed->damage.first.code == AG_DECODE_OK) {
+        feed->damage.first = *error;
+    }
+    const struct ag_chunk_entry *entry = find_entry(feed, error->offset);
+    feed->damage.chunks++;
+    feed->damage.events += entry ? entry->events : 0;
+    feed->damage.bytes += entry ? entry->stored_bytes : 0;
 }
 
 /* Fills one block of the job, or starts it; lets go of the lock meanwhile. */
@@ -364,9 +387,9 @@ void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decod
     pthread_mutex_unlock(&feed->lock);
 }
 
-struct ag_decode_error ag_chunk_feed_damage(struct ag_chunk_feed *feed) {
+struct ag_feed_damage ag_chunk_feed_damage(struct ag_chunk_feed *feed) {
     pthread_mutex_lock(&feed->lock);
-    const struct ag_decode_error damage = feed->damage;
+    const struct ag_feed_damage damage = feed->damage;
     pthread_mutex_unlock(&feed->lock);
     return damage;
 }

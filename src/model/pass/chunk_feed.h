@@ -67,6 +67,10 @@ int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_
 /* The first damaged place so far, code AG_DECODE_OK: none. The rest of that chunk is left out. Who
  * decodes a whole chunk tells of what is damaged inside. */
 void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decode_error *error);
-struct ag_decode_error ag_chunk_feed_damage(struct ag_chunk_feed *feed);
+struct ag_feed_damage {
+    struct ag_decode_error first;
+    uint64_t chunks, events, bytes; /* of damaged chunks; what their headers say */
+};
+struct ag_feed_damage ag_chunk_feed_damage(struct ag_chunk_feed *feed);
 
 #endif

@@ -480,11 +480,16 @@ int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *defin
     int r = start(&pass, file);
     r = r < 0 ? r : run(&pass);
     if (pass.feed) {
-        const struct ag_decode_error damage = ag_chunk_feed_damage(pass.feed);
-        if (damage.code == AG_DECODE_NO_MEMORY) {
+        const struct ag_feed_damage damage = ag_chunk_feed_damage(pass.feed);
+        if (damage.first.code == AG_DECODE_NO_MEMORY) {
             r = -ENOMEM;
-        } else if (damage.code != AG_DECODE_OK) {
-            ag_definitions_note_damage(definitions, &damage);
+        } else if (damage.first.code != AG_DECODE_OK) {
+            ag_definitions_note_damage(definitions, &damage.first);
+        }
+        if (damage.chunks > definitions->damaged_chunks) {
+            definitions->damaged_chunks = damage.chunks;
+            definitions->damaged_events = damage.events;
+            definitions->damaged_bytes = damage.bytes;
         }
     }
     (void)ag_chunk_feed_free(pass.feed);
