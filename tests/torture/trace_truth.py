@@ -193,7 +193,7 @@ class Trace:
     def says_loss(self):
         """Does the trace itself say that something is not in it?"""
         missing = self.summary.get("missing") or {}
-        return self.lost > 0 or bool(missing)
+        return self.lost > 0 or any(missing.values())
 
 
 def _compare_parts(trues, traces):
