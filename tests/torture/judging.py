@@ -86,12 +86,9 @@ class Judge:
 
     def _leftover_files(self, mode, findings):
         if self.has_own_shm:
-            for name in surroundings.shared_memory_files():
-                findings.append(Finding(mode, "left", "file %s in /dev/shm" % name))
-                try:
-                    os.unlink(os.path.join(surroundings.SHARED_MEMORY, name))
-                except OSError:
-                    pass
+            for name in surroundings.shared_memory_names():
+                findings.append(Finding(mode, "left", "%s in /dev/shm" % name))
+                surroundings.remove(name)
         left = [name for name in os.listdir(os.path.join(self.folder, "run")) if name != "truth" and not name.endswith(".allogram")]
         if left:
             findings.append(Finding(mode, "left", "files in the folder of the traces: %s" % left))
@@ -264,13 +261,13 @@ class Judge:
             return victim
 
         self._disturbed("killed", command, plain, dice, findings, disturb)
-        for name in surroundings.shared_memory_files() if self.has_own_shm else []:
-            os.unlink(os.path.join(surroundings.SHARED_MEMORY, name)) # what `check` seals
+        for name in surroundings.shared_memory_names() if self.has_own_shm else []:
+            surroundings.remove(name) # what a writer that was killed could not
 
     def _live_files(self):
         if not self.has_own_shm:
             return []
-        return [os.path.join(surroundings.SHARED_MEMORY, name) for name in surroundings.shared_memory_files()]
+        return surroundings.shared_memory_files()
 
     def _removed(self, command, plain, dice, findings):
         def disturb(*_):

@@ -92,7 +92,7 @@ def work(number, options, builds, tasks, results):
         for mode in options.modes:
             if options.spread and mode not in spread_modes(program):
                 continue
-            marks = [] if options.all else known_defects.hit(program.tree, program.variant, mode)
+            marks = [] if options.all else known_defects.hit(program.tree, program.variant, mode, options.fixed)
             if marks:
                 result.left_out += marks
             else:
@@ -254,6 +254,7 @@ def parse_options():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--slowness", type=float, default=1.0, help="factor of all time limits")
     parser.add_argument("--all", action="store_true", help="also what hits a known defect")
+    parser.add_argument("--fixed", default="", help="numbers of defects whose rows in known_defects.py are ignored")
     parser.add_argument("--reduce", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--print", action="store_true", help="only the programs' texts")
@@ -261,6 +262,7 @@ def parse_options():
     options.build = os.path.abspath(options.build)
     options.allogram = os.path.abspath(options.allogram or os.path.join(options.build, "src/cli/allogram"))
     options.modes = options.modes.split(",")
+    options.fixed = options.fixed.split(",")
     options.work = os.path.abspath(options.work or os.path.join(options.build, "torture"))
     options.commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
                                     check=False).stdout.strip() or "unknown"

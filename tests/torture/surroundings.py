@@ -8,6 +8,7 @@ import ctypes
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -130,5 +131,17 @@ def kill_all(pids):
             pass
 
 
-def shared_memory_files():
+def shared_memory_names():
     return sorted(os.listdir(SHARED_MEMORY))
+
+
+def shared_memory_files():
+    return [os.path.join(folder, name) for folder, _, names in os.walk(SHARED_MEMORY) for name in names]
+
+
+def remove(name):
+    path = os.path.join(SHARED_MEMORY, name)
+    if os.path.isdir(path):
+        shutil.rmtree(path, ignore_errors=True)
+    elif os.path.exists(path):
+        os.unlink(path)
