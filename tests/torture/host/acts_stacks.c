@@ -68,6 +68,12 @@ static char *pool_end(struct pool *pool, int way) {
         }
         return NULL;
     }
+    if (pool->kind == 3) { /* what lies in the gaps by now may be another thread's */
+        for (int i = 0; i < pool->n; i++) {
+            munmap(pool->stacks[i], pool->stack_bytes);
+        }
+        return NULL;
+    }
     if (way == 0) {
         munmap(pool->mapping, POOL_BYTES);
         return NULL;
