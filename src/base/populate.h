@@ -13,7 +13,7 @@
  * kernel since 2.6.22. */
 bool ag_populate(void *address, size_t bytes);
 
-/* The way it goes on a kernel without MADV_POPULATE_WRITE; here for the tests. */
-bool ag_populate_slow(void *address, size_t bytes);
+/* The way it goes where there are no futexes; here for the tests. */
+bool ag_populate_at_once(void *address, size_t bytes);
 
 #endif

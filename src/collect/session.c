@@ -209,6 +209,18 @@ static void remove_live_folder(const char *live_path) {
     }
 }
 
+/* Without fstatat: that symbol is newer than the C libraries that Allogram.jl has to load with. */
+static bool is_file_of(int folder, const char *name, uint32_t owner) {
+    struct stat status;
+    const int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    const bool is =
+        fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == owner;
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    return is;
+}
+
 bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char ret_path[4096]) {
     char live[4096];
     struct stat status;
@@ -224,9 +236,7 @@ bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char 
     }
     bool is_found = false;
     for (struct dirent *entry; !is_found && (entry = readdir(listing));) {
-        is_found = is_live_name(entry->d_name) &&
-                   fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-                   S_ISREG(status.st_mode) && status.st_uid == owner;
+        is_found = is_live_name(entry->d_name) && is_file_of(fd, entry->d_name, owner);
         if (is_found) {
             (void)snprintf(ret_path, 4096, "%.4060s/%.32s", live, entry->d_name);
         }

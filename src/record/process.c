@@ -285,28 +285,34 @@ static uint32_t read_whole(const char *path, char *text, uint32_t capacity) {
 }
 
 /* text = cwd NUL exe NUL argument NUL argument NUL ...; what does not fit is cut at an argument's
- * end. */
-static void describe_process(struct ag_process_slot *slot) {
+ * end. Read once, when the program joins: a forked child has the same, and a sandbox may forbid it
+ * to read it again. */
+static struct {
+    uint32_t text_bytes, cwd_offset, exe_offset, command_offset, n_arguments;
+    char text[AG_SLOT_TEXT_BYTES];
+} description;
+
+static void describe_process(void) {
     enum { PATH_LIMIT = 1024 };
-    char *text = slot->text;
+    char *text = description.text;
     uint32_t at = 0;
-    slot->cwd_offset = at;
+    description.cwd_offset = at;
     const long cwd_bytes = ag_syscall2(SYS_getcwd, (long)text, PATH_LIMIT); /* counts its NUL */
     at += ag_syscall_failed(cwd_bytes) ? 0 : (uint32_t)cwd_bytes - 1;
     text[at++] = '\0';
-    slot->exe_offset = at;
+    description.exe_offset = at;
     const long exe_bytes =
         ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)(text + at), PATH_LIMIT);
     at += ag_syscall_failed(exe_bytes) ? 0 : (uint32_t)exe_bytes;
     text[at++] = '\0';
-    slot->command_offset = at;
+    description.command_offset = at;
     const uint32_t end = at + read_whole("/proc/self/cmdline", text + at, AG_SLOT_TEXT_BYTES - at);
-    slot->n_arguments = 0;
-    slot->text_bytes = at;
+    description.n_arguments = 0;
+    description.text_bytes = at;
     for (uint32_t i = at; i < end; i++) {
         if (text[i] == '\0') {
-            slot->n_arguments++;
-            slot->text_bytes = i + 1;
+            description.n_arguments++;
+            description.text_bytes = i + 1;
         }
     }
 }
@@ -319,20 +325,26 @@ static uint64_t own_pid_namespace(void) {
     return ag_syscall_failed(r) ? 0 : status.st_ino;
 }
 
-static void fill_slot(struct ag_process_slot *slot, const struct ag_process_slot *parent) {
+static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
+                      const struct ag_process_slot *parent) {
     slot->pid = ag_recorder.pid;
     slot->pid_namespace = ag_recorder.pid_namespace;
     slot->identity = ag_recorder.identity;
     slot->family = ag_recorder.family;
     slot->has_own_lock = ag_recorder.lock_page != NULL;
-    slot->parent_pid = (uint32_t)ag_syscall1(SYS_getppid, 0);
+    slot->parent_pid = parent_pid;
     slot->start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
     slot->parent_slot = UINT32_MAX;
     if (parent) {
         slot->parent_slot =
             (uint32_t)(((const unsigned char *)parent - ag_recorder.slots) / AG_SLOT_BYTES);
     }
-    describe_process(slot);
+    slot->cwd_offset = description.cwd_offset;
+    slot->exe_offset = description.exe_offset;
+    slot->command_offset = description.command_offset;
+    slot->n_arguments = description.n_arguments;
+    slot->text_bytes = description.text_bytes;
+    memcpy(slot->text, description.text, description.text_bytes);
     /* release: pairs with the collector's acquire; all above is there when it sees LIVE */
     atomic_store_explicit(&slot->state, AG_SLOT_LIVE, memory_order_release);
 }
@@ -730,7 +742,8 @@ int ag_recorder_start(const char *session_path) {
     replace_earlier_image();
     clear_slot(ag_recorder.slot);
     atomic_store_explicit(&ag_recorder.slot->n_images, ag_images_last_id(), memory_order_relaxed);
-    fill_slot(ag_recorder.slot, NULL);
+    describe_process();
+    fill_slot(ag_recorder.slot, (uint32_t)ag_syscall1(SYS_getppid, 0), NULL);
     ag_process_life_begin();
     atomic_store_explicit(&ag_recorder.state,
                           is_sampling() ? AG_RECORDER_SAMPLING : AG_RECORDER_ACTIVE,
@@ -773,7 +786,10 @@ static void begin_child(void) {
     const bool is_suspended = thread->gate == AG_GATE_SUSPENDED;
     const bool has_parted = !is_inside || ag_forked_hook_part(thread);
     const struct ag_process_slot *parent = ag_recorder.slot;
+    const uint32_t forked_from = ag_recorder.pid;
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    /* without getppid, which a sandbox may forbid; the first process of a PID namespace has none */
+    const uint32_t parent_pid = ag_recorder.pid != 1 ? forked_from : 0;
     ag_recorder.pid_namespace = own_pid_namespace();
     ag_recorder.process_number++;
     ag_recorder.lock_page = NULL; /* our parent's, which we did not inherit */
@@ -797,7 +813,7 @@ static void begin_child(void) {
         ag_process_life_settle(AG_LIFE_UNRECORDED);
         return;
     }
-    fill_slot(ag_recorder.slot, parent);
+    fill_slot(ag_recorder.slot, parent_pid, parent);
     ag_sampler_forked();
     ag_block_choice_forked();
     ag_process_life_settle(AG_LIFE_BEGUN);
