@@ -27,7 +27,8 @@ grep -E '^ *[0-9]+/[0-9]+ |^not ok|^# ' "$build/soak.out"
 tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing" || failed=1
 tests/torture/run_torture.py --build="$build" --until=20000 --log=docs/torture.log >"$build/torture.out" 2>&1 || failed=1
 grep -v '^#     ' "$build/torture.out"
-python3 tests/upstream/run_upstream.py --build "$build" || failed=1
-python3 tests/upstream/run_upstream.py --build "$build" --modes=attach redis python perl || failed=1
+python3 tests/upstream/run_upstream.py --build "$build" --log=docs/upstream.log || failed=1
+python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=docs/upstream.log redis python perl ||
+    failed=1
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed
