@@ -212,6 +212,14 @@ def test_judge(options, builds):
     return cases
 
 
+def is_certain(result, options, builds):
+    """A crash, a hang and a leftover count at once. Another difference counts if it is seen again in three runs: what a busy machine
+    shows once in hundreds of programs cannot be found from here. The slices of the soak count everything."""
+    if any(finding.kind in ("status", "hang", "left") for finding in result.findings):
+        return True
+    return any(run_programs([program_of(result.seed)], options, builds).failed for _ in range(3))
+
+
 def test(options, builds):
     """As TAP: a case for each planted fault, for each kept program, for each hundred of seeds."""
     n = 0
@@ -232,7 +240,10 @@ def test(options, builds):
     for first in range(1, TESTED_SEEDS, 100):
         seeds = "%d-%d" % (first, first + 99)
         tally = run_slice([program_of(seed) for seed in seeds_in(seeds)], seeds, options, builds)
-        failed += say("seeds %s" % seeds, "%d of 100 programs failed" % len(tally.failed) if tally.failed else None)
+        certain = [result for result in tally.failed if is_certain(result, options, builds)]
+        if len(certain) < len(tally.failed):
+            print("# %d programs differed once and not again" % (len(tally.failed) - len(certain)), flush=True)
+        failed += say("seeds %s" % seeds, "%d of 100 programs failed" % len(certain) if certain else None)
     print("1..%d" % n)
     return 1 if failed else 0
 
