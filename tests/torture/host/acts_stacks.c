@@ -184,6 +184,7 @@ static void coroutine_body(struct coroutine *coroutine) {
 
 static void coroutine_prepare(struct coroutine *coroutine, char *stack, size_t stack_bytes) {
     void **top = (void **)(((uintptr_t)stack + stack_bytes) & ~(uintptr_t)15);
+    *--top = NULL; /* two words: coroutine_begin calls with a stack that is aligned to 16 bytes */
     *--top = NULL;
     *--top = (void *)(uintptr_t)coroutine_begin;
     *--top = NULL;                              /* rbp */

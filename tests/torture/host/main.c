@@ -66,7 +66,10 @@ int main(int argc, char **argv) {
             if (round == 0) {
                 results[i] = result;
             } else if (result != results[i]) {
-                complain("a round gave another result");
+                char line[100];
+                snprintf(line, sizeof line, "round %d: act %d gave %llx, at first %llx", round, i,
+                         (unsigned long long)result, (unsigned long long)results[i]);
+                complain(line);
             }
         }
     }
