@@ -150,6 +150,7 @@ static struct seen see(const struct ag_session *session, uint32_t index) {
     struct seen seen = {.parent_slot = slot->parent_slot,
                         .sought = {.pid = slot->pid,
                                    .namespace = slot->pid_namespace,
+                                   .namespace_is_inherited = slot->namespace_is_inherited == 1,
                                    .path = session->path,
                                    .not_before_ticks = session->begun_ticks}};
     if (session->has_locks) {
@@ -200,6 +201,7 @@ static void watch_process(struct ag_collector *collector, uint32_t index, uint32
     if (watched->program == 0 && pid != 0) {
         watched->program = ag_process_program(pid);
     }
+    ag_recording_found(watched->recording, pid);
     wake_when_ended(collector, watched->watch.pidfd, index);
     end_replaced(collector, index);
 }
@@ -817,7 +819,6 @@ static void loop(struct ag_collector *collector, int report_fd) {
         look_for_ends(collector, now_ns, /* thoroughly= */ now_ns >= next_look_ns);
         next_look_ns = now_ns >= next_look_ns ? now_ns + LOOK_EVERY_NS : next_look_ns;
         const int64_t taken = ag_collector_round(collector);
-        ag_session_prepare_chunks(collector->session);
         measure(collector, now_ns);
         ag_budget_keep(&collector->budget, collector, now_ns);
         ag_snapshots_keep(collector);
