@@ -31,6 +31,7 @@ struct ag_observe_options {
     uint64_t rate;        /* CPU samples per second of a thread's CPU time */
     unsigned what;        /* of enum ag_observe_what, beside the CPU samples */
     const struct allogram_inspector *const *inspectors; /* ended by NULL */
+    bool (*is_hurried)(void); /* true: a while after that, names may be short; may be NULL */
     bool (*is_stopped)(void); /* true: end now, with what there is; may be NULL */
     /* called about once a second while it runs; may be NULL */
     void (*tick)(void *context);

@@ -16,7 +16,8 @@
 
 static int open_symbolizer(struct ag_observation *observation) {
     if (observation->symbolizer == NULL) {
-        const struct ag_symbol_options options = {.size = sizeof options};
+        const struct ag_symbol_options options = {.size = sizeof options,
+                                                  .is_hurried = observation->options.is_hurried};
         observation->symbolizer = ag_symbolizer_new(&options);
     }
     return observation->symbolizer != NULL ? 0 : -ENOMEM;

@@ -2,7 +2,8 @@
  * behind the one visited before it ends the walk. */
 #include "die_walk.h"
 
-void ag_die_walk(const Dwarf_Die *root, ag_die_visit_fn *visit, void *context) {
+void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visit_fn *visit,
+                 void *context) {
     Dwarf_Die path[AG_DIE_DEPTH];
     Dwarf_Die start = *root;
     if (dwarf_child(&start, &path[0]) != 0) {
@@ -11,7 +12,7 @@ void ag_die_walk(const Dwarf_Die *root, ag_die_visit_fn *visit, void *context) {
     Dwarf_Off last = dwarf_dieoffset(&start);
     for (size_t depth = 0;;) {
         const Dwarf_Off offset = dwarf_dieoffset(&path[depth]);
-        if (offset <= last) {
+        if (offset <= last || !ag_work_meter_step(meter)) {
             return;
         }
         last = offset;
@@ -20,7 +21,7 @@ void ag_die_walk(const Dwarf_Die *root, ag_die_visit_fn *visit, void *context) {
             depth++;
             continue;
         }
-        while (dwarf_siblingof(&path[depth], &path[depth]) != 0) {
+        while (!ag_work_meter_step(meter) || dwarf_siblingof(&path[depth], &path[depth]) != 0) {
             if (depth == 0) {
                 return;
             }

@@ -109,9 +109,12 @@ static const char *keep_path(struct ag_dwarf_unit *unit, const char *file, struc
                          ag_source_path(folder, file, path, sizeof(path)) == 0 ? path : file);
 }
 
-static struct place place_of_address(struct ag_dwarf_unit *unit, uint64_t address,
-                                     struct ag_names *names) {
+static struct place place_of_address(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
+                                     uint64_t address, struct ag_names *names) {
     struct place place = {0};
+    if (!ag_dwarf_unit_has_lines(units, unit)) {
+        return place;
+    }
     Dwarf_Line *line = dwarf_getsrc_die(&unit->die, address);
     int number;
     if (line != NULL && dwarf_lineno(line, &number) == 0 && number > 0) {
@@ -123,12 +126,13 @@ static struct place place_of_address(struct ag_dwarf_unit *unit, uint64_t addres
     return place;
 }
 
-static struct place place_of_call(struct ag_dwarf_unit *unit, const struct ag_inlined *call,
-                                  struct ag_names *names) {
+static struct place place_of_call(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
+                                  const struct ag_inlined *call, struct ag_names *names) {
     struct place place = {.line = call->call_line};
     Dwarf_Files *files;
     size_t n_files;
-    if (dwarf_getsrcfiles(&unit->die, &files, &n_files) == 0 && call->call_file < n_files) {
+    if (ag_dwarf_unit_has_lines(units, unit) &&
+        dwarf_getsrcfiles(&unit->die, &files, &n_files) == 0 && call->call_file < n_files) {
         place.file = keep_path(unit, dwarf_filesrc(files, call->call_file, NULL, NULL), names);
     }
     return place;
@@ -157,7 +161,7 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
     if (unit == NULL) {
         return 0;
     }
-    struct place place = place_of_address(unit, address, names);
+    struct place place = place_of_address(units, unit, address, names);
     struct ag_dwarf_function *function =
         is_assembly(&unit->die) ? NULL : ag_dwarf_unit_function_at(units, unit, address);
     if (function == NULL) {
@@ -165,7 +169,7 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
         return place.file != NULL ? 1 : 0;
     }
     if (function->tree == NULL) {
-        function->tree = ag_inline_tree_new(&function->die);
+        function->tree = ag_inline_tree_new(&function->die, units->meter);
     }
     /* Names come last: finding one may read the unit anew, and that frees its functions and trees.
      */
@@ -181,7 +185,7 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
             ret_frames[n++] = (struct ag_symbol_frame){
                 .file = place.file, .line = place.line, .is_inlined = true};
         }
-        place = place_of_call(unit, call, names);
+        place = place_of_call(units, unit, call, names);
         index = call->parent;
     }
     dies[n] = function->die;

@@ -19,12 +19,15 @@
 enum {
     RANGES_PER_DIE = 1 << 16, /* the greatest seen is 30,000, a unit of link-time optimised clang */
     CONTAINER_DEPTH = 32,     /* name spaces shown of one name */
+    UNITS_PER_LOOK = 8,       /* libdw may read a long table for each */
 };
 
-int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges) {
+int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges,
+                        struct ag_work_meter *meter) {
     Dwarf_Addr base, low, high;
     ptrdiff_t at = 0;
-    for (size_t n = 0; n < RANGES_PER_DIE && (at = dwarf_ranges(die, at, &base, &low, &high)) > 0;
+    for (size_t n = 0; n < RANGES_PER_DIE && ag_work_meter_step(meter) &&
+                       (at = dwarf_ranges(die, at, &base, &low, &high)) > 0;
          n++) {
         if (low == 0) {
             continue; /* code that the linker dropped */
@@ -105,7 +108,9 @@ int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *
     units->folder = folder_of(path);
     Dwarf_Off offset = 0, next;
     size_t header_bytes;
-    while (dwarf_nextcu(dwarf, offset, &next, &header_bytes, NULL, NULL, NULL) == 0 &&
+    while ((units->n_units % UNITS_PER_LOOK == 0 ? ag_work_meter_look(units->meter)
+                                                 : ag_work_meter_step(units->meter)) &&
+           dwarf_nextcu(dwarf, offset, &next, &header_bytes, NULL, NULL, NULL) == 0 &&
            next > offset) {
         Dwarf_Die die;
         const bool is_read = dwarf_offdie(dwarf, offset + header_bytes, &die) != NULL;
@@ -118,13 +123,53 @@ int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *
             return -ENOMEM;
         }
         unit->is_skeleton = ag_split_unit_is_skeleton(&die);
-        const int r = ag_dwarf_add_ranges(&die, units->n_units - 1, &units->ranges);
+        const int r = ag_dwarf_add_ranges(&die, units->n_units - 1, &units->ranges, units->meter);
         if (r < 0) {
             return r;
         }
     }
+    if (units->meter != NULL && units->meter->is_spent) {
+        ag_address_ranges_clear(&units->ranges); /* sorting them may cost as much again */
+    }
     ag_address_ranges_sort(&units->ranges);
     return 0;
+}
+
+/* The length of a line program as its header states it; 0: there is none. */
+static uint64_t line_program_bytes(const struct ag_dwarf_units *units, struct ag_dwarf_unit *unit) {
+    Dwarf_Attribute attribute;
+    Dwarf_Word offset;
+    uint32_t length = 0;
+    uint64_t long_length = 0;
+    const Elf_Data *section = units->line_section;
+    if (section == NULL ||
+        dwarf_formudata(dwarf_attr(&unit->die, DW_AT_stmt_list, &attribute), &offset) != 0 ||
+        offset > section->d_size || section->d_size - offset < sizeof length) {
+        return 0;
+    }
+    const uint8_t *header = (const uint8_t *)section->d_buf + offset;
+    memcpy(&length, header, sizeof length);
+    if (length == UINT32_MAX && section->d_size - offset >= sizeof length + sizeof long_length) {
+        memcpy(&long_length, header + sizeof length, sizeof long_length);
+        return long_length;
+    }
+    return length;
+}
+
+bool ag_dwarf_unit_has_lines(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit) {
+    if (units->meter == NULL || unit->lines == AG_LINES_READ) {
+        return true;
+    }
+    if (unit->lines == AG_LINES_UNKNOWN) {
+        const uint64_t n_bytes = line_program_bytes(units, unit);
+        const bool is_within = n_bytes <= units->most_line_bytes / 2 &&
+                               n_bytes <= units->most_line_bytes - units->line_bytes;
+        unit->lines = is_within ? AG_LINES_READ : AG_LINES_REFUSED;
+        (void)ag_work_meter_look(units->meter); /* before libdw reads them */
+        units->line_bytes += is_within ? n_bytes : 0;
+        units->n_refused += !is_within;
+    }
+    return unit->lines == AG_LINES_READ;
 }
 
 void ag_dwarf_units_clear(struct ag_dwarf_units *units) {
@@ -135,6 +180,7 @@ void ag_dwarf_units_clear(struct ag_dwarf_units *units) {
     free(units->folder);
     ag_address_ranges_clear(&units->ranges);
     ag_pointer_table_clear(&units->by_cu, NULL);
+    ag_pointer_table_clear(&units->split_files, NULL);
     *units = (struct ag_dwarf_units){0};
 }
 
@@ -146,6 +192,7 @@ struct ag_dwarf_unit *ag_dwarf_units_at(const struct ag_dwarf_units *units, uint
 /* Reading a unit. The containers that the walk is in right now are open[0 .. n_open). */
 struct unit_reading {
     struct ag_dwarf_unit *unit;
+    struct ag_work_meter *meter;
     bool bodies; /* look inside of functions too */
     int result;
     size_t functions_capacity, containers_capacity;
@@ -185,7 +232,7 @@ static int add_function(struct unit_reading *reading, const Dwarf_Die *die) {
     }
     const size_t n_ranges = unit->ranges.n;
     Dwarf_Die copy = *die;
-    r = ag_dwarf_add_ranges(&copy, unit->n_functions, &unit->ranges);
+    r = ag_dwarf_add_ranges(&copy, unit->n_functions, &unit->ranges, reading->meter);
     if (r == 0 && unit->ranges.n > n_ranges) {
         unit->functions[unit->n_functions++] = (struct ag_dwarf_function){.die = *die};
     }
@@ -238,7 +285,8 @@ static bool visit(void *context, Dwarf_Die *die, size_t depth) {
 static bool open_split(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
                        Dwarf_Die *ret_root) {
     Dwarf_Die root;
-    if (units->folder == NULL || !ag_split_unit_open(&unit->die, units->folder, &root) ||
+    if (units->folder == NULL ||
+        !ag_split_unit_open(&unit->die, units->folder, &units->split_files, units->meter, &root) ||
         ag_pointer_table_put(&units->by_cu, (uintptr_t)root.cu, unit) < 0) {
         return false;
     }
@@ -257,13 +305,17 @@ static void read_unit(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit, 
     unit->containers = NULL;
     unit->n_functions = unit->n_containers = 0;
 
-    struct unit_reading reading = {.unit = unit, .bodies = bodies};
+    struct unit_reading reading = {.unit = unit, .meter = units->meter, .bodies = bodies};
     unit->reading = bodies ? AG_UNIT_COMPLETE : AG_UNIT_OUTLINE;
     Dwarf_Die root = unit->die;
+    (void)ag_work_meter_look(units->meter);
     if (unit->is_skeleton && !open_split(units, unit, &root)) {
         return;
     }
-    ag_die_walk(&root, visit, &reading);
+    ag_die_walk(&root, units->meter, visit, &reading);
+    if (units->meter != NULL && units->meter->is_spent) {
+        ag_address_ranges_clear(&unit->ranges); /* sorting them may cost as much again */
+    }
     ag_address_ranges_sort(&unit->ranges);
 }
 

@@ -10,6 +10,7 @@
 
 #include "address_ranges.h"
 #include "pointer_table.h"
+#include "work_meter.h"
 
 struct ag_dwarf_function {
     Dwarf_Die die;
@@ -24,6 +25,7 @@ struct ag_dwarf_container {
 };
 struct ag_dwarf_unit {
     Dwarf_Die die;
+    enum { AG_LINES_UNKNOWN, AG_LINES_READ, AG_LINES_REFUSED } lines;
     bool is_skeleton; /* its functions are in a split unit, opened at reading */
     enum { AG_UNIT_UNREAD, AG_UNIT_OUTLINE, AG_UNIT_COMPLETE } reading;
     struct ag_dwarf_function *functions;
@@ -32,13 +34,19 @@ struct ag_dwarf_unit {
     struct ag_dwarf_container *containers; /* by begin */
     size_t n_containers;
 };
-struct ag_dwarf_units { /* all zero: empty */
-    char *folder;       /* of the file, as the kernel names it */
+struct ag_dwarf_units {           /* all zero: empty */
+    struct ag_work_meter *meter;  /* of the image; NULL: no bound */
+    const Elf_Data *line_section; /* .debug_line, NULL: none */
+    /* Of line programs: read, and at most; one may have half. A byte can make a row of 120. */
+    uint64_t line_bytes, most_line_bytes;
+    size_t n_refused; /* units whose lines are not read for that */
+    char *folder;     /* of the file, as the kernel names it */
     struct ag_dwarf_unit **units;
     size_t n_units, capacity;
     struct ag_address_ranges ranges; /* of units */
     struct ag_pointer_table
         by_cu; /* libdw's handle -> unit; also units without code, of other files */
+    struct ag_pointer_table split_files; /* those whose size is counted */
 };
 
 /* DWARF comes from the file at PATH. */
@@ -53,7 +61,11 @@ struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_units *units
 void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const char *name,
                             char *ret_text, size_t capacity);
 
-/* Adds all code ranges of DIE, each with VALUE. */
-int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges);
+/* Whether the line program of UNIT may be run: libdw runs all of it at the first question. */
+bool ag_dwarf_unit_has_lines(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit);
+
+/* Adds the code ranges of DIE, each with VALUE: all, or as many as METER (may be NULL) bears. */
+int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges,
+                        struct ag_work_meter *meter);
 
 #endif

@@ -41,8 +41,12 @@ int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted
         close(fd);
         return -ENOTSUP;
     }
-    struct ag_elf_file file = {
-        .fd = fd, .path = strdup(path), .elf = elf_begin(fd, ELF_C_READ_MMAP, NULL)};
+    struct stat facts = {0};
+    (void)fstat(fd, &facts); /* cannot fail: it is open */
+    struct ag_elf_file file = {.fd = fd,
+                               .path = strdup(path),
+                               .elf = elf_begin(fd, ELF_C_READ_MMAP, NULL),
+                               .stored_bytes = ag_foreign_file_stored_bytes(&facts)};
     int r = 0;
     if (file.path == NULL) {
         r = -ENOMEM;
@@ -103,6 +107,50 @@ int ag_elf_file_open_vdso(const struct ag_build_id *wanted, struct ag_elf_file *
     return ag_elf_file_adopt(fd, "[vdso]", wanted, NULL, ret_file);
 }
 
+/* How large a section is once it is decompressed: by its own header, or by the one of the older
+ * form, ".zdebug_...": "ZLIB" and eight bytes, the first the highest. 0: it is not compressed. */
+static uint64_t decompressed_bytes(Elf_Scn *section, const GElf_Shdr *header, const char *name) {
+    enum { OLD_HEADER_BYTES = 12 };
+    GElf_Chdr compressed;
+    if ((header->sh_flags & SHF_COMPRESSED) != 0) {
+        return gelf_getchdr(section, &compressed) != NULL ? compressed.ch_size : UINT64_MAX;
+    }
+    if (name == NULL || strncmp(name, ".zdebug", 7) != 0) {
+        return 0;
+    }
+    const Elf_Data *data = elf_rawdata(section, NULL);
+    const uint8_t *bytes = data != NULL ? data->d_buf : NULL;
+    uint64_t n_bytes = 0;
+    if (bytes == NULL || data->d_size < OLD_HEADER_BYTES || memcmp(bytes, "ZLIB", 4) != 0) {
+        return 0;
+    }
+    for (int i = 4; i < OLD_HEADER_BYTES; i++) {
+        n_bytes = n_bytes << 8 | bytes[i];
+    }
+    return n_bytes;
+}
+
+uint64_t ag_elf_file_decompressed_bytes(const struct ag_elf_file *file) {
+    size_t names;
+    uint64_t sum = 0;
+    if (file->elf == NULL || elf_getshdrstrndx(file->elf, &names) < 0) {
+        return 0;
+    }
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header) == NULL || header.sh_type == SHT_NOBITS) {
+            continue;
+        }
+        const uint64_t n_bytes =
+            decompressed_bytes(section, &header, elf_strptr(file->elf, names, header.sh_name));
+        if (n_bytes > UINT64_MAX - sum) {
+            return UINT64_MAX;
+        }
+        sum += n_bytes;
+    }
+    return sum;
+}
+
 void ag_elf_file_close(struct ag_elf_file *file) {
     if (file->elf != NULL) {
         elf_end(file->elf);
@@ -124,6 +172,9 @@ Elf_Data *ag_elf_file_section(const struct ag_elf_file *file, const char *name) 
         }
         const char *found = elf_strptr(file->elf, names, header.sh_name);
         if (found == NULL || strcmp(found, name) != 0) {
+            continue;
+        }
+        if (decompressed_bytes(section, &header, name) > AG_ELF_GROWTH * file->stored_bytes) {
             continue;
         }
         if ((header.sh_flags & SHF_COMPRESSED) != 0 && elf_compress(section, 0, 0) < 0) {

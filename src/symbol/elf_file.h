@@ -21,7 +21,8 @@ struct ag_build_id {
 struct ag_elf_file { /* all zero: closed */
     Elf *elf;
     char *path;
-    int fd; /* open while elf is */
+    int fd;                /* open while elf is */
+    uint64_t stored_bytes; /* that the file occupies */
     struct ag_build_id build_id;
 };
 
@@ -42,8 +43,14 @@ int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted
 int ag_elf_file_open_vdso(const struct ag_build_id *wanted, struct ag_elf_file *ret_file);
 void ag_elf_file_close(struct ag_elf_file *file);
 
+/* Decompressed debug information has three to ten times the size of its file; zeros have a thousand
+ * times. */
+enum { AG_ELF_GROWTH = 12 };
+
+/* The size of all compressed sections once they are decompressed, by their own headers. */
+uint64_t ag_elf_file_decompressed_bytes(const struct ag_elf_file *file);
 /* The first section of this name with contents, or NULL; the data is decompressed and stays with
- * the ELF file. */
+ * the ELF file. One that would grow to more than AG_ELF_GROWTH times the file counts as none. */
 Elf_Data *ag_elf_file_section(const struct ag_elf_file *file, const char *name);
 
 #endif

@@ -13,6 +13,7 @@
 
 enum {
     FIRST_FUNCTIONS = 256,
+    NAME_BYTES = 2048,  /* of a name that is compared with its aliases */
     LABEL_RANK = 64,    /* above every function's */
     DYNAMIC_RANK = 128, /* a linker takes what is behind an "@" of a name for its version */
 };
@@ -93,6 +94,7 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
             .address = symbol.st_value,
             .size_bytes = symbol.st_size,
             .name = text + symbol.st_name,
+            .name_bytes = (uint32_t)strnlen(text + symbol.st_name, NAME_BYTES),
             .limit = limit,
             .rank = rank(&symbol, text + symbol.st_name, header->sh_type == SHT_DYNSYM),
         };
@@ -105,12 +107,19 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
 }
 
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file) {
+    size_t n_bytes = 0;
+    (void)elf_rawfile(file->elf, &n_bytes); /* its size */
+    functions->table_bytes = 0;
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
         if (gelf_getshdr(section, &header) == NULL) {
             continue;
         }
         if (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM) {
+            if (header.sh_size > n_bytes - functions->table_bytes) {
+                continue;
+            }
+            functions->table_bytes += header.sh_size;
             const int r = add_table(functions, file->elf, section, &header);
             if (r < 0) {
                 return r;
@@ -128,11 +137,10 @@ static int compare(const void *left, const void *right) {
     if (a->rank != b->rank) {
         return a->rank < b->rank ? -1 : 1;
     }
-    const size_t a_length = strlen(a->name), b_length = strlen(b->name);
-    if (a_length != b_length) {
-        return a_length < b_length ? -1 : 1;
+    if (a->name_bytes != b->name_bytes) {
+        return a->name_bytes < b->name_bytes ? -1 : 1;
     }
-    return strcmp(a->name, b->name);
+    return memcmp(a->name, b->name, a->name_bytes);
 }
 
 static bool is_label(const struct ag_elf_function *function) {

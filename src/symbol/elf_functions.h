@@ -10,14 +10,17 @@ struct ag_elf_function {
     const char *name;             /* in the ELF file's string table, terminated there */
     uint64_t limit;               /* end of its section */
     unsigned rank;                /* among aliases the lowest is shown */
+    uint32_t name_bytes;          /* as far as it counts */
 };
 struct ag_elf_functions { /* all zero: empty */
     struct ag_elf_function *items;
     size_t n, capacity;
     struct ag_address_ranges ranges;
+    uint64_t table_bytes; /* of the file that is read: of its symbol tables, so far */
 };
 
-/* Collects the functions of .symtab and .dynsym of FILE, which stays open. */
+/* Collects the functions of .symtab and .dynsym of FILE, which stays open. Its tables
+ * together have no more bytes than the file: a thousand headers may state the same one. */
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file);
 void ag_elf_functions_sort(struct ag_elf_functions *functions);
 /* The function that holds ADDRESS (as the ELF file counts), or NULL. */

@@ -13,6 +13,8 @@
 
 #include "debuginfod.h"
 
+enum { SPENT_NAME_BYTES = 512 }; /* of a name, where no more memory may be used */
+
 /* The kernel appends " (deleted)" to the name of a file that was removed or replaced. */
 static size_t bytes_without_deleted(const char *path) {
     static const char deleted[] = " (deleted)";
@@ -21,13 +23,15 @@ static size_t bytes_without_deleted(const char *path) {
     return has_suffix ? length - suffix : length;
 }
 
-struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id) {
+struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id,
+                                        struct ag_work_reserve *reserve) {
     struct ag_image_file *image = calloc(1, sizeof(*image));
     if (image == NULL) {
         return NULL;
     }
     image->path = strndup(path, bytes_without_deleted(path));
     image->build_id = *build_id;
+    image->meter.reserve = reserve;
     return image->path != NULL ? image : ag_image_file_free(image);
 }
 
@@ -94,8 +98,19 @@ static int open_main(struct ag_image_file *image, const struct ag_debug_places *
 }
 
 /* A Dwarf with at least one unit, or NULL: an .eh_frame alone makes libdw content, but not us. */
-static Dwarf *open_dwarf(const struct ag_elf_file *file) {
-    Dwarf *dwarf = file->elf != NULL ? dwarf_begin_elf(file->elf, DWARF_C_READ, NULL) : NULL;
+static Dwarf *open_dwarf(struct ag_image_file *image, const struct ag_elf_file *file) {
+    image->meter.stored_bytes += file->elf != NULL ? file->stored_bytes : 0;
+    if (file->elf == NULL || !ag_work_meter_step(&image->meter)) {
+        return NULL;
+    }
+    /* libdw decompresses all of it at once. */
+    const uint64_t n_bytes = ag_elf_file_decompressed_bytes(file);
+    if (n_bytes > AG_ELF_GROWTH * file->stored_bytes &&
+        !ag_work_meter_borrow(&image->meter, n_bytes - AG_ELF_GROWTH * file->stored_bytes)) {
+        image->is_too_large = true;
+        return NULL;
+    }
+    Dwarf *dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
     Dwarf_Off next;
     size_t header_bytes;
     if (dwarf != NULL && dwarf_nextcu(dwarf, 0, &next, &header_bytes, NULL, NULL, NULL) != 0) {
@@ -112,7 +127,7 @@ static void open_separate(struct ag_image_file *image, const struct ag_debug_pla
         return;
     }
     if (ag_debug_file_find(places, main, &image->debug) == 0) {
-        image->dwarf = open_dwarf(&image->debug);
+        image->dwarf = open_dwarf(image, &image->debug);
     }
 }
 
@@ -127,11 +142,13 @@ static const char *open_shared(struct ag_image_file *image, const struct ag_debu
     if (r == -ENODATA) {
         return NULL;
     }
-    image->shared_dwarf = open_dwarf(&image->shared);
+    image->shared_dwarf = open_dwarf(image, &image->shared);
     if (image->shared_dwarf == NULL) {
         (void)dwarf_end(image->dwarf);
         image->dwarf = NULL;
-        return "the file that its debug information shares with others (.gnu_debugaltlink) is not there";
+        return image->is_too_large ? NULL
+                                   : "the file that its debug information shares with others "
+                                     "(.gnu_debugaltlink) is not there";
     }
     dwarf_setalt(image->dwarf, image->shared_dwarf);
     return NULL;
@@ -160,16 +177,30 @@ static char *describe_failure(const struct ag_image_file *image, int error,
     return r < 0 ? NULL : text;
 }
 
-char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_places *places,
-                         const char *sysroot) {
-    image->is_open = true;
+/* What line programs of a file may have together: they are the twentieth part of debug information
+ * with everything, and half of one that has little else. */
+static void bound_lines(struct ag_image_file *image) {
+    const struct ag_elf_file *file = file_with_dwarf(image);
+    image->units.meter = &image->meter;
+    image->units.line_section = ag_elf_file_section(file, ".debug_line");
+    if (image->units.line_section == NULL) {
+        image->units.line_section = ag_elf_file_section(file, ".zdebug_line");
+    }
+    image->units.most_line_bytes = (UINT64_C(2) << 20) + file->stored_bytes;
+}
+
+static char *open_metered(struct ag_image_file *image, const struct ag_debug_places *places,
+                          const char *sysroot) {
     struct ag_build_id found = {0};
     const int r = open_main(image, places, sysroot, &found);
-    image->dwarf = open_dwarf(&image->main);
+    image->dwarf = open_dwarf(image, &image->main);
     if (image->dwarf == NULL) {
         open_separate(image, places);
     }
     const char *problem = image->dwarf != NULL ? open_shared(image, places) : NULL;
+    if (image->dwarf != NULL) {
+        bound_lines(image);
+    }
     if (image->dwarf != NULL &&
         ag_dwarf_units_read(&image->units, image->dwarf, file_with_dwarf(image)->path) < 0) {
         problem = "no memory for its debug information";
@@ -192,6 +223,41 @@ char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_plac
     return problem != NULL ? strdup(problem) : NULL;
 }
 
+/* The end of metered work. Debug information that costs too much is of no more use. */
+static void end_work(struct ag_image_file *image, size_t kept_bytes) {
+    ag_work_meter_end(&image->meter, kept_bytes);
+    if (image->meter.is_spent && image->dwarf != NULL) {
+        ag_dwarf_units_clear(&image->units);
+        (void)dwarf_end(image->dwarf); /* their results say nothing that could be acted on */
+        (void)dwarf_end(image->shared_dwarf);
+        image->dwarf = image->shared_dwarf = NULL;
+    }
+}
+
+char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_places *places,
+                         const char *sysroot) {
+    image->is_open = true;
+    ag_work_meter_begin(&image->meter);
+    (void)ag_work_meter_look(&image->meter); /* from here on */
+    char *problem = open_metered(image, places, sysroot);
+    end_work(image, 0);
+    return problem;
+}
+
+const char *ag_image_file_shortfall(const struct ag_image_file *image) {
+    if (image->is_too_large) {
+        return "its debug information is not read: it is compressed, and would grow more than "
+               "twelvefold";
+    }
+    if (image->meter.is_spent) {
+        return "its debug information is not read to its end, because that costs more than a file of "
+               "its size may; some functions are without lines";
+    }
+    return image->units.n_refused > 0 ? "some lines are not read, because they are more than a "
+                                        "file of its size may have"
+                                      : NULL;
+}
+
 /* ---- frames ---- */
 
 static size_t native_frames(struct ag_image_file *image, uint64_t address, struct ag_names *names,
@@ -208,8 +274,14 @@ static size_t native_frames(struct ag_image_file *image, uint64_t address, struc
     if (n == 0) {
         ret_frames[n++] = (struct ag_symbol_frame){0};
     }
-    ret_frames[n - 1].function = ag_names_function(names, function->name);
-    ret_frames[n - 1].linkage = ag_names_keep(names, function->name);
+    char cut[SPENT_NAME_BYTES + 1] = "";
+    const char *name = function->name;
+    if (image->meter.is_spent && function->name_bytes > SPENT_NAME_BYTES) {
+        memcpy(cut, name, SPENT_NAME_BYTES);
+        name = cut;
+    }
+    ret_frames[n - 1].function = ag_names_function(names, name);
+    ret_frames[n - 1].linkage = ag_names_keep(names, name);
     ret_frames[n - 1].is_known = ret_frames[n - 1].function != NULL;
     return n;
 }
@@ -286,9 +358,9 @@ static void mark_inlined(const struct ag_decoder *decoder, struct ag_symbol_fram
     }
 }
 
-size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
-                            struct ag_names *names,
-                            struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
+static size_t find_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
+                          struct ag_names *names,
+                          struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
     size_t n = decoded_frames(image, pc, is_return_address, names, ret_frames);
     if (n > 0) {
         return n;
@@ -303,5 +375,15 @@ size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_re
     if (n > 0 && ret_frames[n - 1].runtime != NULL) {
         mark_inlined(image->decoder, ret_frames, n);
     }
+    return n;
+}
+
+size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
+                            struct ag_names *names,
+                            struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
+    const size_t kept_bytes = names->n_bytes;
+    ag_work_meter_begin(&image->meter);
+    const size_t n = find_frames(image, pc, is_return_address, names, ret_frames);
+    end_work(image, names->n_bytes - kept_bytes);
     return n;
 }

@@ -20,16 +20,21 @@ struct ag_image_file {
     bool is_open;                           /* opening was tried */
     struct ag_elf_file main, debug, shared; /* shared: what dwz moved out of debug */
     Dwarf *dwarf, *shared_dwarf;
+    struct ag_work_meter meter; /* of all that is done for it */
+    bool is_too_large;          /* some debug information would grow over its bound */
     struct ag_dwarf_units units;
     struct ag_elf_functions functions;
     struct ag_pointer_table answers; /* by address */
     struct ag_decoder_file decoder_file;
     const struct ag_decoder *decoder; /* that knows the image, or NULL */
     void *decoder_state;
-    bool has_gap; /* some address has no name, and a problem line says so */
+    bool has_shortfall; /* a problem line says so */
+    bool has_gap;       /* some address has no name, and a problem line says so */
 };
 
-struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id);
+/* RESERVE stays as long as the image. */
+struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id,
+                                        struct ag_work_reserve *reserve);
 struct ag_image_file *ag_image_file_free(struct ag_image_file *image);
 bool ag_image_file_is(const struct ag_image_file *image, const char *path,
                       const struct ag_build_id *build_id);
@@ -39,6 +44,8 @@ const char *ag_image_file_base_name(const struct ag_image_file *image);
  * not ...", or NULL. */
 char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_places *places,
                          const char *sysroot);
+/* What the answers lack because of a bound, as text; NULL: nothing. */
+const char *ag_image_file_shortfall(const struct ag_image_file *image);
 /* Finds out whose runtime's code is in it; decoders may be NULL. Once, when it is open. */
 void ag_image_file_choose_decoder(struct ag_image_file *image,
                                   const struct ag_decoder *const *decoders);

@@ -18,6 +18,7 @@ struct ag_inline_tree {
 };
 struct reading {
     struct ag_inline_tree *tree;
+    struct ag_work_meter *meter;
     uint32_t call_at[AG_DIE_DEPTH +
                      1]; /* by depth: the call that entries of that depth are inlined into */
     int result;
@@ -29,7 +30,8 @@ static uint64_t constant(Dwarf_Die *die, unsigned name) {
     return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
 }
 
-static int add_call(struct ag_inline_tree *tree, Dwarf_Die *die, uint32_t parent) {
+static int add_call(struct ag_inline_tree *tree, Dwarf_Die *die, uint32_t parent,
+                    struct ag_work_meter *meter) {
     if (tree->n == tree->capacity) {
         const size_t capacity = tree->capacity == 0 ? 8 : 2 * tree->capacity;
         struct ag_inlined *calls = reallocarray(tree->calls, capacity, sizeof(*calls));
@@ -46,7 +48,7 @@ static int add_call(struct ag_inline_tree *tree, Dwarf_Die *die, uint32_t parent
         .call_line = line <= UINT32_MAX ? (uint32_t)line : 0,
         .call_file = constant(die, DW_AT_call_file),
     };
-    return ag_dwarf_add_ranges(die, tree->n++, &tree->ranges);
+    return ag_dwarf_add_ranges(die, tree->n++, &tree->ranges, meter);
 }
 
 static bool visit(void *context, Dwarf_Die *die, size_t depth) {
@@ -56,7 +58,7 @@ static bool visit(void *context, Dwarf_Die *die, size_t depth) {
     case DW_TAG_inlined_subroutine:
         if (reading->result == 0 && reading->tree->n < AG_INLINE_NONE) {
             reading->call_at[depth + 1] = (uint32_t)reading->tree->n;
-            reading->result = add_call(reading->tree, die, reading->call_at[depth]);
+            reading->result = add_call(reading->tree, die, reading->call_at[depth], reading->meter);
         }
         return reading->result == 0;
     case DW_TAG_lexical_block:
@@ -68,13 +70,13 @@ static bool visit(void *context, Dwarf_Die *die, size_t depth) {
     }
 }
 
-struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function) {
+struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function, struct ag_work_meter *meter) {
     struct ag_inline_tree *tree = calloc(1, sizeof(*tree));
     if (tree == NULL) {
         return NULL;
     }
-    struct reading reading = {.tree = tree, .call_at = {AG_INLINE_NONE}};
-    ag_die_walk(function, visit, &reading);
+    struct reading reading = {.tree = tree, .meter = meter, .call_at = {AG_INLINE_NONE}};
+    ag_die_walk(function, meter, visit, &reading);
     return reading.result == 0 ? tree : ag_inline_tree_free(tree);
 }
 

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "work_meter.h"
+
 enum { AG_INLINE_NONE = UINT32_MAX };
 
 struct ag_inlined { /* one inlined call */
@@ -17,7 +19,8 @@ struct ag_inlined { /* one inlined call */
 };
 struct ag_inline_tree;
 
-struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function); /* NULL: no memory */
+/* What METER (may be NULL) bears of it. NULL: no memory. */
+struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function, struct ag_work_meter *meter);
 struct ag_inline_tree *ag_inline_tree_free(struct ag_inline_tree *tree);
 /* The innermost inlined call that ADDRESS belongs to, or AG_INLINE_NONE. */
 uint32_t ag_inline_tree_find(const struct ag_inline_tree *tree, uint64_t address);

@@ -38,6 +38,7 @@ static struct name *intern(struct ag_names *names, const char *text, size_t leng
         free(name);
         return NULL;
     }
+    names->n_bytes += sizeof(*name) + length;
     return name;
 }
 

@@ -14,6 +14,7 @@ enum { AG_NAME_LIMIT_BYTES = 16 << 10 };
 
 struct ag_names { /* all zero: empty */
     struct ag_pointer_table kept;
+    size_t n_bytes; /* of all that is kept */
 };
 
 /* A kept copy of TEXT; NULL when TEXT is NULL or memory ends. */

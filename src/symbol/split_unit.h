@@ -6,12 +6,16 @@
 #include <elfutils/libdw.h>
 #include <stdbool.h>
 
+#include "pointer_table.h"
+#include "work_meter.h"
+
 /* Whether the unit with first entry DIE is only a skeleton: its lines are here, its functions
  * elsewhere. */
 bool ag_split_unit_is_skeleton(Dwarf_Die *die);
 /* Opens what SKELETON names and gives that unit's first entry. FOLDER: where the file with the
- * skeleton lies. False: not found, or not safe to open. The file stays open with the skeleton's
- * Dwarf. */
-bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, Dwarf_Die *ret_die);
+ * skeleton lies. Adds what the file occupies to METER (may be NULL), unless it is in COUNTED.
+ * False: not found, or not safe to open. The file stays open with the skeleton's Dwarf. */
+bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_pointer_table *counted,
+                        struct ag_work_meter *meter, Dwarf_Die *ret_die);
 
 #endif

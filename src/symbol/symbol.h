@@ -6,6 +6,9 @@
  * .gnu_debuglink, /usr/lib/debug; debuginfod only when allowed. Without DWARF the ELF symbol table
  * answers; without that, the image's name and offset.
  *
+ * What reading an image may cost is bounded by the bytes that its files occupy (work_meter.h); what
+ * is left out for that is among the problems, and the symbol table answers.
+ *
  * Threads: one symbolizer, one thread at a time; several symbolizers may be used at once. Names are
  * demangled (C++, Rust, D) and owned by the symbolizer until it is freed. */
 #ifndef AG_SYMBOL_H
@@ -20,7 +23,8 @@ struct ag_symbol_options {
     const char *sysroot;           /* put before each recorded path; NULL: none */
     const char *const *debug_dirs; /* more places for separate debug files */
     size_t n_debug_dirs;
-    bool allow_debuginfod; /* network: only when the user configured it and asked for it */
+    bool allow_debuginfod;    /* network: only when the user configured it and asked for it */
+    bool (*is_hurried)(void); /* true: no more debug information is read; may be NULL */
     const struct ag_decoder *const *decoders; /* of runtimes, NULL at the end; or NULL: none */
 };
 struct ag_symbol_frame {  /* one function at an address; innermost (inlined) first */

@@ -27,6 +27,7 @@ struct ag_symbolizer {
     struct ag_debug_places places;
     const struct ag_decoder *const *decoders;
     struct ag_names names;
+    struct ag_work_reserve reserve;
     struct ag_pointer_table images;   /* by id: struct image */
     struct ag_pointer_table homeless; /* answers for addresses of no image */
     struct ag_image_file **files;
@@ -78,6 +79,8 @@ struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options)
     symbolizer->out_of_memory.function = "[no memory]";
     symbolizer->sysroot = known.sysroot != NULL ? strdup(known.sysroot) : NULL;
     symbolizer->decoders = known.decoders;
+    ag_work_reserve_init(&symbolizer->reserve);
+    symbolizer->reserve.is_hurried = known.is_hurried;
     symbolizer->problems = calloc(PROBLEMS, sizeof(char *));
     if ((known.sysroot != NULL && symbolizer->sysroot == NULL) || symbolizer->problems == NULL ||
         copy_folders(symbolizer, &known) < 0) {
@@ -140,7 +143,7 @@ static struct ag_image_file *file_of(struct ag_symbolizer *symbolizer, const cha
         symbolizer->files = files;
         symbolizer->files_capacity = capacity;
     }
-    struct ag_image_file *file = ag_image_file_new(path, build_id);
+    struct ag_image_file *file = ag_image_file_new(path, build_id, &symbolizer->reserve);
     if (file != NULL) {
         symbolizer->files[symbolizer->n_files++] = file;
     }
@@ -228,6 +231,12 @@ static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_
     }
     const size_t n =
         ag_image_file_frames(file, address, return_address, &symbolizer->names, frames);
+    const char *shortfall = file->has_shortfall ? NULL : ag_image_file_shortfall(file);
+    if (shortfall != NULL) {
+        file->has_shortfall = true;
+        file->has_gap = true;
+        add_problem(symbolizer, file, shortfall);
+    }
     if ((n == 0 || frames[n - 1].function == NULL) && !file->has_gap) {
         file->has_gap = true;
         add_problem(symbolizer, file,

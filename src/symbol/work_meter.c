@@ -1,0 +1,121 @@
+/* work_meter.c: see work_meter.h. The time is looked at once in STEPS steps, and at the beginning
+ * and end; that is a system call of 0.2 us. Memory is looked at with it only where some is about to
+ * be used: short look-ups use none but for names, whose bytes are counted. */
+#include "work_meter.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+enum {
+    STEPS = 256,         /* between two looks */
+    NS_PER_BYTE = 50,    /* 20 MB of files per second; readers in all may take twice as long */
+    BYTES_PER_BYTE = 16, /* honest files need 7 at most, and 25 ns */
+    SHARE = 4,           /* of the reserve, for one image */
+    NS_TO_FILL = 4,      /* a byte by decompressing */
+};
+static const uint64_t reserve_ns = UINT64_C(1200000000), reserve_bytes = UINT64_C(160) << 20;
+
+void ag_work_reserve_init(struct ag_work_reserve *reserve) {
+    reserve->left_ns = reserve_ns;
+    reserve->left_bytes = reserve_bytes;
+}
+
+static uint64_t cpu_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The peak of resident memory. The same call knows the time, but only to the kernel's last tick. */
+static uint64_t resident_bytes(void) {
+    struct rusage usage = {0};
+    (void)getrusage(RUSAGE_THREAD, &usage); /* cannot fail with these arguments */
+    return (uint64_t)usage.ru_maxrss * 1024u;
+}
+
+static uint64_t limit_of(uint64_t own, uint64_t left, uint64_t lent) {
+    return own + (left + lent) / SHARE;
+}
+
+/* What is used beyond the image's own share is taken out of the reserve. */
+static void lend(uint64_t used, uint64_t own, uint64_t *lent, uint64_t *left) {
+    const uint64_t wanted = used > own ? used - own : 0;
+    if (wanted > *lent) {
+        const uint64_t more = wanted - *lent < *left ? wanted - *lent : *left;
+        *lent += more;
+        *left -= more;
+    }
+}
+
+static void judge(struct ag_work_meter *meter) {
+    struct ag_work_reserve *reserve = meter->reserve;
+    const uint64_t own_ns = NS_PER_BYTE * meter->stored_bytes;
+    const uint64_t own_bytes = BYTES_PER_BYTE * meter->stored_bytes;
+    const uint64_t now_ns = cpu_ns();
+    meter->used_ns += now_ns - meter->from_ns;
+    meter->from_ns = now_ns;
+    meter->is_spent |=
+        meter->used_ns > limit_of(own_ns, reserve->left_ns, meter->lent_ns) ||
+        meter->used_bytes > limit_of(own_bytes, reserve->left_bytes, meter->lent_bytes) ||
+        (reserve->is_hurried != NULL && reserve->is_hurried());
+    lend(meter->used_ns, own_ns, &meter->lent_ns, &reserve->left_ns);
+    lend(meter->used_bytes, own_bytes, &meter->lent_bytes, &reserve->left_bytes);
+}
+
+bool ag_work_meter_look(struct ag_work_meter *meter) {
+    if (meter == NULL || !meter->is_running) {
+        return true;
+    }
+    const uint64_t now_bytes = resident_bytes();
+    if (meter->from_bytes != 0 && now_bytes > meter->from_bytes) {
+        meter->used_bytes += now_bytes - meter->from_bytes;
+    }
+    meter->from_bytes = now_bytes;
+    judge(meter);
+    return !meter->is_spent;
+}
+
+void ag_work_meter_begin(struct ag_work_meter *meter) {
+    if (meter->reserve != NULL) {
+        meter->from_ns = cpu_ns();
+        meter->from_bytes = 0;
+        meter->is_running = true;
+    }
+}
+
+void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes) {
+    if (meter->is_running) {
+        if (meter->from_bytes != 0) {
+            (void)ag_work_meter_look(meter); /* is_spent has it */
+        } else {
+            meter->used_bytes += n_bytes;
+            judge(meter);
+        }
+        meter->is_running = false;
+    }
+}
+
+bool ag_work_meter_step(struct ag_work_meter *meter) {
+    if (meter == NULL || !meter->is_running) {
+        return true;
+    }
+    if (++meter->n_steps % STEPS == 0) {
+        (void)ag_work_meter_look(meter); /* is_spent has it */
+    }
+    return !meter->is_spent;
+}
+
+bool ag_work_meter_borrow(struct ag_work_meter *meter, uint64_t n_bytes) {
+    struct ag_work_reserve *reserve = meter->reserve;
+    if (reserve == NULL) {
+        return true;
+    }
+    if (n_bytes > reserve->left_bytes / SHARE || n_bytes * NS_TO_FILL > reserve->left_ns / SHARE) {
+        return false;
+    }
+    reserve->left_bytes -= n_bytes;
+    meter->lent_bytes += n_bytes;
+    reserve->left_ns -= n_bytes * NS_TO_FILL;
+    meter->lent_ns += n_bytes * NS_TO_FILL;
+    return true;
+}
