@@ -12,6 +12,8 @@
  * free), and those now lead to us: what might do so is called with the thread's events suspended.
  * And what the allocator itself calls is told apart by who calls (attached_entry_x86_64.S).
  *
+ * An allocator that is not the C library's has entries of its own: static_allocator.c.
+ *
  * 3. C++ operators are the malloc that they call, and what the program maps is not told: in a libc
  * mmap is the function that malloc itself calls.
  *
@@ -35,6 +37,7 @@
 #include "hook/next_symbol.h"
 #include "next.h"
 #include "record/recorder.h"
+#include "static_allocator.h"
 
 extern const char *gnu_get_libc_version(void); /* <gnu/libc-version.h> */
 
@@ -164,6 +167,12 @@ static void write_note(const char *first, const char *name, const char *second) 
     ag_join_text(ag_agent_attachment.note, sizeof(ag_agent_attachment.note), parts);
 }
 
+static bool is_c_library(const char *path) {
+    static const char name[] = "libc.so";
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash ? slash + 1 : path, name, sizeof(name) - 1) == 0;
+}
+
 static bool is_hooked_already(const void *const *targets, size_t n_targets, const void *target) {
     for (size_t i = 0; i < n_targets; i++) {
         if (targets[i] == target) {
@@ -173,12 +182,37 @@ static bool is_hooked_already(const void *const *targets, size_t n_targets, cons
     return false;
 }
 
+/* A malloc that is not the C library's may have callers in its own object that rely on more than
+ * the ABI keeps: it is hooked by other entries (static_allocator.c), with its relatives. Returns
+ * whether there is one; *ret_r: 0, or -ENOTSUP and the note says why. */
+static bool hook_own_allocator(int *ret_r) {
+    static struct ag_static_answer answer;
+    struct ag_symbol_place place = {.address = NULL};
+    const bool is_libc =
+        ag_symbol_find("malloc", AG_SYMBOL_FIRST, NULL, &place) && is_c_library(place.image_name);
+    ag_static_allocator_hook(is_libc ? NULL : place.address, &answer);
+    *ret_r = answer.n_program < 0 ? -ENOTSUP : 0;
+    if (answer.note[0] != '\0') {
+        write_note(answer.note, "", "");
+        runtime.note = ag_agent_attachment.note;
+    }
+    return !is_libc;
+}
+
 /* 0; -ENOTSUP: one that is needed cannot be hooked, and the note says why. */
 static int hook_all(void) {
     const void *targets[N_HOOKED];
     size_t n_targets = 0;
+    int own_r;
+    const bool has_own = hook_own_allocator(&own_r);
+    if (own_r < 0) {
+        return own_r;
+    }
     for (size_t i = 0; i < N_HOOKED; i++) {
         struct ag_symbol_place place;
+        if (has_own && hooked[i].entry != (const void *)(uintptr_t)tell_and_exit) {
+            continue;
+        }
         if (!ag_symbol_find(hooked[i].name, AG_SYMBOL_FIRST, NULL, &place) ||
             is_hooked_already(targets, n_targets, place.address)) {
             continue;

@@ -107,7 +107,7 @@ static void start_recording(void) {
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
     static struct ag_static_answer own;
-    ag_static_allocator_hook(&own);
+    ag_static_allocator_hook(/* malloc_address= */ NULL, &own);
     runtime.is_hooked = own.n_program >= 0;
     if (own.n_program == 0) { /* else malloc is the program's own */
         ag_libc_arenas_find();

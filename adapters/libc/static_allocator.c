@@ -245,6 +245,12 @@ struct entries {                             /* by row; address 0: there is none
     struct ag_elf_symbol found[N_FUNCTIONS]; /* addresses in memory */
 };
 
+struct search {
+    struct entries program, libraries;
+    const void *malloc_address;
+    bool is_past_program;
+};
+
 static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
                              struct entries *entries) {
     struct ag_symbol_tables tables;
@@ -284,10 +290,16 @@ static void look_into_program(const struct dl_phdr_info *info, struct entries *e
     }
 }
 
-struct search {
-    struct entries program, libraries;
-    bool is_past_program;
-};
+static int look_into_library(const struct dl_phdr_info *info, struct search *search) {
+    const bool is_malloc =
+        search->malloc_address && ag_object_contains(info, (uintptr_t)search->malloc_address);
+    if (is_malloc) {
+        look_into_tables(info, 0, &search->program);
+    } else if (!ag_object_contains(info, (uintptr_t)ag_static_allocator_hook)) {
+        look_into_tables(info, FIRST_OTHER, &search->libraries);
+    }
+    return 0;
+}
 
 static int look_into_object(struct dl_phdr_info *info, size_t size, void *context) {
     struct search *search = context;
@@ -295,10 +307,9 @@ static int look_into_object(struct dl_phdr_info *info, size_t size, void *contex
     if (!search->is_past_program) {
         search->is_past_program = true;
         look_into_program(info, &search->program);
-    } else if (!ag_object_contains(info, (uintptr_t)ag_static_allocator_hook)) {
-        look_into_tables(info, FIRST_OTHER, &search->libraries);
+        return 0;
     }
-    return 0;
+    return look_into_library(info, search);
 }
 
 static bool is_hooked_already(uintptr_t address) {
@@ -358,8 +369,9 @@ static int hook(const struct entries *entries, struct ag_static_answer *answer) 
     return count;
 }
 
-void ag_static_allocator_hook(struct ag_static_answer *ret_answer) {
+void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer) {
     static struct search search; /* too large for a stack of unknown size */
+    search = (struct search){.malloc_address = malloc_address};
     *ret_answer = (struct ag_static_answer){0};
     (void)ag_objects_visit(look_into_object, &search);
     ret_answer->n_program = hook(&search.program, ret_answer);

@@ -15,9 +15,10 @@ struct ag_static_answer {
 };
 
 /* Looks for allocation functions that the program defines itself, and for those of all objects that
- * the agent does not stand in front of, and puts detours into them. Called once, before the program
- * has a second thread. */
-void ag_static_allocator_hook(struct ag_static_answer *ret_answer);
+ * the agent does not stand in front of, and puts detours into them. malloc_address: where a
+ * library's malloc is that is hooked like the program's; or NULL. Called once, before the program
+ * has a second thread, or while detours are only prepared (hook/detour.h). */
+void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
 
 /* Whether the thread is inside of an allocator: what its functions call of each other is not
  * recorded. */

@@ -205,6 +205,15 @@ static void print_missing(const struct ag_collector_report *report) {
     }
 }
 
+/* All events are in the file, but not what is written behind them. */
+static void print_unsealed(const struct ag_collector_report *report) {
+    if (!report->is_cut && !report->is_missing && report->error != 0) {
+        ag_say("the trace could not be sealed: %s; reports of it read all of its events, and check "
+               "calls it not sealed",
+               strerror((int)report->error));
+    }
+}
+
 void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view) {
     char time[32], size[32], lost[256];
     const char *path = short_path(report->path);
@@ -217,6 +226,7 @@ void ag_run_summary_print_trace(const struct ag_collector_report *report, const 
                report->error ? strerror((int)report->error)
                              : "the trace has the size that --max-size allows");
     }
+    print_unsealed(report);
     ag_say("trace %s, %s of %s%s%s   ->  allogram report %s --view=%s", path,
            bytes_text(report->trace_bytes, size), time_text(report->duration_ns, time),
            report->lost_events || report->lost_stacks ? ", " : "",
@@ -236,6 +246,7 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
                report->error ? strerror((int)report->error)
                              : "the trace has the size that --max-size allows");
     }
+    print_unsealed(report);
     if (report->n_refused > 0) {
         ag_say(
             "%u processes were not recorded: too many lived at once, or no memory was left for them",

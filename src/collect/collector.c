@@ -819,6 +819,7 @@ static void loop(struct ag_collector *collector, int report_fd) {
         look_for_ends(collector, now_ns, /* thoroughly= */ now_ns >= next_look_ns);
         next_look_ns = now_ns >= next_look_ns ? now_ns + LOOK_EVERY_NS : next_look_ns;
         const int64_t taken = ag_collector_round(collector);
+        ag_session_prepare_chunks(collector->session);
         measure(collector, now_ns);
         ag_budget_keep(&collector->budget, collector, now_ns);
         ag_snapshots_keep(collector);

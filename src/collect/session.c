@@ -148,6 +148,30 @@ static void populate_first(const struct ag_session *session) {
     free(tree);
 }
 
+void ag_session_prepare_chunks(const struct ag_session *session) {
+    enum { AHEAD_MOST = 32, CONTROLS_A_PAGE = PAGE_BYTES / sizeof(struct ag_chunk_control) };
+    struct ag_segment_header *header = session->header;
+    const uint32_t touched = atomic_load_explicit(&header->n_chunks_touched, memory_order_acquire);
+    const uint32_t ahead = touched + 2 < AHEAD_MOST ? touched + 2 : AHEAD_MOST;
+    const uint32_t end = touched < session->n_chunks && ahead < session->n_chunks - touched
+                             ? touched + ahead
+                             : session->n_chunks;
+    uint32_t ready = atomic_load_explicit(&header->n_chunks_ready, memory_order_relaxed);
+    for (ready = ready > touched ? ready : touched; ready < end; ready++) {
+        const uint64_t control =
+            session->controls_offset + (uint64_t)ready * sizeof(struct ag_chunk_control);
+        const uint64_t words = session->chunks_offset + (uint64_t)ready * AG_CHUNK_BYTES;
+        /* fallocate alone: it changes nothing of a chunk that somebody has taken meanwhile */
+        if ((ready % CONTROLS_A_PAGE == 0 &&
+             fallocate(session->fd, 0, (off_t)control, PAGE_BYTES) < 0) ||
+            fallocate(session->fd, 0, (off_t)words, AG_CHUNK_BYTES) < 0) {
+            return;
+        }
+        /* release: pairs with the acquire in the recorders' chunk_supply.c */
+        atomic_store_explicit(&header->n_chunks_ready, ready + 1, memory_order_release);
+    }
+}
+
 static uint64_t room_bytes(const char *folder) {
     struct statfs status;
     return statfs(folder, &status) == 0 ? (uint64_t)status.f_bavail * (uint64_t)status.f_bsize : 0;

@@ -69,6 +69,11 @@ static inline uint32_t ag_session_slots_used(const struct ag_session *session) {
     return used < session->n_slots ? used : session->n_slots;
 }
 
+/* Some chunks that no recorder has taken yet get their memory, twice as many as were taken and few:
+ * a thread that takes one then needs no system call, which a sandbox might forbid. What cannot be
+ * had now is tried again at the next call. */
+void ag_session_prepare_chunks(const struct ag_session *session);
+
 static inline struct ag_chunk_control *ag_session_control(const struct ag_session *session,
                                                           uint32_t chunk) {
     return (struct ag_chunk_control *)(void *)(session->base + session->controls_offset) + chunk;

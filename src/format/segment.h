@@ -36,7 +36,8 @@
  * not been populated by a system call that can fail instead (ag_populate in base/): the header and
  * the first page of controls by whoever creates the file, a slot before it is announced
  * (n_slots_used), a further page of controls before its first chunk is counted (n_chunks_touched),
- * a chunk before its first use (control.populated), a level of a tree before its first use (the
+ * a chunk before its first use (control.populated, or by the writer: n_chunks_ready), a level of a
+ * tree before its first use (the
  * tree's own ready flag, kept by the process). The collector reads only what is known to be
  * populated: slots and controls below those counts, chunks that have a state, node words that an
  * event names.
@@ -169,6 +170,9 @@ struct ag_segment_header {
     _Atomic uint32_t n_chunks_in_use;     /* taken and not given back */
     _Atomic uint32_t n_slots_used;        /* only slots and trees [0, this) have ever been taken */
     _Atomic uint32_t n_refused_processes; /* came when all slots or trees were taken */
+    /* Written by the writer, which keeps some ahead: chunks [0, this) and their controls have been
+     * populated. Then a recorder needs no system call to take a fresh one. */
+    _Atomic uint32_t n_chunks_ready;
 };
 
 _Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES, "a page");

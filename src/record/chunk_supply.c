@@ -171,9 +171,14 @@ static int64_t pop_free(struct ag_segment_header *header) {
     }
 }
 
+static bool is_ready(uint32_t chunk) {
+    /* acquire: pairs with the writer's release in ag_session_prepare_chunks */
+    return chunk < atomic_load_explicit(&ag_recorder.header->n_chunks_ready, memory_order_acquire);
+}
+
 /* The controls of those before it have memory, so of a page of controls only the first needs it. */
 static bool has_control(uint32_t chunk) {
-    return chunk % CONTROLS_A_PAGE != 0 ||
+    return chunk % CONTROLS_A_PAGE != 0 || is_ready(chunk) ||
            ag_populate(&ag_recorder.controls[chunk],
                        CONTROLS_A_PAGE * sizeof(*ag_recorder.controls));
 }
@@ -183,7 +188,8 @@ static bool has_control(uint32_t chunk) {
 static bool has_words(uint32_t chunk) {
     unsigned char *bytes = chunk_bytes_at(chunk);
     return bytes &&
-           (atomic_load_explicit(&ag_recorder.controls[chunk].populated, memory_order_relaxed) ||
+           (is_ready(chunk) ||
+            atomic_load_explicit(&ag_recorder.controls[chunk].populated, memory_order_relaxed) ||
             ag_populate(bytes, AG_CHUNK_BYTES));
 }
 

@@ -23,6 +23,7 @@ BUILDS = (
     [["gcc", level, *more] for level in ("-O0", "-O1", "-O2", "-O3", "-Os") for more in ([], WHOLE_PROGRAM)] +
     [["gcc", level, *more] for level in ("-O2", "-O3") for more in (UNALIGNED, WIDE)] +
     [["clang", *more] for more in (["-O0"], ["-O2"], ["-O3", "-flto", "-fuse-ld=lld"])])
+ATTACHED = [["gcc", "-O2"], ["gcc", "-O2", *UNALIGNED], ["gcc", "-O3", *WHOLE_PROGRAM]]
 MODES = (["--mode=exact"], ["--mode=sample", "--interval=1KiB"], ["--mode=exact", "--free-stacks"])
 ROUNDS = "300"
 OUTSIDE = 20  # blocks of the start-up code and of the C library, at most
@@ -73,6 +74,30 @@ def a_build(tools, command):
             failures.expect("traces, " + what, len(traces), 1)
             if "--mode=exact" in mode and traces:
                 compare_counts(tools, traces[0], truth_of(truth), failures)
+    return failures
+
+
+def attached_build(tools, command):
+    """The recorder comes while the program sleeps, before it works."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program = build(folder, command)
+        truth, trace = os.path.join(folder, "truth"), os.path.join(folder, "t.allogram")
+        plain = recorded.run([program, ROUNDS])
+        with subprocess.Popen([program, ROUNDS, "3"], stdout=subprocess.PIPE, env={**os.environ, "TRUTH_FILE": truth}) as process:
+            try:
+                failures.expect("first line", process.stdout.readline(), b"ready\n")
+                with subprocess.Popen([tools.allogram, "attach", str(process.pid), "--mode=exact", "-o", trace],
+                                      stderr=subprocess.PIPE) as attach:
+                    said = attach.stderr.readline()
+                    failures.require("attached: %r" % said, b"attached to" in said)
+                    failures.expect("output", process.stdout.read(), plain.stdout)
+                    failures.expect("status", process.wait(60), plain.status)
+                    attach.stderr.read()
+            finally:
+                process.kill()
+        if not failures:
+            compare_counts(tools, trace, truth_of(truth), failures)
     return failures
 
 
@@ -146,12 +171,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     tools = recorded.Tools(parser.parse_args().build)
-    plan = tap.Plan(len(BUILDS) + len(ENTRIES))
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED))
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
             plan.skip(name, allocator + " is not installed")
         else:
             plan.run(name, lambda case=(family, allocator, how): other_entries(tools, *case))
+    for command in ATTACHED:
+        plan.run("attached, built by " + " ".join(command), lambda command=command: attached_build(tools, command))
     for command in BUILDS:
         name = "built by " + " ".join(command)
         if not has(command[0]):

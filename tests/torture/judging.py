@@ -1,6 +1,8 @@
 """One program in every mode: what is run, and what counts as a finding.
 
-    plain      twice; a program whose plain runs differ, or that complains, is thrown away as unstable and counted
+    plain      twice; a program whose plain runs differ, or that complains, is thrown away as unstable and counted. And again,
+               several times, whenever a mode finds a difference in what the program itself does: if the plain program shows
+               a difference of that kind too, the program is not legal, and the finding does not count against allogram
     exact      allogram run
     sample     allogram run --mode=sample, with an interval of one byte or of more
     whole      allogram attach before the first act, until the program ends
@@ -23,6 +25,10 @@ import trace_truth
 
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 ALLOGRAM_FAILED = 125
+
+OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in what the program itself does
+PLAIN_REPEATS = 8
+PLAIN_MILLISECONDS = 250  # how long each of them repeats its acts, unless the mode's own runs do so longer
 
 
 class Finding:
@@ -79,10 +85,10 @@ class Judge:
         if ended.stdout != plain.stdout:
             findings.append(Finding(mode, "output", "%r, plainly %r" % (ended.stdout[-300:], plain.stdout[-300:])))
         stderr = b"".join(line for line in ended.stderr.splitlines(True) if not line.startswith(b"allogram: "))
-        if stderr != plain.stderr:
+        if b"complaint" in stderr:
+            findings.append(Finding(mode, "complaint", stderr[-300:].decode(errors="replace")))
+        elif stderr != plain.stderr:
             findings.append(Finding(mode, "stderr", "%r, plainly %r" % (stderr[-300:], plain.stderr[-300:])))
-        if b"complaint" in ended.stderr and b"complaint" not in plain.stderr:
-            findings.append(Finding(mode, "complaint", ended.stderr[-300:].decode(errors="replace")))
 
     def _leftover_files(self, mode, findings):
         if self.has_own_shm:
@@ -116,10 +122,20 @@ class Judge:
 
     # ---- modes ----
 
-    def plain(self, command):
+    def plain(self, command, milliseconds=0):
         run, _, env = self._prepare()
         self.n_runs += 1
-        return surroundings.run(command, run, "plain", env, 20 * self.slowness)
+        if milliseconds > 0:
+            env["TORTURE_MILLISECONDS"] = str(milliseconds)
+        return surroundings.run(command, run, "plain", env, 20 * self.slowness + milliseconds / 1000)
+
+    def _plain_differences(self, command, plain, kinds):
+        """Which of these kinds of difference the plain program shows in several runs, and what it was."""
+        found = []
+        for i in range(PLAIN_REPEATS):
+            again = self.plain(command, PLAIN_MILLISECONDS if i else 0)
+            self._end("plain", again, plain, found)
+        return [finding for finding in found if finding.kind in kinds]
 
     def judge(self, command, modes, seed):
         """(findings, why the program is unstable or None)"""
@@ -135,6 +151,11 @@ class Judge:
         for mode in modes:
             getattr(self, "_" + mode)(command, plain, random.Random("%s %s" % (seed, mode)), findings)
             self._leftover_files(mode, findings)
+        own = {finding.kind for finding in findings} & OWN_KINDS
+        if own:
+            plainly = self._plain_differences(command, plain, own)
+            if plainly:
+                return [], "%s; the plain program too: %s" % (findings[0], plainly[0])
         return findings, None
 
     def _run_command(self, run, options, command):

@@ -22,7 +22,8 @@ def has_number(name, index, *values):
 
 
 ROWS = [
-    ("2: detours into an allocator of the program", ALL, lambda tree, variant: variant.own_malloc),
+    ("2: calls of a handler that interrupted an allocator of the program", ALL,
+     lambda tree, variant: variant.own_malloc and has("timer", "handler")(tree, variant)),
     ("4: fork in a signal handler after the live file was removed", ["removed"], has_number("timer", 1, 1)),
     ("8: processes are known by pid", ALL, has("namespaces")),
     ("9: change of user followed by exec", ATTACH, has_within("user", "spawn", "execute")),

@@ -157,8 +157,8 @@ def run_programs(programs, options, builds):
             n_ended += 1
             continue
         tally.add(result)
-        if result.unstable and options.verbose:
-            print("# seed %s is unstable: %s: %s %s" % (result.seed, result.unstable, result.variant, result.text), flush=True)
+        if result.unstable:
+            print("# seed %s IS UNSTABLE, a defect of the generator: %s: %s %s" % (result.seed, result.unstable, result.variant, result.text), flush=True)
         if result.findings:
             print("# seed %s fails, %s: %s" % (result.seed, result.variant, result.text))
             for finding in result.findings:
@@ -243,7 +243,9 @@ def test(options, builds):
         certain = [result for result in tally.failed if is_certain(result, options, builds)]
         if len(certain) < len(tally.failed):
             print("# %d programs differed once and not again" % (len(tally.failed) - len(certain)), flush=True)
-        failed += say("seeds %s" % seeds, "%d of 100 programs failed" % len(certain) if certain else None)
+        wrong = ["%d of 100 programs failed" % len(certain)] if certain else []
+        wrong += ["%d of 100 programs are unstable" % tally.n_unstable] if tally.n_unstable else []
+        failed += say("seeds %s" % seeds, ", ".join(wrong) or None)
     print("1..%d" % n)
     return 1 if failed else 0
 

@@ -53,4 +53,18 @@ def run(real, builds, variant, folder, has_own_shm):
             file.write("#!/bin/sh\nreal=%s\n%s\n" % (real, text))
         os.chmod(script, 0o755)
         case(name, wanted, judging.Judge(script, builds, folder, has_own_shm, slowness=0.1))
+    cases.append(_rarely_illegal(real, builds, variant, folder, has_own_shm))
     return cases
+
+
+def _rarely_illegal(real, builds, variant, folder, has_own_shm):
+    """A program whose two plain runs agree, and which complains when it repeats its acts: what a mode finds then is no finding."""
+    program, allogram = os.path.join(folder, "rarely-illegal"), os.path.join(folder, "allogram-with-fault")
+    for path, text in ((program, '[ -n "$TORTURE_MILLISECONDS" ] && echo more >&2\nexec %s "$@"\n' % builds.path(variant)),
+                       (allogram, 'real=%s\n%s\n' % (real, FAULTS["a line is added to the errors"][1]))):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n" + text)
+        os.chmod(path, 0o755)
+    findings, unstable = judging.Judge(allogram, builds, folder, has_own_shm).judge([program, TEXT], ["exact"], 1)
+    wrong = None if unstable and not findings else "found %s" % "; ".join(str(finding) for finding in findings)
+    return "a program that is rarely illegal is no finding", wrong
