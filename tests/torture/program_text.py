@@ -85,7 +85,7 @@ def parse(text):
 class Place:
     """Where an act stands."""
 
-    def __init__(self, own_malloc, depth=0, threaded=False, orphaned=False, filtered=False, limited=False, quiet=False):
+    def __init__(self, own_malloc, depth=0, threaded=False, orphaned=False, filtered=False, limited=False, quiet=False, stacked=False, fresh=False):
         self.own_malloc = own_malloc  # malloc is the program's own
         self.depth = depth
         self.threaded = threaded  # other threads of this process run acts
@@ -93,9 +93,12 @@ class Place:
         self.filtered = filtered  # system calls fail
         self.limited = limited  # descriptors or stacks are short
         self.quiet = quiet  # in a handler
+        self.stacked = stacked  # on a coroutine's stack, which no unwinding leaves
+        self.fresh = fresh  # there is generated text to run
 
     def inside(self, **changes):
-        place = Place(self.own_malloc, self.depth + 1, self.threaded, self.orphaned, self.filtered, self.limited, self.quiet)
+        place = Place(self.own_malloc, self.depth + 1, self.threaded, self.orphaned, self.filtered, self.limited, self.quiet,
+                      self.stacked, self.fresh)
         for name, value in changes.items():
             setattr(place, name, value)
         return place
@@ -105,7 +108,7 @@ class Place:
 
     def executed(self):
         """A new program: only what outlives exec."""
-        return Place(self.own_malloc, self.depth + 1, filtered=self.filtered, limited=self.limited)
+        return Place(self.own_malloc, self.depth + 1, filtered=self.filtered, limited=self.limited, fresh=self.fresh)
 
 
 def is_always(_):
@@ -152,9 +155,19 @@ def numbers_of(dice, name, place):
         return [1 + below(10)]
     if name == "fork":
         how = 0 if (place.threaded or place.orphaned) else below(4)
-        return [how, below(ENDINGS - loads_nothing(place))]
+        return [how, below(ENDINGS - (loads_nothing(place) or place.stacked))]
     if name == "vfork":
-        return [below(12), below(2) if executes(place) else 0]
+        return [below(12), (below(2) if executes(place) else 0) + (0 if place.orphaned else dice.choice([0, 2]))]
+    if name == "odds":
+        return [5 + below(60)]
+    if name in ("waits", "cxx"):
+        return [1 + below(5)]
+    if name in ("faults", "leave", "tls"):
+        return [1 + below(6)]
+    if name == "orphan":
+        return [below(30)]
+    if name == "shell":
+        return [below(2)]
     if name == "clone":
         return [below(12), below(6)]
     if name == "spawn":
@@ -207,6 +220,12 @@ LEAVES = {
     "locales": (1, loads),
     "mappings": (3, is_always),
     "library": (1, loads),
+    "odds": (3, is_always),
+    "waits": (1, lambda place: loads(place) and is_alone(place)),
+    "leave": (2, lambda place: not place.filtered),
+    "tls": (1, is_alone),
+    "cxx": (2, loads),
+    "fresh": (12, lambda place: place.fresh),
 }
 
 INNER = {
@@ -218,6 +237,10 @@ INNER = {
     "handler": (3, lambda place: not place.filtered),
     "atexits": (1, lambda place: not place.orphaned and not place.filtered),
     "namespaces": (2, lambda place: not place.filtered),
+    "faults": (2, is_always),
+    "orphan": (1, lambda place: not place.filtered),
+    "shell": (1, lambda place: executes(place) and is_alone(place)),
+    "atforks": (1, lambda place: not place.orphaned),
     "user": (1, lambda place: not place.filtered),
     "seccomp": (2, lambda place: not place.orphaned),
     "limits": (1, lambda place: not place.orphaned),
@@ -228,7 +251,7 @@ INNER = {
 def inner_place(name, act_numbers, place):
     if name == "threads":
         return place.inside(threaded=place.threaded or act_numbers[1] > 1)
-    if name in ("fork", "atexits", "namespaces", "user"):
+    if name in ("fork", "atexits", "namespaces", "user", "faults", "orphan", "atforks"):
         return place.forked()
     if name == "descriptors":
         return place.forked(limited=True)
@@ -236,7 +259,7 @@ def inner_place(name, act_numbers, place):
         return place.forked(filtered=True)
     if name == "limits":
         return place.forked(limited=True)
-    if name in ("spawn", "execute"):
+    if name in ("spawn", "execute", "shell"):
         return place.executed()
     if name == "handler":
         return place.inside(quiet=True)
@@ -258,14 +281,16 @@ def make_act(dice, place, budget, allowed):
     budget[0] -= 1
     if name in INNER:
         below = inner_place(name, numbers, place)
-        n_children = 1 if name in ("spawn", "execute") else dice.randrange(1, 4)
+        n_children = 1 if name in ("spawn", "execute", "shell") else dice.randrange(1, 4)
         act.children = [make_act(dice, below, budget, allowed) for _ in range(n_children)]
+    elif name in ("contexts", "coroutines") and place.depth < 4 and budget[0] > 0 and dice.random() < 0.3:
+        act.children = [make_act(dice, place.inside(stacked=True), budget, allowed)]
     return act
 
 
-def make_program(seed, own_malloc, allowed=None):
+def make_program(seed, own_malloc, fresh=False, allowed=None):
     """The program of a seed: an Act named program, whose second number is how it ends."""
     dice = random.Random(seed)
     budget = [dice.choice([3, 6, 10, 16])]
-    children = [make_act(dice, Place(own_malloc), budget, allowed) for _ in range(dice.randrange(1, 6))]
+    children = [make_act(dice, Place(own_malloc, fresh=fresh), budget, allowed) for _ in range(dice.randrange(1, 6))]
     return Act("program", [seed, dice.choice([0, 0, 0, *range(ENDINGS)])], children)

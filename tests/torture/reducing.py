@@ -7,7 +7,7 @@ TRIES = 3  # a failure may be rare
 MOST_RUNS = 120
 
 
-def reduce(judge, builds, program, modes, findings):
+def reduce(judge, executable, program, modes, findings):
     wanted = {(finding.mode, finding.kind) for finding in findings}
     wanted_modes = [mode for mode in modes if any(mode == mode_found for mode_found, _ in wanted)]
     n_runs = 0
@@ -16,7 +16,7 @@ def reduce(judge, builds, program, modes, findings):
         nonlocal n_runs
         for attempt in range(TRIES):
             n_runs += 1
-            found, unstable = judge.judge([builds.path(program.variant), tree.text()], wanted_modes, "%s %d" % (program.seed, attempt))
+            found, unstable = judge.judge([executable, tree.text()], wanted_modes, "%s %d" % (program.seed, attempt))
             if unstable:
                 return False
             if any((finding.mode, finding.kind) in wanted for finding in found):

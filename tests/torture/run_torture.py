@@ -36,22 +36,29 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 KEPT = os.path.join(HERE, "kept")
 SLICE = 500
 TESTED_SEEDS = 500
+FRESH_SHARE = 0.15  # of the programs have C text of their own, which costs a compilation
 
 
 class Program:
+    """`variant` is one of variants.VARIANTS, or the Fresh one of a seed."""
+
     def __init__(self, seed, tree, variant):
         self.seed, self.tree, self.variant = seed, tree, variant
 
-    def command(self, builds):
-        return [builds.path(self.variant), self.tree.text()]
+    def executable(self, builds, folder):
+        return builds.make_fresh(self.variant, folder) if self.variant.way == "fresh" else builds.path(self.variant)
 
 
 def program_of(seed):
-    variant = random.Random("variant %d" % seed).choice(variants.VARIANTS)
-    return Program(seed, program_text.make_program(seed, variant.own_malloc), variant)
+    dice = random.Random("variant %d" % seed)
+    is_fresh = dice.random() < FRESH_SHARE
+    variant = variants.Fresh(seed) if is_fresh else dice.choice(variants.VARIANTS)
+    return Program(seed, program_text.make_program(seed, variant.own_malloc, is_fresh), variant)
 
 
 def variant_named(name):
+    if name.startswith("fresh-"):
+        return variants.Fresh(int(name.partition("-")[2]))
     return next(variant for variant in variants.VARIANTS if variant.name == name)
 
 
@@ -99,9 +106,12 @@ def work(number, options, builds, tasks, results):
                 modes.append(mode)
         before = (judge.n_runs, judge.n_reported_losses, judge.n_refused)
         try:
-            result.findings, result.unstable = judge.judge(program.command(builds), modes, program.seed)
+            executable = program.executable(builds, folder)
+            result.findings, result.unstable = judge.judge([executable, program.tree.text()], modes, program.seed)
             if result.findings and options.reduce:
-                result.text = reducing.reduce(judge, builds, program, modes, result.findings).text()
+                result.text = reducing.reduce(judge, executable, program, modes, result.findings).text()
+            if program.variant.way == "fresh":
+                os.unlink(executable)
         except Exception as error:  # the others go on
             result.findings = [judging.Finding("driver", "error", "%s: %s" % (type(error).__name__, error))]
             if options.verbose:

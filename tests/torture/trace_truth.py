@@ -1,7 +1,7 @@
 """What a program counted, what its traces hold, and whether the two agree.
 
 The truth is the file that host/truth.h describes. Of a trace, `allogram dump` gives every event with its stack, whose
-innermost frame is named by the symbol table of its image: sites are functions with their number in their name. The driver
+innermost frame outside libraries is named by the symbol table of its image: sites are functions with their number in their name. The driver
 names frames itself, from nm, so that it judges the recorder and not the symbolizer; `report` is asked for what it says of
 losses and sums.
 
@@ -14,10 +14,11 @@ import re
 import struct
 import subprocess
 
-HEADER_BYTES, PROCESSES, SITES = 65536, 1024, 80
+HEADER_BYTES, PROCESSES, SITES = 65536, 4096, 96
 PROCESS_BYTES = 16 + SITES * 48
 TRUTH_BYTES = HEADER_BYTES + PROCESSES * PROCESS_BYTES
 MARK_SITE, MARK_BYTES = 30, 4096
+FRAMES_OF_LIBRARIES = 3
 SITE_NAME = re.compile(r"(?:^|_)site_(\d+)(?:_|\.|$)")
 
 
@@ -119,13 +120,21 @@ def read_dump(text, ours):
             recorded.n_threads += 1
         elif kind == "nodes":
             fields = dict(FIELD.findall(rest))
-            nodes[fields["id"]] = (int(fields["pc"], 16), fields.get("image"))
-    sites = {}
-    for number, (pc, image_number) in nodes.items():
-        image = images.get(image_number)
-        sites[number] = site_at(image[0], pc - 1 - image[1]) if image else None
-    _read_events(recorded, events, sites)
+            nodes[fields["id"]] = (int(fields["pc"], 16), fields.get("image"), fields.get("parent"))
+    _read_events(recorded, events, {number: _site_of_stack(number, nodes, images) for number in nodes})
     return recorded
+
+
+def _site_of_stack(number, nodes, images):
+    """The site that allocated, maybe by way of a library (strdup, operator new)."""
+    for _ in range(1 + FRAMES_OF_LIBRARIES):
+        if number not in nodes:
+            return None
+        pc, image_number, number = nodes[number]
+        image = images.get(image_number)
+        if image:
+            return site_at(image[0], pc - 1 - image[1])
+    return None
 
 
 def _read_events(recorded, events, sites):

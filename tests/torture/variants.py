@@ -9,6 +9,8 @@ import hashlib
 import os
 import subprocess
 
+import fresh_source
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOST = os.path.join(HERE, "host")
 
@@ -24,6 +26,14 @@ class Variant:
     def __init__(self, compiler, level, own_malloc=False, way="apart", options=()):
         self.compiler, self.level, self.own_malloc, self.way, self.options = compiler, level, own_malloc, way, list(options)
         self.name = "-".join([compiler, level, "own" if own_malloc else "libc", way, *[o.strip("-").replace("=", "_") for o in options]])
+
+
+class Fresh:
+    """The executable of a seed's own C text (fresh_source.py)."""
+
+    def __init__(self, seed):
+        self.seed, self.recipe = seed, fresh_source.Recipe(seed)
+        self.own_malloc, self.way, self.name = self.recipe.own_malloc, "fresh", "fresh-%s" % seed
 
 
 VARIANTS = [
@@ -52,15 +62,15 @@ VARIANTS = [
 
 
 def sources(own_malloc):
-    left_out = "libc_malloc.c" if own_malloc else "own_malloc.c"
-    return [name for name in sorted(os.listdir(HOST)) if name.endswith(".c") and name not in (left_out, "plugin.c")]
+    left_out = ("libc_malloc.c" if own_malloc else "own_malloc.c", "plugin.c")
+    return [name for name in sorted(os.listdir(HOST)) if name.endswith(".c") and name not in left_out]
 
 
 def fingerprint():
     digest = hashlib.sha256()
     for folder in (HOST, HERE):
         for name in sorted(os.listdir(folder)):
-            if name.endswith((".c", ".h", ".def")) or name == "variants.py":
+            if name.endswith((".c", ".cc", ".h", ".def")) or name == "variants.py":
                 with open(os.path.join(folder, name), "rb") as file:
                     digest.update(file.read())
     return digest.hexdigest()[:16]
@@ -118,7 +128,22 @@ class Builds:
                              "-DPLUGIN_SECOND=plugin_site_%d" % (site + 1), "-DPLUGIN_NUMBER=%d" % site,
                              "-DPLUGIN_PADDING=%d" % (1 + 1500 * k), os.path.join(HOST, "plugin.c"), "-o",
                              os.path.join(self.folder, "plugin_%d.so" % k)])
+        commands.append(["g++", "-shared", "-fPIC", "-O2", "-w", "-I" + HOST, os.path.join(HOST, "cxx_plugin.cc"), "-o",
+                         os.path.join(self.folder, "cxx_plugin.so")])
         compile_all(commands)
         compile_all(links)
         with open(os.path.join(self.folder, "done"), "w", encoding="utf-8"):
             pass
+
+    def make_fresh(self, fresh, folder):
+        """The executable of a seed's own C text, with the acts' objects of an ordinary variant, in a folder."""
+        recipe = fresh.recipe
+        base = next(variant for variant in VARIANTS if variant.own_malloc == recipe.own_malloc and variant.way == "apart")
+        objects = [path for path in self.objects(base) if not path.endswith((".fresh_none.c.o", ".own_malloc.c.o"))]
+        target = os.path.join(folder, fresh.name)
+        with open(target + ".c", "w", encoding="utf-8") as file:
+            file.write(recipe.text(fresh.seed))
+        subprocess.run([recipe.compiler, *recipe.flags, "-I" + HOST, "-rdynamic", target + ".c", *objects, "-o", target, *LIBRARIES],
+                       check=True)
+        os.chmod(target, 0o755)
+        return target

@@ -60,6 +60,41 @@ uint64_t act_churn(const struct node *node, uint64_t seed) {
     return result;
 }
 
+/* odds(seed, n): n blocks of functions that size or align them in their own way, and of every way
+ * to give one back. */
+uint64_t act_odds(const struct node *node, uint64_t seed) {
+    struct dice dice = dice_of(node, seed);
+    void *kept[8] = {0};
+    uint64_t result = 0;
+    for (int64_t i = 0; i < node->numbers[1]; i++) {
+        void **slot = &kept[dice_below(&dice, 8)];
+        const unsigned site = (unsigned)dice_below(&dice, N_ODD_SITES);
+        block_free(*slot);
+        *slot = block_make_odd(site, dice_below(&dice, 900));
+        if (*slot == NULL) {
+            complain("an allocation was refused");
+            return 0;
+        }
+        result = mix(result, ((uint64_t *)*slot)[1]);
+        if (dice_below(&dice, 4) == 0) {
+            *slot = block_resize(*slot, 32 + dice_below(&dice, 5000));
+        }
+        if (dice_below(&dice, 6) ==
+            0) { /* what realloc to nothing does is the allocator's choice */
+            void *gone = malloc(1 + dice_below(&dice, 300));
+            OPAQUE(gone);
+            gone = realloc(gone, 0);
+            OPAQUE(gone);
+            free(gone);
+            free(NULL);
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        block_free(kept[i]);
+    }
+    return result;
+}
+
 typedef double four_doubles __attribute__((vector_size(32)));
 typedef int eight_ints __attribute__((vector_size(32)));
 

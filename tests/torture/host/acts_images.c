@@ -15,7 +15,16 @@
 #include "plugin.h"
 #include "sites.h"
 
-static const struct plugin_host plugin_host = {truth_begin, truth_done, block_free};
+static void *free_begin(void *block) {
+    return truth_free_begin(block);
+}
+
+static void free_done(void *truth) {
+    truth_free_done(truth);
+}
+
+static const struct plugin_host plugin_host = {truth_begin, truth_done, block_free, free_begin,
+                                               free_done};
 
 /* plugins(seed, n): n times a plugin is loaded, called, unloaded, in any order. */
 uint64_t act_plugins(const struct node *node, uint64_t seed) {
@@ -47,6 +56,21 @@ uint64_t act_plugins(const struct node *node, uint64_t seed) {
         }
     }
     return result;
+}
+
+/* cxx(seed, n): the plugin in C++, n rounds; it stays loaded, as libstdc++ does. */
+uint64_t act_cxx(const struct node *node, uint64_t seed) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/cxx_plugin.so", plugin_folder);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    plugin_function *run =
+        handle ? (plugin_function *)(uintptr_t)dlsym(handle, "plugin_run") : NULL;
+    if (run == NULL) {
+        complain(handle ? "a plugin has no function" : dlerror());
+        return 0;
+    }
+    struct dice dice = dice_of(node, seed);
+    return run(&plugin_host, (uint64_t)node->numbers[1], dice_below(&dice, 1000));
 }
 
 /* converters(seed, n): iconv with modules that the C library loads and unloads. */

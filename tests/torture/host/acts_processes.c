@@ -117,9 +117,36 @@ uint64_t act_fork(const struct node *node, uint64_t seed) {
     return result_of(child, result);
 }
 
-/* vfork(seed, n, what): the child allocates n blocks in its parent's memory, then ends or
- * executes. */
+/* vfork(seed, n, what): the child allocates n blocks in its parent's memory, then ends or executes
+ * (1), maybe in a thread that allocated nothing before (2). */
+struct vfork_call {
+    const struct node *node;
+    uint64_t seed, result;
+};
+
+static uint64_t vfork_here(const struct node *node, uint64_t seed);
+
+static void *vfork_in_thread(void *argument) {
+    struct vfork_call *call = argument;
+    call->result = vfork_here(call->node, call->seed);
+    return NULL;
+}
+
 uint64_t act_vfork(const struct node *node, uint64_t seed) {
+    struct vfork_call call = {.node = node, .seed = seed};
+    pthread_t thread;
+    if (node->numbers[2] < 2) {
+        return vfork_here(node, seed);
+    }
+    if (pthread_create(&thread, NULL, vfork_in_thread, &call) != 0) {
+        complain("a thread could not be made");
+        _Exit(94);
+    }
+    pthread_join(thread, NULL);
+    return call.result;
+}
+
+static uint64_t vfork_here(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     const int64_t n = node->numbers[1];
     void *volatile kept = NULL;
@@ -287,6 +314,64 @@ uint64_t act_descriptors(const struct node *node, uint64_t seed) {
         found = mix(found, node_run_children(node, seed));
         atomic_store(truth_result(result), mix(found, open_descriptors()));
         _exit(14);
+    }
+    return result_of(child, result);
+}
+
+/* orphan(seed, ms, ...): a grandchild that outlives its parent, and maybe the whole program, a
+ * little. */
+uint64_t act_orphan(const struct node *node, uint64_t seed) {
+    const pid_t child = fork();
+    if (child == 0) {
+        const pid_t grandchild = fork();
+        if (grandchild == 0) {
+            setsid();
+            usleep((useconds_t)(node->numbers[1] % 30) * 1000);
+            (void)node_run_children(node, seed);
+            block_free(block_make(8, 133));
+            _exit(0);
+        }
+        _exit(22);
+    }
+    return process_wait(child);
+}
+
+/* shell(seed, one act): this program with the act, by way of a shell. */
+uint64_t act_shell(const struct node *node, uint64_t seed) {
+    struct stage stage;
+    char line[9000];
+    (void)seed;
+    if (node->n_children == 0 || stage_make(&stage, node->children[0]) != 0) {
+        return 0;
+    }
+    snprintf(line, sizeof line, "exec %s '%s' %s", program_path, stage.text, stage.number);
+    int status;
+    if (node->numbers[1] % 2) {
+        FILE *pipe = popen(line, "r");
+        status = pipe != NULL ? pclose(pipe) : -1;
+    } else {
+        status = system(line);
+    }
+    return mix((uint64_t)status & 0xff7f, atomic_load(truth_result(stage.result)));
+}
+
+static void allocate_around_fork(void) {
+    block_free(block_make(8, 134));
+}
+
+static pthread_once_t around_fork = PTHREAD_ONCE_INIT;
+
+static void watch_forks(void) {
+    pthread_atfork(allocate_around_fork, allocate_around_fork, allocate_around_fork);
+}
+
+/* atforks(seed, ...): from now on, handlers around each fork allocate. In a child. */
+uint64_t act_atforks(const struct node *node, uint64_t seed) {
+    const unsigned result = truth_new_result();
+    const pid_t child = fork();
+    if (child == 0) {
+        pthread_once(&around_fork, watch_forks);
+        process_live(node, seed, result, 1);
     }
     return result_of(child, result);
 }

@@ -92,6 +92,7 @@ static char *pool_end(struct pool *pool, int way) {
 
 struct context_work {
     ucontext_t own, *back;
+    const struct node *node; /* whose acts run here in the first turn, or NULL */
     struct dice dice;
     int n_turns;
     uint64_t result;
@@ -99,17 +100,19 @@ struct context_work {
 
 static void context_body(unsigned low, unsigned high) {
     struct context_work *work = (struct context_work *)((uintptr_t)high << 32 | low);
+    work->result = work->node != NULL ? node_run_children(work->node, 1) : 0;
     for (int i = 0; i < work->n_turns; i++) {
         work->result = mix(work->result, turn(&work->dice, (int)dice_below(&work->dice, 12)));
         swapcontext(&work->own, work->back);
     }
 }
 
-/* contexts(seed, kind, n, turns): n contexts of makecontext in turn. */
+/* contexts(seed, kind, n, turns, ...): n contexts of makecontext in turn; in one of each round the
+ * acts run on its stack. */
 uint64_t act_contexts(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     const int n = 1 + (int)(node->numbers[2] % MOST_COROUTINES);
-    static __thread struct context_work works[MOST_COROUTINES];
+    struct context_work works[MOST_COROUTINES];
     uint64_t result = 0;
     char *place = NULL;
     for (int round = 0; round < 3; round++) {
@@ -117,8 +120,10 @@ uint64_t act_contexts(const struct node *node, uint64_t seed) {
         ucontext_t back;
         pool_make(&pool, (int)node->numbers[1], 1 + (n + round) % MOST_COROUTINES, place);
         for (int i = 0; i < pool.n; i++) {
-            works[i] = (struct context_work){
-                .back = &back, .dice = {dice_roll(&dice)}, .n_turns = (int)node->numbers[3]};
+            works[i] = (struct context_work){.back = &back,
+                                             .node = i == round ? node : NULL,
+                                             .dice = {dice_roll(&dice)},
+                                             .n_turns = (int)node->numbers[3]};
             getcontext(&works[i].own);
             works[i].own.uc_stack.ss_sp = pool.stacks[i];
             works[i].own.uc_stack.ss_size = pool.stack_bytes;
@@ -167,12 +172,14 @@ __asm__(".text\n"
 
 struct coroutine {
     void *sp, *caller_sp;
+    const struct node *node; /* whose acts run here in the first turn, or NULL */
     struct dice dice;
     int n_turns, is_over;
     uint64_t result;
 };
 
 static void coroutine_body(struct coroutine *coroutine) {
+    coroutine->result = coroutine->node != NULL ? node_run_children(coroutine->node, 1) : 0;
     for (int i = 0; i < coroutine->n_turns; i++) {
         coroutine->result =
             mix(coroutine->result, turn(&coroutine->dice, (int)dice_below(&coroutine->dice, 9)));
@@ -196,8 +203,8 @@ static void coroutine_prepare(struct coroutine *coroutine, char *stack, size_t s
     coroutine->sp = top;
 }
 
-/* coroutines(seed, kind, n, turns): n coroutines in turn; the pool is divided differently each
- * round. */
+/* coroutines(seed, kind, n, turns, ...): n coroutines in turn; the pool is divided differently each
+ * round. In one of them the acts run on its stack. */
 uint64_t act_coroutines(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     struct coroutine coroutines[MOST_COROUTINES];
@@ -208,6 +215,7 @@ uint64_t act_coroutines(const struct node *node, uint64_t seed) {
         pool_make(&pool, (int)node->numbers[1], 1 + (int)dice_below(&dice, MOST_COROUTINES), place);
         for (int i = 0; i < pool.n; i++) {
             coroutines[i] = (struct coroutine){
+                .node = i == round ? node : NULL,
                 .dice = {dice_roll(&dice)},
                 .n_turns = (int)dice_below(&dice, 1 + (uint64_t)node->numbers[3])};
             coroutine_prepare(&coroutines[i], pool.stacks[i], pool.stack_bytes);

@@ -8,7 +8,8 @@
  *     TORTURE_TRUTH         the file of counts
  *     TORTURE_PLUGINS       the folder of the plugins
  *     TORTURE_GATE          a file: wait until it is gone (the driver attaches before)
- *     TORTURE_MILLISECONDS  repeat the acts for so long; every round must give the same results
+ *     TORTURE_MILLISECONDS  repeat the acts for so long, and while there is room for the counts of
+ *                           more processes; every round must give the same results
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -60,7 +61,7 @@ int main(int argc, char **argv) {
     const uint64_t until = now_ms() + (period != NULL ? strtoull(period, NULL, 10) : 0);
     uint64_t results[NODE_CHILDREN];
     atomic_store(&truth_file->is_running, 1);
-    for (int round = 0; round == 0 || now_ms() < until; round++) {
+    for (int round = 0; round == 0 || (now_ms() < until && truth_has_room()); round++) {
         for (int i = 0; i < root->n_children; i++) {
             const uint64_t result = node_run(root->children[i], 0);
             if (round == 0) {

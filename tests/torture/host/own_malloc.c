@@ -158,6 +158,10 @@ SITE_ATTRIBUTES void *valloc(size_t n) {
     return block_of(n, 4096);
 }
 
+SITE_ATTRIBUTES void *pvalloc(size_t n) {
+    return block_of((n + 4095) & ~(size_t)4095, 4096);
+}
+
 SITE_ATTRIBUTES size_t malloc_usable_size(void *block) {
     return block == NULL ? 0 : ((struct own_header *)block - 1)->size;
 }

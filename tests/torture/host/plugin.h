@@ -11,6 +11,9 @@ struct plugin_host {
     void (*begin)(unsigned site, size_t n);
     void (*done)(unsigned site, size_t n, void *block);
     void (*free_block)(void *block);
+    /* around a free that the plugin makes itself; the first's result is the second's argument */
+    void *(*free_begin)(void *block);
+    void (*free_done)(void *truth);
 };
 
 /* Allocates n blocks at the plugin's own sites and frees them. */

@@ -4,6 +4,8 @@
 
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
 
 /* clang-format off */
 SITE(0, malloc, malloc(n))
@@ -35,6 +37,44 @@ SITE_ATTRIBUTES void *site_19_posix_memalign(size_t n) {
     }
     truth_done(19, n, block);
     return block;
+}
+
+/* Copies: the C library calls malloc, for a caller that names no size. */
+static const char *text_of(size_t n) {
+    static __thread char text[1024];
+    memset(text, 'x', n - 1);
+    text[n - 1] = 0;
+    return text;
+}
+
+/* Of n bytes with its end. */
+static const wchar_t *wide_text_of(size_t n) {
+    static __thread wchar_t text[1024];
+    wmemset(text, L'x', n / sizeof *text - 1);
+    text[n / sizeof *text - 1] = 0;
+    return text;
+}
+
+/* clang-format off */
+SITE(22, strdup, strdup(text_of(n)))
+SITE(23, strndup, strndup(text_of(n + 9), n - 1))
+SITE(24, wcsdup, wcsdup(wide_text_of(n)))
+/* clang-format on */
+
+SITE_ATTRIBUTES void *site_25_pvalloc(size_t n) {
+    n = (n + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    truth_begin(25, n);
+    void *block = pvalloc(n);
+    OPAQUE(block);
+    truth_done(25, n, block);
+    return block;
+}
+
+void *block_make_odd(unsigned site, size_t n) {
+    static site_function *const sites[N_ODD_SITES] = {site_22_strdup, site_23_strndup,
+                                                      site_24_wcsdup, site_25_pvalloc};
+    n = BLOCK_LEAST_BYTES + n % 900 / 16 * 16;
+    return sites[site % N_ODD_SITES](n);
 }
 
 site_function *const general_sites[N_GENERAL_SITES] = {

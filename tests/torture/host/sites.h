@@ -24,10 +24,12 @@
 
 enum {
     N_GENERAL_SITES = 20, /* 0 .. 19: any of them may be asked for by number */
-    MARK_SITE = 30,       /* who this process is: MARK_BYTES + its number in the file of counts */
-    PLUGIN_SITE = 32,     /* of plugin k: this + 2 k, and the next */
+    ODD_SITE = 22,        /* and the next N_ODD_SITES: callers that size a block themselves */
+    N_ODD_SITES = 4,
+    MARK_SITE = 30,   /* who this process is: MARK_BYTES + its number in the file of counts */
+    PLUGIN_SITE = 32, /* of plugin k: this + 2 k, and the next */
     CXX_SITE = 44,
-    FRESH_SITE = 48, /* of generated text: 16 of them */
+    FRESH_SITE = 48, /* of generated text: 48 of them */
     MARK_BYTES = 4096,
 };
 
@@ -41,6 +43,8 @@ void *site_3_malloc(size_t n);
 void *site_10_calloc(size_t n);
 void site_mark(unsigned number);
 
+/* A block of at least n bytes of one of the odd sites. */
+void *block_make_odd(unsigned site, size_t n);
 /* A block of n bytes, n >= BLOCK_LEAST_BYTES, from the general site of this number. NULL when there
  * is no memory. */
 void *block_make(unsigned site, size_t n);

@@ -3,6 +3,7 @@
 #include "truth.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,18 +42,28 @@ void truth_open(void) {
     }
 }
 
+int truth_has_room(void) {
+    return atomic_load(&truth_file->n_processes) < TRUTH_PROCESSES / 2;
+}
+
+/* No handler comes between the record and its mark: a child that is forked there would allocate its
+ * parent's mark. */
 struct truth_process *truth_claim(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before); /* of this thread */
     const unsigned number = atomic_fetch_add(&truth_file->n_processes, 1);
     struct truth_process *mine =
         process_of(number < TRUTH_PROCESSES ? number : TRUTH_PROCESSES - 1);
     struct truth_process *self = NULL;
-    /* a handler may have been faster: then the record that was taken here stays empty */
-    if (!atomic_compare_exchange_strong(&truth_page->self, &self, mine)) {
-        return self;
+    /* another thread may have been faster: then the record that was taken here stays empty */
+    if (atomic_compare_exchange_strong(&truth_page->self, &self, mine)) {
+        atomic_store(&mine->pid, (uint32_t)syscall(SYS_getpid));
+        site_mark(number);
+        self = mine;
     }
-    atomic_store(&mine->pid, (uint32_t)syscall(SYS_getpid));
-    site_mark(number);
-    return mine;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return self;
 }
 
 struct truth_site *truth_free_begin(void *block) {

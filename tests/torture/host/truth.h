@@ -23,8 +23,8 @@
 
 enum {
     TRUTH_HEADER_BYTES = 65536,
-    TRUTH_PROCESSES = 1024,
-    TRUTH_SITES = 80,
+    TRUTH_PROCESSES = 4096,
+    TRUTH_SITES = 96,
     TRUTH_RESULTS = 4096,
     PAGE_BYTES = 4096,
     BLOCK_LEAST_BYTES = 32, /* room for the word that says whose block it is */
@@ -60,6 +60,8 @@ extern struct truth_page *truth_page;
 
 /* Maps the file of $TORTURE_TRUTH, or memory that nobody reads. */
 void truth_open(void);
+/* Is at least half of the records free? */
+int truth_has_room(void);
 /* This process' record, taken at the first call. */
 struct truth_process *truth_claim(void);
 /* Something is wrong that would not be without allogram: one line on standard error. */
