@@ -2,7 +2,7 @@
 """check_vectors OBJECT...: machine code that may run inside a hook uses general registers alone.
 
 A function that the agent detours may be called by code whose compiler knows that the function leaves vector registers alone.
-So the code of a hook never touches them (adapters/libc/static_entry_x86_64.S). OBJECT: an archive or object file. Left out are the
+So the code of a hook never touches them (hook/kept_call.h). OBJECT: an archive or object file. Left out are the
 functions that are entered and left by way of vector_state.S, and that file itself.
 """
 

@@ -33,6 +33,7 @@ enum {
 struct places {
     struct ag_collector_place place[PLACES_MOST];
     size_t n;
+    bool in_program;
 };
 
 static const char *name_of(size_t at) {
@@ -85,6 +86,7 @@ static bool find_collector(struct places *places) {
     places->n = N_NEEDED + ag_collector_n_calls();
     const bool is_known = ag_symbol_find("GC_malloc", AG_SYMBOL_FIRST, NULL, &place);
     const bool is_library = is_known && !place.in_executable;
+    places->in_program = !is_library;
     if (!is_library && !find_in_program(places) && !is_known) {
         return false;
     }
@@ -220,7 +222,7 @@ static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
                                                .runtime = "bdwgc",
                                                .domain = ALLOGRAM_CPU};
     const char *reason = "", *name = "";
-    if (ag_collector_hook(places->place + N_NEEDED, &reason, &name) < 0) {
+    if (ag_collector_hook(places->place + N_NEEDED, places->in_program, &reason, &name) < 0) {
         write_note("the collector is left alone: ", name[0] ? name : "", reason);
         return AG_ADAPTER_REFUSED;
     }

@@ -72,7 +72,10 @@ enum { N_ROWS = AG_ARRAY_SIZE(rows) };
 typedef uintptr_t original_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 extern original_fn *ag_collector_originals[N_ROWS] AG_HIDDEN;
 original_fn *ag_collector_originals[N_ROWS];
-extern const unsigned char ag_collector_entries[] AG_HIDDEN;
+extern const unsigned char ag_collector_entries[] AG_HIDDEN, ag_collector_plain_entries[] AG_HIDDEN;
+extern uint32_t ag_collector_keeps_vectors
+    AG_HIDDEN; /* 1: ag_collector_call is to leave them alone */
+uint32_t ag_collector_keeps_vectors;
 static struct ag_detour detours[N_ROWS];
 
 struct ag_collector_functions ag_collector;
@@ -147,6 +150,11 @@ static int start_sums(void) {
 
 /* ---- telling ---- */
 
+/* Where the return address of the call lies. */
+static const uintptr_t *sp_of(const struct ag_kept_call *call) {
+    return &call->return_address;
+}
+
 /* A sampled object's number is looked for at so many calls of its thread, a recorder of all looks
  * at each: an object is begun long before. */
 enum { LOOKS_MOST = 64 };
@@ -157,7 +165,7 @@ static uintptr_t block_of(uintptr_t address) {
     return base ? (uintptr_t)base : address;
 }
 
-static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, size_t bytes) {
+static void tell_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
     const bool is_told = ag_host_heap(ag_collector_heap) != NULL; /* the filter takes it */
     if (address == 0) {
         return;
@@ -173,7 +181,7 @@ static void tell_alloc(const struct ag_collector_call *call, uintptr_t address, 
     if (!is_told) {
         return;
     }
-    ag_record_alloc_fast(call->sp, call->rbp, address, bytes, ag_collector_heap);
+    ag_record_alloc_fast(sp_of(call), call->rbp, address, bytes, ag_collector_heap);
     const bool is_tracked = allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_);
     if (!ag_recorder_is_sampling()) {
         ag_crystal_types_allocated(address);
@@ -212,13 +220,12 @@ static int find_own_code(struct dl_phdr_info *info, size_t size, void *context) 
 /* The collector gives back what it has allocated for itself (a thread that ends), which nobody
  * told.
  */
-static bool is_by_collector(const struct ag_collector_call *call) {
-    return *call->sp - own_code.low < own_code.high - own_code.low;
+static bool is_by_collector(const struct ag_kept_call *call) {
+    return call->return_address - own_code.low < own_code.high - own_code.low;
 }
 
 /* true: it was told. */
-static bool tell_free(const struct ag_collector_call *call, enum ag_word_kind kind,
-                      uintptr_t address) {
+static bool tell_free(const struct ag_kept_call *call, enum ag_word_kind kind, uintptr_t address) {
     if (address == 0 || is_by_collector(call)) {
         return false;
     }
@@ -232,7 +239,7 @@ static bool tell_free(const struct ag_collector_call *call, enum ag_word_kind ki
     if (!ag_host_heap(ag_collector_heap)) {
         return true;
     }
-    ag_record_free_fast(kind, address, ag_collector_heap, call->sp, call->rbp);
+    ag_record_free_fast(kind, address, ag_collector_heap, sp_of(call), call->rbp);
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_)) {
         ag_tracker_free(ag_collector_heap, address);
     }
@@ -243,7 +250,7 @@ static uintptr_t next_in_list(uintptr_t block) {
     return *(const uintptr_t *)block;
 }
 
-static void tell_list(const struct ag_collector_call *call, uintptr_t first, size_t bytes) {
+static void tell_list(const struct ag_kept_call *call, uintptr_t first, size_t bytes) {
     uint64_t blocks = 0;
     for (uintptr_t block = first; block != 0; block = next_in_list(block), blocks++) {
         tell_alloc(call, block, bytes);
@@ -269,24 +276,24 @@ static void note_refill(uintptr_t first) {
 
 /* ---- calls ---- */
 
-static uintptr_t call_original(const struct ag_collector_call *call) {
-    const uintptr_t *a = call->arguments;
-    return ag_collector_originals[call->row](a[0], a[1], a[2], a[3], a[4], a[5]);
+static uintptr_t call_original(struct ag_kept_call *call) {
+    call->original = (uintptr_t)ag_collector_originals[call->datum];
+    return ag_kept_original(call);
 }
 
-static uintptr_t call_inside(const struct ag_collector_call *call) {
+static uintptr_t call_inside(struct ag_kept_call *call) {
     struct ag_collector_thread *thread = &ag_collector_thread;
     thread->outermost = call;
-    thread->inside = (uintptr_t)call->sp;
+    thread->inside = (uintptr_t)sp_of(call);
     const uintptr_t result = call_original(call);
     thread->inside = 0;
     return result;
 }
 
-static uintptr_t call_leaving(const struct ag_collector_call *call) {
+static uintptr_t call_leaving(struct ag_kept_call *call) {
     struct ag_collector_thread *thread = &ag_collector_thread;
     const uintptr_t inside = thread->inside;
-    const struct ag_collector_call *outermost = thread->outermost;
+    const struct ag_kept_call *outermost = thread->outermost;
     thread->inside = 0;
     const uintptr_t result = call_original(call);
     thread->inside = inside;
@@ -294,7 +301,7 @@ static uintptr_t call_leaving(const struct ag_collector_call *call) {
     return result;
 }
 
-static uintptr_t call_own(const struct ag_collector_call *call) {
+static uintptr_t call_own(struct ag_kept_call *call) {
     const uint64_t before = ag_collector.total_bytes();
     const uintptr_t result = call_inside(call);
     const uint64_t after = ag_collector.total_bytes();
@@ -302,7 +309,7 @@ static uintptr_t call_own(const struct ag_collector_call *call) {
     return result;
 }
 
-static uintptr_t call_refill(const struct ag_collector_call *call) {
+static uintptr_t call_refill(struct ag_kept_call *call) {
     uintptr_t *list = (uintptr_t *)call->arguments[2];
     if (ag_collector_thread.inside != 0) {
         const uintptr_t result = call_original(call);
@@ -314,14 +321,14 @@ static uintptr_t call_refill(const struct ag_collector_call *call) {
     return result;
 }
 
-static uintptr_t call_realloc(const struct ag_collector_call *call) {
+static uintptr_t call_realloc(struct ag_kept_call *call) {
     const uintptr_t block = call->arguments[0];
     const size_t bytes = call->arguments[1];
     const bool is_told = tell_free(call, AG_WORD_REALLOC_FREE, block);
     const uintptr_t moved = call_inside(call);
     if (moved == 0 && is_told && bytes != 0) {
         (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, block);
-        ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_collector_heap, call->sp, call->rbp);
+        ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_collector_heap, sp_of(call), call->rbp);
     } else if (moved == block && moved != 0 && !ag_recorder_is_sampling()) {
         const uint64_t again = ag_collector.size((const void *)block_of(moved));
         add_told(-again); /* the collector does not count it again */
@@ -330,18 +337,18 @@ static uintptr_t call_realloc(const struct ag_collector_call *call) {
     return moved;
 }
 
-static uintptr_t set_listener(const struct ag_collector_call *call) {
+static uintptr_t set_listener(struct ag_kept_call *call) {
     atomic_store_explicit(&ag_program_listener, (ag_collection_listener *)call->arguments[0],
                           memory_order_release);
-    return 0;
+    return call->rax; /* it returns nothing */
 }
 
-static uintptr_t make_call(const struct ag_collector_call *call) {
+static uintptr_t make_call(struct ag_kept_call *call) {
     const uintptr_t *a = call->arguments;
     uintptr_t result = 0;
     ag_collector_thread.attention -= ag_collector_thread.attention > 0;
     ag_crystal_types_return();
-    switch (rows[call->row].shape) {
+    switch (rows[call->datum].shape) {
     case SHAPE_BYTES:
         result = call_inside(call);
         tell_alloc(call, result, a[0]);
@@ -395,18 +402,19 @@ static uintptr_t make_call(const struct ag_collector_call *call) {
 }
 
 /* Called from collector_entry_x86_64.S. */
-uintptr_t ag_collector_call(const struct ag_collector_call *call);
-uintptr_t ag_collector_call(const struct ag_collector_call *call) {
+void ag_collector_call(struct ag_kept_call *call);
+void ag_collector_call(struct ag_kept_call *call) {
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ag_collector_thread.inside == 0) {
         ag_crystal_types_return();
         ag_tracker_deliver(); /* the arguments are on this stack, so what they point to lives */
     }
-    return make_call(call);
+    call->result_2 = call->arguments[2]; /* of rows that call nothing */
+    call->result = make_call(call);
 }
 
-static uint64_t needed_bytes(const struct ag_collector_call *call) {
+static uint64_t needed_bytes(const struct ag_kept_call *call) {
     const uintptr_t *a = call->arguments;
-    switch (rows[call->row].shape) {
+    switch (rows[call->datum].shape) {
     case SHAPE_BYTES:
     case SHAPE_ATOMIC:
     case SHAPE_LIST:
@@ -437,7 +445,7 @@ bool ag_collector_find_cause(struct ag_collector_cause *ret_cause) {
         return false;
     }
     if ((thread->inside & 1) == 0) {
-        *ret_cause = (struct ag_collector_cause){.sp = thread->outermost->sp,
+        *ret_cause = (struct ag_collector_cause){.sp = sp_of(thread->outermost),
                                                  .rbp = thread->outermost->rbp,
                                                  .needed_bytes = needed_bytes(thread->outermost)};
         return true;
@@ -466,8 +474,10 @@ static bool is_hooked_already(const struct ag_collector_place *places, size_t ro
     return false;
 }
 
-int ag_collector_hook(const struct ag_collector_place *places, const char **ret_reason,
-                      const char **ret_name) {
+int ag_collector_hook(const struct ag_collector_place *places, bool in_program,
+                      const char **ret_reason, const char **ret_name) {
+    const unsigned char *entries = in_program ? ag_collector_entries : ag_collector_plain_entries;
+    ag_collector_keeps_vectors = in_program;
     own_code.address = (uintptr_t)ag_collector.statistics;
     (void)ag_objects_visit(find_own_code, &own_code);
     int r = start_sums();
@@ -481,10 +491,9 @@ int ag_collector_hook(const struct ag_collector_place *places, const char **ret_
         if (places[i].address == 0 || is_hooked_already(places, i)) {
             continue;
         }
-        r = ag_detour_install(
-            &detours[i], (void *)places[i].address, places[i].bytes,
-            (void *)(uintptr_t)(ag_collector_entries + i * AG_COLLECTOR_ENTRY_BYTES),
-            (void **)&ag_collector_originals[i]);
+        r = ag_detour_install(&detours[i], (void *)places[i].address, places[i].bytes,
+                              (void *)(uintptr_t)(entries + i * AG_COLLECTOR_ENTRY_BYTES),
+                              (void **)&ag_collector_originals[i]);
         *ret_reason = detours[i].reason ? detours[i].reason : "cannot be detoured";
         *ret_name = rows[i].name;
     }

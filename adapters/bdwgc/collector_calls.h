@@ -9,15 +9,9 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "hook/kept_call.h"
 
-enum { AG_COLLECTOR_ENTRY_BYTES = 192 };
-
-struct ag_collector_call { /* laid out by collector_entry_x86_64.S */
-    uintptr_t arguments[6];
-    const uintptr_t *sp; /* where the return address of the call lies */
-    uintptr_t rbp;       /* as the caller left it */
-    uint64_t row;
-};
+enum { AG_COLLECTOR_ENTRY_BYTES = 288 };
 
 struct ag_collector_statistics { /* struct GC_prof_stats_s of gc.h, its first fields */
     uint64_t heap_bytes, free_bytes, unmapped_bytes, since_collection_bytes,
@@ -43,7 +37,7 @@ struct ag_collector_thread {
     uintptr_t inside;   /* the outermost call that is inside the collector: its frame's sp; with the
                            lowest bit set: it went the short way; 0: none */
     uint64_t attention; /* so many calls may not go the short way */
-    const struct ag_collector_call *outermost; /* that call, where it did not */
+    const struct ag_kept_call *outermost; /* that call, where it did not */
 };
 extern __thread struct ag_collector_thread ag_collector_thread
     __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
@@ -57,15 +51,15 @@ struct ag_collector_cause {
 bool ag_collector_find_cause(struct ag_collector_cause *ret_cause);
 
 /* Puts the detours in. 0, or a negative errno with ret_reason and nothing changed. place: where a
- * row's function is. */
+ * row's function is. in_program: it is called by code that was compiled together with it. */
 struct ag_collector_place {
     uintptr_t address; /* 0: there is none */
     size_t bytes;      /* 0: not known */
 };
 size_t ag_collector_n_calls(void);
 const char *ag_collector_call_name(size_t row);
-int ag_collector_hook(const struct ag_collector_place *places, const char **ret_reason,
-                      const char **ret_name);
+int ag_collector_hook(const struct ag_collector_place *places, bool in_program,
+                      const char **ret_reason, const char **ret_name);
 
 /* The sums of what was told, and of what the collector took for itself, in bytes of its blocks. */
 uint64_t ag_collector_told_bytes(void);

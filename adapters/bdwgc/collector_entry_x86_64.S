@@ -1,14 +1,18 @@
 /* collector_entry_x86_64.S: where a detoured function of the collector jumps to: one entry a row of collector_functions.def.
  *
  * A thread that is inside the collector already goes straight on to the original (the collector's functions call each other
- * by their public names), but for the rows that are looked at always. Else the arguments are laid into a struct ag_collector_call
- * on the stack and ag_collector_call does the rest.
+ * by their public names), but for the rows that are looked at always. Else all registers are kept (hook/kept_call.h; the datum
+ * is the row) and ag_collector_call does the rest. Vector registers are saved only where the collector is in the program:
+ * callers of a library's function expect none of them back, nor rax, r10 and r11.
  *
  * Where a recorder samples, and for it alone, the rows that nearly all calls are of pay less: the thread's skip (a subtraction and
  * a branch; a free, the filter of the sampled blocks), and the original is called with nothing around it but the mark that the
  * thread is inside, with the lowest bit set: who asks what caused a collection finds the arguments below it (collector_calls.c).
  * A recorder that is off costs a compare. What wants to see each call (a tracker, a number of a Crystal object that is still to come)
- * says so and is asked for first. */
+ * says so and is asked for first. This way uses rax, r10, r11 and the flags, which wait in the red zone: nothing is called
+ * but the original. It finds the stack aligned as its caller did it. */
+#include "hook/arch/x86_64/kept_frame.S"
+
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
 #define LEFT_BYTES 16       /* in struct ag_skip */
 #define TRACKERS 14         /* ALLOGRAM_SAMPLES_, ALLOGRAM_FREES_ and ALLOGRAM_EACH_ */
@@ -18,41 +22,83 @@
     .hidden ag_collector_entries
     .hidden ag_collector_originals
     .hidden ag_collector_call
+    .hidden ag_collector_keeps_vectors
+    .hidden ag_call_keeping_vectors
     .hidden ag_collector_thread
     .hidden ag_recorder
     .hidden ag_thread_skip
     .hidden ag_sampled_filter
 
-    .p2align 5
-    .type enter_always, @function
-enter_always:
-    .cfi_startproc
-    sub $88, %rsp
-    .cfi_adjust_cfa_offset 88
-    mov %rdi, (%rsp)
-    mov %rsi, 8(%rsp)
-    mov %rdx, 16(%rsp)
-    mov %rcx, 24(%rsp)
-    mov %r8, 32(%rsp)
-    mov %r9, 40(%rsp)
-    lea 88(%rsp), %r11
-    mov %r11, 48(%rsp)
-    mov %rbp, 56(%rsp)
-    mov %rax, 64(%rsp)
-    mov %rsp, %rdi
+kept_function collector_enter
+    kept_begin
+    lea -KEPT_BYTES(%rbp), %rsi
+    mov %rsi, %rdi
+    cmpl $0, ag_collector_keeps_vectors(%rip)
+    jne 1f
     call ag_collector_call
-    add $88, %rsp
-    .cfi_adjust_cfa_offset -88
-    ret
+    kept_return
+1:
+    lea ag_collector_call(%rip), %rdi
+    call ag_call_keeping_vectors
+    kept_return
+kept_end collector_enter
+
+/* Below the stack pointer, until something is pushed */
+#define WAITS_RAX -8
+#define WAITS_R11 -16
+#define WAITS_R10 -24
+#define WAITS_FLAGS -32
+#define WAITS_ROW -40
+
+    .macro keep_scratch
+    .if keeps
+    mov %rax, WAITS_RAX(%rsp)
+    mov %r11, WAITS_R11(%rsp)
+    mov %r10, WAITS_R10(%rsp)
+    lahf
+    seto %al
+    mov %rax, WAITS_FLAGS(%rsp)
+    .endif
+    .endm
+
+    .macro restore_scratch
+    .if keeps
+    mov WAITS_FLAGS(%rsp), %rax
+    add $0x7f, %al
+    sahf
+    mov WAITS_R10(%rsp), %r10
+    mov WAITS_R11(%rsp), %r11
+    mov WAITS_RAX(%rsp), %rax
+    .endif
+    .endm
+
+    /* Makes the frame that the page of a kept detour makes (ag_write_kept_frame). */
+    .type enter_from_scratch, @function
+    .p2align 5
+enter_from_scratch:
+    .set keeps, 1
+    .cfi_startproc
+    restore_scratch
+    push %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    mov %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    lea -KEPT_BYTES(%rsp), %rsp
+    mov %rax, OFFSET_RAX(%rbp)
+    mov (WAITS_ROW + 8)(%rbp), %eax
+    mov %rax, OFFSET_DATUM(%rbp)
+    jmp collector_enter
     .cfi_endproc
-    .size enter_always, . - enter_always
+    .size enter_from_scratch, . - enter_from_scratch
 
     .macro begin_entry
-    .org ag_collector_entries + 192 * row, 0x90 /* AG_COLLECTOR_ENTRY_BYTES: an error where one is longer */
+    .org entries + 288 * row, 0x90 /* AG_COLLECTOR_ENTRY_BYTES: an error where one is longer */
     endbr64
     .endm
 
     .macro inside_goes_on
+    keep_scratch
     mov ag_collector_thread@gottpoff(%rip), %r11
     cmpq $0, %fs:(%r11)
     jne 2f
@@ -60,9 +106,10 @@ enter_always:
 
     .macro end_entry
 1:
-    mov $row, %eax
-    jmp enter_always
+    movl $row, WAITS_ROW(%rsp)
+    jmp enter_from_scratch
 2:
+    restore_scratch
     jmp *(ag_collector_originals + 8 * row)(%rip)
     .set row, row + 1
     .endm
@@ -75,8 +122,9 @@ enter_always:
 
     .macro collector_entry_always
     begin_entry
-    mov $row, %eax
-    jmp enter_always
+    keep_scratch
+    movl $row, WAITS_ROW(%rsp)
+    jmp enter_from_scratch
     .set row, row + 1
     .endm
 
@@ -112,20 +160,28 @@ enter_always:
     mov %r10, %fs:LEFT_BYTES(%rax)
     .endm
 
+    /* The original finds the stack 32 bytes lower than its caller left it: aligned as before. */
     .macro call_inside size
     lea 1(%rsp), %rax
     mov %rax, %fs:(%r11)
+    restore_scratch
     push %\size
     .cfi_adjust_cfa_offset 8
     push %rbp
     .cfi_adjust_cfa_offset 8
-    sub $8, %rsp
+    lea -8(%rsp), %rsp
     .cfi_adjust_cfa_offset 8
     call *(ag_collector_originals + 8 * row)(%rip)
+    lea 24(%rsp), %rsp
+    .cfi_adjust_cfa_offset -24
+    .if keeps
+    mov %r11, WAITS_R11(%rsp)
+    .endif
     mov ag_collector_thread@gottpoff(%rip), %r11
     movq $0, %fs:(%r11)
-    add $24, %rsp
-    .cfi_adjust_cfa_offset -24
+    .if keeps
+    mov WAITS_R11(%rsp), %r11
+    .endif
     ret
     .endm
 
@@ -157,19 +213,36 @@ enter_always:
     end_entry
     .endm
 
+#define AG_COLLECTOR(name, shape) collector_entry
+#define AG_COLLECTOR_ALWAYS(name, shape) collector_entry_always
+#define AG_COLLECTOR_OFTEN(name, shape, does) collector_entry_##does
+
     .globl ag_collector_entries
     .type ag_collector_entries, @object
     .p2align 7
 ag_collector_entries:
     .set row, 0
-#define AG_COLLECTOR(name, shape) collector_entry
-#define AG_COLLECTOR_ALWAYS(name, shape) collector_entry_always
-#define AG_COLLECTOR_OFTEN(name, shape, does) collector_entry_##does
-
+    .set keeps, 1
+    .set entries, ag_collector_entries
     .cfi_startproc
 #include "collector_functions.def"
-    .org ag_collector_entries + 192 * row, 0x90
+    .org ag_collector_entries + 288 * row, 0x90
     .cfi_endproc
     .size ag_collector_entries, . - ag_collector_entries
+
+    /* For a collector that is a library: rax, r10 and r11 belong to no one. */
+    .hidden ag_collector_plain_entries
+    .globl ag_collector_plain_entries
+    .type ag_collector_plain_entries, @object
+    .p2align 7
+ag_collector_plain_entries:
+    .set row, 0
+    .set keeps, 0
+    .set entries, ag_collector_plain_entries
+    .cfi_startproc
+#include "collector_functions.def"
+    .org ag_collector_plain_entries + 288 * row, 0x90
+    .cfi_endproc
+    .size ag_collector_plain_entries, . - ag_collector_plain_entries
 
     .section .note.GNU-stack, "", @progbits

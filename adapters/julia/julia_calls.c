@@ -2,7 +2,11 @@
  * through: from C, from the system image, from generated code, by name from programs.
  *
  * What malloc gives by way of jl_malloc and its kin (big numbers' digits) is malloc's: it is
- * recorded there, with its stack and its death, and only counted here, as Julia counts it. */
+ * recorded there, with its stack and its death, and only counted here, as Julia counts it.
+ *
+ * The detours keep what the ABI keeps and no more: libjulia is a shared library that exports these
+ * functions, so its own code calls them by way of a procedure linkage table, and no compiler knows
+ * which function that leads to (hook/kept_call.h). */
 #include "julia_calls.h"
 
 #include "hook/detour.h"
@@ -255,7 +259,10 @@ int ag_julia_calls_follow(const char **ret_reason, const char **ret_name) {
         *ret_name = door->name;
         *ret_reason = " is not there";
         r = -1;
-        if (ag_symbol_find(door->name, AG_SYMBOL_FIRST, NULL, &place)) {
+        const bool is_there = ag_symbol_find(door->name, AG_SYMBOL_FIRST, NULL, &place);
+        if (is_there && place.in_executable) {
+            *ret_reason = " is linked into the program";
+        } else if (is_there) {
             r = ag_detour_install(&door->detour, place.address, 0, door->replacement,
                                   door->original);
             *ret_reason = " cannot be detoured";

@@ -122,12 +122,10 @@ static void *suspended_pvalloc(size_t bytes) {
 
 /* A death without it, or without exit's destructors, is a signal's. */
 static void tell_and_exit(int status) {
-    /* as lifecycle.c has it */
-    if (ag_attached_runtimes_are_there() &&
-        (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
+    if ((uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) { /* no child of vfork */
         ag_attached_runtimes_end();
+        ag_recorder_exiting();
     }
-    ag_recorder_exits_now();
     originals._exit(status);
 }
 
@@ -323,8 +321,6 @@ void ag_libc_start(void) {
 }
 
 __attribute__((destructor)) static void note_the_exit(void) {
-    if (ag_attached_runtimes_are_there()) {
-        ag_attached_runtimes_end();
-    }
+    ag_attached_runtimes_end();
     ag_recorder_exiting();
 }

@@ -10,10 +10,10 @@
  * they are libraries. Their blocks are freed by free: without the entry they would be ghosts. Each
  * loaded object is asked for the names of static_functions.def behind AG_STATIC_OTHERS.
  *
- * 3. Every row of static_functions.def has its entry (static_entry_x86_64.S) and its original; two
+ * 3. Every row of static_functions.def has its original; one entry (static_entry_x86_64.S) and two
  * functions, ag_static_begin and ag_static_end, serve them all by shape. They are slower than the
  * hooks of malloc_family.c: callers that the compiler knows may rely on more registers than the ABI
- * keeps, so the entry saves them all, and this file is compiled for general registers alone.
+ * keeps, so all are kept (hook/kept_call.h), and this file is compiled for general registers alone.
  *
  * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc):
  * while a thread is inside one (ag_inside_allocator), the others record nothing. What stands behind
@@ -32,6 +32,7 @@
 #include "base/vector_state.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
+#include "hook/kept_call.h"
 #include "hook/loaded_objects.h"
 #include "hook/symbol_tables.h"
 #include "next.h"
@@ -76,7 +77,7 @@ static const struct static_function functions[] = {
 #undef AG_STATIC
 #undef AG_STATIC_OTHERS
 };
-enum { N_FUNCTIONS = AG_ARRAY_SIZE(functions), AG_STATIC_ENTRY_BYTES = 32 };
+enum { N_FUNCTIONS = AG_ARRAY_SIZE(functions) };
 enum {
 #define AG_STATIC(name, shape, via) ROW_##name,
 #define AG_STATIC_OTHERS FIRST_OTHER, BEFORE_FIRST_OTHER = FIRST_OTHER - 1,
@@ -84,22 +85,6 @@ enum {
 #undef AG_STATIC
 #undef AG_STATIC_OTHERS
 };
-
-/* A call of a detoured function, laid out by static_entry_x86_64.S: the registers as its caller had
- * them. */
-struct ag_static_call {
-    uintptr_t result_2, result; /* of the original: rdx, rax */
-    uintptr_t flags;
-    uintptr_t arguments[6]; /* rdi, rsi, rdx, rcx, r8, r9 */
-    uintptr_t r10, r11, rax;
-    uint64_t row;
-    uintptr_t original; /* to be called */
-    uintptr_t rbp;
-    uintptr_t return_address; /* its address is the caller's sp */
-};
-_Static_assert(offsetof(struct ag_static_call, rbp) == 112 &&
-                   offsetof(struct ag_static_call, row) == 112 - 16,
-               "as static_entry_x86_64.S has it");
 
 static uintptr_t originals[N_FUNCTIONS];
 static uintptr_t hooked[N_FUNCTIONS]; /* addresses */
@@ -109,24 +94,23 @@ static __thread uintptr_t gate __attribute__((tls_model("initial-exec"))); /* wh
 static __thread uintptr_t last_told
     __attribute__((tls_model("initial-exec"))); /* the block of the last alloc told */
 
-extern const unsigned char
-    ag_static_entries[]; /* N_FUNCTIONS times AG_STATIC_ENTRY_BYTES of code */
+extern const unsigned char ag_static_enter[] AG_HIDDEN; /* static_entry_x86_64.S */
 
 /* Called from static_entry_x86_64.S. */
-bool ag_static_begin(struct ag_static_call *call);
-void ag_static_end(struct ag_static_call *call);
+bool ag_static_begin(struct ag_kept_call *call);
+void ag_static_end(struct ag_kept_call *call);
 
 /* What is recorded of a call: by value, for ag_call_keeping_vectors. */
 struct event {
-    const struct ag_static_call *call;
+    const struct ag_kept_call *call;
     enum ag_word_kind kind;
     uintptr_t block;
     size_t bytes;
 };
 
 AG_FAST void record_now(const struct event *event) {
-    const struct ag_static_call *call = event->call;
-    const enum ag_libc_via via = functions[call->row].via;
+    const struct ag_kept_call *call = event->call;
+    const enum ag_libc_via via = functions[call->datum].via;
     if (event->kind == AG_WORD_ALLOC) {
         ag_record_alloc_fast(&call->return_address, call->rbp, event->block, event->bytes, via);
     } else {
@@ -140,7 +124,7 @@ AG_NOINLINE static void record_kept(void *context) {
 
 /* Virtual machines' frames are asked of the program: the only code on the way of an event that is
  * not ours. */
-AG_FAST void record(const struct ag_static_call *call, enum ag_word_kind kind, uintptr_t block,
+AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uintptr_t block,
                     size_t bytes) {
     struct event event = {.call = call, .kind = kind, .block = block, .bytes = bytes};
     if (AG_UNLIKELY(ag_thread_current->gate != AG_GATE_OPEN && ag_frame_sources_are_there())) {
@@ -150,7 +134,7 @@ AG_FAST void record(const struct ag_static_call *call, enum ag_word_kind kind, u
     }
 }
 
-static void record_alloc(const struct ag_static_call *call, uintptr_t block, size_t bytes) {
+static void record_alloc(const struct ag_kept_call *call, uintptr_t block, size_t bytes) {
     if (block) {
         last_told = block;
         record(call, AG_WORD_ALLOC, block, bytes);
@@ -164,8 +148,8 @@ static size_t product(size_t count, size_t bytes) {
 
 /* As asked for. A product that overflows is no number of bytes, and above all not 0: see
  * ag_static_end. */
-static size_t bytes_of(const struct ag_static_call *call) {
-    const enum shape shape = functions[call->row].shape;
+static size_t bytes_of(const struct ag_kept_call *call) {
+    const enum shape shape = functions[call->datum].shape;
     const size_t bytes = call->arguments[shapes[shape].bytes];
     return shapes[shape].count == NONE ? bytes
                                        : product(call->arguments[shapes[shape].count], bytes);
@@ -177,10 +161,10 @@ static size_t bytes_of(const struct ag_static_call *call) {
  * may call another function of the table, or the malloc of the C library that we stand in front of.
  * But not in an operator new: it may throw, and nothing would come back to say that the thread is
  * outside again. If it calls a malloc that is hooked, that one records the block, and we do not. */
-bool ag_static_begin(struct ag_static_call *call) {
-    const enum shape shape = functions[call->row].shape;
+bool ag_static_begin(struct ag_kept_call *call) {
+    const enum shape shape = functions[call->datum].shape;
     const enum does does = (enum does)shapes[shape].does;
-    call->original = originals[call->row];
+    call->original = originals[call->datum];
     if (AG_UNLIKELY(ag_inside_allocator)) {
         return false;
     }
@@ -198,8 +182,8 @@ bool ag_static_begin(struct ag_static_call *call) {
 }
 
 /* Behind the original. */
-void ag_static_end(struct ag_static_call *call) {
-    const enum shape shape = functions[call->row].shape;
+void ag_static_end(struct ag_kept_call *call) {
+    const enum shape shape = functions[call->datum].shape;
     const enum does does = (enum does)shapes[shape].does;
     const uintptr_t result = call->result;
     if (does == DOES_ALLOCATE_THROW) {
@@ -343,9 +327,9 @@ static int hook(const struct entries *entries, struct ag_static_answer *answer) 
             continue;
         }
         void *original = NULL;
-        const int r = ag_detour_install(
-            &detours[i], (void *)(uintptr_t)found->address, found->size_bytes,
-            (void *)(uintptr_t)(ag_static_entries + i * AG_STATIC_ENTRY_BYTES), &original);
+        const int r =
+            ag_detour_install_kept(&detours[i], (void *)(uintptr_t)found->address,
+                                   found->size_bytes, ag_static_enter, /* datum= */ i, &original);
         if (r < 0 && i < FIRST_OTHER) { /* half an allocator would give wrong numbers */
             write_note(answer, "the program's own allocator is not recorded: ", functions[i].name,
                        detours[i].reason);

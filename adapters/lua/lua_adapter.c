@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vector_state.h"
 #include "embed/adapter.h"
 #include "hook/detour.h"
+#include "hook/kept_call.h"
 #include "hook/next_symbol.h"
 #include "lua_calibration.h"
 #include "lua_calls.h"
@@ -19,14 +21,11 @@
 #include "lua_stacks.h"
 #include "lua_states.h"
 
-enum { AG_LUA_ENTRY_BYTES = 64, TEXT_BYTES = 200 };
+enum { TEXT_BYTES = 200 };
 
-extern const unsigned char ag_lua_entries[] AG_HIDDEN; /* AG_LUA_ENTRIES, in lua_entry_x86_64.S */
-extern const unsigned char ag_lua_new_entry[] AG_HIDDEN;
-extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN; /* and where each goes on */
-extern void *ag_lua_new_original AG_HIDDEN;
-void *ag_lua_originals[AG_LUA_ENTRIES];
-void *ag_lua_new_original;
+extern const unsigned char ag_lua_enter[] AG_HIDDEN; /* lua_entry_x86_64.S */
+extern const unsigned char ag_lua_new_enter[] AG_HIDDEN;
+static void *new_original;
 
 static const struct ag_lua_release releases[] = {
 #define AG_LUA_RELEASE(...) {__VA_ARGS__},
@@ -110,19 +109,41 @@ static void set_allocator(lua_State *L, ag_lua_alloc *allocate, void *ud) {
     state->ud = ud;
 }
 
+/* Behind lua_newstate, from lua_entry_x86_64.S: a state gets our allocator. */
+void ag_lua_new(struct ag_kept_call *call);
+
+struct new_state {
+    uintptr_t allocate, ud;
+    struct ag_lua_state *state;
+};
+static void take_state(void *context) {
+    struct new_state *new = context;
+    new->state = ag_lua_state_take((ag_lua_alloc *)new->allocate, (void *)new->ud);
+}
+
+void ag_lua_new(struct ag_kept_call *call) {
+    struct new_state new = {.allocate = call->arguments[0], .ud = call->arguments[1]};
+    ag_call_keeping_vectors(take_state, &new);
+    if (new.state) {
+        call->arguments[0] = (uintptr_t)ag_lua_allocate;
+        call->arguments[1] = (uintptr_t) new.state;
+    }
+    call->original = (uintptr_t)new_original;
+}
+
 /* ---- detours ---- */
 
 enum { DETOURS = AG_LUA_ENTRIES + 5 };
 static struct ag_detour detours[DETOURS];
 static size_t n_detours;
 
-static int detour(uintptr_t function, const void *replacement, void **ret_original) {
+/* Lua may be part of the program, and its functions be called by others of the same file. */
+static int detour(uintptr_t function, const void *enter, uintptr_t datum, void **ret_original) {
     if (function == 0) {
         return 0;
     }
     struct ag_detour *made = &detours[n_detours];
-    const int r =
-        ag_detour_install(made, (void *)function, 0, (void *)(uintptr_t)replacement, ret_original);
+    const int r = ag_detour_install_kept(made, (void *)function, 0, enter, datum, ret_original);
     n_detours += r == 0;
     return r;
 }
@@ -144,26 +165,25 @@ static int install_detours(void) {
     static void *get_original, *set_original;
     int r = 0;
     for (size_t i = 0; i < AG_LUA_ENTRIES && r == 0; i++) {
-        r = detour(ag_lua.entries[i], ag_lua_entries + i * AG_LUA_ENTRY_BYTES,
-                   &ag_lua_originals[i]);
+        r = detour(ag_lua.entries[i], ag_lua_enter, i, &ag_lua_originals[i]);
     }
     if (r == 0) {
-        r = detour(ag_lua.step, (const void *)(uintptr_t)ag_lua_step, &ag_lua_step_original);
+        r = detour(ag_lua.step, ag_kept_call_void, (uintptr_t)ag_lua_step, &ag_lua_step_original);
     }
     if (r == 0) {
-        r = detour(ag_lua.full, (const void *)(uintptr_t)ag_lua_full, &ag_lua_full_original);
+        r = detour(ag_lua.full, ag_kept_call_void, (uintptr_t)ag_lua_full, &ag_lua_full_original);
     }
     const uintptr_t get = (uintptr_t)ag_lua.api.lua_getallocf;
     const uintptr_t set = (uintptr_t)ag_lua.api.lua_setallocf;
     if (r == 0) {
-        r = detour(get, (const void *)(uintptr_t)get_allocator, &get_original);
+        r = detour(get, ag_kept_call, (uintptr_t)get_allocator, &get_original);
     }
     if (r == 0) {
-        r = detour(set, (const void *)(uintptr_t)set_allocator, &set_original);
+        r = detour(set, ag_kept_call_void, (uintptr_t)set_allocator, &set_original);
     }
     if (r == 0) {
         call_past_detours(get_original, set_original);
-        r = detour((uintptr_t)ag_lua.api.lua_newstate, ag_lua_new_entry, &ag_lua_new_original);
+        r = detour((uintptr_t)ag_lua.api.lua_newstate, ag_lua_new_enter, 0, &new_original);
     }
     if (r < 0) {
         remove_detours();

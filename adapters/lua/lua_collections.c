@@ -7,6 +7,7 @@
 #include "lua_collections.h"
 
 #include "embed/host_events.h"
+#include "hook/kept_call.h"
 #include "lua_states.h"
 #include "record/recorder.h"
 
@@ -52,7 +53,7 @@ void ag_lua_step(lua_State *L) {
     }
     const bool is_generational = ag_lua_byte(global, ag_lua.release->global_gc_kind) != 0;
     const bool begins = ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE;
-    struct ag_host_collection step = begin(global, __builtin_frame_address(0));
+    struct ag_host_collection step = begin(global, AG_KEPT_FRAME());
     original(L);
     end(&step, global);
     if (is_generational) {
@@ -71,7 +72,7 @@ void ag_lua_full(lua_State *L, int is_emergency) {
         original(L, is_emergency);
         return;
     }
-    struct ag_host_collection full = begin(global, __builtin_frame_address(0));
+    struct ag_host_collection full = begin(global, AG_KEPT_FRAME());
     original(L, is_emergency);
     end(&full, global);
     state->cycle.start_raw = 0; /* it has ended a cycle that ran */

@@ -1,105 +1,30 @@
-/* lua_entry_x86_64.S: where detoured functions of Lua jump to. None has a frame of its own on the stack when it goes on, so
- * the unwinder sees Lua's callers as they are.
+/* lua_entry_x86_64.S: what stands behind detours of Lua's functions, and the allocator.
  *
- *     ag_lua_entries       one for each row of lua_entries.def: notes the state (rdi) and where the frame ends
- *     ag_lua_new_entry     lua_newstate(f, ud) goes on with our allocator and our state, when there is one
+ *     ag_lua_enter         behind the functions of lua_entries.def; the datum is the row. Notes the state and where the frame ends
+ *     ag_lua_new_enter     behind lua_newstate(f, ud): goes on with our allocator and our state, when there is one
  *     ag_lua_allocate      that allocator: hands on the caller's sp and rbp, and notes for lua_pcs.c what the registers were
  *                          that calls leave as they are
  *     ag_lua_try           the allocator of the calibration, alike
+ *
+ * None has a frame of its own on the stack when it goes on, so the unwinder sees Lua's callers as they are.
  */
+#include "hook/arch/x86_64/kept_frame.S"
+
     .text
-
-    .macro keep_arguments
-    push %rdi
-    .cfi_adjust_cfa_offset 8
-    push %rsi
-    .cfi_adjust_cfa_offset 8
-    push %rdx
-    .cfi_adjust_cfa_offset 8
-    push %rcx
-    .cfi_adjust_cfa_offset 8
-    push %r8
-    .cfi_adjust_cfa_offset 8
-    push %r9
-    .cfi_adjust_cfa_offset 8
-    push %rax /* of variadic functions: how many vector registers have arguments */
-    .cfi_adjust_cfa_offset 8
-    .endm
-
-    .macro restore_arguments
-    pop %rax
-    .cfi_adjust_cfa_offset -8
-    pop %r9
-    .cfi_adjust_cfa_offset -8
-    pop %r8
-    .cfi_adjust_cfa_offset -8
-    pop %rcx
-    .cfi_adjust_cfa_offset -8
-    pop %rdx
-    .cfi_adjust_cfa_offset -8
-    pop %rsi
-    .cfi_adjust_cfa_offset -8
-    pop %rdi
-    .cfi_adjust_cfa_offset -8
-    .endm
-
-#define KEPT_BYTES 56
-#define AG_LUA_ENTRY(name, is_base) lua_entry
-
-    .macro lua_entry
-    .p2align 6 /* AG_LUA_ENTRY_BYTES */
-    .cfi_startproc
-    endbr64
-    keep_arguments
-    lea (KEPT_BYTES + 8)(%rsp), %rsi
-    call ag_lua_entered
-    restore_arguments
-    jmp *(ag_lua_originals + 8 * row)(%rip)
-    .cfi_endproc
-    .set row, row + 1
-    .endm
-
-    .globl ag_lua_entries
-    .hidden ag_lua_entries
     .hidden ag_lua_entered
-    .hidden ag_lua_originals
-    .type ag_lua_entries, @function
-    .p2align 6
-ag_lua_entries:
-    .set row, 0
-#include "lua_entries.def"
-    .size ag_lua_entries, . - ag_lua_entries
+    .hidden ag_lua_new
 
-    .globl ag_lua_new_entry
-    .hidden ag_lua_new_entry
-    .hidden ag_lua_state_take
-    .hidden ag_lua_new_original
-    .type ag_lua_new_entry, @function
-    .p2align 4
-ag_lua_new_entry:
-    .cfi_startproc
-    endbr64
-    push %rdi
-    .cfi_adjust_cfa_offset 8
-    push %rsi
-    .cfi_adjust_cfa_offset 8
-    sub $8, %rsp
-    .cfi_adjust_cfa_offset 8
-    call ag_lua_state_take
-    add $8, %rsp
-    .cfi_adjust_cfa_offset -8
-    pop %rsi
-    .cfi_adjust_cfa_offset -8
-    pop %rdi
-    .cfi_adjust_cfa_offset -8
-    test %rax, %rax
-    jz 1f
-    mov %rax, %rsi
-    lea ag_lua_allocate(%rip), %rdi
-1:
-    jmp *ag_lua_new_original(%rip)
-    .cfi_endproc
-    .size ag_lua_new_entry, . - ag_lua_new_entry
+    .macro goes_on_behind name, function
+kept_function \name
+    kept_begin
+    lea -KEPT_BYTES(%rbp), %rdi
+    call \function
+    kept_go_on
+kept_end \name
+    .endm
+
+    goes_on_behind ag_lua_enter, ag_lua_entered
+    goes_on_behind ag_lua_new_enter, ag_lua_new
 
     .hidden ag_lua_entered_with
 

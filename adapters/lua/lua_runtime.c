@@ -15,13 +15,12 @@ uintptr_t ag_lua_function_at(uintptr_t pc) {
                : 0;
 }
 
-/* While Lua moves a stack, releases from 5.4.6 on have offsets in it instead of addresses. */
+/* While Lua moves a stack, releases from 5.4.6 on have offsets in it instead of addresses. An
+ * address in it is never below its beginning; an offset is, unless the heap lies lower in memory
+ * than a stack is long. */
 static const char *address_of(const lua_State *L, uintptr_t slot) {
-    enum { STACK_BYTES_MOST = 1 << 28 }; /* LUAI_MAXSTACK slots of 16 bytes, and more */
-    if (slot != 0 && slot < STACK_BYTES_MOST) {
-        return (const char *)ag_lua_pointer(L, ag_lua.release->state_stack) + slot;
-    }
-    return (const char *)slot;
+    const uintptr_t stack = (uintptr_t)ag_lua_pointer(L, ag_lua.release->state_stack);
+    return (const char *)(slot != 0 && slot < stack ? stack + slot : slot);
 }
 
 const void *ag_lua_proto_of(const lua_State *L, const void *ci) {

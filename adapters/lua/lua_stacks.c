@@ -24,7 +24,10 @@
  * one (5.4.4 moves it by an allocation and a free, and never needs this). So the frames are taken
  * before and handed out again (ag_lua_stacks_keep), to stacks on which the native call that moves
  * it stands: a callback of a tracker may leave that call by a jump, and then nobody lets them go.
- * One that allocates in another Lua has the frames of the outer one. */
+ * One that allocates in another Lua has the frames of the outer one.
+ *
+ * 5. Registers. The note is made in front of functions whose callers may rely on any of them, so
+ * this file is compiled for general registers alone. */
 #include "lua_stacks.h"
 
 #include <stdatomic.h>
@@ -32,11 +35,11 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "base/vector_state.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
 #include "lua_pcs.h"
 #include "record/managed_frames.h"
-#include "record/thread_state.h"
 #include "unwind/unwind_space.h"
 
 enum {
@@ -54,9 +57,9 @@ struct note {
 };
 struct lua_thread { /* of a thread that ran Lua; taken over from one that is dead */
     struct lua_thread *next;
-    _Atomic uint64_t owner;  /* ag_thread_self */
-    uint32_t process_number; /* of the process that it was made in */
-    bool is_keeping;         /* the walk that runs is to be kept */
+    _Atomic uint32_t owner; /* kernel tid */
+    uint32_t pid;           /* that it was made in */
+    bool is_keeping;        /* the walk that runs is to be kept */
     uint32_t n_kept;
     uintptr_t kept_sp, kept_pc; /* whose call of the allocator they are of: its sp behind the call,
                                    0: nothing is kept; and where it goes on */
@@ -70,12 +73,13 @@ static __thread struct lua_thread *current __attribute__((tls_model("initial-exe
 
 /* ---- threads ---- */
 
-static struct lua_thread *inherit(uint64_t self) {
+static struct lua_thread *inherit(uint32_t self, uint32_t pid) {
+    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
     struct lua_thread *thread = atomic_load_explicit(&newest, memory_order_acquire);
     for (; thread; thread = thread->next) {
-        uint64_t owner = atomic_load_explicit(&thread->owner, memory_order_relaxed);
-        if (thread->process_number == ag_recorder.process_number && owner != self &&
-            ag_thread_is_gone(owner, self) &&
+        uint32_t owner = atomic_load_explicit(&thread->owner, memory_order_relaxed);
+        if (thread->pid == pid && owner != self &&
+            ag_syscall3(SYS_tgkill, pid, owner, 0) == NO_SUCH_THREAD &&
             atomic_compare_exchange_strong_explicit(&thread->owner, &owner, self,
                                                     memory_order_acq_rel, memory_order_relaxed)) {
             memset(thread->notes, 0, sizeof(thread->notes));
@@ -87,7 +91,7 @@ static struct lua_thread *inherit(uint64_t self) {
     return NULL;
 }
 
-static struct lua_thread *map_thread(uint64_t self) {
+static struct lua_thread *map_thread(uint32_t self, uint32_t pid) {
     const long address = ag_syscall6(SYS_mmap, 0, THREAD_BYTES, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ag_syscall_failed(address)) {
@@ -95,7 +99,7 @@ static struct lua_thread *map_thread(uint64_t self) {
     }
     struct lua_thread *thread = (struct lua_thread *)address;
     atomic_store_explicit(&thread->owner, self, memory_order_relaxed);
-    thread->process_number = ag_recorder.process_number;
+    thread->pid = pid;
     struct lua_thread *head = atomic_load_explicit(&newest, memory_order_relaxed);
     do {
         thread->next = head;
@@ -108,10 +112,11 @@ static ag_frame_source_fn walk;
 
 AG_COLD static struct lua_thread *begin_thread(void) {
     const struct ag_frame_source source = {.walk = walk};
-    const uint64_t self = ag_thread_self();
-    struct lua_thread *thread = inherit(self);
+    const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
+    const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    struct lua_thread *thread = inherit(self, pid);
     if (!thread) {
-        thread = map_thread(self);
+        thread = map_thread(self, pid);
     }
     current = thread;
     if (thread) {
@@ -128,10 +133,7 @@ static uint32_t place_of(uintptr_t cfa) {
 
 /* Of the places that a note may have: its own, else a free one, else that of the call that is
  * deepest in the stack, which most likely has returned. */
-void ag_lua_entered(lua_State *L, uintptr_t cfa) {
-    if (AG_UNLIKELY(ag_lua_calls_are_wanted)) {
-        ag_lua_calls_follow(L);
-    }
+static void note_entry(lua_State *L, uintptr_t cfa) {
     struct lua_thread *thread = AG_LIKELY(current != NULL) ? current : begin_thread();
     const uint32_t first = place_of(cfa);
     struct note *chosen = NULL;
@@ -152,6 +154,21 @@ void ag_lua_entered(lua_State *L, uintptr_t cfa) {
         atomic_signal_fence(memory_order_seq_cst);
         chosen->cfa = cfa;
     }
+}
+
+static void follow_calls(void *L) {
+    ag_lua_calls_follow(L);
+}
+
+void *ag_lua_originals[AG_LUA_ENTRIES];
+
+void ag_lua_entered(struct ag_kept_call *call) {
+    lua_State *L = (lua_State *)call->arguments[0];
+    if (AG_UNLIKELY(ag_lua_calls_are_wanted)) {
+        ag_call_keeping_vectors(follow_calls, L);
+    }
+    note_entry(L, (uintptr_t)(&call->return_address + 1));
+    call->original = (uintptr_t)ag_lua_originals[call->datum];
 }
 
 static lua_State *state_noted(const struct lua_thread *thread, uintptr_t cfa) {

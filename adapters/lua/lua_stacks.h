@@ -3,11 +3,12 @@
 #define AG_LUA_STACKS_H
 
 #include "embed/host_events.h"
+#include "hook/kept_call.h"
 #include "lua_runtime.h"
 
-/* A function of lua_entries.def was called with L; cfa: its frame ends there. Called from
- * lua_entry_x86_64.S. */
-void ag_lua_entered(lua_State *L, uintptr_t cfa);
+/* A function of lua_entries.def was called. From lua_entry_x86_64.S. */
+void ag_lua_entered(struct ag_kept_call *call);
+extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN; /* where each goes on */
 /* Between the two, the frames of this thread are what they are now. The second may stay away (the
  * call is left by a jump) when it is made up for at the next realloc by the same caller. */
 void ag_lua_stacks_keep(const struct ag_host_caller *caller);

@@ -109,14 +109,16 @@ void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major) {
     /* Frees first: what cannot be seen going is not told. */
     first_chunk = ag_ocaml_find_data("caml_heap_start");
     if (first_chunk &&
-        ag_ocaml_detour("caml_free_for_heap", (void *)told_free_for_heap,
+        ag_ocaml_detour("caml_free_for_heap", ag_kept_call_void, (void *)told_free_for_heap,
                         (void **)&free_for_heap) &&
-        ag_ocaml_detour("caml_shrink_heap", (void *)told_shrink_heap, (void **)&shrink_heap)) {
-        (void)ag_ocaml_detour("caml_alloc_for_heap", (void *)told_alloc_for_heap,
+        ag_ocaml_detour("caml_shrink_heap", ag_kept_call_void, (void *)told_shrink_heap,
+                        (void **)&shrink_heap)) {
+        (void)ag_ocaml_detour("caml_alloc_for_heap", ag_kept_call, (void *)told_alloc_for_heap,
                               (void **)&alloc_for_heap);
     }
-    if (ag_ocaml_detour("caml_stat_free", (void *)told_stat_free, (void **)&stat_free)) {
-        (void)ag_ocaml_detour("caml_stat_alloc_aligned_noexc", (void *)told_alloc_aligned,
-                              (void **)&alloc_aligned);
+    if (ag_ocaml_detour("caml_stat_free", ag_kept_call_void, (void *)told_stat_free,
+                        (void **)&stat_free)) {
+        (void)ag_ocaml_detour("caml_stat_alloc_aligned_noexc", ag_kept_call,
+                              (void *)told_alloc_aligned, (void **)&alloc_aligned);
     }
 }

@@ -187,7 +187,7 @@ static ag_ocaml_value told_callback_many(ag_ocaml_value closure, int n_arguments
 }
 
 void ag_ocaml_bytecode_follow(void) {
-    (void)ag_ocaml_detour("caml_callbackN_exn", (void *)told_callback_many,
+    (void)ag_ocaml_detour("caml_callbackN_exn", ag_kept_call, (void *)told_callback_many,
                           (void **)&callback_many);
 }
 
@@ -207,9 +207,9 @@ bool ag_ocaml_bytecode_find(void) {
     extract_place = (void *(*)(const void *))ag_ocaml_find("caml_debuginfo_extract");
     find_place = (void (*)(void *, struct place *))ag_ocaml_find("caml_debuginfo_location");
     return primitives && start_code && code_bytes && add_to_table && extract_place && find_place &&
-           ag_ocaml_detour("caml_add_debug_info", (void *)told_add_debug_info,
+           ag_ocaml_detour("caml_add_debug_info", ag_kept_call, (void *)told_add_debug_info,
                            (void **)&add_debug_info) &&
-           ag_ocaml_detour("caml_remove_debug_info", (void *)told_remove_debug_info,
+           ag_ocaml_detour("caml_remove_debug_info", ag_kept_call, (void *)told_remove_debug_info,
                            (void **)&remove_debug_info);
 }
 

@@ -161,9 +161,6 @@ static void keep(const ag_ocaml_value *slots, size_t n_slots, const uintptr_t *s
     ag_ocaml_hush(spoke);
 }
 
-#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
-#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
-
 static intptr_t (*collect_4)(ag_ocaml_value **ret_slots, intptr_t *ret_capacity, intptr_t most,
                              int allocation);
 static size_t (*collect_5)(size_t most, ag_ocaml_value **ret_slots, size_t *ret_capacity,
@@ -173,7 +170,7 @@ static intptr_t told_collect_4(ag_ocaml_value **ret_slots, intptr_t *ret_capacit
                                int allocation) {
     const intptr_t n = collect_4(ret_slots, ret_capacity, most, allocation);
     if (allocation < 0 && n > 0) {
-        keep(*ret_slots, (size_t)n, CALLER_SP(), CALLER_RBP());
+        keep(*ret_slots, (size_t)n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     }
     return n;
 }
@@ -182,17 +179,18 @@ static size_t told_collect_5(size_t most, ag_ocaml_value **ret_slots, size_t *re
                              intptr_t allocation) {
     const size_t n = collect_5(most, ret_slots, ret_capacity, allocation);
     if (allocation < 0 && n > 0) {
-        keep(*ret_slots, n, CALLER_SP(), CALLER_RBP());
+        keep(*ret_slots, n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     }
     return n;
 }
 
 void ag_ocaml_callstacks_follow(void) {
     if (ag_ocaml.generation == AG_OCAML_4) {
-        (void)ag_ocaml_detour("caml_collect_current_callstack", (void *)told_collect_4,
-                              (void **)&collect_4);
+        (void)ag_ocaml_detour("caml_collect_current_callstack", ag_kept_call,
+                              (void *)told_collect_4, (void **)&collect_4);
     } else {
-        (void)ag_ocaml_detour("caml_get_callstack", (void *)told_collect_5, (void **)&collect_5);
+        (void)ag_ocaml_detour("caml_get_callstack", ag_kept_call, (void *)told_collect_5,
+                              (void **)&collect_5);
     }
 }
 

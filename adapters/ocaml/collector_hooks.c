@@ -95,27 +95,24 @@ static void cycle_ends(struct cycle *cycle, const char *kind) {
     ag_ocaml_hush(cycle->spoke);
 }
 
-#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
-#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
-
 static void (*finish_cycle_4)(void);
 static void (*finish_cycle_5)(int is_compaction);
 static void (*compact)(intptr_t new_policy);
 
 static void told_finish_cycle_4(void) {
-    struct cycle cycle = cycle_begins(CALLER_SP(), CALLER_RBP());
+    struct cycle cycle = cycle_begins(AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     finish_cycle_4();
     cycle_ends(&cycle, "major");
 }
 
 static void told_finish_cycle_5(int is_compaction) {
-    struct cycle cycle = cycle_begins(CALLER_SP(), CALLER_RBP());
+    struct cycle cycle = cycle_begins(AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     finish_cycle_5(is_compaction);
     cycle_ends(&cycle, is_compaction ? "compaction" : "major");
 }
 
 static void told_compact(intptr_t new_policy) {
-    struct cycle cycle = cycle_begins(CALLER_SP(), CALLER_RBP());
+    struct cycle cycle = cycle_begins(AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     compact(new_policy);
     cycle_ends(&cycle, "compaction");
 }
@@ -160,12 +157,13 @@ void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major) {
     minor_heap = minor;
     major_heap = major;
     if (ag_ocaml.generation == AG_OCAML_4) {
-        (void)ag_ocaml_detour("caml_finish_major_cycle", (void *)told_finish_cycle_4,
-                              (void **)&finish_cycle_4);
-        (void)ag_ocaml_detour("caml_compact_heap", (void *)told_compact, (void **)&compact);
+        (void)ag_ocaml_detour("caml_finish_major_cycle", ag_kept_call_void,
+                              (void *)told_finish_cycle_4, (void **)&finish_cycle_4);
+        (void)ag_ocaml_detour("caml_compact_heap", ag_kept_call_void, (void *)told_compact,
+                              (void **)&compact);
     } else {
-        (void)ag_ocaml_detour("caml_finish_major_cycle", (void *)told_finish_cycle_5,
-                              (void **)&finish_cycle_5);
+        (void)ag_ocaml_detour("caml_finish_major_cycle", ag_kept_call_void,
+                              (void *)told_finish_cycle_5, (void **)&finish_cycle_5);
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(hooks); i++) {
         void (**hook)(void) = ag_ocaml_find_data(hooks[i].name);

@@ -4,6 +4,7 @@
 #define AG_COLLECTOR_HOOKS_H
 
 #include "allogram/allogram.h"
+#include "hook/kept_call.h"
 #include "ocaml_runtime.h"
 
 /* Before anything of the runtime has run. Installs what can be installed. */
@@ -24,7 +25,9 @@ void ag_ocaml_follow_minor_ends(void (*function)(void));
 /* ocaml_attach.c: where the runtime's function, its variable, is; or NULL. */
 void *ag_ocaml_find(const char *name);
 void *ag_ocaml_find_data(const char *name);
-/* REPLACEMENT is called instead of the runtime's function NAME. */
-bool ag_ocaml_detour(const char *name, void *replacement, void **ret_original);
+/* REPLACEMENT is called instead of the runtime's function NAME, by way of CALL, which says what it
+ * returns (hook/kept_call.h): the runtime is part of the program. */
+bool ag_ocaml_detour(const char *name, const unsigned char *call, void *replacement,
+                     void **ret_original);
 
 #endif

@@ -65,18 +65,16 @@ static void name_memory(const char *identifier, size_t bytes, const uintptr_t *s
     }
 }
 
-#define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
-#define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
-
 static ag_ocaml_value told_alloc_custom_mem(const struct operations *operations, uintptr_t bytes,
                                             uintptr_t memory_bytes) {
     if (allogram_mode_ & ALLOGRAM_TELLS_ && memory_bytes > 0 && operations->identifier) {
-        name_memory(operations->identifier, memory_bytes, CALLER_SP(), CALLER_RBP());
+        name_memory(operations->identifier, memory_bytes, AG_KEPT_CALLER_SP(),
+                    AG_KEPT_CALLER_RBP());
     }
     return alloc_custom_mem(operations, bytes, memory_bytes);
 }
 
 void ag_ocaml_custom_memory_follow(void) {
-    (void)ag_ocaml_detour("caml_alloc_custom_mem", (void *)told_alloc_custom_mem,
+    (void)ag_ocaml_detour("caml_alloc_custom_mem", ag_kept_call, (void *)told_alloc_custom_mem,
                           (void **)&alloc_custom_mem);
 }

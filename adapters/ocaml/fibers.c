@@ -78,5 +78,6 @@ uint64_t ag_ocaml_fibers_own_words(void) {
 void ag_ocaml_fibers_follow(uintptr_t closures, uintptr_t end) {
     closures_low = closures;
     closures_bytes = end - closures;
-    (void)ag_ocaml_detour("caml_callback_exn", (void *)told_callback, (void **)&callback);
+    (void)ag_ocaml_detour("caml_callback_exn", ag_kept_call, (void *)told_callback,
+                          (void **)&callback);
 }

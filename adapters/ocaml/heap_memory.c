@@ -86,10 +86,13 @@ static void told_unmap(void *address, uintptr_t bytes) {
 
 void ag_ocaml_mappings_follow(void) {
     /* What goes first, as in backing.c. */
-    if (ag_ocaml_detour("caml_mem_unmap", (void *)told_unmap, (void **)&mem_unmap) &&
-        ag_ocaml_detour("caml_mem_decommit", (void *)told_decommit, (void **)&mem_decommit) &&
-        ag_ocaml_detour("caml_mem_commit", (void *)told_commit, (void **)&mem_commit)) {
-        (void)ag_ocaml_detour("caml_mem_map", (void *)told_map, (void **)&mem_map);
+    if (ag_ocaml_detour("caml_mem_unmap", ag_kept_call_void, (void *)told_unmap,
+                        (void **)&mem_unmap) &&
+        ag_ocaml_detour("caml_mem_decommit", ag_kept_call_void, (void *)told_decommit,
+                        (void **)&mem_decommit) &&
+        ag_ocaml_detour("caml_mem_commit", ag_kept_call, (void *)told_commit,
+                        (void **)&mem_commit)) {
+        (void)ag_ocaml_detour("caml_mem_map", ag_kept_call, (void *)told_map, (void **)&mem_map);
     }
 }
 

@@ -44,7 +44,7 @@ struct result {
 };
 typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-#define AG_HUSHED(name)                                                                      \
+#define AG_HUSHED(name, call)                                                                \
     static entry_fn *name;                                                                   \
     static struct result hushed_##name(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d) { \
         if (!ag_ocaml_memprof_is_ours()) {                                                   \
@@ -79,15 +79,16 @@ AG_SPOKEN(maybe_expand_stack)
 #undef AG_SPOKEN
 
 void ag_ocaml_hush_follow(void) {
-    (void)ag_ocaml_detour("caml_realloc_stack", (void *)spoken_realloc_stack,
+    (void)ag_ocaml_detour("caml_realloc_stack", ag_kept_call, (void *)spoken_realloc_stack,
                           (void **)&realloc_stack);
-    (void)ag_ocaml_detour("caml_try_realloc_stack", (void *)spoken_try_realloc_stack,
+    (void)ag_ocaml_detour("caml_try_realloc_stack", ag_kept_call, (void *)spoken_try_realloc_stack,
                           (void **)&try_realloc_stack);
-    (void)ag_ocaml_detour("caml_maybe_expand_stack", (void *)spoken_maybe_expand_stack,
-                          (void **)&maybe_expand_stack);
-#define AG_HUSHED(name)                                  \
-    is_whole &= !ag_ocaml_find("caml_memprof_" #name) || \
-                ag_ocaml_detour("caml_memprof_" #name, (void *)hushed_##name, (void **)&name);
+    (void)ag_ocaml_detour("caml_maybe_expand_stack", ag_kept_call,
+                          (void *)spoken_maybe_expand_stack, (void **)&maybe_expand_stack);
+#define AG_HUSHED(name, call)                    \
+    is_whole &=                                  \
+        !ag_ocaml_find("caml_memprof_" #name) || \
+        ag_ocaml_detour("caml_memprof_" #name, call, (void *)hushed_##name, (void **)&name);
 #include "memprof_entries.def"
 #undef AG_HUSHED
 }

@@ -52,9 +52,9 @@ bool ag_ocaml_large_blocks_follow(void) {
     }
     host_free = (void (*)(void *))place.address;
     /* The free first: what cannot be seen going is not left out. */
-    is_followed =
-        ag_import_replace(inside, "free", (void *)told_free, &bound) == 0 &&
-        ag_ocaml_detour("caml_shared_try_alloc", (void *)told_try_alloc, (void **)&try_alloc);
+    is_followed = ag_import_replace(inside, "free", (void *)told_free, &bound) == 0 &&
+                  ag_ocaml_detour("caml_shared_try_alloc", ag_kept_call, (void *)told_try_alloc,
+                                  (void **)&try_alloc);
     return is_followed;
 }
 

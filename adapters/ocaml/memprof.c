@@ -263,7 +263,7 @@ static ag_ocaml_value told_broadcast(ag_ocaml_value condition) {
 static void follow_ends_of_domains(void) {
     run_callbacks = (struct result(*)(void))ag_ocaml_find("caml_memprof_run_callbacks_res");
     if (run_callbacks) {
-        (void)ag_ocaml_detour("caml_ml_condition_broadcast", (void *)told_broadcast,
+        (void)ag_ocaml_detour("caml_ml_condition_broadcast", ag_kept_call, (void *)told_broadcast,
                               (void **)&broadcast);
     }
 }

@@ -77,12 +77,14 @@ static ag_ocaml_value program_stops(ag_ocaml_value unit) {
     return memprof_stop(unit);
 }
 
-bool ag_ocaml_detour(const char *name, void *replacement, void **ret_original) {
+bool ag_ocaml_detour(const char *name, const unsigned char *call, void *replacement,
+                     void **ret_original) {
     static struct ag_detour detours[48];
     static size_t n_detours;
     void *target = ag_ocaml_find(name);
     return target && n_detours < AG_ARRAY_SIZE(detours) &&
-           ag_detour_install(&detours[n_detours++], target, 0, replacement, ret_original) == 0;
+           ag_detour_install_kept(&detours[n_detours++], target, 0, call, (uintptr_t)replacement,
+                                  ret_original) == 0;
 }
 
 /* ---- which runtime ---- */
@@ -150,8 +152,10 @@ static const char cannot_be_called[] = "its runtime cannot be called";
 
 static bool follow_memprof(void) {
     return find_code() &&
-           ag_ocaml_detour("caml_memprof_start", (void *)program_starts, (void **)&memprof_start) &&
-           ag_ocaml_detour("caml_memprof_stop", (void *)program_stops, (void **)&memprof_stop);
+           ag_ocaml_detour("caml_memprof_start", ag_kept_call, (void *)program_starts,
+                           (void **)&memprof_start) &&
+           ag_ocaml_detour("caml_memprof_stop", ag_kept_call, (void *)program_stops,
+                           (void **)&memprof_stop);
 }
 
 static void prepare(void) {
@@ -170,8 +174,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ret_runtime->note = why_not;
         return AG_ADAPTER_REFUSED;
     }
-    if (!follow_memprof() ||
-        !ag_ocaml_detour("caml_sys_init", (void *)sys_init_and_begin, (void **)&sys_init)) {
+    if (!follow_memprof() || !ag_ocaml_detour("caml_sys_init", ag_kept_call_void,
+                                              (void *)sys_init_and_begin, (void **)&sys_init)) {
         ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
     }

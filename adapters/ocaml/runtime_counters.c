@@ -159,8 +159,8 @@ void ag_ocaml_counters_prepare(void) {
         major_since_slice = ag_ocaml_find_data("caml_allocated_words");
         free_words = ag_ocaml_find_data("caml_fl_cur_wsz");
     } else if (ag_symbol_find("caml_state", AG_SYMBOL_FIRST_TLS, NULL, &place) &&
-               ag_ocaml_detour("caml_orphan_alloc_stats", (void *)told_orphan_stats,
-                               (void **)&orphan_stats)) {
+               ag_ocaml_detour("caml_orphan_alloc_stats", ag_kept_call_void,
+                               (void *)told_orphan_stats, (void **)&orphan_stats)) {
         state_offset = (intptr_t)place.address - (intptr_t)__builtin_thread_pointer();
         compute_stats = (void (*)(struct gc_stats *))ag_ocaml_find("caml_compute_gc_stats");
     }

@@ -2,7 +2,7 @@
  * registers alone.
  *
  * A detour of a function of the program may be called by code whose compiler knows that the
- * function leaves the vector registers alone (see adapters/libc/static_entry_x86_64.S). The C
+ * function leaves the vector registers alone (see hook/kept_call.h). The C
  * library's memcpy and strlen use them. So the agents link these instead, hidden, and the modules
  * that a hook runs are compiled with -mgeneral-regs-only: nothing has to be saved.
  * tools/check_vectors.py checks the machine code.

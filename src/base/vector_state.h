@@ -1,7 +1,7 @@
 /* vector_state.h: calls that leave the vector and floating-point registers as they were.
  *
  * A function that a detour leads to may have callers that keep values in any register that the
- * function itself does not change (adapters/libc/static_entry_x86_64.S). So what a hook runs is
+ * function itself does not change (hook/kept_call.h). So what a hook runs is
  * compiled for general registers alone; where it has to leave that code, it goes by one of these.
  * Both return to a caller that finds all of that state unchanged, whatever FUNCTION does. Safe in
  * any thread and signal handler. */

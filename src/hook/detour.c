@@ -24,9 +24,27 @@
 enum {
     PAGE_BYTES = 4096,
     LOWEST_ADDRESS = 1 << 16, /* vm.mmap_min_addr */
-    FAR_JUMP_OFFSET = 0,      /* in the page */
-    ORIGINAL_OFFSET = 32,
+    WAY_OFFSET = 0,           /* in the page: to the replacement */
+    ORIGINAL_OFFSET = 48,
 };
+_Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
+                   WAY_OFFSET + AG_FAR_JUMP_BYTES <= ORIGINAL_OFFSET,
+               "they do not overlap");
+
+/* What a detour leads to. */
+struct way {
+    const void *code; /* the replacement, or what a kept call is entered by */
+    uintptr_t datum;
+    bool is_kept;
+};
+
+static void write_way(uint8_t *entry, const struct way *way) {
+    if (way->is_kept) {
+        ag_write_kept_frame(entry + WAY_OFFSET, (uintptr_t)way->code, way->datum);
+    } else {
+        ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)way->code);
+    }
+}
 /* Leaves 512 MiB of the 2 GiB for the way from the function to what it refers to. */
 static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
@@ -119,8 +137,8 @@ static int make_writable(uint8_t *place, int protection) {
 
 /* Writes an entry of a page: the way to the replacement, and the copied instructions. */
 static int fill_entry(struct ag_detour *detour, uint8_t *entry, struct ag_relocation *relocation,
-                      void *replacement) {
-    ag_write_far_jump(entry + FAR_JUMP_OFFSET, (uintptr_t)replacement);
+                      const struct way *way) {
+    write_way(entry, way);
     ag_write_landing(entry + ORIGINAL_OFFSET);
     relocation->copy = entry + ORIGINAL_OFFSET + AG_LANDING_BYTES;
     relocation->copy_address = (uintptr_t)relocation->copy;
@@ -138,14 +156,14 @@ static int seal_page(struct ag_detour *detour, uint8_t *page) {
 
 /* Fills PAGE; it is executable, and no longer writable, afterwards. */
 static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocation *relocation,
-                     void *replacement) {
-    const int r = fill_entry(detour, page, relocation, replacement);
+                     const struct way *way) {
+    const int r = fill_entry(detour, page, relocation, way);
     return r < 0 ? r : seal_page(detour, page);
 }
 
 /* ---- in a program that runs: prepared, not written ---- */
 
-enum { ENTRY_BYTES = 144, ENTRIES = PAGE_BYTES / ENTRY_BYTES };
+enum { ENTRY_BYTES = 160, ENTRIES = PAGE_BYTES / ENTRY_BYTES };
 _Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_BYTES &&
                    (int)AG_DETOUR_PAGE_BYTES == (int)PAGE_BYTES,
                "an entry holds a detour");
@@ -213,7 +231,7 @@ static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
 }
 
 static int prepare(struct ag_detour *detour, uint8_t *target, size_t target_bytes,
-                   void *replacement, void **ret_original) {
+                   const struct way *way, void **ret_original) {
     *detour = (struct ag_detour){0};
     const size_t readable = /* longer than any jump, and a function does not end its mapping */
         target_bytes != 0 ? target_bytes : (size_t)ENTRY_BYTES;
@@ -234,11 +252,11 @@ static int prepare(struct ag_detour *detour, uint8_t *target, size_t target_byte
         .readable_bytes = readable - landing,
         .function_bytes = target_bytes != 0 ? target_bytes - landing : 0,
     };
-    const int r = fill_entry(detour, entry, &relocation, replacement);
+    const int r = fill_entry(detour, entry, &relocation, way);
     if (r < 0) {
         return r;
     }
-    if (ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + FAR_JUMP_OFFSET) < 0) {
+    if (ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET) < 0) {
         return refuse(detour, -ERANGE, "its code is too far from that of the others");
     }
     memcpy(detour->saved, place, AG_DETOUR_BYTES);
@@ -286,10 +304,10 @@ void ag_detours_drop(void) {
 
 /* ---- one, at the start of a program ---- */
 
-int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
-                      void *replacement, void **ret_original) {
+static int install(struct ag_detour *detour, void *target, size_t target_bytes,
+                   const struct way *way, void **ret_original) {
     if (prepared.is_on) {
-        return prepare(detour, target, target_bytes, replacement, ret_original);
+        return prepare(detour, target, target_bytes, way, ret_original);
     }
     *detour = (struct ag_detour){0};
     struct surroundings around = {.target = (uintptr_t)target};
@@ -316,9 +334,9 @@ int ag_detour_install(struct ag_detour *detour, void *target, size_t target_byte
         .readable_bytes = readable - landing,
         .function_bytes = target_bytes != 0 ? target_bytes - landing : 0,
     };
-    int r = fill_page(detour, page, &relocation, replacement);
+    int r = fill_page(detour, page, &relocation, way);
     if (r == 0) {
-        r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)page + FAR_JUMP_OFFSET);
+        r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)page + WAY_OFFSET);
     }
     if (r == 0 && make_writable(place, around.mapping.protection) < 0) {
         r = refuse(detour, -EACCES, "its code cannot be made writable");
@@ -337,6 +355,18 @@ int ag_detour_install(struct ag_detour *detour, void *target, size_t target_byte
     return 0;
 }
 
+int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
+                      void *replacement, void **ret_original) {
+    const struct way way = {.code = replacement};
+    return install(detour, target, target_bytes, &way, ret_original);
+}
+
+int ag_detour_install_kept(struct ag_detour *detour, void *target, size_t target_bytes,
+                           const void *enter, uintptr_t datum, void **ret_original) {
+    const struct way way = {.code = enter, .datum = datum, .is_kept = true};
+    return install(detour, target, target_bytes, &way, ret_original);
+}
+
 /* Where the replacement is out of a jump's reach: a page, or an entry of a shared one. */
 static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacement) {
     uint8_t *entry =
@@ -344,10 +374,10 @@ static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacem
     if (entry == NULL) {
         return refuse(detour, -ENOMEM, "there is no free page within its reach");
     }
-    ag_write_far_jump(entry + FAR_JUMP_OFFSET, (uintptr_t)replacement);
+    ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)replacement);
     int r = prepared.is_on ? 0 : seal_page(detour, entry);
     if (r == 0) {
-        r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + FAR_JUMP_OFFSET);
+        r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET);
     }
     if (r < 0 && !prepared.is_on) {
         (void)ag_syscall2(SYS_munmap, (long)entry, PAGE_BYTES); /* nobody has seen it */

@@ -35,6 +35,11 @@ struct ag_detour {  /* all zero: not installed */
 int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
                       void *replacement, void **ret_original);
 
+/* The same of a function whose callers may rely on more than the ABI keeps: ENTER is code that
+ * finds a frame with DATUM (kept_call.h). */
+int ag_detour_install_kept(struct ag_detour *detour, void *target, size_t target_bytes,
+                           const void *enter, uintptr_t datum, void **ret_original);
+
 /* The same of a function that does nothing (a return and the padding behind it), from its first
  * byte on: nothing is left to be called, and no page is needed where REPLACEMENT is near.
  * -ENOTSUP: it is not empty. */

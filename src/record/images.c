@@ -52,7 +52,6 @@
 
 #include "base/blocked_signals.h"
 #include "base/raw_syscall.h"
-#include "base/short_wait.h"
 #include "hook/loaded_objects.h"
 #include "hook/loader_notice.h"
 #include "made_code.h"
@@ -64,8 +63,7 @@ enum {
     BUILD_ID_BYTES = 32,
     SLOTS_FIRST = 64,   /* doubled as needed */
     GONE_KEPT = 512,    /* images that are gone whose ids are remembered */
-    READER_TRIES = 100, /* waits while objects go: some ms at most */
-    YIELD_NS = 1000,
+    READER_TRIES = 100, /* yields of the CPU while objects go: some ms at most */
 };
 
 struct image {
@@ -118,10 +116,10 @@ static void lock_images(void) {
     while (!atomic_compare_exchange_strong_explicit(&images.lock_owner, &owner, self,
                                                     memory_order_seq_cst, memory_order_relaxed)) {
         owner = 0;
-        ag_short_wait(YIELD_NS);
+        (void)ag_syscall1(SYS_sched_yield, 0);
     }
     while (atomic_load_explicit(&images.n_readers, memory_order_seq_cst) != 0) {
-        ag_short_wait(YIELD_NS);
+        (void)ag_syscall1(SYS_sched_yield, 0);
     }
 }
 
@@ -143,7 +141,7 @@ static enum reader begin_reading(void) {
         if (changer == own_number()) {
             return READER_IS_CHANGER;
         }
-        ag_short_wait(YIELD_NS);
+        (void)ag_syscall1(SYS_sched_yield, 0);
     }
     return READER_GAVE_UP;
 }

@@ -55,6 +55,26 @@ void ag_write_far_jump(uint8_t ret_bytes[AG_FAR_JUMP_BYTES], uint64_t target) {
     memcpy(ret_bytes + sizeof(jump), &target, sizeof(target));
 }
 
+void ag_write_kept_frame(uint8_t ret_bytes[AG_KEPT_FRAME_BYTES], uint64_t enter, uint64_t datum) {
+    static const uint8_t frame[] = {
+        0x55,                         /* push %rbp */
+        0x48, 0x89, 0xe5,             /* mov %rsp, %rbp */
+        0x48, 0x8d, 0x64, 0x24, 0x90, /* lea -112(%rsp), %rsp: leaves the flags alone */
+        0x48, 0x89, 0x45, 0xe8,       /* mov %rax, OFFSET_RAX(%rbp) */
+        0x48, 0xb8,                   /* movabs $datum, %rax */
+    };
+    static const uint8_t keep_datum[] = {0x48, 0x89, 0x45, 0xf8}; /* mov %rax, OFFSET_DATUM(%rbp) */
+    _Static_assert(sizeof(frame) + sizeof(datum) + sizeof(keep_datum) + AG_FAR_JUMP_BYTES ==
+                       AG_KEPT_FRAME_BYTES,
+                   "all of it");
+    memcpy(ret_bytes, frame, sizeof(frame));
+    ret_bytes += sizeof(frame);
+    memcpy(ret_bytes, &datum, sizeof(datum));
+    ret_bytes += sizeof(datum);
+    memcpy(ret_bytes, keep_datum, sizeof(keep_datum));
+    ag_write_far_jump(ret_bytes + sizeof(keep_datum), enter);
+}
+
 static int refuse(struct ag_relocation *relocation, int error, const char *reason) {
     relocation->reason = reason;
     return error;

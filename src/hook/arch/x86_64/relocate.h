@@ -10,6 +10,7 @@
 enum {
     AG_JUMP_BYTES = 5,      /* jmp rel32: what a detour overwrites */
     AG_FAR_JUMP_BYTES = 14, /* jmp *0(%rip) and the address behind it */
+    AG_KEPT_FRAME_BYTES = 41,
     AG_LANDING_BYTES = 4, /* endbr64: where indirect branches may land, when the CPU checks that */
     AG_RELOCATED_BYTES =
         96 /* room enough for what AG_JUMP_BYTES and one instruction more grow to */
@@ -38,6 +39,9 @@ bool ag_is_empty_function(const uint8_t *code, size_t n_bytes);
 /* Writes jmp TARGET as it has to stand at ADDRESS; -ERANGE: too far for a near one. */
 int ag_write_jump(uint8_t ret_bytes[AG_JUMP_BYTES], uint64_t address, uint64_t target);
 void ag_write_far_jump(uint8_t ret_bytes[AG_FAR_JUMP_BYTES], uint64_t target);
+/* Writes the beginning of a kept call (hook/kept_call.h): makes the frame, saves rax and the datum,
+ * jumps to ENTER. */
+void ag_write_kept_frame(uint8_t ret_bytes[AG_KEPT_FRAME_BYTES], uint64_t enter, uint64_t datum);
 void ag_write_landing(uint8_t ret_bytes[AG_LANDING_BYTES]);
 /* AG_LANDING_BYTES when CODE starts with endbr64, else 0. */
 size_t ag_landing_bytes(const uint8_t *code, size_t n_bytes);

@@ -1,0 +1,117 @@
+/* kept_frame.S: the frame of a call that keeps all registers, for whatever is behind a detour of such calls
+ * (hook/kept_call.h). Included by assembler files; by itself it is empty.
+ *
+ * The callers of a detoured function may stand in the same object, even in the same source file. Then the compiler knows what
+ * the function does to registers and stack, and a call is more than the ABI says:
+ *
+ *     -fipa-ra               a register that the function leaves alone keeps its value: argument registers, r10, r11, vector
+ *                            registers; rax too where nothing is returned
+ *     -fipa-stack-alignment  the stack is aligned to 8 bytes where the function needs no more
+ *
+ * So all general registers and the flags are kept but what the original itself changes, and the stack is aligned.
+ *
+ *     caller's sp ->  return address    [rbp + 8]
+ *                     caller's rbp      [rbp]
+ *                     struct ag_kept_call (hook/kept_call.h), from its last member downward
+ *
+ * The page of the detour has made the frame when the code of this file begins: rbp and rsp are set, rax and one datum are
+ * saved (ag_write_kept_frame in relocate.c). */
+#ifndef AG_KEPT_FRAME
+#define AG_KEPT_FRAME
+
+#define KEPT_BYTES 112          /* sizeof(struct ag_kept_call) without the last two members */
+#define OFFSET_DATUM -8         /* from rbp */
+#define OFFSET_ORIGINAL -16
+#define OFFSET_RAX -24
+#define OFFSET_R11 -32
+#define OFFSET_R10 -40
+#define OFFSET_R9 -48
+#define OFFSET_R8 -56
+#define OFFSET_RCX -64
+#define OFFSET_RDX -72
+#define OFFSET_RSI -80
+#define OFFSET_RDI -88
+#define OFFSET_FLAGS -96
+#define OFFSET_RESULT -104      /* of the original: rax */
+#define OFFSET_RESULT_2 -112    /* rdx */
+
+    .macro kept_function name
+    .globl \name
+    .hidden \name
+    .type \name, @function
+    .p2align 5
+\name:
+    .endm
+
+    /* Unwinding works from here on. */
+    .macro kept_begin
+    .cfi_startproc
+    .cfi_def_cfa %rbp, 16
+    .cfi_offset %rbp, -16
+    endbr64
+    mov %r11, OFFSET_R11(%rbp)
+    mov %r10, OFFSET_R10(%rbp)
+    mov %r9, OFFSET_R9(%rbp)
+    mov %r8, OFFSET_R8(%rbp)
+    mov %rcx, OFFSET_RCX(%rbp)
+    mov %rdx, OFFSET_RDX(%rbp)
+    mov %rsi, OFFSET_RSI(%rbp)
+    mov %rdi, OFFSET_RDI(%rbp)
+    lahf
+    seto %al
+    mov %rax, OFFSET_FLAGS(%rbp)
+    and $-16, %rsp
+    .endm
+
+    .macro kept_restore_flags
+    mov OFFSET_FLAGS(%rbp), %rax
+    add $0x7f, %al /* sets the overflow flag where al is 1 */
+    sahf
+    .endm
+
+    .macro kept_restore_but_rax_rdx
+    mov OFFSET_R11(%rbp), %r11
+    mov OFFSET_R10(%rbp), %r10
+    mov OFFSET_R9(%rbp), %r9
+    mov OFFSET_R8(%rbp), %r8
+    mov OFFSET_RCX(%rbp), %rcx
+    mov OFFSET_RSI(%rbp), %rsi
+    mov OFFSET_RDI(%rbp), %rdi
+    .endm
+
+    /* Returns to the caller, with what is in result and result_2. */
+    .macro kept_return
+    kept_restore_flags
+    kept_restore_but_rax_rdx
+    mov OFFSET_RESULT_2(%rbp), %rdx
+    mov OFFSET_RESULT(%rbp), %rax
+    mov %rbp, %rsp
+    pop %rbp
+    .cfi_remember_state
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    ret
+    .cfi_restore_state
+    .endm
+
+    /* Goes on in the original as if nothing had been in between. */
+    .macro kept_go_on
+    kept_restore_flags
+    kept_restore_but_rax_rdx
+    mov OFFSET_RDX(%rbp), %rdx
+    mov OFFSET_RAX(%rbp), %rax
+    mov %rbp, %rsp
+    pop %rbp
+    .cfi_remember_state
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    jmp *(OFFSET_ORIGINAL - 8)(%rsp) /* in the red zone */
+    .cfi_restore_state
+    .endm
+
+    .macro kept_end name
+    .cfi_endproc
+    .size \name, . - \name
+    .endm
+
+#endif

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Runtimes that are compiled together with the program, so that the compiler knows what their functions do to registers and stack:
+what the program computes is the same without and with the recorder, and every block is counted.
+
+own_collector.c, built in many ways; own_lua.c with Lua's archive."""
+
+import argparse
+import os
+import subprocess
+import sys
+
+import recorded
+import tap
+
+PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
+COLLECTOR = ["-fno-builtin", "-w", "-DINLINING=noinline"]
+BUILDS = (
+    [["gcc", level, "-DVECTOR_BYTES=16", *more] for level in ("-O0", "-O2", "-O3")
+     for more in ([], ["-flto", "-fno-pie", "-no-pie"], ["-fno-ipa-stack-alignment", "-fno-omit-frame-pointer"])] +
+    [["clang", "-O2", "-DVECTOR_BYTES=16"]])
+LUA = "/usr/lib/x86_64-linux-gnu/liblua5.4.a"
+LUA_BUILDS = (["gcc", "-O2"], ["gcc", "-O2", "-fno-pie", "-no-pie"])
+MODES = (["--mode=exact"], ["--mode=sample", "--interval=1KiB"])
+ROUNDS = "300"
+
+
+def has(compiler):
+    return subprocess.run(["which", compiler], capture_output=True, check=False).returncode == 0
+
+
+def truth_of(path):
+    with open(path, encoding="utf-8") as file:
+        return {key: int(value) for key, value in (line.split() for line in file)}
+
+
+def same_in_all_modes(tools, command, folder, failures, truth):
+    """Returns the exact trace's summary."""
+    plain = recorded.run(command, env={"TRUTH_FILE": truth})
+    failures.expect("status, plainly", plain.status, 0)
+    summary = None
+    for number, mode in enumerate(MODES):
+        inner = os.path.join(folder, str(number))
+        os.mkdir(inner)
+        outcome, traces = recorded.record(tools, command, inner, options=mode)
+        what = " ".join(mode)
+        failures.expect("status, " + what, outcome.status, plain.status)
+        failures.expect("output, " + what, outcome.stdout, plain.stdout)
+        failures.expect("stderr, " + what, outcome.stderr, plain.stderr)
+        failures.expect("traces, " + what, len(traces), 1)
+        if traces and "--mode=exact" in mode:
+            summary = recorded.report(tools, traces[0])
+    return summary or {}
+
+
+def runtime(summary, name):
+    found = [row for row in summary.get("runtimes", []) if row["name"] == name]
+    return found[0] if found else {}
+
+
+def a_collector(tools, command):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program, truth = os.path.join(folder, "program"), os.path.join(folder, "truth")
+        subprocess.run([command[0], *COLLECTOR, *command[1:], os.path.join(PROGRAMS, "own_collector.c"), "-o", program],
+                       check=True, timeout=120)
+        summary = same_in_all_modes(tools, [program, ROUNDS], folder, failures, truth)
+        failures.expect("hooked", runtime(summary, "bdwgc").get("hooked"), True)
+        for key in ("allocated_blocks", "freed_blocks"):
+            failures.require("%s: %s, should be %d" % (key, summary.get(key), truth_of(truth)[key]),
+                             0 <= summary.get(key, -1) - truth_of(truth)[key] <= 20)
+    return failures
+
+
+def a_lua(tools, command):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program = os.path.join(folder, "program")
+        subprocess.run([*command, "-I/usr/include/lua5.4", os.path.join(PROGRAMS, "own_lua.c"), LUA, "-lm", "-ldl", "-Wl,-E",
+                        "-o", program], check=True, timeout=120)
+        summary = same_in_all_modes(tools, [program], folder, failures, os.path.join(folder, "truth"))
+        lua = runtime(summary, "lua")
+        failures.expect("hooked", lua.get("hooked"), True)
+        failures.require("blocks: %s" % summary.get("allocated_blocks"), summary.get("allocated_blocks", 0) > 6000)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(len(BUILDS) + len(LUA_BUILDS))
+    for command in BUILDS:
+        name = "a collector, built by " + " ".join(command)
+        if has(command[0]):
+            plan.run(name, lambda command=command: a_collector(tools, command))
+        else:
+            plan.skip(name, command[0] + " is not installed")
+    for command in LUA_BUILDS:
+        name = "Lua, built by " + " ".join(command)
+        if os.path.exists(LUA):
+            plan.run(name, lambda command=command: a_lua(tools, command))
+        else:
+            plan.skip(name, "liblua5.4-dev is not installed")
+    sys.exit(plan.status())
+
+
+main()
