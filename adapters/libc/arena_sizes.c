@@ -15,6 +15,7 @@
 #include "format/decode.h"
 #include "hook/next_symbol.h"
 #include "next.h"
+#include "record/process_life.h"
 #include "record/recorder.h"
 
 struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
@@ -22,7 +23,7 @@ struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
         used_bytes, free_bytes, top_bytes;
 };
 static struct malloc_sizes (*ask)(void);
-static uint32_t recorded_pid; /* a child's trace does not have its parent's blocks */
+static uint32_t recorded_process; /* a child's trace does not have its parent's blocks */
 
 void ag_libc_arenas_find(void) {
     const void *self = (const void *)(uintptr_t)ag_libc_arenas_find;
@@ -30,7 +31,7 @@ void ag_libc_arenas_find(void) {
     if (ag_symbol_find("malloc", AG_SYMBOL_NEXT, self, &allocator) &&
         ag_symbol_find("mallinfo2", AG_SYMBOL_NEXT, self, &answer) &&
         allocator.bias == answer.bias) {
-        recorded_pid = ag_recorder.pid;
+        recorded_process = ag_recorder.process_number;
         ask = (struct malloc_sizes(*)(void))(uintptr_t)answer.address;
     }
 }
@@ -43,8 +44,8 @@ static bool may_be_in_a_handler(void) {
 }
 
 void ag_libc_arenas_tell(void) {
-    const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
-    if (!ask || !ag_recorder_is_active() || pid != recorded_pid || may_be_in_a_handler()) {
+    if (!ask || !ag_recorder_is_active() || ag_process_is_forked() ||
+        ag_recorder.process_number != recorded_process || may_be_in_a_handler()) {
         return;
     }
     const struct malloc_sizes sizes = ask();

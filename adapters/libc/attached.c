@@ -122,10 +122,12 @@ static void *suspended_pvalloc(size_t bytes) {
 
 /* A death without it, or without exit's destructors, is a signal's. */
 static void tell_and_exit(int status) {
-    if ((uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) { /* no child of vfork */
+    /* as lifecycle.c has it */
+    if (ag_attached_runtimes_are_there() &&
+        (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
         ag_attached_runtimes_end();
-        ag_recorder_exiting();
     }
+    ag_recorder_exits_now();
     originals._exit(status);
 }
 
@@ -321,6 +323,8 @@ void ag_libc_start(void) {
 }
 
 __attribute__((destructor)) static void note_the_exit(void) {
-    ag_attached_runtimes_end();
+    if (ag_attached_runtimes_are_there()) {
+        ag_attached_runtimes_end();
+    }
     ag_recorder_exiting();
 }

@@ -3,6 +3,8 @@
 #ifndef AG_ATTACHED_H
 #define AG_ATTACHED_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 #include "hook/attachment.h"
 
@@ -12,5 +14,6 @@ AG_EXPORT extern struct ag_attachment ag_agent_attachment;
 void ag_attached_runtimes_begin(void);
 /* What the runtimes counted is told; once. */
 void ag_attached_runtimes_end(void);
+bool ag_attached_runtimes_are_there(void);
 
 #endif

@@ -6,3 +6,7 @@ void ag_attached_runtimes_begin(void) {
 
 void ag_attached_runtimes_end(void) {
 }
+
+bool ag_attached_runtimes_are_there(void) {
+    return false;
+}

@@ -4,6 +4,7 @@
 
 #include "attached.h"
 #include "embed/adapter.h"
+#include "embed/counters.h"
 #include "embed/session_joined.h"
 #include "record/recorder.h"
 
@@ -30,6 +31,10 @@ int ag_agent_stand(int is_on) {
     const int r = ag_adapters_stand(is_on != 0);
     errno = host_errno;
     return r;
+}
+
+bool ag_attached_runtimes_are_there(void) {
+    return ag_adapters_are_there() || ag_counters_are_there();
 }
 
 void ag_attached_runtimes_end(void) {

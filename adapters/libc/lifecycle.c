@@ -6,6 +6,7 @@
 #include "base/raw_syscall.h"
 #include "next.h"
 #include "record/recorder.h"
+#include "record/thread_state.h"
 
 AG_EXPORT pid_t fork(void);
 AG_EXPORT pid_t _Fork(void);
@@ -19,9 +20,10 @@ AG_EXPORT int dlclose(void *handle);
  * event. */
 pid_t fork(void) {
     ag_libc_start();
+    const uint32_t parent_tid = ag_thread_tid_in_memory();
     const pid_t pid = ag_next.fork();
     if (pid == 0) {
-        ag_recorder_forked();
+        ag_recorder_forked(parent_tid);
     }
     return pid;
 }
@@ -29,21 +31,24 @@ pid_t fork(void) {
 /* glibc 2.34 and later: fork without the handlers of pthread_atfork. */
 pid_t _Fork(void) {
     ag_libc_start();
+    const uint32_t parent_tid = ag_thread_tid_in_memory();
     const pid_t pid = ag_next._Fork ? ag_next._Fork() : ag_next.fork();
     if (pid == 0) {
-        ag_recorder_forked();
+        ag_recorder_forked(parent_tid);
     }
     return pid;
 }
 
 /* A death without one of these, or without exit's destructors, is a signal's. These run no
  * destructors, so what there is to say at the end is said here: by the process itself only, not by
- * a child of vfork that lives in its memory. */
+ * a child of vfork that lives in its memory. That takes a system call which a sandbox may forbid,
+ * so only where there is something to say. */
 static void end(void) {
     ag_libc_start();
-    if ((uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
+    if (ag_libc_has_last_words() && (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
         ag_libc_end();
     }
+    ag_recorder_exits_now();
 }
 
 void _exit(int status) {

@@ -2,6 +2,7 @@
 #ifndef AG_LIBC_NEXT_H
 #define AG_LIBC_NEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -43,6 +44,8 @@ void ag_libc_start(void);
 /* The process ends in an orderly way, exit's or _exit's: what runtimes and function counters have
  * counted is written, by whoever comes first. From any thread and handler. */
 void ag_libc_end(void);
+/* Is there anything of that? */
+bool ag_libc_has_last_words(void);
 
 /* Tells the free of a block and frees it, for who returns then: to be jumped to (the last call of a
  * function that has no frame), so that the stack it finds is that of who called. malloc_family.c */

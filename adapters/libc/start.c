@@ -19,6 +19,7 @@
 
 #include "arena_sizes.h"
 #include "embed/adapter.h"
+#include "embed/counters.h"
 #include "embed/session_joined.h"
 #include "foreign_allocator.h"
 #include "heaps.h"
@@ -140,9 +141,13 @@ __attribute__((constructor)) static void start_with_the_program(void) {
     ag_libc_start();
 }
 
+bool ag_libc_has_last_words(void) {
+    return ag_adapters_are_there() || ag_counters_are_there();
+}
+
 void ag_libc_end(void) {
     static _Atomic uint32_t ended; /* the process that did; a forked child ends once more */
-    const uint32_t pid = ag_recorder.pid;
+    const uint32_t pid = ag_libc_has_last_words() ? ag_recorder.pid : 0;
     if (pid != 0 && atomic_exchange_explicit(&ended, pid, memory_order_relaxed) != pid) {
         ag_adapters_end();
         ag_host_exiting();

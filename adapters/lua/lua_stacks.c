@@ -40,6 +40,7 @@
 #include "lua_functions.h"
 #include "lua_pcs.h"
 #include "record/managed_frames.h"
+#include "record/thread_state.h"
 #include "unwind/unwind_space.h"
 
 enum {
@@ -57,9 +58,9 @@ struct note {
 };
 struct lua_thread { /* of a thread that ran Lua; taken over from one that is dead */
     struct lua_thread *next;
-    _Atomic uint32_t owner; /* kernel tid */
-    uint32_t pid;           /* that it was made in */
-    bool is_keeping;        /* the walk that runs is to be kept */
+    _Atomic uint64_t owner;  /* ag_thread_self */
+    uint32_t process_number; /* of the process that it was made in */
+    bool is_keeping;         /* the walk that runs is to be kept */
     uint32_t n_kept;
     uintptr_t kept_sp, kept_pc; /* whose call of the allocator they are of: its sp behind the call,
                                    0: nothing is kept; and where it goes on */
@@ -73,13 +74,12 @@ static __thread struct lua_thread *current __attribute__((tls_model("initial-exe
 
 /* ---- threads ---- */
 
-static struct lua_thread *inherit(uint32_t self, uint32_t pid) {
-    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
+static struct lua_thread *inherit(uint64_t self) {
     struct lua_thread *thread = atomic_load_explicit(&newest, memory_order_acquire);
     for (; thread; thread = thread->next) {
-        uint32_t owner = atomic_load_explicit(&thread->owner, memory_order_relaxed);
-        if (thread->pid == pid && owner != self &&
-            ag_syscall3(SYS_tgkill, pid, owner, 0) == NO_SUCH_THREAD &&
+        uint64_t owner = atomic_load_explicit(&thread->owner, memory_order_relaxed);
+        if (thread->process_number == ag_recorder.process_number && owner != self &&
+            ag_thread_is_gone(owner, self) &&
             atomic_compare_exchange_strong_explicit(&thread->owner, &owner, self,
                                                     memory_order_acq_rel, memory_order_relaxed)) {
             memset(thread->notes, 0, sizeof(thread->notes));
@@ -91,7 +91,7 @@ static struct lua_thread *inherit(uint32_t self, uint32_t pid) {
     return NULL;
 }
 
-static struct lua_thread *map_thread(uint32_t self, uint32_t pid) {
+static struct lua_thread *map_thread(uint64_t self) {
     const long address = ag_syscall6(SYS_mmap, 0, THREAD_BYTES, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ag_syscall_failed(address)) {
@@ -99,7 +99,7 @@ static struct lua_thread *map_thread(uint32_t self, uint32_t pid) {
     }
     struct lua_thread *thread = (struct lua_thread *)address;
     atomic_store_explicit(&thread->owner, self, memory_order_relaxed);
-    thread->pid = pid;
+    thread->process_number = ag_recorder.process_number;
     struct lua_thread *head = atomic_load_explicit(&newest, memory_order_relaxed);
     do {
         thread->next = head;
@@ -112,11 +112,10 @@ static ag_frame_source_fn walk;
 
 AG_COLD static struct lua_thread *begin_thread(void) {
     const struct ag_frame_source source = {.walk = walk};
-    const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
-    const uint32_t pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
-    struct lua_thread *thread = inherit(self, pid);
+    const uint64_t self = ag_thread_self();
+    struct lua_thread *thread = inherit(self);
     if (!thread) {
-        thread = map_thread(self, pid);
+        thread = map_thread(self);
     }
     current = thread;
     if (thread) {

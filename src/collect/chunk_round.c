@@ -75,7 +75,14 @@ static bool look_at(struct ag_collector *collector, uint32_t chunk,
         return false;
     }
     const struct ag_watched_slot *watched = &collector->slots[ret_ready->slot];
-    return watched->phase == AG_PHASE_OPEN && !ag_recording_has(watched->recording, ret_ready);
+    if (watched->phase != AG_PHASE_OPEN) {
+        return false;
+    }
+    if (!watched->has_ended) {
+        ag_recording_look_for_name(watched->recording, ret_ready->stream, ret_ready->thread_id,
+                                   collector->clock.last_tick_ns);
+    }
+    return !ag_recording_has(watched->recording, ret_ready);
 }
 
 static uint64_t first_raw(const struct ag_collector *collector,

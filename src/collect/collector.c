@@ -150,6 +150,7 @@ static struct seen see(const struct ag_session *session, uint32_t index) {
     struct seen seen = {.parent_slot = slot->parent_slot,
                         .sought = {.pid = slot->pid,
                                    .namespace = slot->pid_namespace,
+                                   .namespace_is_inherited = slot->namespace_is_inherited == 1,
                                    .path = session->path,
                                    .not_before_ticks = session->begun_ticks}};
     if (session->has_locks) {
@@ -200,6 +201,7 @@ static void watch_process(struct ag_collector *collector, uint32_t index, uint32
     if (watched->program == 0 && pid != 0) {
         watched->program = ag_process_program(pid);
     }
+    ag_recording_found(watched->recording, pid);
     wake_when_ended(collector, watched->watch.pidfd, index);
     end_replaced(collector, index);
 }

@@ -303,17 +303,44 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
     }
     const uint64_t namespace =
         ret_facts->n_levels == 1 ? ag_process_own_namespace() : namespace_of(name);
-    if (namespace != 0 && sought->namespace != 0 && namespace != sought->namespace) {
+    if (namespace != 0 && sought->namespace != 0 && namespace != sought->namespace &&
+        !sought->namespace_is_inherited) {
         return false;
     }
-    *ret_is_sure = namespace != 0 && namespace == sought->namespace;
+    *ret_is_sure = namespace != 0 && namespace == sought->namespace &&
+                   (!sought->namespace_is_inherited ||
+                    (sought->parent != 0 && ret_facts->parent == sought->parent));
     return has_mapped(candidate, sought->path) != NO;
+}
+
+/* The namespace of the processes that this one forks: its own, unless it called unshare or setns.
+ * 0: it may not be known. */
+static uint64_t namespace_of_children(uint32_t pid) {
+    char path[64];
+    struct stat status;
+    (void)snprintf(path, sizeof(path), "/proc/%u/ns/pid_for_children", pid);
+    return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+/* A forked child says that it is in our namespace because its parent is: is it? The process of that
+ * number is its parent's child, or was, and has the live file mapped. Where there is none its
+ * parent may still be asked. */
+static bool is_born_here(const struct ag_process_sought *sought) {
+    struct own_facts facts;
+    if (read_facts(sought->pid, &facts)) {
+        const bool is_orphan = sought->parent == 0 || !ag_process_lives(sought->parent);
+        return facts.n_levels <= 1 && ((sought->parent != 0 && facts.parent == sought->parent) ||
+                                       (is_orphan && has_mapped(sought->pid, sought->path) == YES));
+    }
+    return sought->parent != 0 &&
+           namespace_of_children(sought->parent) == ag_process_own_namespace();
 }
 
 enum ag_process_found ag_process_find(const struct ag_process_sought *sought, uint32_t *ret_pid) {
     const uint64_t own = ag_process_own_namespace();
     *ret_pid = 0;
-    if (own != 0 && sought->namespace == own) {
+    if (own != 0 && sought->namespace == own &&
+        (!sought->namespace_is_inherited || is_born_here(sought))) {
         *ret_pid = sought->pid; /* whose end its watch sees */
         return AG_PROCESS_FOUND;
     }
@@ -368,6 +395,47 @@ void ag_process_name(uint32_t pid, char ret_name[16]) {
     if (read_small(fd, name, sizeof(name))) {
         name[strcspn(name, "\n")] = '\0';
         memcpy(ret_name, name, sizeof(name));
+    }
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+}
+
+bool ag_process_has_our_numbers(uint32_t pid, uint32_t own_pid) {
+    struct own_facts facts;
+    return pid == own_pid && read_facts(pid, &facts) && facts.n_levels <= 1;
+}
+
+/* Our number of a thread of another namespace. 0: not found. */
+static uint32_t find_thread(uint32_t pid, uint32_t thread_id) {
+    enum { THREADS_LOOKED_AT = 4096 };
+    char path[64];
+    uint32_t found = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%u/task", pid);
+    DIR *threads = opendir(path);
+    struct dirent *entry;
+    for (int i = 0; threads && found == 0 && i < THREADS_LOOKED_AT && (entry = readdir(threads));
+         i++) {
+        const uint32_t thread = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        struct own_facts facts;
+        found = thread != 0 && read_facts(thread, &facts) && facts.number == thread_id ? thread : 0;
+    }
+    if (threads) {
+        (void)closedir(threads); /* nothing was written */
+    }
+    return found;
+}
+
+void ag_process_thread_name(uint32_t pid, bool has_our_numbers, uint32_t thread_id,
+                            char ret_name[16]) {
+    char file[32];
+    const uint32_t thread = has_our_numbers ? thread_id : find_thread(pid, thread_id);
+    (void)snprintf(file, sizeof(file), "task/%u/comm", thread);
+    const int fd = thread != 0 ? open_proc(pid, file) : -1;
+    char name[17];
+    if (fd >= 0 && read_small(fd, name, sizeof(name))) {
+        name[strcspn(name, "\n")] = '\0';
+        memcpy(ret_name, name, 16);
     }
     if (fd >= 0) {
         (void)close(fd); /* nothing was written */

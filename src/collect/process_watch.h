@@ -14,10 +14,11 @@ uint64_t ag_process_boot_ticks(void);
 /* A process as it names itself. */
 struct ag_process_sought {
     uint32_t pid;
-    uint64_t namespace;        /* in which pid counts; 0: it could not learn that */
-    const char *path;          /* of the live file, which it has mapped */
-    uint32_t parent;           /* our number of the process that forked it; 0: unknown */
-    uint64_t not_before_ticks; /* it began then or later, as ag_process_boot_ticks counts */
+    uint64_t namespace;          /* in which pid counts; 0: it could not learn that */
+    bool namespace_is_inherited; /* it did not look: its parent's, or one that its parent chose */
+    const char *path;            /* of the live file, which it has mapped */
+    uint32_t parent;             /* our number of the process that forked it; 0: unknown */
+    uint64_t not_before_ticks;   /* it began then or later, as ag_process_boot_ticks counts */
 };
 enum ag_process_found {
     AG_PROCESS_GONE,   /* there is no such process */
@@ -31,6 +32,13 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
  * namespaces. ret_namespace: 0 where it cannot be told, as to another user; the number is ours
  * then. */
 uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace);
+
+/* Of a thread by our number of its process and its own number of itself. Untouched where it is gone
+ * or cannot be found. has_our_numbers: of that process. */
+void ag_process_thread_name(uint32_t pid, bool has_our_numbers, uint32_t thread_id,
+                            char ret_name[16]);
+/* Does it know itself, and its threads, by the numbers that we have for them? */
+bool ag_process_has_our_numbers(uint32_t pid, uint32_t own_pid);
 
 /* Of a process by our number. Names are its own: any bytes. */
 bool ag_process_lives(uint32_t pid);

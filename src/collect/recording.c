@@ -27,7 +27,13 @@
  *
  * 4. Cut. When a write fails or the size asked for is reached, the trace ends there. What comes
  * later is counted as lost. The books know more than the file then: the sums are made anew, from
- * the file. */
+ * the file.
+ *
+ * 5. Names of threads. A thread does not say its name: it would need a system call that sandboxes
+ * forbid. So the kernel is asked when a stream is seen for the first time, a little later, when the
+ * thread may have named itself, and then rarely; and again when the record that defines the thread
+ * is written. A thread that is gone by then has no name. One that renames itself later gets another
+ * record. */
 #include "recording.h"
 
 #include <errno.h>
@@ -51,6 +57,7 @@ enum {
     MAX_STREAMS = 4096 * STREAM_PAGE,
     WINDOWS_ENDED = 64, /* in one chunk; more stay open */
     REST_NS = 1000 * 1000,
+    FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* four times as long each time */
     RECORDS_MAX_BYTES = 4 << 20,
     SAMPLES_MAX_BYTES = 16 << 10,
 };
@@ -67,7 +74,11 @@ struct ag_stream {
     uint32_t booked_words;  /* of chunk next_sequence */
     uint32_t seen_words;    /* of it, at seen_ns: does the thread rest? */
     uint64_t seen_ns;
-    uint32_t n_ended; /* windows of it that the collector ended, in order */
+    bool is_named;         /* the trace has a record with .name */
+    char name[16];         /* of the thread, as last seen; empty: not known */
+    uint64_t next_name_ns; /* when to ask for it again */
+    uint64_t name_wait_ns; /* and after that */
+    uint32_t n_ended;      /* windows of it that the collector ended, in order */
     struct {
         uint32_t words;
         uint64_t ns;
@@ -103,6 +114,63 @@ static struct ag_stream *stream_of(struct ag_recording *recording, uint32_t numb
                 : 0;
     }
     return stream;
+}
+
+/* ---- names of threads ---- */
+
+void ag_recording_found(struct ag_recording *recording, uint32_t pid) {
+    recording->found_pid = pid;
+    recording->has_our_numbers = pid != 0 && ag_process_has_our_numbers(pid, recording->pid);
+}
+
+static void ask_for_name(const struct ag_recording *recording, struct ag_stream *stream,
+                         uint32_t thread_id) {
+    if (recording->found_pid != 0) {
+        ag_process_thread_name(recording->found_pid, recording->has_our_numbers,
+                               thread_id & ~AG_THREAD_NESTED, stream->name);
+    }
+}
+
+static struct ag_bytes name_bytes(const char name[16]) {
+    return (struct ag_bytes){.data = name, .length = (uint32_t)strnlen(name, 16)};
+}
+
+void ag_recording_look_for_name(struct ag_recording *recording, uint32_t number, uint32_t thread_id,
+                                uint64_t now_ns) {
+    const uint64_t longest_wait_ns = UINT64_C(1) << 33;
+    struct ag_stream *stream = stream_of(recording, number);
+    char before[16];
+    if (!stream || now_ns < stream->next_name_ns) {
+        return;
+    }
+    const uint64_t wait_ns = stream->name_wait_ns ? stream->name_wait_ns : FIRST_NAME_WAIT_NS;
+    stream->next_name_ns = now_ns + wait_ns;
+    stream->name_wait_ns = wait_ns < longest_wait_ns ? 4 * wait_ns : wait_ns;
+    memcpy(before, stream->name, sizeof(before));
+    ask_for_name(recording, stream, thread_id);
+    if (stream->is_named && memcmp(before, stream->name, sizeof(before)) != 0) {
+        const struct ag_record record = {.kind = AG_RECORD_THREAD,
+                                         .u.thread = {.stream = number,
+                                                      .thread_id = thread_id,
+                                                      .name = name_bytes(stream->name)}};
+        ag_recording_define(recording, &record);
+    }
+}
+
+void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *record,
+                              char ret_name[16]) {
+    struct ag_stream *stream = find_stream(recording, record->u.thread.stream);
+    if (!stream) {
+        return;
+    }
+    if (stream->name[0] == '\0' && record->u.thread.name.length > 0) {
+        const uint32_t length = record->u.thread.name.length;
+        memcpy(stream->name, record->u.thread.name.data, length < 15 ? length : 15);
+    }
+    ask_for_name(recording, stream, record->u.thread.thread_id);
+    stream->is_named = true;
+    memcpy(ret_name, stream->name, 16);
+    record->u.thread.name = name_bytes(ret_name);
 }
 
 typedef void visit_stream(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
@@ -638,8 +706,6 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     recording->number = recording->generation * session->n_slots + slot_index;
     recording->pid = copy->pid;
     recording->is_first = is_first;
-    recording->has_our_numbers =
-        copy->pid_namespace != 0 && copy->pid_namespace == ag_process_own_namespace();
     recording->tree = copy->tree < session->n_trees ? copy->tree : 0;
     recording->trace_fd = recording->room.fd = -1;
     recording->start_ns = ag_session_clock_ns(

@@ -21,6 +21,7 @@ struct ag_recording {
                         file's header */
     uint32_t pid, tree;
     bool is_first;        /* the process that `run` started */
+    uint32_t found_pid;   /* our number of it; 0: not known */
     bool has_our_numbers; /* it is in our pid namespace: /proc knows it and its threads by them */
     uint64_t start_ns;    /* since the session began */
 
@@ -76,6 +77,15 @@ enum ag_taken { AG_TAKEN_NOT_YET, AG_TAKEN, AG_TAKEN_RELEASED };
  * trace holds it. */
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                                 bool skip_gap);
+/* By which of our numbers /proc knows the process; 0: none. */
+void ag_recording_found(struct ag_recording *recording, uint32_t pid);
+/* Asks the kernel for the name of a stream's thread, where it is time to (recording.c, 5). */
+void ag_recording_look_for_name(struct ag_recording *recording, uint32_t stream, uint32_t thread_id,
+                                uint64_t now_ns);
+/* The record that defines a stream's thread comes now: the name that is known of it, if any, goes
+ * into it. ret_name: what the record points to. */
+void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *record,
+                              char ret_name[16]);
 /* Is there a second thread by now? From then on the books want to be told of all of them. */
 bool ag_recording_has_threads(struct ag_recording *recording);
 /* Tells the books what an ACTIVE chunk holds already; the trace takes it later. true: they know all

@@ -5,27 +5,10 @@
  * clocks, a trace has nanoseconds. */
 #include "wide_words.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "session_clock.h"
-
-/* Kernel's name of a thread that gave none. */
-static void name_thread(const struct ag_recording *recording, struct ag_record *record,
-                        char name[64]) {
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", recording->pid,
-                   record->u.thread.thread_id);
-    const int fd = recording->has_our_numbers ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        const ssize_t n = read(fd, name, 63);
-        (void)close(fd); /* nothing was written */
-        record->u.thread.name =
-            (struct ag_bytes){.data = name, .length = n > 1 ? (uint32_t)n - 1 : 0};
-    }
-}
 
 static void book_mapping(struct ag_recording *recording, const struct ag_record *record) {
     if (!recording->ledger) {
@@ -94,7 +77,7 @@ void ag_recording_take_wide(struct ag_recording *recording, uint32_t number,
                             struct ag_event_encoder *encoder, const struct ag_wide *wide,
                             unsigned destinations) {
     struct ag_record record;
-    char name[64];
+    char name[16];
     if (wide->kind == AG_WIDE_CALLS) {
         if (destinations & AG_TO_TRACE) {
             take_calls(recording, wide);
@@ -143,8 +126,8 @@ void ag_recording_take_wide(struct ag_recording *recording, uint32_t number,
     if (record.kind == AG_RECORD_FUNCTIONS) {
         record.u.functions.time_ns = told_at_ns(recording, record.u.functions.time_ns);
     }
-    if (record.kind == AG_RECORD_THREAD && record.u.thread.name.length == 0) {
-        name_thread(recording, &record, name);
+    if (record.kind == AG_RECORD_THREAD) {
+        ag_recording_name_thread(recording, &record, name);
     }
     ag_recording_define(recording, &record);
 }

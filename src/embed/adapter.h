@@ -98,5 +98,7 @@ void ag_adapters_attach_late(const char *wanted, _Atomic uint32_t *is_leaving,
 int ag_adapters_stand(bool is_on);
 /* The process ends: what the runtimes counted is written. */
 void ag_adapters_end(void);
+/* Was there any for it? */
+bool ag_adapters_are_there(void);
 
 #endif

@@ -101,6 +101,10 @@ int ag_adapters_stand(bool is_on) {
     return result;
 }
 
+bool ag_adapters_are_there(void) {
+    return n_found > 0;
+}
+
 void ag_adapters_end(void) {
     for (size_t i = 0; i < n_found; i++) {
         struct ag_runtime_definition *runtime = &found[i].runtime;

@@ -51,7 +51,7 @@ _Static_assert(sizeof(struct allogram_counters) <= 2048, "as ag_counter_memory h
 
 static struct {
     struct ag_host_lock lock;
-    struct allogram_counters *first; /* under the lock, as what follows */
+    struct allogram_counters *_Atomic first; /* written under the lock, as what follows */
     uint32_t last_tree;
     _Atomic uint32_t following; /* how many sessions began */
 } all;
@@ -558,6 +558,10 @@ void ag_counters_tell_all(void) {
         }
         ag_host_lock_give(&all.lock);
     }
+}
+
+bool ag_counters_are_there(void) {
+    return atomic_load_explicit(&all.first, memory_order_relaxed) != NULL;
 }
 
 void ag_counters_follow(void) {

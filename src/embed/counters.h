@@ -79,6 +79,8 @@ AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
 }
 /* Writes a snapshot of each set into the trace. From any thread; not from a handler. */
 void ag_counters_tell_all(void);
+/* Is there a set? */
+bool ag_counters_are_there(void);
 
 /* For an adapter that knows the caller by its node (0: called by nobody) and so needs no leave:
  * PARENT calls FUNCTION. Returns the node of that path; 0: there is no room, or nothing is counted

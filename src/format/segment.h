@@ -238,6 +238,9 @@ struct ag_process_slot {
     /* Inode of the pid namespace in which pid counts, as /proc/self/ns/pid has it. 0: could not be
      * told (no /proc); then it is taken for that of `run`. */
     uint64_t pid_namespace;
+    /* 1: a forked child's, which did not look: its parent's namespace, or one whose processes that
+     * parent made (unshare, setns). */
+    uint64_t namespace_is_inherited;
     uint64_t identity;     /* random, never 0: section 6 */
     uint64_t family;       /* identity of the process whose mappings this one has */
     uint32_t has_own_lock; /* 1: it holds the lock at its own place, beside its family's */

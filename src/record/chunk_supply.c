@@ -23,10 +23,10 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/populate.h"
 #include "base/raw_syscall.h"
+#include "base/short_wait.h"
 #include "process_life.h"
 #include "raw_clock.h"
 
@@ -44,14 +44,13 @@ enum {
 /* ---- windows ---- */
 
 /* mremap(2): old size 0 on a shared mapping makes a second mapping that begins at the same page of
- * the file. */
+ * the file, and with the same advice: it stays out of core dumps like the first. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes) {
     const long address =
         ag_syscall6(SYS_mremap, (long)mapped, 0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
     if (ag_syscall_failed(address)) {
         return NULL;
     }
-    (void)ag_syscall3(SYS_madvise, address, (long)bytes, MADV_DONTDUMP);
     return (void *)address;
 }
 
@@ -138,8 +137,15 @@ static unsigned char *chunk_bytes_at(uint32_t index) {
 
 /* ---- the free list ---- */
 
-static uint64_t monotonic_ns(void) {
-    return ag_raw_clock(AG_CLOCK_MONOTONIC);
+/* Since the session began. By its own clock, whose reading takes no system call where it is the
+ * TSC. */
+static uint64_t elapsed_ns(void) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    const uint64_t slowest = UINT64_C(16) << 32, fastest = (UINT64_C(1) << 32) / 16;
+    uint64_t factor = atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
+    factor = factor < fastest ? fastest : factor > slowest ? slowest : factor; /* untrusted */
+    const uint64_t raw = ag_raw_clock(header->clock_kind) - header->clock_origin;
+    return (uint64_t)((unsigned __int128)raw * factor >> 32);
 }
 
 /* A child that was forked in a handler which interrupted this takes none: the chunk would be
@@ -226,18 +232,16 @@ static bool may_grow(const struct ag_segment_header *header) {
 
 /* Waits for a chunk to come back. Returns its index, or -1 when the ring should grow instead. */
 static int64_t wait_for_chunk(struct ag_segment_header *header) {
-    const struct timespec poll = {.tv_nsec = POLL_NS};
-    const uint64_t start = monotonic_ns();
+    const uint64_t start = elapsed_ns();
     uint64_t last_tick = atomic_load_explicit(&header->tick, memory_order_relaxed),
              last_move = start;
     for (;;) {
-        (void)ag_syscall2(SYS_nanosleep, (long)&poll,
-                          0); /* a signal ends it early: only the poll is shorter */
+        ag_short_wait(POLL_NS);
         const int64_t index = pop_free(header);
         if (index >= 0) {
             return index;
         }
-        const uint64_t now = monotonic_ns(),
+        const uint64_t now = elapsed_ns(),
                        tick = atomic_load_explicit(&header->tick, memory_order_relaxed);
         if (tick != last_tick) {
             last_tick = tick;
@@ -257,14 +261,13 @@ static bool collector_is_gone(const struct ag_segment_header *header) {
 /* There is no memory for more, but what there is comes back: one wait, which ends with a chunk or
  * in losing events without waiting, until a chunk has come back. */
 static int64_t wait_where_barren(struct ag_segment_header *header, _Atomic bool *starves) {
-    const struct timespec poll = {.tv_nsec = POLL_NS};
-    const uint64_t end = monotonic_ns() + WAIT_BARREN_NS;
+    const uint64_t end = elapsed_ns() + WAIT_BARREN_NS;
     int64_t index = -1;
     if (collector_is_gone(header) || atomic_load_explicit(starves, memory_order_relaxed)) {
         return -1;
     }
-    while (index < 0 && monotonic_ns() < end) {
-        (void)ag_syscall2(SYS_nanosleep, (long)&poll, 0); /* as in wait_for_chunk */
+    while (index < 0 && elapsed_ns() < end) {
+        ag_short_wait(POLL_NS);
         index = pop_free(header);
     }
     atomic_store_explicit(starves, index < 0, memory_order_relaxed);

@@ -52,6 +52,7 @@
 
 #include "base/blocked_signals.h"
 #include "base/raw_syscall.h"
+#include "base/short_wait.h"
 #include "hook/loaded_objects.h"
 #include "hook/loader_notice.h"
 #include "made_code.h"
@@ -63,7 +64,8 @@ enum {
     BUILD_ID_BYTES = 32,
     SLOTS_FIRST = 64,   /* doubled as needed */
     GONE_KEPT = 512,    /* images that are gone whose ids are remembered */
-    READER_TRIES = 100, /* yields of the CPU while objects go: some ms at most */
+    READER_TRIES = 100, /* waits while objects go: some ms at most */
+    YIELD_NS = 1000,
 };
 
 struct image {
@@ -116,10 +118,10 @@ static void lock_images(void) {
     while (!atomic_compare_exchange_strong_explicit(&images.lock_owner, &owner, self,
                                                     memory_order_seq_cst, memory_order_relaxed)) {
         owner = 0;
-        (void)ag_syscall1(SYS_sched_yield, 0);
+        ag_short_wait(YIELD_NS);
     }
     while (atomic_load_explicit(&images.n_readers, memory_order_seq_cst) != 0) {
-        (void)ag_syscall1(SYS_sched_yield, 0);
+        ag_short_wait(YIELD_NS);
     }
 }
 
@@ -141,7 +143,7 @@ static enum reader begin_reading(void) {
         if (changer == own_number()) {
             return READER_IS_CHANGER;
         }
-        (void)ag_syscall1(SYS_sched_yield, 0);
+        ag_short_wait(YIELD_NS);
     }
     return READER_GAVE_UP;
 }

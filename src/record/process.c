@@ -35,12 +35,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/blocked_signals.h"
 #include "base/populate.h"
 #include "base/raw_syscall.h"
+#include "base/short_wait.h"
 #include "block_choice.h"
 #include "forked_hook.h"
 #include "images.h"
@@ -232,13 +233,12 @@ static bool is_any_slot_ending(void) {
  * lost. One that lives for long is not waited for, nor a collector that does nothing. */
 static int claim_slot(void) {
     enum { POLL_NS = 1000 * 1000, POLLS = 5000, POLLS_WITHOUT_TICK = 1000 };
-    const struct timespec poll = {.tv_nsec = POLL_NS};
     _Atomic uint64_t *tick = &ag_recorder.header->tick;
     uint64_t last_tick = atomic_load_explicit(tick, memory_order_relaxed);
     int r = take_slot();
     for (int n = 0, still = 0;
          r < 0 && n < POLLS && still < POLLS_WITHOUT_TICK && is_any_slot_ending(); n++) {
-        (void)ag_syscall2(SYS_nanosleep, (long)&poll, 0); /* a signal ends it early: no matter */
+        ag_short_wait(POLL_NS);
         const uint64_t now = atomic_load_explicit(tick, memory_order_relaxed);
         still = now == last_tick ? still + 1 : 0;
         last_tick = now;
@@ -329,6 +329,7 @@ static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
                       const struct ag_process_slot *parent) {
     slot->pid = ag_recorder.pid;
     slot->pid_namespace = ag_recorder.pid_namespace;
+    slot->namespace_is_inherited = ag_recorder.namespace_is_inherited;
     slot->identity = ag_recorder.identity;
     slot->family = ag_recorder.family;
     slot->has_own_lock = ag_recorder.lock_page != NULL;
@@ -555,7 +556,6 @@ static void *map_behind(const void *last_page, uint64_t distance, uint64_t bytes
     }
     unsigned char *wanted = (unsigned char *)address + distance;
     (void)ag_syscall2(SYS_munmap, address, (long)distance);
-    (void)ag_syscall3(SYS_madvise, (long)wanted, (long)bytes, MADV_DONTDUMP);
     return wanted;
 }
 
@@ -710,6 +710,7 @@ int ag_recorder_start(const char *session_path) {
     ag_threads_start();
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     ag_recorder.pid_namespace = own_pid_namespace();
+    ag_recorder.namespace_is_inherited = false;
     ag_recorder.identity = random_identity();
     ag_recorder.family = 0;
     int r = join_session((int)fd);
@@ -748,7 +749,10 @@ int ag_recorder_start(const char *session_path) {
     atomic_store_explicit(&ag_recorder.state,
                           is_sampling() ? AG_RECORDER_SAMPLING : AG_RECORDER_ACTIVE,
                           memory_order_release);
+    /* its process may have ended before the writer asks; without a name its number speaks */
+    (void)ag_syscall2(SYS_prctl, PR_GET_NAME, (long)ag_recorder.first_name);
     struct ag_thread *thread = ag_thread_begin();
+    ag_recorder.first_name[0] = '\0';
     if (thread) {
         ag_thread_do_not_copy_caches(thread);
         ag_images_announce_all();
@@ -774,23 +778,32 @@ void ag_recorder_leave(void) {
 }
 
 void ag_recorder_exiting(void) {
-    if (ag_recorder.slot && (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
+    if (ag_recorder.slot && !ag_process_is_forked()) { /* else it is its parent's */
         atomic_store_explicit(&ag_recorder.slot->exiting, 1, memory_order_relaxed);
     }
 }
 
+/* Without a system call where it can be: fork of the C library writes the child's tid, which is its
+ * pid, to where it was the tid of the thread that forked. */
+static uint32_t pid_of_child(uint32_t parent_tid) {
+    const uint32_t tid = parent_tid != 0 ? ag_thread_tid_in_memory() : 0;
+    return tid != 0 && tid != parent_tid ? tid : (uint32_t)ag_syscall1(SYS_getpid, 0);
+}
+
 /* Afterwards life says whether the child is recorded. */
-static void begin_child(void) {
+static void begin_child(uint32_t parent_tid) {
     struct ag_thread *thread = ag_thread_current;
     const bool is_inside = ag_thread_is_inside(thread);
     const bool is_suspended = thread->gate == AG_GATE_SUSPENDED;
     const bool has_parted = !is_inside || ag_forked_hook_part(thread);
     const struct ag_process_slot *parent = ag_recorder.slot;
     const uint32_t forked_from = ag_recorder.pid;
-    ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
+    ag_recorder.pid = pid_of_child(parent_tid);
     /* without getppid, which a sandbox may forbid; the first process of a PID namespace has none */
     const uint32_t parent_pid = ag_recorder.pid != 1 ? forked_from : 0;
-    ag_recorder.pid_namespace = own_pid_namespace();
+    /* It may be another than its parent's; stat is a system call, too, so the writer finds out. */
+    ag_recorder.pid_namespace = ag_recorder.pid != 1 ? ag_recorder.pid_namespace : 0;
+    ag_recorder.namespace_is_inherited = true;
     ag_recorder.process_number++;
     ag_recorder.lock_page = NULL; /* our parent's, which we did not inherit */
     if (!has_parted) {
@@ -830,18 +843,22 @@ static void begin_child(void) {
     }
 }
 
-void ag_recorder_child_start(void) {
+static void child_start(uint32_t parent_tid) {
     const uint64_t signals = ag_signals_block();
     if (ag_process_life_claim()) {
-        begin_child();
+        begin_child(parent_tid);
     }
     ag_signals_restore(signals);
 }
 
-void ag_recorder_forked(void) {
+void ag_recorder_child_start(void) {
+    child_start(ag_thread_current->thread_id); /* its parent's, or 0 */
+}
+
+void ag_recorder_forked(uint32_t parent_tid) {
     ag_process_life_forked();
     if (ag_recorder_is_active() && ag_process_is_forked()) {
-        ag_recorder_child_start();
+        child_start(parent_tid);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
+#include "base/short_wait.h"
 
 struct ag_life_page ag_life_page;
 static bool is_wiped; /* by the kernel, in a forked child */
@@ -21,6 +22,7 @@ void ag_process_life_begin(void) {
 }
 
 bool ag_process_life_claim(void) {
+    enum { YIELD_NS = 1000 };
     uintptr_t found = AG_LIFE_FORKED;
     while (!atomic_compare_exchange_strong_explicit(&ag_life_page.life, &found, AG_LIFE_BEGINNING,
                                                     memory_order_acquire, memory_order_acquire)) {
@@ -28,7 +30,7 @@ bool ag_process_life_claim(void) {
             return false;
         }
         found = AG_LIFE_FORKED;
-        (void)ag_syscall1(SYS_sched_yield, 0);
+        ag_short_wait(YIELD_NS);
     }
     return true;
 }

@@ -63,7 +63,9 @@ enum {
 struct ag_recorder {
     _Atomic uint32_t state; /* enum ag_recorder_state; first: entry stubs in assembly look at it */
     uint32_t pid;
-    uint64_t pid_namespace;    /* as in the slot, like the next two */
+    uint64_t pid_namespace; /* as in the slot, like the next three */
+    bool namespace_is_inherited;
+    char first_name[16]; /* of the thread that starts the recorder, while it does; else empty */
     uint64_t identity, family; /* 0 before the first start */
     void *lock_page;           /* keeps the own lock (segment.h, 6); NULL: there is none */
     struct ag_segment_header *header;
@@ -136,14 +138,18 @@ void ag_recorder_pause(enum ag_pause pause);
 /* Where the collector writes this process' trace. false: it does not say so, or not yet. */
 bool ag_recorder_trace(char *ret_path, size_t capacity);
 
-/* exit, _exit or quick_exit was called: a death from here on is no signal's. */
+/* exit was called: a death from here on is no signal's. */
 void ag_recorder_exiting(void);
+/* _exit or quick_exit was called: the same, and the calling thread records nothing more; if it
+ * does, a child of vfork had called it. */
+void ag_recorder_exits_now(void);
 
 /* Called first thing in a forked child by whoever notices first (the fork hook, or the first
  * event). */
 void ag_recorder_child_start(void);
-/* The same by a hook of fork, in the child. */
-void ag_recorder_forked(void);
+/* The same by a hook of fork, in the child. parent_tid: what ag_thread_tid_in_memory said before
+ * the fork. */
+void ag_recorder_forked(uint32_t parent_tid);
 /* Drops the lock that says that this process is recorded. */
 void ag_recorder_unlock(void);
 

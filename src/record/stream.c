@@ -47,7 +47,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 #include "base/blocked_signals.h"
 #include "base/raw_syscall.h"
@@ -110,6 +109,10 @@ static uint32_t own_tid(void) {
                            : (uint32_t)ag_syscall1(SYS_gettid, 0);
 }
 
+uint32_t ag_thread_tid_in_memory(void) {
+    return tid_offset != 0 ? own_tid() : 0;
+}
+
 static uint64_t owner_of(uintptr_t block, uint32_t tid) {
     return (uint64_t)(block >> OWNER_BLOCK_SHIFT) << OWNER_TID_BITS |
            (tid & ((1u << OWNER_TID_BITS) - 1));
@@ -150,18 +153,27 @@ static bool owner_is_dead(uint64_t owner) {
     return r == -EAGAIN || r == -EFAULT;
 }
 
+uint64_t ag_thread_self(void) {
+    return owner_of(own_block(), own_tid());
+}
+
+bool ag_thread_is_gone(uint64_t owner, uint64_t self) {
+    return block_of(owner) == block_of(self) || owner_is_dead(owner);
+}
+
 /* A state of another process of the family is nobody's: its thread did not come along, or has
  * begun it anew. */
 static bool is_free(const struct ag_thread *state, uint64_t owner, uint64_t self) {
     return owner != OWNER_NOBODY && owner != self &&
-           (state->process_number != ag_recorder.process_number ||
-            block_of(owner) == block_of(self) || owner_is_dead(owner));
+           (state->process_number != ag_recorder.process_number || ag_thread_is_gone(owner, self));
 }
 
 /* What the dead thread's walker knows of its stack may be unmapped by now. */
 static void forget_walks(struct ag_thread *state) {
-    (void)ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)(state->bytes - PAGE_BYTES),
-                      MADV_DONTNEED);
+    const size_t bytes = state->bytes - PAGE_BYTES;
+    if (ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)bytes, MADV_DONTNEED) != 0) {
+        memset(walker_memory(state), 0, bytes); /* a sandbox refuses */
+    }
     state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
 }
 
@@ -271,14 +283,15 @@ static uintptr_t open_gate(const struct ag_thread *state) {
                : AG_GATE_OPEN;
 }
 
+/* Without its name, but for the first one: to ask for it takes a system call that a sandbox may
+ * forbid. The writer asks the kernel (collect/recording.c, 5). */
 static void announce_thread(struct ag_thread *state) {
-    char name[17] = {0};
-    (void)ag_syscall2(SYS_prctl, PR_GET_NAME, (long)name); /* without a name the number speaks */
     const struct ag_wide_thread fields = {
         .thread_id = state->thread_id,
-        .name_bytes = (uint32_t)strnlen(name, sizeof(name)),
+        .name_bytes = (uint32_t)strnlen(ag_recorder.first_name, sizeof(ag_recorder.first_name)),
     };
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {name, fields.name_bytes}};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
+                                         {ag_recorder.first_name, fields.name_bytes}};
     ag_stream_append_wide(state, AG_WIDE_THREAD, parts, AG_ARRAY_SIZE(parts));
 }
 
@@ -460,12 +473,34 @@ void ag_recorder_pause(enum ag_pause pause) {
     }
 }
 
+/* Of the thread that called _exit, or whose child of vfork did: that child is in all that can be
+ * seen without a system call the same thread. 0: none. */
+static _Atomic uintptr_t exiting_block;
+
+void ag_recorder_exits_now(void) {
+    struct ag_thread *thread = ag_thread_current;
+    atomic_store_explicit(&exiting_block, own_block(), memory_order_relaxed);
+    thread->tick = thread->gate == AG_GATE_ABSENT ? thread->tick : 0; /* its next event asks */
+    ag_recorder_exiting();
+}
+
+/* The thread goes on, so it was a child of vfork that ended. */
+AG_COLD static void take_back_exit(void) {
+    atomic_store_explicit(&exiting_block, 0, memory_order_relaxed);
+    if (ag_recorder.slot) {
+        atomic_store_explicit(&ag_recorder.slot->exiting, 0, memory_order_relaxed);
+    }
+}
+
 /* While it pauses the tick is never taken over, so that each event comes here. A free says so in
  * the gate. */
 AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     const uint32_t pause = pause_now();
     if (AG_UNLIKELY(!ag_thread_is_own(thread))) {
         return NULL; /* its event is recorded by the process that forked inside of it */
+    }
+    if (AG_UNLIKELY(atomic_load_explicit(&exiting_block, memory_order_relaxed) == own_block())) {
+        take_back_exit();
     }
     if (AG_UNLIKELY(pause != AG_PAUSE_NONE) &&
         (pause >= AG_PAUSE_ALL || thread->gate != AG_GATE_FREEING)) {

@@ -84,6 +84,14 @@ AG_HIDDEN;
 
 /* Where the tids of threads lie is found out here, in whichever thread starts the recorder. */
 void ag_threads_start(void);
+/* The tid that the C library keeps of the calling thread, read without a system call. 0: not known
+ * where. In a child of a raw system call it is that of the thread that made it. */
+uint32_t ag_thread_tid_in_memory(void);
+/* The calling thread as a number that no other thread of the process has while it lives; and
+ * whether the one of this number is gone, as far as thread `self` can say without a system call
+ * that a sandbox forbids. */
+uint64_t ag_thread_self(void);
+bool ag_thread_is_gone(uint64_t owner, uint64_t self);
 /* Makes (or inherits from a dead thread) the calling thread's state. NULL: no memory, or recording
  * has stopped. */
 struct ag_thread *ag_thread_begin(void);

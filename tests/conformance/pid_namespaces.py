@@ -83,6 +83,19 @@ def same_number(tools):
     return failures
 
 
+def chosen(tools):
+    """Children whose namespace their parent chose without being in it: numbers 1, 2 and 3 are other processes here."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("chosen_namespace")], folder)
+        failures.expect("status", (outcome.status, outcome.stdout), (0, b"three\n"))
+        blocks = sorted(recorded.report(tools, trace)["allocated_blocks"] for trace in traces)
+        failures.expect("blocks of the processes", blocks, [200, 400, 600, 5000])
+        for trace in traces:
+            expect_whole(failures, tools, trace, {})
+    return failures
+
+
 def living(tools):
     """With `run` and collector killed, `check` leaves a process in a namespace alone as long as it lives."""
     failures = tap.Failures()
@@ -202,6 +215,7 @@ def main():
              "number 1 under a /proc of its own": lambda: one(tools, "--mount-proc"),
              "two with number 1": lambda: twins(tools),
              "a number that another has outside": lambda: same_number(tools),
+             "children in a namespace that is not their parent's": lambda: chosen(tools),
              "alive when everybody else was killed": lambda: living(tools)}
     sandbox = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     users_cases = {"an ordinary user's process that is not dumpable, in namespaces": lambda: hidden(tools, "", 1, *sandbox),

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Programs under a seccomp filter that begins after their start. The filter of tests/programs/strict_sandbox.c allows what the program
+needs and what SECURITY.md says that the agent calls later, and nothing else: fails the rest, traps it, or kills. So a system call that
+the agent makes and that is not in that list fails the test."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+KINDS = ("errno", "enosys", "trap", "kill")
+MODES = {"exact": [], "sampled": ["--mode=sample", "--interval=64"]}
+# by what is done: blocks of each process in order (its own, then its children's), and whether threads make some more for themselves
+TRUTH = {
+    "single": [25000],
+    "_exit": [25000],
+    "threads": [32000],
+    "forks": [0, 3000, 3000, 3000, 3000, 3000],
+    "kept": [700000],
+}
+THREAD_BLOCKS = 4  # the C library makes one for each stack that it has not kept
+MAPPINGS = 200  # mapped and unmapped, which may be lost too
+
+
+def look_at_traces(failures, tools, traces, how, is_exact):
+    failures.expect("traces", len(traces), len(TRUTH[how]))
+    for trace, blocks in zip(traces, TRUTH[how]):
+        summary = recorded.report(tools, trace)
+        status, verdict = recorded.check(tools, trace)
+        failures.expect("check", (status, verdict.get("whole")), (0, True))
+        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("ghosts", summary["ghost_frees"], 0)
+        failures.expect("end", summary["trace"]["end"], "exit")
+        if is_exact:
+            more = THREAD_BLOCKS if how == "threads" else 0
+            freed = 0 if how == "kept" else blocks
+            found = (summary["allocated_blocks"], summary["freed_blocks"])
+            failures.require("blocks, freed: %s, should be %s" % (found, (blocks, freed)),
+                             blocks <= found[0] <= blocks + more and freed <= found[1] <= freed + more)
+
+
+def is_as_plain(failures, tools, outcome, kind, how, *more):
+    plain = recorded.run([tools.program("strict_sandbox"), kind, how, *more])
+    failures.expect("plainly", (plain.status, plain.stderr), (0, b""))
+    for what in ("status", "stdout", "stderr"):
+        failures.expect(what, getattr(outcome, what), getattr(plain, what))
+
+
+def under_run(tools, kind, how, mode):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("strict_sandbox"), kind, how], folder, MODES[mode])
+        is_as_plain(failures, tools, outcome, kind, how)
+        look_at_traces(failures, tools, traces, how, mode == "exact")
+    return failures
+
+
+def attached(tools, kind, how):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program = subprocess.Popen([tools.program("strict_sandbox"), kind, how, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        program.stdout.readline()
+        tool = subprocess.Popen([tools.allogram, "attach", "-q", "--mode=exact", "-o", os.path.join(folder, "t.%p.allogram"),
+                                 str(program.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        while tool.poll() is None and time.monotonic() < deadline:
+            with open("/proc/%d/maps" % program.pid, encoding="utf-8") as maps:
+                if "liballogram-attached" in maps.read():
+                    break
+            time.sleep(0.01)
+        time.sleep(0.5)  # the agent is there before its hooks are
+        stdout, stderr = program.communicate(b"go\n", timeout=60)
+        _, complaints = tool.communicate(timeout=60)
+        status = program.returncode if program.returncode >= 0 else 128 - program.returncode
+        is_as_plain(failures, tools, recorded.Outcome(status, b"ready\n" + stdout, stderr), kind, how, "wait")
+        failures.expect("attach", (tool.returncode, complaints), (0, b""))
+        look_at_traces(failures, tools, recorded.traces_in(folder), how, is_exact=True)
+    return failures
+
+
+def refused(tools, how):
+    """The calls of the agent fail, too: the program does not notice, and what could not be recorded is counted."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("strict_sandbox"), "bare", how], folder)
+        is_as_plain(failures, tools, outcome, "bare", how)
+        failures.expect("traces", len(traces), len(TRUTH[how]))
+        for trace, blocks in zip(traces, TRUTH[how]):
+            summary = recorded.report(tools, trace)
+            events = summary["allocated_blocks"] + summary["freed_blocks"] + summary["ghost_frees"] + summary["lost_events"]["total"]
+            made = blocks if how == "kept" else 2 * blocks
+            failures.require("events seen and lost: %d of %d" % (events, made), made <= events <= made + MAPPINGS)
+    return failures
+
+
+def names(tools, *before):
+    """The agent does not ask for the names of threads: the writer does."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [*before, tools.program("strict_sandbox"), "none", "named"], folder)
+        failures.expect("status", outcome.status, 0)
+        found = [thread["name"] for trace in traces for thread in recorded.report(tools, trace, "--view=threads")["threads"]]
+        failures.require("names: %s" % found, "painter" in found and "strict_sandbox" in found)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    cases = [("run %s: %s, %s" % (mode, kind, how), lambda kind=kind, how=how, mode=mode: under_run(tools, kind, how, mode))
+             for mode in MODES for kind in KINDS for how in TRUTH]
+    cases += [("attach: %s, %s" % (kind, how), lambda kind=kind, how=how: attached(tools, kind, how))
+              for kind in KINDS for how in ("single", "_exit", "threads", "kept")]
+    cases += [("refused: %s" % how, lambda how=how: refused(tools, how)) for how in TRUTH]
+    cases.append(("names of threads", lambda: names(tools)))
+    can_unshare = subprocess.run(["unshare", "-p", "-f", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+    plan = tap.Plan(len(cases) + 1)
+    for name, case in cases:
+        plan.run(name, case)
+    if can_unshare:
+        plan.run("names of threads in a PID namespace", lambda: names(tools, "unshare", "-p", "-f"))
+    else:
+        plan.skip("names of threads in a PID namespace", "may not make a PID namespace")
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
