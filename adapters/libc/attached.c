@@ -185,17 +185,22 @@ static bool is_hooked_already(const void *const *targets, size_t n_targets, cons
 /* A malloc that is not the C library's may have callers in its own object that rely on more than
  * the ABI keeps: it is hooked by other entries (static_allocator.c), with its relatives. Returns
  * whether there is one; *ret_r: 0, or -ENOTSUP and the note says why. */
+static struct ag_static_answer answer;
+
+static void note_answer(void) {
+    if (answer.note[0] != '\0') {
+        write_note(answer.note, "", "");
+        runtime.note = ag_agent_attachment.note;
+    }
+}
+
 static bool hook_own_allocator(int *ret_r) {
-    static struct ag_static_answer answer;
     struct ag_symbol_place place = {.address = NULL};
     const bool is_libc =
         ag_symbol_find("malloc", AG_SYMBOL_FIRST, NULL, &place) && is_c_library(place.image_name);
     ag_static_allocator_hook(is_libc ? NULL : place.address, &answer);
     *ret_r = answer.n_program < 0 ? -ENOTSUP : 0;
-    if (answer.note[0] != '\0') {
-        write_note(answer.note, "", "");
-        runtime.note = ag_agent_attachment.note;
-    }
+    note_answer();
     return !is_libc;
 }
 
@@ -227,7 +232,12 @@ static int hook_all(void) {
             }
         }
     }
-    return n_targets > 0 ? 0 : -ENOTSUP;
+    if (n_targets == 0) {
+        return -ENOTSUP;
+    }
+    ag_static_allocator_hook_others(&answer);
+    note_answer();
+    return 0;
 }
 
 /* What the tool has to write, and where our own code is. */

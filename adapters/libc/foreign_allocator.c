@@ -78,18 +78,6 @@ static void called_free(void *block) {
     function(block);
 }
 
-static void guarded_free_sized(void *block, size_t bytes) {
-    ag_inside_allocator++;
-    behind.free_sized(block, bytes);
-    ag_inside_allocator--;
-}
-
-static void guarded_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
-    ag_inside_allocator++;
-    behind.free_aligned_sized(block, alignment, bytes);
-    ag_inside_allocator--;
-}
-
 static const struct {
     const char *name;
     void *replacement;
@@ -147,8 +135,6 @@ void ag_foreign_allocator_guard(void) {
     GUARD(posix_memalign);
     GUARD(valloc);
     GUARD(pvalloc);
-    GUARD(free_sized);
-    GUARD(free_aligned_sized);
 #undef GUARD
 }
 

@@ -106,9 +106,6 @@ void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
 
 /* Called from entry_x86_64.S. */
 void ag_free(void *block);
-AG_EXPORT void cfree(void *block);
-AG_EXPORT void free_sized(void *block, size_t bytes);
-AG_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes);
 
 /* The frame is that of the function this becomes part of: its caller's rbp lies there, and the
  * return address behind it. */
@@ -134,44 +131,4 @@ void ag_free(void *block) {
         return;
     }
     ag_next.free(block);
-}
-
-/* Gone from glibc 2.26 on, but old binaries still import it. */
-void cfree(void *block) {
-    ag_libc_start();
-    if (ag_program.free) {
-        ag_program.free(block);
-        return;
-    }
-    tell_free(block, VIA_MALLOC);
-    ag_next.free(block);
-}
-
-/* C23. Where the libc does not have them yet, free does the same. */
-void free_sized(void *block, size_t bytes) {
-    ag_libc_start();
-    if (ag_program.free) {
-        ag_program.free(block);
-        return;
-    }
-    tell_free(block, VIA_MALLOC);
-    if (ag_next.free_sized) {
-        ag_next.free_sized(block, bytes);
-    } else {
-        ag_next.free(block);
-    }
-}
-
-void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
-    ag_libc_start();
-    if (ag_program.free) {
-        ag_program.free(block);
-        return;
-    }
-    tell_free(block, VIA_MALLOC);
-    if (ag_next.free_aligned_sized) {
-        ag_next.free_aligned_sized(block, alignment, bytes);
-    } else {
-        ag_next.free(block);
-    }
 }

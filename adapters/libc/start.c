@@ -112,7 +112,10 @@ static void start_recording(void) {
     if (own.n_program == 0) { /* else malloc is the program's own */
         ag_libc_arenas_find();
     }
-    if (own.n_libraries > 0) {
+    if (own.n_program >= 0) {
+        ag_static_allocator_hook_others(&own);
+    }
+    if (own.n_others > 0) {
         ag_foreign_allocator_guard();
     }
     runtime.note = own.note;

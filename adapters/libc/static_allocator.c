@@ -38,6 +38,7 @@
 #include "next.h"
 #include "record/event_fast.h"
 #include "record/managed_frames.h"
+#include "unwind/readable_range.h"
 
 enum shape { /* what the arguments mean */
 #define AG_SHAPE(name, does, block, count, bytes) SHAPE_##name,
@@ -155,6 +156,26 @@ static size_t bytes_of(const struct ag_kept_call *call) {
                                        : product(call->arguments[shapes[shape].count], bytes);
 }
 
+/* Whether the word at the address can be read: what has an allocator's name need not be one. */
+static bool is_readable(uintptr_t address) {
+    uintptr_t word;
+    return ag_readable_copy(&word, address, sizeof(word));
+}
+
+/* Length of a text and its end, as far as it can be read. */
+static size_t text_bytes(uintptr_t text) {
+    size_t bytes = 0;
+    while (is_readable(ag_readable_page(text + bytes))) {
+        const size_t rest = AG_READABLE_PAGE - (text + bytes) % AG_READABLE_PAGE;
+        const size_t length = strnlen((const char *)text + bytes, rest);
+        bytes += length;
+        if (length < rest) {
+            return bytes + 1;
+        }
+    }
+    return bytes;
+}
+
 /* Before the original. Returns whether it has to come back to ag_static_end.
  *
  * The thread is marked as inside while the original runs, and its recorder suspended: the original
@@ -199,10 +220,10 @@ void ag_static_end(struct ag_kept_call *call) {
         record_alloc(call, result, bytes_of(call));
         break;
     case DOES_ALLOCATE_C:
-        record_alloc(call, result, result ? strlen((const char *)result) + 1 : 0);
+        record_alloc(call, result, text_bytes(result));
         break;
     case DOES_ALLOCATE_TO:
-        if ((int)result == 0) {
+        if ((int)result == 0 && is_readable(call->arguments[shapes[shape].block])) {
             record_alloc(call, *(const uintptr_t *)call->arguments[shapes[shape].block],
                          bytes_of(call));
         }
@@ -241,11 +262,17 @@ static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
     if (!ag_object_tables(info, &tables)) {
         return;
     }
+    const struct ag_symbol_name free_name = ag_symbol_name("free", 1U << STT_FUNC);
+    const ElfW(Sym) *free_symbol = ag_symbol_tables_find(&tables, &free_name);
     for (size_t i = first_row; i < N_FUNCTIONS; i++) {
         const struct ag_symbol_name name = ag_symbol_name(functions[i].name, 1U << STT_FUNC);
         const ElfW(Sym) *symbol =
             entries->found[i].address ? NULL : ag_symbol_tables_find(&tables, &name);
-        if (symbol) {
+        /* glibc's cfree is its free, which ours calls */
+        const bool is_hooked_free = first_row == FIRST_OTHER && functions[i].shape == SHAPE_FREE &&
+                                    i < ROW_mallocx && symbol && free_symbol &&
+                                    symbol->st_value == free_symbol->st_value;
+        if (symbol && !is_hooked_free) {
             entries->found[i] = (struct ag_elf_symbol){
                 .address = info->dlpi_addr + symbol->st_value, .size_bytes = symbol->st_size};
         }
@@ -318,10 +345,12 @@ static void unhook_all(void) {
     }
 }
 
-/* Returns how many were hooked; negative: one that is needed cannot be, and none is. */
-static int hook(const struct entries *entries, struct ag_static_answer *answer) {
+/* Rows [first, end). Returns how many were hooked; negative: one that is needed cannot be, and none
+ * is. */
+static int hook(const struct entries *entries, size_t first, size_t end,
+                struct ag_static_answer *answer) {
     int count = 0;
-    for (size_t i = 0; i < N_FUNCTIONS; i++) {
+    for (size_t i = first; i < end; i++) {
         const struct ag_elf_symbol *found = &entries->found[i];
         if (!found->address || originals[i] || is_hooked_already(found->address)) {
             continue;
@@ -353,13 +382,16 @@ static int hook(const struct entries *entries, struct ag_static_answer *answer) 
     return count;
 }
 
+static struct search search; /* too large for a stack of unknown size */
+
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer) {
-    static struct search search; /* too large for a stack of unknown size */
     search = (struct search){.malloc_address = malloc_address};
     *ret_answer = (struct ag_static_answer){0};
     (void)ag_objects_visit(look_into_object, &search);
-    ret_answer->n_program = hook(&search.program, ret_answer);
-    if (ret_answer->n_program >= 0) {
-        ret_answer->n_libraries = hook(&search.libraries, ret_answer);
-    }
+    ret_answer->n_program = hook(&search.program, 0, FIRST_OTHER, ret_answer);
+}
+
+void ag_static_allocator_hook_others(struct ag_static_answer *answer) {
+    answer->n_others = hook(&search.program, FIRST_OTHER, N_FUNCTIONS, answer) +
+                       hook(&search.libraries, FIRST_OTHER, N_FUNCTIONS, answer);
 }

@@ -8,17 +8,22 @@
 #include "base/compiler.h"
 
 struct ag_static_answer {
-    int n_program;   /* functions of the program that were hooked; negative: it has some that cannot
-                        be, and none is recorded */
-    int n_libraries; /* functions of libraries that were hooked */
-    char note[256];  /* a line for the trace: what was hooked, or what was not and why; or "" */
+    /* Functions of the program's malloc family that were hooked; negative: it has some that cannot
+     * be, and none is recorded. */
+    int n_program;
+    int n_others;   /* entries that only certain allocators have, in the program and in libraries */
+    char note[256]; /* a line for the trace: what was hooked, or what was not and why; or "" */
 };
 
-/* Looks for allocation functions that the program defines itself, and for those of all objects that
- * the agent does not stand in front of, and puts detours into them. malloc_address: where a
- * library's malloc is that is hooked like the program's; or NULL. Called once, before the program
- * has a second thread, or while detours are only prepared (hook/detour.h). */
+/* Looks for allocation functions that the program defines itself and puts detours into them.
+ * malloc_address: where a library's malloc is that is hooked like the program's; or NULL. Called
+ * once, before the program has a second thread, or while detours are only prepared
+ * (hook/detour.h). */
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
+
+/* After it, and after all other detours, which need the room more: the entries that only certain
+ * allocators have, wherever they are. */
+void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
 /* Whether the thread is inside of an allocator: what its functions call of each other is not
  * recorded. */

@@ -240,9 +240,10 @@ static int prepare(struct ag_detour *detour, uint8_t *target, size_t target_byte
     if (readable < landing + AG_DETOUR_BYTES) {
         return refuse(detour, -ENOSPC, "its beginning has no room for a jump");
     }
-    uint8_t *entry = prepared.n_detours < AG_DETOURS_PREPARED_MOST
-                         ? take_entry(detour, (uintptr_t)target)
-                         : NULL;
+    if (prepared.n_detours == AG_DETOURS_PREPARED_MOST) {
+        return refuse(detour, -ENOMEM, "there are too many detours");
+    }
+    uint8_t *entry = take_entry(detour, (uintptr_t)target);
     if (entry == NULL) {
         return -ENOMEM;
     }
@@ -394,7 +395,7 @@ int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replac
         return refuse(detour, -ENOTSUP, "it is not empty");
     }
     if (prepared.is_on && prepared.n_detours == AG_DETOURS_PREPARED_MOST) {
-        return refuse(detour, -ENOMEM, "there are too many");
+        return refuse(detour, -ENOMEM, "there are too many detours");
     }
     int r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)replacement);
     r = r < 0 ? jump_by_page(detour, place, replacement) : 0;

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Programs that define names which allogram knows from allocators and runtimes, and mean something else by them: functions with other
+arguments, or data. They compute what they compute without the recorder, and what they allocate is counted.
+
+The names are those of the adapters' sources: all strings and .def entries that look like a symbol of an allocator or of a runtime."""
+
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+
+import recorded
+import tap
+
+ADAPTERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters")
+SYMBOL = re.compile(r"(?:lua|luaL|luaV|luaG|GC|i?jl|ios|caml|erts|erl|beam|moz|mi|je|_rjem|tc|scalable|rp)_?\w*\Z")
+# what the C library, C++ or the loader define: to define these otherwise is not legal
+STANDARD = re.compile(r"_Z|mmap|munmap|mremap|s?brk\Z|fork|vfork|_Fork|_?_?[eE]xit|quick_exit|clone|exec|dl\w+\Z|pthread|str|mem(?!align)|"
+                      r"(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|reallocarray)\Z")
+CALLED_TO_KNOW_IT = ["GC_get_version"]  # after six others were found; the rest is not looked at where the answer is wrong
+N_BLOCKS = 1000
+OUTSIDE = 20  # blocks of the start-up code and of the C library, at most
+
+
+def known_names():
+    names = set()
+    for path in glob.glob(os.path.join(ADAPTERS, "*", "*")):
+        if not os.path.isfile(path):
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        if path.endswith(".def"):
+            names.update(re.findall(r"^AG_\w+\((\w+)", text, re.MULTILINE))
+        names.update(word for word in re.findall(r'"(\w+)"', text) if SYMBOL.match(word) and len(word) > 5)
+    return sorted(name for name in names if not STANDARD.match(name) and re.match(r"[A-Za-z_]\w{3,}\Z", name) and not name.isupper())
+
+
+def function_source(names):
+    """Each name is a function of doubles and longs; their sum needs every argument and the result."""
+    lines = ["double names_sum;"]
+    for number, name in enumerate(names):
+        lines.append("double %s(double a, long b, double c, long d, long e, long f, long g, long h, double i) "
+                     "{ return names_sum += a + 2 * c + 3 * i + (double)(b ^ d ^ e ^ f ^ g ^ h) + %d; }" % (name, number))
+    return "\n".join(lines)
+
+
+def data_source(names, byte):
+    return "\n".join("unsigned char %s[4096] = {[0 ... 4095] = %d};" % (name, byte) for name in names)
+
+
+def main_source(names, are_functions):
+    lines = ["#include <stdio.h>", "#include <stdlib.h>", "#include <unistd.h>"]
+    for name in names:
+        lines.append(("double %s(double, long, double, long, long, long, long, long, double);" if are_functions else
+                      "extern unsigned char %s[4096];") % name)
+    lines.append("int main(int argc, char **argv) {\n    double sum = 0;\n    if (argc > 1) (void)!read(0, &sum, 1);\n"
+                 "    for (int round = 0; round < 3; round++) {")
+    for number, name in enumerate(names):
+        if are_functions:
+            lines.append("    sum += %s(1.5 + round, %d, 2.25, 3, 4, 5, 6, 7, sum / 1e6);" % (name, number))
+        else:
+            lines.append("    for (int i = 0; i < 4096; i += 64) sum += %s[i] + round;" % name)
+    lines.append("    }\n    for (int i = 0; i < %d; i++) { void *volatile p = malloc(100 + (size_t)i); free(p); }" % N_BLOCKS)
+    lines.append('    char line[64]; (void)!write(1, line, (size_t)snprintf(line, sizeof line, "%a\\n", sum)); (void)argv;\n    return 3;\n}')
+    return "\n".join(lines)
+
+
+def build(folder, names, kind, is_shared):
+    are_functions = kind == "functions"
+    parts = {"names.c": function_source(names) if are_functions else data_source(names, 0 if kind == "zeros" else 0xA7),
+             "main.c": main_source(names, are_functions)}
+    for name, text in parts.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    flags = ["gcc", "-O2", "-w", "-fno-builtin", "-D_GNU_SOURCE"]
+    path = {name: os.path.join(folder, name) for name in (*parts, "libnames.so", "program")}
+    if is_shared:
+        subprocess.run([*flags, "-fPIC", "-shared", path["names.c"], "-o", path["libnames.so"]], check=True, timeout=120)
+        subprocess.run([*flags, path["main.c"], path["libnames.so"], "-Wl,-rpath," + folder, "-o", path["program"]], check=True, timeout=120)
+    else:
+        subprocess.run([*flags, "-rdynamic", path["main.c"], path["names.c"], "-o", path["program"]], check=True, timeout=120)
+    return path["program"]
+
+
+def a_program(tools, kind, is_shared):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program = build(folder, [name for name in known_names() if kind != "functions" or name not in CALLED_TO_KNOW_IT], kind, is_shared)
+        plain = recorded.run([program])
+        failures.expect("status, plainly", plain.status, 3)
+        for number, mode in enumerate((["--mode=exact"], ["--mode=sample", "--interval=64"])):
+            inner = os.path.join(folder, str(number))
+            os.mkdir(inner)
+            outcome, traces = recorded.record(tools, [program], inner, options=mode)
+            what = " ".join(mode)
+            failures.expect("status and output, " + what, (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+            failures.expect("stderr, " + what, outcome.stderr, plain.stderr)
+            if "--mode=exact" in mode:
+                compare_counts(tools, traces[0], kind, failures)
+        trace = os.path.join(folder, "attached.allogram")
+        with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as process:
+            try:
+                with subprocess.Popen([tools.allogram, "attach", str(process.pid), "--mode=exact", "-o", trace], stderr=subprocess.PIPE) as attach:
+                    said = [attach.stderr.readline()]
+                    while b"attached to" not in said[-1] and said[-1]:
+                        said.append(attach.stderr.readline())
+                    failures.require("attached: %r" % said, b"attached to" in said[-1])
+                    process.stdin.close()  # on it goes
+                    failures.expect("output, attached", process.stdout.read(), plain.stdout)
+                    failures.expect("status, attached", process.wait(60), plain.status)
+                    attach.stderr.read()
+            finally:
+                process.kill()
+        if not failures:
+            compare_counts(tools, trace, kind, failures)
+    return failures
+
+
+def compare_counts(tools, trace, kind, failures):
+    """What functions by the names of allocators return is recorded as blocks: nothing but their meaning is wrong."""
+    summary = recorded.report(tools, trace)
+    surplus = summary["allocated_blocks"] - N_BLOCKS
+    failures.require("%d blocks in %s" % (summary["allocated_blocks"], os.path.basename(trace)), 0 <= surplus)
+    if kind != "functions":
+        failures.require("%d blocks too many" % surplus, surplus <= OUTSIDE)
+        failures.expect("ghosts", summary["ghost_frees"], 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--build", required=True)
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(6)
+    for kind in ("functions", "zeros", "noise"):
+        for is_shared in (True, False):
+            plan.run("%s in a %s" % (kind, "library" if is_shared else "program"), lambda case=(kind, is_shared): a_program(tools, *case))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
