@@ -477,11 +477,20 @@ void ag_recorder_pause(enum ag_pause pause) {
  * seen without a system call the same thread. 0: none. */
 static _Atomic uintptr_t exiting_block;
 
+/* The caller of _exit may be a child that shares its parent's memory and has none for threads'
+ * variables (the sandbox of Chromium makes one, by clone with CLONE_SETTLS): no such variable may
+ * be read before it is clear that the thread control block is that of a thread of ours. */
 void ag_recorder_exits_now(void) {
-    struct ag_thread *thread = ag_thread_current;
-    atomic_store_explicit(&exiting_block, own_block(), memory_order_relaxed);
-    thread->tick = thread->gate == AG_GATE_ABSENT ? thread->tick : 0; /* its next event asks */
-    ag_recorder_exiting();
+    const uintptr_t block = own_block();
+    struct ag_thread *state = atomic_load_explicit(place_by_block(block), memory_order_acquire);
+    const uint64_t owner = state ? atomic_load_explicit(&state->owner, memory_order_relaxed) : 0;
+    if (state && block_of(owner) == block) {
+        atomic_store_explicit(&exiting_block, block, memory_order_relaxed);
+        state->tick = 0; /* its next event asks */
+        ag_recorder_exiting();
+    } else if ((uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
+        ag_recorder_exiting();
+    }
 }
 
 /* The thread goes on, so it was a child of vfork that ended. */

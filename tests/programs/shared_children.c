@@ -4,7 +4,8 @@
  * CLONE_VM alone, whose parent waits for it. A child makes 3 x 33 and frees one, maps and unmaps a
  * page, and raises a signal whose handler makes 1 x 7. Then its parent, in the same thread, makes
  * and frees 50000 x 16, and keeps 1 x 5. Main does the same meanwhile with 50000 x 24. In the end
- * main itself, which allocated before, makes one child of each kind.
+ * main itself, which allocated before, makes one child of each kind, and one that has zeros where a
+ * thread has its variables, and only calls _exit (Chromium makes such a child for its sandbox).
  *
  * @allocated_blocks 4 * 50000 + 6 * 4 + 3 + runtime
  * @in_use_blocks    6 * 3 + 3 + runtime
@@ -61,6 +62,22 @@ static void make_child(enum kind kind) {
     }
 }
 
+static int end_at_once(void *unused) {
+    (void)unused;
+    _exit(3);
+}
+
+static void make_child_without_variables(void) {
+    static char stack[STACK_BYTES] __attribute__((aligned(64))), zeros[STACK_BYTES];
+    int status = -1;
+    const pid_t child =
+        clone(end_at_once, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_SETTLS | SIGCHLD,
+              NULL, NULL, zeros + STACK_BYTES / 2);
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 3) {
+        say("child without variables: status %#x\n", (unsigned)status);
+    }
+}
+
 static void make_and_free(size_t bytes) {
     for (int i = 0; i < ROUNDS; i++) {
         void *block = malloc(bytes);
@@ -90,6 +107,7 @@ int main(void) {
     for (enum kind kind = 0; kind < KINDS; kind++) {
         make_child(kind);
     }
+    make_child_without_variables();
     say("all children ended\n");
     return 0;
 }
