@@ -26,6 +26,7 @@
 #include "collect/collector.h"
 #include "collect/process_watch.h"
 #include "collect/session_control.h"
+#include "remote/foreign_file.h"
 #include "remote/remote_maps.h"
 #include "remote/remote_process.h"
 
@@ -47,11 +48,10 @@ static enum ag_control action_of(const char *word) {
     return (enum ag_control)action;
 }
 
-/* Is it the file that is mapped? Device numbers in maps differ from stat's on btrfs and overlays.
- */
-static bool is_file_of(const struct ag_remote_mapping *mapping, const char *path) {
+static bool is_file_of(const struct ag_remote_mapping *mapping, pid_t pid, const char *path) {
     struct stat facts;
-    return lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_ino == mapping->inode;
+    return lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
+           ag_foreign_file_is_mapped(&facts, pid, mapping);
 }
 
 /* The live file that it has mapped. One that changed its root since sees another tree than the one
@@ -67,7 +67,7 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
             const bool is_live = strstr(path, mark) && !strstr(path, " (deleted)");
             for (size_t j = 0; is_live && !is_found && j < AG_ARRAY_SIZE(roots); j++) {
                 (void)snprintf(ret_path, 4096, "%s%s", roots[j], path);
-                is_found = is_file_of(&maps.items[i], ret_path);
+                is_found = is_file_of(&maps.items[i], process->pid, ret_path);
             }
         }
     }
