@@ -8,6 +8,8 @@
  * trace smaller and compressed sooner, since a chunk tells each of its tuples once and zstd starts
  * anew with each (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth
  * less time in zstd), but hold that much more memory of the segment.
+ * What streams have whose threads have ended is written as soon as there are a few of them: an
+ * encoder and a raw chunk for each thread that was would be gigabytes in a program that makes many.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header says which sequences of its
  * stream. So after a death between the write and the giving back, a raw chunk whose sequence is in
@@ -82,7 +84,7 @@ struct ag_stream {
     struct {
         uint32_t words;
         uint64_t ns;
-    } ended[WINDOWS_ENDED];
+    } * ended; /* WINDOWS_ENDED; NULL while there are none */
 };
 
 /* ---- streams ---- */
@@ -481,6 +483,12 @@ static bool start_encoder(struct ag_recording *recording, struct ag_stream *stre
     return true;
 }
 
+static void forget_ended(struct ag_stream *stream) {
+    free(stream->ended);
+    stream->ended = NULL;
+    stream->n_ended = 0;
+}
+
 /* Gives up what is missing before this chunk; a trace chunk's sequences have no gap. */
 static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
                     const struct ag_chunk_ready *ready) {
@@ -490,7 +498,8 @@ static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
     /* chunks, each at least one event: nobody knows more */
     recording->lost[AG_LOST_DAMAGED] += ready->sequence - stream->next_sequence;
     stream->next_sequence = ready->sequence;
-    stream->booked_words = stream->seen_words = stream->n_ended = 0;
+    stream->booked_words = stream->seen_words = 0;
+    forget_ended(stream);
 }
 
 /* Words up to `booked` to the trace, with the stamps that the books have had at their places. */
@@ -528,7 +537,8 @@ static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
     if (recording->ledger && words->reset_ns > 0) { /* the clock may have been refitted since */
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }
-    stream->booked_words = stream->seen_words = stream->n_ended = 0;
+    stream->booked_words = stream->seen_words = 0;
+    forget_ended(stream);
 }
 
 /* How many raw chunks make one of the trace. What finds no room is lost whole: less of it where the
@@ -538,6 +548,22 @@ static uint32_t seal_at(const struct ag_recording *recording) {
     const bool is_early = ag_trace_room_is_bounded(&recording->room) ||
                           ag_trace_writer_bytes(recording->writer) < SHORT_TRACE_BYTES;
     return is_early ? SEAL_EARLY : SEAL_CHUNKS;
+}
+
+/* A thread hands over a chunk with much room in it when it has ended. */
+static bool is_last(const struct ag_chunk_ready *ready) {
+    return ready->is_full && ready->used_words < AG_CHUNK_WORDS / 2;
+}
+
+/* Together: each write is preceded by the definitions that are new, which are compressed apart. */
+static void write_ended(struct ag_recording *recording) {
+    for (uint32_t i = 0; i < recording->n_ended; i++) {
+        struct ag_stream *stream = find_stream(recording, recording->ended[i]);
+        if (stream && stream->encoder) { /* else it was written for another reason */
+            write_stream(recording, recording->ended[i], stream);
+        }
+    }
+    recording->n_ended = 0;
 }
 
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
@@ -573,6 +599,11 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
     stream->next_sequence++;
     if (stream->n_pending >= seal_at(recording) || recording->records.length > RECORDS_MAX_BYTES) {
         write_stream(recording, ready->stream, stream);
+    } else if (is_last(ready)) {
+        recording->ended[recording->n_ended++] = ready->stream;
+    }
+    if (recording->n_ended == AG_ARRAY_SIZE(recording->ended)) {
+        write_ended(recording);
     }
     return AG_TAKEN;
 }
@@ -623,6 +654,10 @@ void ag_recording_end_window(struct ag_recording *recording, const struct ag_chu
         stream->booked_words != ready->used_words || stream->n_ended == WINDOWS_ENDED ||
         (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].words == ready->used_words)) {
         return;
+    }
+    stream->ended = stream->ended ? stream->ended : calloc(WINDOWS_ENDED, sizeof(*stream->ended));
+    if (!stream->ended) {
+        return; /* it stays open */
     }
     const struct ag_chunk_control *control = ag_session_control(recording->session, ready->chunk);
     const uint64_t now_ns = ag_session_clock_now_ns(recording->session);
@@ -736,6 +771,7 @@ static void free_stream(struct ag_recording *recording, uint32_t number, struct 
     (void)number;
     (void)unused;
     (void)ag_event_encoder_free(stream->encoder); /* NULL */
+    free(stream->ended);
     free(stream);
 }
 

@@ -39,6 +39,8 @@ struct ag_recording {
     struct ag_blob samples; /* that need not */
     struct ag_stream **stream_pages[4096];
     uint32_t n_streams; /* that delivered something */
+    uint32_t ended[64]; /* streams whose threads are gone and that have something to be written */
+    uint32_t n_ended;
     struct ag_event_encoder *spare_encoders[8];
     uint32_t n_spare;
     uint8_t heap_of_via[256];

@@ -15,7 +15,9 @@ struct queue {
     struct ag_event *events;
     size_t head, tail, capacity; /* waiting: [head, tail) */
     uint64_t start_ns;           /* of the window at head */
+    uint32_t before, behind;     /* in the list of idle queues */
 };
+enum { IDLE_MOST = 64 };
 struct ag_merge {
     struct ag_ledger *ledger;
     struct queue *queues;
@@ -24,6 +26,10 @@ struct ag_merge {
     uint32_t *heap;            /* queues with events, the earliest start on top */
     size_t heap_count;
     uint64_t advanced_ns;
+    /* Queues that are empty and have memory, those that became so last at the end; numbers + 1, 0:
+     * none. The thread of the oldest may never come again: beyond IDLE_MOST its memory is freed. */
+    uint32_t first_idle, last_idle;
+    size_t n_idle;
 };
 
 struct ag_merge *ag_merge_new(struct ag_ledger *ledger) {
@@ -115,6 +121,42 @@ static int add_queue(struct ag_merge *merge, uint32_t stream) {
     return 0;
 }
 
+/* ---- memory of queues ---- */
+static void leave_idle(struct ag_merge *merge, uint32_t at) {
+    struct queue *queue = &merge->queues[at];
+    if (queue->before != 0) {
+        merge->queues[queue->before - 1].behind = queue->behind;
+    } else {
+        merge->first_idle = queue->behind;
+    }
+    if (queue->behind != 0) {
+        merge->queues[queue->behind - 1].before = queue->before;
+    } else {
+        merge->last_idle = queue->before;
+    }
+    merge->n_idle--;
+}
+
+static void become_idle(struct ag_merge *merge, uint32_t at) {
+    struct queue *queue = &merge->queues[at];
+    queue->before = merge->last_idle;
+    queue->behind = 0;
+    if (merge->last_idle != 0) {
+        merge->queues[merge->last_idle - 1].behind = at + 1;
+    } else {
+        merge->first_idle = at + 1;
+    }
+    merge->last_idle = at + 1;
+    if (++merge->n_idle > IDLE_MOST) {
+        const uint32_t oldest = merge->first_idle - 1;
+        struct queue *freed = &merge->queues[oldest];
+        leave_idle(merge, oldest);
+        free(freed->events);
+        freed->events = NULL;
+        freed->head = freed->tail = freed->capacity = 0;
+    }
+}
+
 static int make_room(struct queue *queue, size_t count) {
     if (queue->head == queue->tail) {
         queue->head = queue->tail = 0;
@@ -157,10 +199,13 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
         at = (uint32_t)merge->n_queues - 1;
     }
     struct queue *queue = &merge->queues[at];
-    const bool was_empty = queue->head == queue->tail;
+    const bool was_empty = queue->head == queue->tail, had_memory = queue->capacity > 0;
     const int r = make_room(queue, count);
     if (r < 0) {
         return r;
+    }
+    if (was_empty && had_memory) {
+        leave_idle(merge, at);
     }
     memcpy(queue->events + queue->tail, events, count * sizeof(*events));
     queue->tail += count;
@@ -211,9 +256,12 @@ static int apply_top(struct ag_merge *merge, size_t end) {
         queue->start_ns =
             queue->events[queue->head].size; /* batches end before a stamp or at the tail */
         sink(merge, at);
-    } else if (--merge->heap_count > 0) {
+        return r;
+    }
+    if (--merge->heap_count > 0) {
         sink(merge, merge->heap[merge->heap_count]);
     }
+    become_idle(merge, at);
     return r;
 }
 

@@ -6,7 +6,7 @@
  *
  * How long a thread waits when the list is empty:
  *
- *  - chunks in use < soft limit + one per stream: not at all, it takes a fresh one;
+ *  - chunks in use < soft limit + one per thread that lives: not at all, it takes a fresh one;
  *  - the collector lives (its tick moves): 50 us and another look, up to WAIT_ALIVE_NS;
  *  - no tick for WAIT_DEAD_NS, so nobody drains: no longer, the ring grows to the end of the file;
  *  - the file's end, or no memory for it: WAIT_BARREN_NS for one that comes back, once; then events
@@ -225,9 +225,8 @@ static int64_t take_fresh(struct ag_segment_header *header) {
 
 static bool may_grow(const struct ag_segment_header *header) {
     const uint32_t in_use = atomic_load_explicit(&header->n_chunks_in_use, memory_order_relaxed);
-    const uint32_t streams =
-        atomic_load_explicit(&ag_recorder.slot->n_streams, memory_order_relaxed);
-    return in_use < header->soft_chunks + streams;
+    const uint32_t states = atomic_load_explicit(&ag_recorder.n_states, memory_order_relaxed);
+    return in_use < header->soft_chunks + states;
 }
 
 /* Waits for a chunk to come back. Returns its index, or -1 when the ring should grow instead. */

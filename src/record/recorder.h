@@ -95,6 +95,7 @@ struct ag_recorder {
     _Atomic uint32_t paused;        /* enum ag_pause, of this process alone, beside the session's */
     _Atomic uint32_t n_resets;      /* header.n_resets, as far as told */
     _Atomic uint64_t private_bytes; /* thread states and tables, mapped, bytes */
+    _Atomic uint32_t n_states;      /* of threads: so many have a chunk at once, at most */
 };
 extern struct ag_recorder ag_recorder AG_HIDDEN;
 _Static_assert(offsetof(struct ag_recorder, state) == 0 && AG_RECORDER_OFF == 2 &&

@@ -239,6 +239,7 @@ static struct ag_thread *map_state(uint64_t self) {
     atomic_store_explicit(&state->owner, self, memory_order_relaxed);
     state->process_number = ag_recorder.process_number;
     atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ag_recorder.n_states, 1, memory_order_relaxed);
     struct ag_thread *head = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
     do {
         state->next = head;

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What the writer and the live file need for a program that makes many short threads does not grow with their number: what a stream
+has is written and given back when its thread has ended."""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+THREADS = 20000
+WRITER_MOST_KIB = 100 * 1024  # some 2 KiB a thread; it was 8
+SHARED_MOST_KIB = 300 * 1024  # the soft limit of chunks; it was nearly a GiB
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def children(pid):
+    return [int(child) for child in read("/proc/%d/task/%d/children" % (pid, pid)).split()]
+
+
+def resident(pid, what):
+    match = re.search(what + r":\s+(\d+) kB", read("/proc/%d/status" % pid))
+    return int(match.group(1)) if match else 0
+
+
+def many_threads(tools):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        trace = os.path.join(folder, "t.allogram")
+        peaks = {"RssAnon": 0, "RssShmem": 0}
+        with subprocess.Popen([tools.allogram, "run", "-q", "--mode=exact", "-o", trace, "--",
+                               tools.program("many_threads"), str(THREADS)]) as process:
+            while process.poll() is None:
+                for pid in children(process.pid):
+                    if not read("/proc/%d/comm" % pid).startswith("many_threads"):
+                        for what, peak in peaks.items():
+                            peaks[what] = max(peak, resident(pid, what))
+                time.sleep(0.01)
+            failures.expect("status", process.returncode, 0)
+        failures.require("the writer was seen", peaks["RssAnon"] > 0)
+        failures.require("the writer's own memory: %d KiB" % peaks["RssAnon"], peaks["RssAnon"] < WRITER_MOST_KIB)
+        failures.require("shared memory: %d KiB" % peaks["RssShmem"], peaks["RssShmem"] < SHARED_MOST_KIB)
+        summary = recorded.report(tools, trace)
+        failures.require("blocks: %d" % summary["allocated_blocks"], summary["allocated_blocks"] >= 11 * THREADS)
+        failures.expect("lost", summary["lost_events"]["total"], 0)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(1)
+    plan.run("%d short threads" % THREADS, lambda: many_threads(tools))
+    sys.exit(plan.status())
+
+
+main()
