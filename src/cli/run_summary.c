@@ -73,7 +73,7 @@ static const char *loss_text(const struct ag_collector_report *report, char ret_
                        has_stacks ? " blocks lost: no memory for them" : "");
     } else if (report->unseen[0] != '\0') {
         (void)snprintf(ret_text, 256, "not seen: allocations of %.96s", report->unseen);
-    } else if (report->n_strangers + report->n_refused > 0) {
+    } else if (report->n_strangers + report->n_refused + report->is_closed > 0) {
         (void)snprintf(ret_text, 256, "nothing of it lost");
     } else {
         (void)snprintf(ret_text, 256, "nothing lost");
@@ -86,6 +86,13 @@ static void print_strangers(const struct ag_collector_report *report) {
         ag_say("%u process%s not recorded, as the agent did not start in %s: %s",
                report->n_strangers, report->n_strangers == 1 ? " was" : "es were",
                report->n_strangers == 1 ? "it" : "them", report->strangers);
+    }
+}
+
+static void print_closed(const struct ag_collector_report *report) {
+    if (report->is_closed) {
+        ag_say("the live file was removed while the program ran: programs that were executed after "
+               "that were not recorded");
     }
 }
 
@@ -239,6 +246,7 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
     if (!report->registered) {
         ag_say("nothing was recorded: the agent did not start in %s", program);
         print_strangers(report);
+        print_closed(report);
         return;
     }
     if (report->is_cut && report->missing_error == 0) {
@@ -253,6 +261,7 @@ void ag_run_summary_print(const struct ag_collector_report *report, const char *
             report->n_refused);
     }
     print_strangers(report);
+    print_closed(report);
     print_others_missing(report);
     if (report->is_missing) {
         print_missing(report);

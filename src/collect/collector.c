@@ -732,6 +732,7 @@ static void report_when_due(struct ag_collector *collector, int report_fd) {
     count_others(collector);
     collector->report.n_strangers = ag_strangers_conclude(
         &collector->strangers, collector, ag_monotonic_ns(), collector->report.strangers);
+    collector->report.is_closed = !ag_session_can_be_joined(collector->session);
     collector->report.n_refused = atomic_load_explicit(
         &collector->session->header->n_refused_processes, memory_order_relaxed);
     const uint8_t *bytes = (const uint8_t *)&collector->report;

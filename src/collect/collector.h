@@ -68,6 +68,9 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
                       char ret_message[512]);
 /* Of the live file: goes to the agent as ALLOGRAM_SESSION. */
 const char *ag_session_path(const struct ag_session *session);
+/* Is the live file still there by its name? If not, processes that have it mapped, and what they
+ * fork, are recorded further; programs that are executed are not. */
+bool ag_session_can_be_joined(const struct ag_session *session);
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 void ag_session_remove(struct ag_session *session);              /* removes the file too */
@@ -113,6 +116,7 @@ struct ag_collector_report {
     uint32_t is_reset;        /* reports begin at the last reset; the sums above are of all */
     uint32_t registered;      /* an agent was there */
     uint32_t n_refused;       /* processes that came when all slots were taken */
+    uint32_t is_closed;       /* the live file was removed: no program could join from then on */
     uint32_t n_strangers;     /* processes of the command in which the agent did not start ... */
     char strangers[96];       /* ... by name: "sudo, ls" */
     char unseen[96];          /* runtimes of the process whose allocations could not be recorded */

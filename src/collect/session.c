@@ -623,6 +623,13 @@ const char *ag_session_path(const struct ag_session *session) {
     return session->path;
 }
 
+bool ag_session_can_be_joined(const struct ag_session *session) {
+    struct stat file, name;
+    return fstat(session->fd, &file) < 0 || /* never of an open file */
+           (lstat(session->path, &name) == 0 && name.st_dev == file.st_dev &&
+            name.st_ino == file.st_ino);
+}
+
 struct ag_session *ag_session_close(struct ag_session *session) {
     if (session) {
         if (session->base) {
@@ -735,8 +742,14 @@ size_t ag_session_descriptors(const struct ag_session *session,
 
 int ag_session_lock(struct ag_session *session, bool wait) {
     /* A description of our own: one that a fork shares would keep the lock as long as any of the
-     * sharers lives. */
-    const int fd = open(session->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+     * sharers lives. Whoever waits is the session's writer: it serves the processes that have the
+     * file mapped also after somebody removed its name. */
+    char own[32];
+    (void)snprintf(own, sizeof(own), "/proc/self/fd/%d", session->fd);
+    int fd = wait ? open(own, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        fd = open(session->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    }
     if (fd < 0) {
         return -errno;
     }

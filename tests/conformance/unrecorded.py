@@ -2,6 +2,7 @@
 """What `run` says of processes that it could not record: how many, and what they are; and that its writer can be ended."""
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -14,6 +15,24 @@ import tap
 
 SLEEPER = ("#include <stdlib.h>\n#include <unistd.h>\n"
            "int main(int argc, char **argv) { free(malloc(3)); return argc > 1 && usleep(1000 * atoi(argv[1])) != 0; }\n")
+REMOVER = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    char line[8192], *path;
+    free(malloc(3));
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof(line), maps)) {
+        if ((path = strstr(line, "/dev/shm/.allogram-live")) != NULL) {
+            path[strcspn(path, "\n")] = 0;
+            return unlink(path) != 0;
+        }
+    }
+    return 9;
+}
+"""
 LONG_MS = 700  # the writer looks every 100 ms, and again 300 ms later
 
 
@@ -49,6 +68,36 @@ def counted(tools):
         failures.expect("none where all are recorded", "not recorded" in text, False)
         failures.expect("nothing lost", "; nothing lost\n" in text, True)
     return failures
+
+
+def removed_file(tools):
+    """Somebody removes the live file: what is recorded goes on, and `run` says what cannot join any more."""
+    failures = tap.Failures()
+    remove = "rm \"$(grep -om1 '/dev/shm/[.]allogram-live.*' /proc/$$/maps)\"; "
+    with recorded.Folder() as folder:
+        plain = build(folder)
+        status, text = said(tools, folder, remove + '(:); "$0" 1; "$0" 2; exit 7', plain)
+        failures.expect("status", status, 7)
+        failures.expect("it is said", "the live file was removed while the program ran" in text, True)
+        failures.expect('"nothing lost"', "; nothing lost\n" in text, False)
+        failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
+    with recorded.Folder() as folder:  # at once: maybe before its writer has locked it, on one CPU in one of ten runs
+        source, program = os.path.join(folder, "remover.c"), os.path.join(folder, "remover")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(REMOVER)
+        subprocess.run(["gcc", "-o", program, source], check=True)
+        cpu = str(min(os.sched_getaffinity(0)))
+        for _ in range(40):
+            outcome = recorded.run(["taskset", "-c", cpu, tools.allogram, "run", "-o", os.path.join(folder, "t.allogram"), "--", program])
+            failures.expect("removed at once: status", outcome.status, 0)
+            failures.expect("removed at once: the writer fails", b"failed" in outcome.stderr, False)
+            failures.expect("removed at once: the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
+    return failures
+
+
+def checks(tools, folder):
+    return [json.loads(subprocess.run([tools.allogram, "check", "--json", os.path.join(folder, name)], capture_output=True, check=False).stdout)
+            for name in os.listdir(folder) if name.endswith(".allogram")]
 
 
 def without_following(tools):
@@ -143,6 +192,7 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     cases = {"processes that are not recorded are counted and named": counted, "none where children are not followed": without_following,
+             "a live file that was removed": removed_file,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
              "an allocator that was not seen": unseen_allocator}
     results = tap.Plan(len(cases))
