@@ -8,8 +8,10 @@
     whole      allogram attach before the first act, until the program ends
     attach     attach and detach at random moments while the program repeats its acts
     killed     allogram run, whose collector or whose self is killed at a random moment
-    removed    allogram run, whose live file is removed at a random moment
-    truncated  allogram run, whose live file is cut at a random moment: what is lost must be said, nothing else changes
+    removed    allogram run, whose live file is removed at a random moment: what was executed after that may be unrecorded, if that
+               is said
+    truncated  allogram run, whose live file is cut at a random moment: recorders may end with SIGBUS (SECURITY.md), and nothing else
+               may happen: `run` ends, with the program's status, and leaves nothing
 """
 
 import glob
@@ -25,6 +27,8 @@ import trace_truth
 
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 ALLOGRAM_FAILED = 125
+
+CLOSED = b"allogram: the live file was removed while the program ran"
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in what the program itself does
 PLAIN_REPEATS = 8
@@ -73,6 +77,18 @@ class Judge:
     def _timeout(self, plain):
         return max(20.0, 40 * (plain.seconds if plain else 0.5)) * self.slowness
 
+    def _end_cut(self, mode, ended, plain, findings):
+        self.n_runs += 1
+        for what in ended.leftovers:
+            findings.append(Finding(mode, "left" if "left running" in what else "hang", what))
+        if ended.status is None:
+            return
+        if os.WIFSIGNALED(ended.status):
+            findings.append(Finding(mode, "status", "run ended by signal %d" % os.WTERMSIG(ended.status)))
+        elif shell_status(ended.status) not in (shell_status(plain.status), 128 + signal.SIGBUS):
+            findings.append(Finding(mode, "status", "%s, plainly %s; stderr: %s" % (
+                shell_status(ended.status), shell_status(plain.status), ended.stderr[-300:].decode(errors="replace"))))
+
     def _end(self, mode, ended, plain, findings, status=None):
         """Output, status and leftovers against the plain run."""
         self.n_runs += 1
@@ -105,7 +121,7 @@ class Judge:
     def _traces(self, run, plain):
         return [trace_truth.Trace(self.allogram, path, self._ours, self._timeout(plain)) for path in sorted(glob.glob(os.path.join(run, "*.allogram")))]
 
-    def _compare(self, mode, run, truth, plain, findings, is_part=False, may_lose=False):
+    def _compare(self, mode, run, truth, plain, findings, is_part=False, may_lose=False, is_closed=False):
         traces = self._traces(run, plain)
         for trace in traces:
             findings += [Finding(mode, "trace", text) for text in trace.faults]
@@ -115,7 +131,7 @@ class Judge:
             return
         if self.falsify is not None:
             self.falsify(trues)
-        different, n_reported = trace_truth.compare(trues, traces, is_part)
+        different, n_reported = trace_truth.compare(trues, traces, is_part, is_closed)
         self.n_reported_losses += n_reported + sum(1 for trace in traces if trace.says_loss)
         if not may_lose:
             findings += [Finding(mode, "counts", text) for text in different[:4]]
@@ -158,8 +174,8 @@ class Judge:
                 return [], "%s; the plain program too: %s" % (findings[0], plainly[0])
         return findings, None
 
-    def _run_command(self, run, options, command):
-        return [self.allogram, "run", "-q", "-o", os.path.join(run, "t.%p.allogram"), *options, "--", *command]
+    def _run_command(self, run, options, command, is_quiet=True):
+        return [self.allogram, "run", *(["-q"] if is_quiet else []), "-o", os.path.join(run, "t.%p.allogram"), *options, "--", *command]
 
     def _exact(self, command, plain, dice, findings):
         run, truth, env = self._prepare()
@@ -261,13 +277,16 @@ class Judge:
             time.sleep(dice.random() * 0.05)
             done.append(disturb(pid, family, program))
 
-        ended = surroundings.run(self._run_command(run, [], command), run, mode, env, self._timeout(plain), meanwhile, watched)
+        ended = surroundings.run(self._run_command(run, [], command, mode != "removed"), run, mode, env, self._timeout(plain), meanwhile, watched)
         status = ended.status
         if status is not None and os.WIFSIGNALED(status) and done and done[0] == "run":
             status = ended.program_status if ended.program_status is not None else plain.status
-        self._end(mode, ended, plain, findings, status)
+        if mode == "truncated":
+            self._end_cut(mode, ended, plain, findings)
+        else:
+            self._end(mode, ended, plain, findings, status)
         if mode == "removed":
-            self._compare(mode, run, truth, plain, findings)
+            self._compare(mode, run, truth, plain, findings, is_closed=CLOSED in ended.stderr)
         else:
             self._compare(mode, run, truth, plain, findings, may_lose=True)
 

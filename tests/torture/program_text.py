@@ -8,6 +8,7 @@ whether malloc is the program's own and safe in a handler.
 import random
 
 ENDINGS = 10
+ENDINGS_WITHOUT_LOCKS = [0, 2, 4, 5, 6, 7]  # no exit: its lock may be held for ever in a forked child of a process with threads
 
 
 class Act:
@@ -121,7 +122,7 @@ def loads(place):
 
 
 def loads_nothing(place):
-    """pthread_exit loads libgcc_s the first time."""
+    """pthread_exit and pthread_cancel load libgcc_s the first time."""
     return not loads(place)
 
 
@@ -155,6 +156,8 @@ def numbers_of(dice, name, place):
         return [1 + below(10)]
     if name == "fork":
         how = 0 if (place.threaded or place.orphaned) else below(4)
+        if place.threaded or place.orphaned:
+            return [how, dice.choice(ENDINGS_WITHOUT_LOCKS)]
         return [how, below(ENDINGS - (loads_nothing(place) or place.stacked))]
     if name == "vfork":
         return [below(12), (below(2) if executes(place) else 0) + (0 if place.orphaned else dice.choice([0, 2]))]
@@ -207,7 +210,7 @@ LEAVES = {
     "edges": (1, is_always),
     "jump": (2, is_always),
     "passing": (2, is_alone),
-    "cancel": (2, is_alone),
+    "cancel": (2, lambda place: is_alone(place) and loads(place)),
     "exiting": (2, is_alone),
     "vfork": (3, is_always),
     "clone": (2, is_always),
@@ -235,12 +238,12 @@ INNER = {
     "execute": (2, executes),
     "descriptors": (1, lambda place: not place.orphaned),
     "handler": (3, lambda place: not place.filtered),
-    "atexits": (1, lambda place: not place.orphaned and not place.filtered),
+    "atexits": (1, lambda place: not place.threaded and not place.orphaned and not place.filtered),
     "namespaces": (2, lambda place: not place.filtered),
     "faults": (2, is_always),
     "orphan": (1, lambda place: not place.filtered),
     "shell": (1, lambda place: executes(place) and is_alone(place)),
-    "atforks": (1, lambda place: not place.orphaned),
+    "atforks": (1, lambda place: not place.threaded and not place.orphaned),
     "user": (1, lambda place: not place.filtered),
     "seccomp": (2, lambda place: not place.orphaned),
     "limits": (1, lambda place: not place.orphaned),

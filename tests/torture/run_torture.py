@@ -127,14 +127,16 @@ class Tally:
     def __init__(self):
         self.n_programs = self.n_runs = self.n_unstable = self.n_left_out = self.n_reported_losses = self.n_refused = 0
         self.kinds = {}
-        self.failed = []
+        self.failed, self.unstable = [], []
 
     def add(self, result):
         self.n_programs += 1
         self.n_runs += result.n_runs
         self.n_reported_losses += result.n_reported_losses
         self.n_refused += result.n_refused
-        self.n_unstable += result.unstable is not None
+        if result.unstable is not None:
+            self.n_unstable += 1
+            self.unstable.append(result)
         self.n_left_out += bool(result.left_out)
         if result.findings:
             self.failed.append(result)
@@ -201,6 +203,9 @@ def run_slice(programs, what, options, builds):
     if options.log:
         with open(options.log, "a", encoding="utf-8") as file:
             file.write(line + "\n")
+            for result in sorted(tally.failed + tally.unstable, key=lambda result: result.seed):
+                kinds = sorted({"%s: %s" % (finding.mode, finding.kind) for finding in result.findings})
+                file.write("    seed %s: %s\n" % (result.seed, ", ".join(kinds) or "unstable"))
     return tally
 
 
@@ -273,6 +278,7 @@ def parse_options():
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--modes", default=",".join(judging.MODES))
     parser.add_argument("--log")
+    parser.add_argument("--slice", type=int, default=SLICE, help="how many programs a line of the log counts")
     parser.add_argument("--work")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--slowness", type=float, default=1.0, help="factor of all time limits")
@@ -314,7 +320,7 @@ def main():
     if options.until:
         next_seed = last_in_log(options.log) + 1
         while next_seed <= options.until:
-            last = min(next_seed + SLICE - 1, options.until)
+            last = min(next_seed + options.slice - 1, options.until)
             seeds = range(next_seed, last + 1)
             failed += len(run_slice([program_of(seed) for seed in seeds], "%d-%d" % (next_seed, last), options, builds).failed)
             next_seed = last + 1

@@ -30,8 +30,8 @@ class Counts:
 
 
 class TrueProcess:
-    def __init__(self, number, pid, sites):
-        self.number, self.pid, self.sites = number, pid, sites
+    def __init__(self, number, pid, is_executed, sites):
+        self.number, self.pid, self.is_executed, self.sites = number, pid, is_executed, sites
 
 
 def read_truth(path):
@@ -45,7 +45,7 @@ def read_truth(path):
     found = []
     for number in range(n):
         at = number * PROCESS_BYTES
-        pid = struct.unpack_from("<I", data, at)[0]
+        pid, is_executed = struct.unpack_from("<II", data, at)
         words = struct.unpack_from("<%dQ" % (SITES * 6), data, at + 16)
         sites = {}
         for site in range(SITES):
@@ -54,7 +54,7 @@ def read_truth(path):
                 six = [value - (1 << 64) if value >> 63 else value for value in six]
                 sites[site] = Counts(six[0:2], six[2:4], six[4:6])
         if sites:
-            found.append(TrueProcess(number, pid, sites))
+            found.append(TrueProcess(number, pid, bool(is_executed), sites))
     return found
 
 
@@ -245,8 +245,9 @@ def _range(pair):
     return str(pair[0]) if pair[0] == pair[1] else "%d to %d" % tuple(pair)
 
 
-def compare(trues, traces, is_part=False):
-    """(findings, n_lost_reported) over all processes of a run. What a trace says that it lost is no finding, and counted."""
+def compare(trues, traces, is_part=False, is_closed=False):
+    """(findings, n_lost_reported) over all processes of a run. What a trace says that it lost is no finding, and counted; so is a
+    program that was executed, where `run` says that none could join from some moment on (is_closed)."""
     if is_part:
         return _compare_parts(trues, traces), 0
     findings, n_reported = [], 0
@@ -266,7 +267,9 @@ def compare(trues, traces, is_part=False):
             trace = _unmarked(true, by_number)
         if trace is None:
             counted = sum(counts.blocks[0] for counts in true.sites.values())
-            if counted > 0:
+            if counted > 0 and is_closed and true.is_executed:
+                n_reported += 1
+            elif counted > 0:
                 findings.append("process %d (pid %d): no trace, it counted %d blocks" % (true.number, true.pid, counted))
             continue
         different = differences(true, trace.recorded)

@@ -23,10 +23,10 @@ static int n_faults, n_strange;
  * allocates. */
 static void on_fault(int number, siginfo_t *info, void *context) {
     char *address = info->si_addr;
-    (void)number, (void)context;
+    (void)context;
     if (address < barrier || address >= barrier + BARRIER_PAGES * PAGE_BYTES) {
         n_strange++;
-        signal(SIGSEGV, SIG_DFL);
+        signal(number, SIG_DFL);
         return;
     }
     n_faults++;

@@ -87,20 +87,26 @@ uint64_t act_user(const struct node *node, uint64_t seed) {
 /* The objects whose system calls a filter may trap without a word: this program, and the C library,
  * which opens files of /proc or counts processors as its memory happens to lie. */
 enum { OBJECTS = 16 };
-static struct object { uintptr_t low, high; } objects[OBJECTS];
-static unsigned n_objects;
+static struct objects {
+    struct {
+        uintptr_t low, high;
+    } ranges[OBJECTS];
+    unsigned n;
+} objects;
 
-static int know_object(struct dl_phdr_info *info, size_t size, void *unused) {
+static int know_object(struct dl_phdr_info *info, size_t size, void *found) {
     static const char *const names[] = {"libc.so", "ld-linux", "libgcc_s", "linux-vdso"};
+    struct objects *known = found;
     int is_known = info->dlpi_name[0] == 0;
-    (void)size, (void)unused;
+    (void)size;
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         is_known |= strstr(info->dlpi_name, names[i]) != NULL;
     }
-    for (int i = 0; is_known && i < info->dlpi_phnum && n_objects < OBJECTS; i++) {
+    for (int i = 0; is_known && i < info->dlpi_phnum && known->n < OBJECTS; i++) {
         const uintptr_t low = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
         if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X)) {
-            objects[n_objects++] = (struct object){low, low + info->dlpi_phdr[i].p_memsz};
+            known->ranges[known->n].low = low;
+            known->ranges[known->n++].high = low + info->dlpi_phdr[i].p_memsz;
         }
     }
     return 0;
@@ -112,10 +118,10 @@ static void on_violation(int number, siginfo_t *info, void *context) {
     unsigned i = 0;
     (void)number;
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
-    while (i < n_objects && (from < objects[i].low || from >= objects[i].high)) {
+    while (i < objects.n && (from < objects.ranges[i].low || from >= objects.ranges[i].high)) {
         i++;
     }
-    if (i == n_objects) {
+    if (i == objects.n) {
         char text[80];
         snprintf(text, sizeof text, "the filter trapped call %d of another object",
                  info->si_syscall);
@@ -137,12 +143,13 @@ uint64_t act_seccomp(const struct node *node, uint64_t seed) {
         SYS_getppid};
     enum { N = sizeof forbidden / sizeof *forbidden };
     const unsigned result = truth_new_result();
+    struct objects known = {.n = 0};
+    dl_iterate_phdr(know_object, &known); /* not in the child: its lock may be held there */
     const pid_t child = fork();
     if (child != 0) {
         return wait_result(child, result);
     }
-    n_objects = 0;
-    dl_iterate_phdr(know_object, NULL);
+    objects = known;
     const uint32_t action = node->numbers[1] == 2   ? SECCOMP_RET_TRAP
                             : node->numbers[1] == 1 ? SECCOMP_RET_ERRNO | ENOSYS
                                                     : SECCOMP_RET_ERRNO | EPERM;

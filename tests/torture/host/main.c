@@ -53,6 +53,7 @@ int main(int argc, char **argv) {
     plugin_folder = getenv("TORTURE_PLUGINS");
     const struct node *root = nodes_parse(argv[1]);
     if (argc > 2) {
+        truth_is_executed = 1;
         atomic_store(truth_result((unsigned)atoi(argv[2])), node_run(root, 0));
         return 0;
     }

@@ -14,6 +14,7 @@
 
 struct truth_header *truth_file;
 struct truth_page *truth_page;
+int truth_is_executed;
 
 enum {
     TRUTH_BYTES = TRUTH_HEADER_BYTES + TRUTH_PROCESSES * (int)sizeof(struct truth_process),
@@ -59,6 +60,7 @@ struct truth_process *truth_claim(void) {
     /* another thread may have been faster: then the record that was taken here stays empty */
     if (atomic_compare_exchange_strong(&truth_page->self, &self, mine)) {
         atomic_store(&mine->pid, (uint32_t)syscall(SYS_getpid));
+        atomic_store(&mine->is_executed, (uint32_t)truth_is_executed);
         site_mark(number);
         self = mine;
     }

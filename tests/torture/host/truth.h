@@ -37,7 +37,8 @@ struct truth_site {
 };
 
 struct truth_process {
-    _Atomic uint32_t pid, n_complaints;
+    _Atomic uint32_t pid;
+    _Atomic uint32_t is_executed;   /* by another program of the same text, maybe in a parent */
     _Atomic uint64_t foreign_frees; /* of blocks of the process that it was forked from */
     struct truth_site sites[TRUTH_SITES];
 };
@@ -57,6 +58,7 @@ struct truth_page {
 
 extern struct truth_header *truth_file;
 extern struct truth_page *truth_page;
+extern int truth_is_executed;
 
 /* Maps the file of $TORTURE_TRUTH, or memory that nobody reads. */
 void truth_open(void);
