@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
@@ -13,9 +13,18 @@ enum { BUFFER_BYTES = 2048 };
 
 enum field { FIELD_LOW, FIELD_HIGH, FIELD_PROTECTION, FIELD_REST };
 
+/* Where the path of the mapping at an address is put. */
+struct wanted_path {
+    uintptr_t address;
+    size_t bytes, n; /* n counts on where it is too long */
+    char *path;
+};
+
 struct line {
     struct ag_mapping mapping;
     enum field field;
+    bool has_path;
+    struct wanted_path *wanted; /* may be NULL */
 };
 
 static uintptr_t add_hex_digit(uintptr_t value, char letter) {
@@ -62,20 +71,28 @@ static bool take(struct line *line, char letter) {
             line->mapping.protection |= protection_of(letter);
         }
         break;
-    case FIELD_REST:
+    case FIELD_REST: /* numbers and blanks, then the path */
+        line->has_path |= letter == '/';
+        if (line->has_path && line->wanted && line->wanted->address >= line->mapping.low &&
+            line->wanted->address < line->mapping.high) {
+            if (line->wanted->n + 1 < line->wanted->bytes) {
+                line->wanted->path[line->wanted->n] = letter;
+            }
+            line->wanted->n++;
+        }
         break;
     }
     return false;
 }
 
-int ag_process_map_walk(ag_mapping_fn *visit, void *context) {
+static int walk(ag_mapping_fn *visit, void *context, struct wanted_path *wanted) {
     const long fd =
         ag_syscall6(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (ag_syscall_failed(fd)) {
         return (int)fd;
     }
     char buffer[BUFFER_BYTES];
-    struct line line = {0};
+    struct line line = {.wanted = wanted};
     bool goes_on = true;
     long n = 1;
     while (goes_on && n > 0) {
@@ -83,10 +100,37 @@ int ag_process_map_walk(ag_mapping_fn *visit, void *context) {
         for (long i = 0; i < n && goes_on; i++) {
             if (take(&line, buffer[i])) {
                 goes_on = visit(context, &line.mapping);
-                line = (struct line){0};
+                line = (struct line){.wanted = wanted};
             }
         }
     }
     (void)ag_syscall1(SYS_close, fd); /* nothing was written that could be lost */
     return ag_syscall_failed(n) && n != -EINTR ? (int)n : 0;
+}
+
+int ag_process_map_walk(ag_mapping_fn *visit, void *context) {
+    return walk(visit, context, NULL);
+}
+
+static bool is_not_there_yet(void *context, const struct ag_mapping *mapping) {
+    const uintptr_t *address = context;
+    return *address >= mapping->high;
+}
+
+int ag_process_map_path(uintptr_t address, char *ret_path, size_t path_bytes) {
+    static const char deleted[] = " (deleted)";
+    const size_t suffix = sizeof(deleted) - 1;
+    struct wanted_path wanted = {.address = address, .bytes = path_bytes, .path = ret_path};
+    const int r = walk(is_not_there_yet, &address, &wanted);
+    if (r < 0 || wanted.n == 0) {
+        return r < 0 ? r : -ENOENT;
+    }
+    if (wanted.n + 1 > path_bytes) {
+        return -ENAMETOOLONG;
+    }
+    if (wanted.n > suffix && memcmp(ret_path + wanted.n - suffix, deleted, suffix) == 0) {
+        wanted.n -= suffix;
+    }
+    ret_path[wanted.n] = '\0';
+    return 0;
 }

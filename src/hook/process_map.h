@@ -5,6 +5,7 @@
 #define AG_PROCESS_MAP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ag_mapping {
@@ -16,5 +17,10 @@ typedef bool ag_mapping_fn(void *context, const struct ag_mapping *mapping);
 
 /* 0, or the negative errno of opening or reading. Async-signal-safe. */
 int ag_process_map_walk(ag_mapping_fn *visit, void *context);
+
+/* The absolute path of the file that is mapped at ADDRESS, as this process sees it. 0; -ENOENT:
+ * none is mapped there; -ENAMETOOLONG; else as above. What is in ret_path after a failure is of no
+ * use. */
+int ag_process_map_path(uintptr_t address, char *ret_path, size_t path_bytes);
 
 #endif

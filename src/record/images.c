@@ -55,6 +55,7 @@
 #include "base/short_wait.h"
 #include "hook/loaded_objects.h"
 #include "hook/loader_notice.h"
+#include "hook/process_map.h"
 #include "made_code.h"
 #include "thread_state.h"
 #include "unwind/readable_range.h"
@@ -76,6 +77,7 @@ struct image {
     bool is_used, is_gone, is_announced;
     uint32_t build_id_bytes;
     unsigned char build_id[BUILD_ID_BYTES];
+    uint64_t name_hash; /* of the loader's name for it, which may be a relative path */
     char path[PATH_BYTES];
 };
 struct span { /* [low, high) is image `slot` */
@@ -177,12 +179,28 @@ static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * no
     }
 }
 
-static void copy_path(const struct dl_phdr_info *info, bool is_executable, char path[PATH_BYTES]) {
+static uint64_t hash_of(const char *name) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* A name with a slash that does not begin with one depends on the working directory of the moment
+ * it was opened in: the mapped file has a path that does not. That is asked for by the calls that
+ * the loader itself has just made (open, read, close), so no sandbox minds. */
+static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintptr_t address,
+                      char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
     if (is_executable && name[0] != '/') { /* "", or with musl as it was called */
         const long length =
             ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES - 1);
         path[length > 0 ? length : 0] = '\0';
+        return;
+    }
+    if (name[0] != '/' && strchr(name, '/') != NULL &&
+        ag_process_map_path(address, path, PATH_BYTES) == 0) {
         return;
     }
     const size_t length = strnlen(name, PATH_BYTES - 1);
@@ -235,7 +253,8 @@ static bool describe(const struct dl_phdr_info *info, bool is_executable, struct
     image->bias = info->dlpi_addr;
     image->phdr = info->dlpi_phdr;
     image->is_used = true;
-    copy_path(info, is_executable, image->path);
+    image->name_hash = hash_of(info->dlpi_name ? info->dlpi_name : "");
+    copy_path(info, is_executable, low, image->path);
     return true;
 }
 
@@ -431,8 +450,7 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
     }
     struct image *known = moving_at((uintptr_t)info->dlpi_phdr);
     if (known && known->phdr == info->dlpi_phdr && known->bias == info->dlpi_addr &&
-        (is_executable || !info->dlpi_name ||
-         strncmp(known->path, info->dlpi_name, PATH_BYTES - 1) == 0)) {
+        (is_executable || !info->dlpi_name || known->name_hash == hash_of(info->dlpi_name))) {
         known->seen = images.visit;
         return;
     }
