@@ -14,6 +14,7 @@ static const struct {
     const char *name, *view;
     bool has_focus; /* the command shows that function alone */
 } kinds[] = {
+    [AG_FINDING_UNSEEN] = {"unseen_allocations", "blocks --state=ghost", false},
     [AG_FINDING_LEAK] = {"growing_leak", "leaks", true},
     [AG_FINDING_STEPS] = {"constant_steps", "blocks", true},
     [AG_FINDING_OUTSIZED] = {"outsized_blocks", "blocks", true},
@@ -82,6 +83,14 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
     struct ag_quantity first, second, third, largest, of;
     const char *share = ag_quantity_share(&of, finding->part, finding->whole);
     switch (finding->kind) {
+    case AG_FINDING_UNSEEN:
+        snprintf(
+            words, WORDS_BYTES,
+            "frees %s blocks (%s of all) that were never seen allocated, at the same addresses "
+            "again and again: another entry of the allocator exists that is not recorded (or "
+            "recording was paused)",
+            ag_quantity_short(&first, finding->blocks), share);
+        break;
     case AG_FINDING_LEAK:
         leak_words(finding, words);
         break;
@@ -226,7 +235,7 @@ static void write_numbers_json(struct ag_json *json, const struct ag_finding *fi
         finding->whole > 0 ? 100.0 * (double)finding->part / (double)finding->whole : 0;
     ag_json_percent(json, "share_percent", share);
     ag_json_integer(json, "blocks", finding->blocks);
-    if (finding->kind != AG_FINDING_TEMPORARY) {
+    if (finding->kind != AG_FINDING_TEMPORARY && finding->kind != AG_FINDING_UNSEEN) {
         ag_json_integer(json, "bytes", finding->bytes);
     }
     if (finding->kind == AG_FINDING_LEAK && finding->knows_half_way) {

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ FAULTS = {
     "none": None,
     "cache": None,
     "newest": None,
+    "older": None,
     "leak": ("growing_leak", "leak", {"blocks": 20000, "bytes": 960000}),
     "sometimes": ("growing_leak", "sometimes", {"blocks": 2000, "bytes": 96000}),
     "storm": ("temporary_storm", "storm", {"blocks": 60000}),
@@ -24,6 +26,7 @@ FAULTS = {
     "foreign": ("foreign_frees", "foreign", {"blocks": 40000, "bytes": 1920000}),
     "steps": ("constant_steps", "steps", {"blocks": 4999, "step_bytes": 64, "largest_bytes": 320000,
                                           "bytes": 64 * sum(range(2, 5001))}),
+    "unseen": ("unseen_allocations", None, {}),
     "outsized": ("outsized_blocks", "make", {"blocks": 1, "bytes": 4 << 20, "largest_bytes": 4 << 20, "other_blocks": 500,
                                              "other_bytes": 500 * 32}),
 }
@@ -44,10 +47,14 @@ def told(tools, fault, wanted):
         failures.expect("kinds", [finding["kind"] for finding in findings], [wanted[0]] if wanted else [])
         text = subprocess.run([tools.allogram, "report", traces[0]], capture_output=True, text=True, check=True).stdout
         failures.expect("findings in the text", text.count("look at"), len(findings))
+        for trace in traces[1:]:
+            failures.expect("kinds in a child", [finding["kind"] for finding in recorded.report(tools, trace)["findings"]], [])
         if failures or not wanted:
             return failures
         kind, function, numbers = wanted
         finding = findings[0]
+        if function is None:
+            return failures + unseen(tools, folder, finding)
         failures.expect("numbers", {key: finding[key] for key in numbers}, numbers)
         failures.expect("function", finding["function"], function)
         failures.expect("line", finding["line"], planted_line(fault))
@@ -57,6 +64,20 @@ def told(tools, fault, wanted):
                               check=False)
         failures.expect("status of the command that shows more", more.returncode, 0)
         failures.require("it does not show the place", function in more.stdout or kind == "foreign_frees")
+    return failures
+
+
+def unseen(tools, folder, finding):
+    """Of the process; and with the stacks of frees at the line that frees most of them, in its object."""
+    failures = tap.Failures()
+    failures.require("blocks: %d of 60000 less the first of each address" % finding["blocks"], 59000 <= finding["blocks"] < 60000)
+    failures.require("no line without stacks of frees", "function" not in finding)
+    shutil.rmtree(folder)
+    os.mkdir(folder)
+    _, traces = recorded.record(tools, [tools.program("faults"), "unseen"], folder, ["--free-stacks"])
+    findings = recorded.report(tools, traces[0])["findings"]
+    failures.expect("with stacks of frees", [(row["kind"], row["function"], row["line"], os.path.basename(row["image"])) for row in findings],
+                    [("unseen_allocations", "unseen", planted_line("unseen"), "faults")])
     return failures
 
 

@@ -16,9 +16,14 @@
  *   peak       half-way, 64 blocks of 64 KiB are in use together: 4 MiB
  *   foreign    a thread frees what main makes, 200 batches of 200: 40000 blocks, 1920000 bytes
  *   steps      each 4th round enlarges one buffer by 64 bytes: 4999 reallocations up to 320000
- *   outsized   a line that makes 500 blocks of 32 bytes makes one of 4 MiB */
+ *   outsized   a line that makes 500 blocks of 32 bytes makes one of 4 MiB
+ *   unseen     each round makes 3 blocks by a name of malloc that is not recorded, and frees them:
+ *              60000 ghosts, the first of each address is no evidence
+ *   older      a child frees 20000 blocks that its parent made: ghosts, but no fault */
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "say.h"
 
@@ -125,6 +130,35 @@ __attribute__((noinline)) static void steps(int round) {
     }
 }
 
+void *__libc_malloc(size_t bytes); /* of the GNU C library */
+
+__attribute__((noinline)) static void unseen(void) {
+    for (int i = 0; i < 3; i++) {
+        void *block = __libc_malloc(48);
+        OPAQUE(block);
+        free(block); /* FAULT unseen */
+    }
+}
+
+static void *older[20000];
+
+static void make_older(void) {
+    for (int i = 0; i < 20000; i++) {
+        older[i] = malloc(48);
+        OPAQUE(older[i]);
+    }
+    if (fork() == 0) {
+        for (int i = 0; i < 20000; i++) {
+            free(older[i]);
+        }
+        exit(0);
+    }
+    wait(NULL);
+    for (int i = 0; i < 20000; i++) {
+        free(older[i]);
+    }
+}
+
 static void *small[SMALL + 1];
 
 __attribute__((noinline)) static void *make(size_t size) {
@@ -164,7 +198,12 @@ int main(int argc, char **argv) {
             steps(round);
         } else if (strcmp(fault, "outsized") == 0) {
             outsized(round);
+        } else if (strcmp(fault, "unseen") == 0) {
+            unseen();
         }
+    }
+    if (strcmp(fault, "older") == 0) {
+        make_older();
     }
     if (strcmp(fault, "foreign") == 0) {
         foreign();

@@ -14,7 +14,10 @@
  * 3. A reallocation is a death and, as the next step, the birth of what it became. One that makes
  * its block larger by as much as the one before it did is a link of a chain. Chains are followed by
  * address in a table of fixed size, where a younger one pushes an older one out: a program that
- * enlarges thousands of blocks in turn is not followed, one that enlarges some is. */
+ * enlarges thousands of blocks in turn is not followed, one that enlarges some is.
+ *
+ * 4. Frees of blocks that were never seen allocated are known again by address in such a table,
+ * too; which stack frees most of them is found by the vote of Boyer and Moore. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +25,7 @@
 #include "model/answers/finding_search.h"
 #include "model/pass/step_rows.h"
 
-enum { CHAINS = 4096 }; /* a power of two; 128 KiB */
+enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; 128 KiB each */
 
 struct chain { /* of a block that was reallocated: what it is now, and how it came to it */
     uint64_t address, size, step_bytes, length;
@@ -41,6 +44,8 @@ struct evidence_pass {
     uint64_t dead_address, dead_size; /* the last step, if it was a death */
     bool has_dead;
     struct chain chains[CHAINS];
+    uint64_t ghosts[GHOSTS]; /* their addresses; 0: none */
+    uint64_t ghost_votes;
 };
 
 /* ---- rows ---- */
@@ -217,11 +222,36 @@ static void count_block(void *context, const struct ag_block *block) {
     }
 }
 
+static void count_ghost(void *context, const struct ag_ghost *ghost, bool is_taken_back) {
+    struct evidence_pass *pass = context;
+    struct ag_finding_search *search = pass->search;
+    uint64_t *known =
+        &pass->ghosts[(ghost->address * UINT64_C(0x9e3779b97f4a7c15)) >> 50 & (GHOSTS - 1)];
+    if (is_taken_back) { /* two threads that raced: it was seen allocated after all */
+        *known = *known == ghost->address ? 0 : *known;
+        return;
+    }
+    if (*known != ghost->address) {
+        *known = ghost->address;
+        return;
+    }
+    search->repeated_ghosts++;
+    if (ghost->free_stack == search->ghost_stack) {
+        pass->ghost_votes++;
+    } else if (pass->ghost_votes == 0) {
+        search->ghost_stack = ghost->free_stack;
+        pass->ghost_votes = 1;
+    } else {
+        pass->ghost_votes--;
+    }
+}
+
 static int run(struct evidence_pass *pass) {
     struct ag_finding_search *search = pass->search;
     struct ag_profile *profile = search->profile;
     struct ag_pass_options options = profile->pass;
     options.visit_block = search->watches_threads ? count_block : NULL;
+    options.visit_ghost = count_ghost;
     options.visit_context = pass;
     struct ag_ledger *ledger = ag_ledger_new();
     int r = ledger ? index_rows(pass) : -ENOMEM;

@@ -33,6 +33,10 @@ struct ag_finding_search {
     bool watches_threads;                /* set it to have foreign_blocks counted */
     struct ag_spot_evidence *evidence;   /* beside the spots; NULL: nobody read the events */
     uint64_t slice_ns[AG_COURSE_SLICES]; /* when each ended, since the start of the recording */
+    /* Frees of a block that was never seen allocated, at an address where there had been one
+     * already; and the stack of most of them, where frees have stacks (0: none). */
+    uint64_t repeated_ghosts;
+    uint32_t ghost_stack;
 };
 
 /* Is the row's allocation function one that may enlarge a block? */

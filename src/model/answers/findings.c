@@ -17,13 +17,14 @@
  *    storm     10000 blocks, 1000 a second 20 % of all blocks
  *    foreign   1000 blocks                 20 % of all deaths
  *    peak      2 MiB                       50 % of the peak
+ *    unseen    1000 repeated frees         5 % of all frees
  *
- * Why these. Leak: a handful of small blocks is set up once and left on purpose; 24 slices are 3 in
- * each eighth of the way. Steps: doubling from 16 bytes to all memory takes 30; 100 equal steps are
- * nobody's doubling. Outsized: section 5. Storm: at 50 ns a pair 10000 are half a millisecond; less
- * cannot be measured, nor can less often. Foreign: what threads hand over when they start and end
- * is tens; only frees count, not what a collector found dead. Peak: an empty C program is as large;
- * more than all others together.
+ * Why these. Leak: a handful of small blocks is set up once and left on purpose; 24 slices are 3
+ * in each eighth of the way. Steps: doubling from 16 bytes to all memory takes 30; 100 equal steps
+ * are nobody's doubling. Outsized: section 5. Unseen: section 7. Storm: at 50 ns a pair 10000 are
+ * half a millisecond; less cannot be measured, nor can less often. Foreign: what threads hand over
+ * when they start and end is tens; only frees count, not what a collector found dead. Peak: an
+ * empty C program is as large; more than all others together.
  *
  * They were tried on programs with one fault planted and with none (tests/programs/faults.c and its
  * like), and on jq, sqlite3, python3, git and a C compiler.
@@ -56,7 +57,13 @@
  * 6. One line has one finding, the first rule that holds, in the order of enum ag_finding_kind:
  * growing leaks and outsized blocks hold the peak, too, and steps are temporary blocks. Leaks and
  * storms of one function are one, and so are leaks made below a line that leaks itself (the members
- * of an object). Of each kind the largest share comes first; then the second of each. */
+ * of an object). Of each kind the largest share comes first; then the second of each.
+ *
+ * 7. Unseen. A free of a block that was never seen allocated (a ghost) proves little: forked
+ * children and processes that were attached to free what was made before. But the second ghost at
+ * the same address is a block that was made in between, by an entry of the allocator that is not
+ * recorded. (Or while recording was paused, which the text says.) Repeated ghosts are counted in
+ * the pass over the events. */
 #include "model/answers/findings.h"
 
 #include <errno.h>
@@ -101,6 +108,8 @@ enum {
     FOREIGN_PERCENT = 20,
     PEAK_BYTES = 2 << 20,
     PEAK_PERCENT = 50,
+    UNSEEN_BLOCKS = 1000, /* ghosts at an address that had one */
+    UNSEEN_PERCENT = 5,   /* of all frees */
     FOUND_MOST = 32,
     SPOTS_MOST =
         1 << 16, /* 60 MiB of evidence; a line of a large program is one of some thousand */
@@ -439,6 +448,33 @@ static void place_foreign_frees(struct ag_finding_search *search, struct ag_find
     }
 }
 
+/* ---- blocks of another entry ---- */
+
+static bool may_find_unseen(const struct ag_finding_search *search) {
+    const struct ag_profile *profile = search->profile;
+    return is_whole(profile) && !profile->has_window && profile->n_parts == 0 &&
+           search->whole->ghost_frees >= UNSEEN_BLOCKS;
+}
+
+static bool find_unseen(const struct ag_finding_search *search, struct ag_finding *finding) {
+    const uint32_t *frames;
+    const uint64_t all = search->whole->freed_blocks + search->whole->ghost_frees;
+    if (!may_find_unseen(search) || search->repeated_ghosts < UNSEEN_BLOCKS ||
+        !is_share(search->repeated_ghosts, UNSEEN_PERCENT, all)) {
+        return false;
+    }
+    *finding = (struct ag_finding){.kind = AG_FINDING_UNSEEN,
+                                   .frame = UINT32_MAX,
+                                   .part = search->repeated_ghosts,
+                                   .whole = all,
+                                   .blocks = search->repeated_ghosts};
+    if (search->ghost_stack != 0 &&
+        ag_profile_stack_frames(search->profile, search->ghost_stack, &frames) > 0) {
+        finding->frame = frames[0];
+    }
+    return true;
+}
+
 /* ---- all rules over all lines, and the best of it ---- */
 
 typedef bool rule(struct ag_finding_search *search, size_t spot, struct ag_finding *finding);
@@ -526,6 +562,7 @@ static void choose(struct found *found, struct ag_findings *findings) {
 static void find(struct ag_finding_search *search, struct ag_finding *foreign,
                  struct ag_findings *findings) {
     struct found found[AG_FINDING_KINDS] = {{.count = 0}};
+    found[AG_FINDING_UNSEEN].count = find_unseen(search, &found[AG_FINDING_UNSEEN].rows[0]);
     apply(search, find_leak, &found[AG_FINDING_LEAK]);
     fold(search, &found[AG_FINDING_LEAK]);
     apply(search, find_steps, &found[AG_FINDING_STEPS]);
@@ -555,7 +592,7 @@ static bool can_hold_by_sums(const struct ag_finding_search *search) {
 static bool needs_events(const struct ag_finding_search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
-    if (search->watches_threads || whole->peak_bytes >= OUTSIZED_BYTES ||
+    if (search->watches_threads || may_find_unseen(search) || whole->peak_bytes >= OUTSIZED_BYTES ||
         (whole->in_use_blocks >= LEAK_LARGE_BLOCKS && whole->in_use_bytes >= LEAK_SMALL_BYTES)) {
         return true;
     }

@@ -8,6 +8,7 @@
 
 /* In the order of what a mend gains: memory that never comes back first. */
 enum ag_finding_kind {
+    AG_FINDING_UNSEEN,        /* blocks that come from an allocator's entry which is not recorded */
     AG_FINDING_LEAK,          /* in use at the end, and it grew until then */
     AG_FINDING_STEPS,         /* reallocations that make a block larger by the same each time */
     AG_FINDING_OUTSIZED,      /* a few blocks far larger than all others of the same line */
@@ -18,9 +19,10 @@ enum ag_finding_kind {
 enum { AG_FINDING_KINDS = AG_FINDING_PEAK + 1 };
 struct ag_finding {
     enum ag_finding_kind kind;
-    uint32_t frame;         /* the line: a frame of the profile; UINT32_MAX: none is known */
-    uint64_t part, whole;   /* the share that it is measured by */
-    uint64_t blocks, bytes; /* in use, reallocated, outsized, temporary, freed, at the peak */
+    uint32_t frame;       /* the line: a frame of the profile; UINT32_MAX: none is known */
+    uint64_t part, whole; /* the share that it is measured by */
+    uint64_t blocks,
+        bytes; /* ghosts, in use, reallocated, outsized, temporary, freed, at the peak */
     bool knows_half_way;
     uint64_t half_way_bytes;            /* leak: of these, made when half of all blocks had been */
     uint64_t step_bytes;                /* steps: how much larger each time */
