@@ -236,7 +236,7 @@ INNER = {
     "fork": (6, is_always),
     "spawn": (2, executes),
     "execute": (2, executes),
-    "descriptors": (1, lambda place: not place.orphaned),
+    "descriptors": (1, lambda place: not place.threaded and not place.orphaned),
     "handler": (3, lambda place: not place.filtered),
     "atexits": (1, lambda place: not place.threaded and not place.orphaned and not place.filtered),
     "namespaces": (2, lambda place: not place.filtered),
