@@ -25,7 +25,7 @@ packages_of() {
         ;;
     test)
         echo libcmocka-dev bats jq python3 binutils g++ libunwind-dev clang-format-14? shellcheck? valgrind? git? procps? util-linux?
-        echo sqlite3? libxml2-utils? graphviz? redis-server? redis-tools? gdb? chromium? heaptrack? # programs that tests profile
+        echo sqlite3? libxml2-utils? graphviz? redis-server? redis-tools? gdb? chromium? firefox-esr? linux-perf? heaptrack? # programs that tests profile
         echo libzydis-dev? libjemalloc-dev? libgoogle-perftools-dev? libmimalloc-dev?
         echo rustc? golang-go? musl-tools? # compilers, and runtimes with an adapter:
         echo lua5.4? liblua5.4-dev?

@@ -1,8 +1,8 @@
 #!/bin/sh
 # run_soak.sh BUILD: the tests whose counts are scaled down in `make test`, in their full numbers: 1,000 kills, 100,000
 # mutations of traces through every command that reads them, storms of forks, orders of threads, 15,000 times attach and detach,
-# the fuzz targets, rude programs from where docs/torture.log ends up to 20,000, and other projects' own test suites under the
-# agent.
+# the fuzz targets, rude programs from where docs/torture.log ends up to 20,000, other projects' own test suites under the
+# agent, and browsers in their sandboxes.
 #
 # Its output is what docs/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
 # Nothing stops at the first failure; the exit status says whether there was one.
@@ -30,5 +30,6 @@ grep -v '^#     ' "$build/torture.out"
 python3 tests/upstream/run_upstream.py --build "$build" --log=docs/upstream.log || failed=1
 python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=docs/upstream.log redis python perl ||
     failed=1
+python3 tests/browsers/run_browsers.py --build "$build" --log=docs/browsers.log || failed=1
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed

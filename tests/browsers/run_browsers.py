@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Chromium (as an ordinary user, in its own sandbox) and Firefox (as root and as that user) draw a page under `allogram run`:
+
+ - the picture and standard error are as without (lines are compared without their numbers: each must come in some plain run, and what
+   comes in every plain run must come);
+ - allocations and bytes over all of the browser's processes lie within the range of ten plain runs that the kernel counts. Both browsers
+   bring their own allocator in the program itself, where no preloaded library can count; so the judge is a set of uprobes at its entries,
+   which also reach into the sandbox. Runs vary, so the median of RUNS recorded runs is compared: one of them alone would be outside of
+   the range of ten equal ones in two cases of eleven;
+ - nothing is lost, every trace is whole, and no process and no file is left.
+
+A part of `make soak`. A browser that is not installed is skipped, and so is all where uprobes cannot be had. --log appends the figures."""
+
+import argparse
+import collections
+import glob
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+JUDGED, RUNS = 10, 5
+USER = 65534
+TRACING = "/sys/kernel/tracing"
+GROUP = "allogram_browsers_%d" % os.getpid()
+PAGE = """<!doctype html><html><body><h1 id=a>hello</h1><script>
+let sum = 0, kept = [];
+for (let i = 0; i < 20000; i++) { kept.push({number: i, name: "x" + i}); sum += kept[i].number; }
+document.getElementById("a").textContent = "sum " + sum;
+</script></body></html>
+"""
+# Where an allocation enters the program's own allocator, and which registers hold its size. Functions that only pass on to another one
+# of these (operators of Firefox) are not in the list.
+C_ENTRIES = {"malloc": ["di"], "calloc": ["di", "si"], "realloc": ["si"], "memalign": ["si"], "aligned_alloc": ["si"],
+             "posix_memalign": ["dx"], "valloc": ["di"], "pvalloc": ["di"]}
+OPERATORS = {name: ["di"] for name in ("_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t",
+                                       "_ZnamSt11align_val_t", "_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t")}
+ARENAS = {"moz_arena_malloc": ["si"], "moz_arena_calloc": ["si", "dx"], "moz_arena_realloc": ["dx"], "moz_arena_memalign": ["dx"]}
+BROWSERS = {
+    "chromium": {"program": "/usr/lib/chromium/chromium", "entries": {**C_ENTRIES, **OPERATORS},
+                 "command": lambda home, picture, page: ["chromium", "--headless=new", "--user-data-dir=" + home + "/profile",
+                                                         "--disable-gpu", "--window-size=400,300", "--screenshot=" + picture, page]},
+    "firefox": {"program": "/usr/lib/firefox-esr/firefox-esr", "entries": {**C_ENTRIES, **ARENAS},
+                "command": lambda home, picture, page: ["firefox-esr", "--headless", "--profile", home + "/profile",
+                                                        "--window-size=400,300", "--screenshot", picture, page]},
+}
+CASES = [("chromium", USER), ("firefox", 0), ("firefox", USER)]
+
+
+class Skipped(Exception):
+    pass
+
+
+# ---- the judge ----
+
+def file_offsets(path, wanted):
+    """{name: offset in the file} of functions in the dynamic symbol table."""
+    lines = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout.split("\n")
+    addresses = {fields[2].split("@")[0]: int(fields[0], 16) for fields in (line.split() for line in lines) if len(fields) == 3}
+    segments = []
+    with open(path, "rb") as file:
+        header = file.read(64)
+        at, size, count = struct.unpack_from("<Q", header, 32)[0], *struct.unpack_from("<HH", header, 54)
+        file.seek(at)
+        for _ in range(count):
+            kind, _, offset, address, _, bytes_in_file, _, _ = struct.unpack("<IIQQQQQQ", file.read(size)[:56])
+            if kind == 1:
+                segments.append((address, bytes_in_file, offset))
+    found = {}
+    for name in wanted:
+        for address, length, offset in segments:
+            if name in addresses and address <= addresses[name] < address + length:
+                found[name] = addresses[name] - address + offset
+    return found
+
+
+class Judge:
+    """Counts what enters a program's allocator, in all of its processes, by uprobes."""
+
+    def __init__(self, program, entries):
+        self.sizes = {}
+        places = {}
+        for name, offset in file_offsets(program, entries).items():
+            places.setdefault(offset, name)  # one function under two names
+        for offset, name in places.items():
+            event = re.sub(r"\W", "_", name)
+            arguments = " ".join("a%d=%%%s:u64" % (i, register) for i, register in enumerate(entries[name]))
+            self._write("p:%s/%s %s:0x%x %s" % (GROUP, event, program, offset, arguments))
+            self.sizes[event] = len(entries[name])
+
+    @staticmethod
+    def _write(line):
+        try:
+            file = os.open(TRACING + "/uprobe_events", os.O_WRONLY | os.O_APPEND)  # which cannot be sought in, as open() does
+            try:
+                os.write(file, line.encode() + b"\n")
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise Skipped("no uprobes: %s" % error) from error
+
+    def close(self):
+        for event in self.sizes:
+            self._write("-:%s/%s" % (GROUP, event))
+
+    def count(self, run):
+        """What run() returns, blocks, bytes."""
+        with tempfile.TemporaryDirectory(prefix="allogram-judge-") as folder:
+            data = folder + "/perf.data"
+            events = [argument for event in self.sizes for argument in ("-e", "%s:%s" % (GROUP, event))]
+            perf = subprocess.Popen(["perf", "record", "-q", "-a", "-m", "8192", "-o", data, *events], stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            time.sleep(1)
+            if perf.poll() is not None:
+                raise Skipped("perf: " + perf.stderr.read().decode(errors="replace").strip()[-200:])
+            result = run()
+            perf.send_signal(2)
+            perf.communicate()
+            script = subprocess.Popen(["perf", "script", "-i", data, "-F", "event,trace", "--show-lost-events"], stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, text=True, errors="replace")
+            blocks = total = 0
+            pattern = re.compile(r"%s:(\w+): \(\w+\)((?: a\d=\d+)+)" % GROUP)
+            for line in script.stdout:
+                match = pattern.search(line)
+                if match:
+                    size = 1
+                    for number in re.findall(r"=(\d+)", match[2]):
+                        size *= int(number)
+                    blocks, total = blocks + 1, total + size
+                elif "LOST" in line:
+                    raise RuntimeError("the judge lost events: " + line.strip())
+            script.wait()
+        return result, blocks, total
+
+
+# ---- runs ----
+
+Result = collections.namedtuple("Result", "status picture lines folder")
+
+
+def normal(line):
+    """Without what differs from run to run: numbers, and names made of them."""
+    return re.sub(r"0x[0-9a-f]+|[0-9]+", "N", re.sub(r"/tmp/allogram-browser-\w+", "HOME", line)).strip()
+
+
+def left_processes(mark):
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                if mark.encode() in file.read():
+                    found.append(path.split("/")[2])
+        except OSError:
+            pass
+    return found
+
+
+def draw(browser, user, page, before=()):
+    """One run of a browser as `user`, with `before` in front of its command ({out}: a folder for traces)."""
+    home = tempfile.mkdtemp(prefix="allogram-browser-")
+    os.mkdir(home + "/profile")
+    os.mkdir(home + "/out")
+    for path in (home, home + "/profile", home + "/out"):
+        os.chown(path, user, user if user else 0)
+    picture = home + "/picture.png"
+    command = [word.format(out=home + "/out") for word in before] + BROWSERS[browser]["command"](home, picture, page)
+    if user:
+        command = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", *command]
+    environment = {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8", "TMPDIR": home}
+    try:
+        outcome = subprocess.run(command, env=environment, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE, timeout=180, check=False)
+        end = time.monotonic() + 20
+        while left_processes(home) and time.monotonic() < end:
+            time.sleep(0.1)
+        left = left_processes(home)
+        for pid in left:
+            os.kill(int(pid), 9)
+        lines = {normal(line) for line in outcome.stderr.decode(errors="replace").split("\n")} - {""}
+        with open(picture, "rb") as file:
+            drawn = hashlib.sha256(file.read()).hexdigest()
+        if left:
+            raise RuntimeError("processes are left: %s" % left)
+        return Result(outcome.returncode, drawn, lines, home)
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
+
+
+def read_traces(allogram, folder, program):
+    """Complaints, blocks and bytes of the program's own processes, number of processes."""
+    complaints, blocks, total, processes = [], 0, 0, 0
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if not name.endswith(".allogram"):
+            complaints.append("a file is left: " + name)
+            continue
+        if subprocess.run([allogram, "check", path], capture_output=True, check=False).returncode != 0:
+            complaints.append(name + ": not whole")
+        summary = json.loads(subprocess.run([allogram, "report", path, "--json"], capture_output=True, check=True).stdout)
+        if summary["lost_events"]["total"] != 0:
+            complaints.append("%s: lost %d" % (name, summary["lost_events"]["total"]))
+        if summary["trace"]["exe"] == program:
+            processes += 1
+            blocks += summary["allocated_blocks"]
+            total += summary["allocated_bytes"]
+    return complaints, blocks, total, processes
+
+
+def judge_case(allogram, browser, user, page, log):
+    what = BROWSERS[browser]
+    complaints = []
+    judge = Judge(what["program"], what["entries"])
+    try:
+        plain = []
+        for _ in range(JUDGED):
+            result, blocks, total = judge.count(lambda: draw(browser, user, page))
+            shutil.rmtree(result.folder, ignore_errors=True)
+            plain.append((result, blocks, total))
+    finally:
+        judge.close()
+    pictures = {result.picture for result, _, _ in plain}
+    seen = set.union(*(result.lines for result, _, _ in plain))
+    always = set.intersection(*(result.lines for result, _, _ in plain))
+    statuses = {result.status for result, _, _ in plain}
+    sums, lines = [], set()
+    for _ in range(RUNS):
+        shared = set(os.listdir("/dev/shm"))
+        result = draw(browser, user, page, [allogram, "run", "-q", "-o", "{out}/t.%p.allogram", "--"])
+        try:
+            found, blocks, total, processes = read_traces(allogram, result.folder + "/out", what["program"])
+        finally:
+            shutil.rmtree(result.folder, ignore_errors=True)
+        complaints += found
+        sums.append((blocks, total, processes))
+        lines |= result.lines - seen
+        if result.status not in statuses:
+            complaints.append("status %d" % result.status)
+        if result.picture not in pictures:
+            complaints.append("another picture")
+        complaints += ["standard error lacks: " + line for line in always - result.lines]
+        left = {name for name in set(os.listdir("/dev/shm")) - shared if name.startswith(".allogram-live.")}
+        complaints += ["left in /dev/shm: " + name for name in left if os.stat("/dev/shm/" + name).st_uid == user]
+    complaints += ["standard error has besides: " + line for line in lines]
+    figures = []
+    for name, index in (("allocations", 0), ("bytes", 1)):
+        low, high = min(row[index + 1] for row in plain), max(row[index + 1] for row in plain)
+        middle = statistics.median(row[index] for row in sums)
+        figures.append("%s=%d of %d..%d" % (name, middle, low, high))
+        if not low <= middle <= high:
+            complaints.append("%s: %d, ten plain runs have %d to %d" % (name, middle, low, high))
+    line = "%s as %s: %s, processes=%d, %s" % (browser, "root" if user == 0 else "a user", ", ".join(figures),
+                                               sums[0][2], "as plainly" if not complaints else "%d differences" % len(complaints))
+    print("# " + line)
+    log.append(line)
+    return complaints
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--log")
+    parser.add_argument("cases", nargs="*", help="browser names; all")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that uprobes and folders go
+    allogram = os.path.join(os.path.abspath(options.build), "src/cli/allogram")
+    log, failed = [], 0
+    if os.geteuid() == 0 and not os.path.exists(TRACING + "/uprobe_events"):
+        subprocess.run(["mount", "-t", "tracefs", "nodev", TRACING], check=False, stderr=subprocess.DEVNULL)
+    with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="allogram-page-") as page:
+        page.write(PAGE)
+        page.flush()
+        os.chmod(page.name, 0o644)
+        cases = [case for case in CASES if not options.cases or case[0] in options.cases]
+        print("1..%d" % len(cases), flush=True)
+        for number, (browser, user) in enumerate(cases, 1):
+            name = "%s as %s" % (browser, "root" if user == 0 else "a user")
+            try:
+                if os.geteuid() != 0:
+                    raise Skipped("needs root, for uprobes and to become a user")
+                if not os.path.exists(BROWSERS[browser]["program"]) or not shutil.which("perf"):
+                    raise Skipped("%s or perf is not installed" % BROWSERS[browser]["program"])
+                complaints = judge_case(allogram, browser, user, "file://" + page.name, log)
+            except Skipped as why:
+                print("ok %d %s # SKIP %s" % (number, name, why), flush=True)
+                continue
+            except Exception as error:  # the other cases go on
+                complaints = ["%s: %s" % (type(error).__name__, error)]
+            print("%s %d %s" % ("not ok" if complaints else "ok", number, name), flush=True)
+            for complaint in complaints[:40]:
+                print("#     " + complaint[:300], flush=True)
+            failed += bool(complaints)
+    if options.log and log:
+        with open(options.log, "a", encoding="utf-8") as file:
+            commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+            day = time.strftime("%Y-%m-%d", time.gmtime())
+            file.write("".join("%s commit %s %s\n" % (day, commit, line) for line in log))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
