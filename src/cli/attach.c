@@ -447,7 +447,7 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
 static void remove_files(void *context) {
     const struct request *request = context;
     if (request->shepherd.collector == 0 && request->session_path[0] != '\0') {
-        (void)unlink(request->session_path); /* there, or not yet or no longer */
+        ag_session_remove_path(request->session_path); /* there, or not yet or no longer */
         (void)unlink(request->trace);
     }
 }

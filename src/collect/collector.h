@@ -74,6 +74,8 @@ bool ag_session_can_be_joined(const struct ag_session *session);
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 void ag_session_remove(struct ag_session *session);              /* removes the file too */
+/* The same by its ag_session_path, for who may not touch the session. */
+void ag_session_remove_path(const char *path);
 
 /* Creates the trace file of the first process before it runs, so that a bad folder is known at
  * once. */

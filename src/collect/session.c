@@ -650,8 +650,12 @@ struct ag_session *ag_session_close(struct ag_session *session) {
 }
 
 void ag_session_remove(struct ag_session *session) {
-    (void)unlink(session->path); /* gone already: somebody else tidied up */
-    remove_live_folder(session->path);
+    ag_session_remove_path(session->path);
+}
+
+void ag_session_remove_path(const char *path) {
+    (void)unlink(path); /* gone already: somebody else tidied up */
+    remove_live_folder(path);
 }
 
 /* What is there and is no file was not meant to be numbered: a folder, /dev/null. 0, or -EEXIST
