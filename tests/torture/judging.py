@@ -123,6 +123,9 @@ class Judge:
 
     def _compare(self, mode, run, truth, plain, findings, is_part=False, may_lose=False, is_closed=False):
         traces = self._traces(run, plain)
+        asked = [trace.summary for trace in traces[:1]]
+        if asked and "lost_events" in asked[0] and asked[0]["lost_events"]["total"] != traces[0].lost:
+            findings.append(Finding(mode, "trace", "check counts %d lost events, report %d" % (traces[0].lost, asked[0]["lost_events"]["total"])))
         for trace in traces:
             findings += [Finding(mode, "trace", text) for text in trace.faults]
         try:
@@ -132,7 +135,7 @@ class Judge:
         if self.falsify is not None:
             self.falsify(trues)
         different, n_reported = trace_truth.compare(trues, traces, is_part, is_closed)
-        self.n_reported_losses += n_reported + sum(1 for trace in traces if trace.says_loss)
+        self.n_reported_losses += n_reported + sum(1 for trace in traces if trace.lost > 0)
         if not may_lose:
             findings += [Finding(mode, "counts", text) for text in different[:4]]
 

@@ -175,15 +175,13 @@ class Trace:
     """A trace as the commands of allogram see it; what they say against it is in `faults`."""
 
     def __init__(self, allogram, path, ours, timeout):
-        self.path, self.faults, self.lost = path, [], 0
-        self.recorded, self.summary = Recorded(), {}
+        self.allogram, self.path, self.timeout = allogram, path, timeout
+        self.faults, self.lost, self.recorded = [], 0, Recorded()
         check = self._ask([allogram, "check", "--json", path], timeout)
-        if check is not None and not json.loads(check or "{}").get("whole"):
+        checked = json.loads(check or "{}")
+        if check is not None and not checked.get("whole"):
             self.faults.append("check: not whole: " + check.strip()[:200])
-        summary = self._ask([allogram, "report", "--json", path], timeout)
-        if summary:
-            self.summary = json.loads(summary)
-            self.lost = self.summary["lost_events"]["total"]
+        self.lost = checked.get("lost_events", {}).get("total", 0)
         dump = self._ask([allogram, "dump", path], timeout)
         if dump is not None:
             self.recorded = read_dump(dump, ours)
@@ -198,11 +196,19 @@ class Trace:
             self.faults.append("%s: status %d: %s" % (command[1], done.returncode, (done.stderr or done.stdout).strip()[:200]))
         return done.stdout
 
+    @functools.cached_property
+    def summary(self):
+        """What `report` says. Asked of one trace of a run, and of those that differ: it is half of the judge's time."""
+        text = self._ask([self.allogram, "report", "--json", self.path], self.timeout)
+        return json.loads(text) if text else {}
+
     @property
     def says_loss(self):
         """Does the trace itself say that something is not in it?"""
+        if self.lost > 0:
+            return True
         missing = self.summary.get("missing") or {}
-        return self.lost > 0 or any(missing.values())
+        return any(missing.values())
 
 
 def _compare_parts(trues, traces):
