@@ -5,7 +5,7 @@
                a difference of that kind too, the program is not legal, and the finding does not count against allogram
     exact      allogram run
     sample     allogram run --mode=sample, with an interval of one byte or of more
-    whole      allogram attach before the first act, until the program ends
+    whole      allogram attach before the first act, until the program ends: an exact trace has all of the first process
     attach     attach and detach at random moments while the program repeats its acts
     killed     allogram run, whose collector or whose self is killed at a random moment
     removed    allogram run, whose live file is removed at a random moment: what was executed after that may be unrecorded, if that
@@ -206,7 +206,7 @@ class Judge:
             pass
         env["TORTURE_GATE"] = gate
         options = ["--mode=exact"] if dice.random() < 0.7 else ["--interval=1"]
-        attached = []
+        attached, pids = [], []
 
         def meanwhile(pid):
             time.sleep(0.01)
@@ -216,12 +216,26 @@ class Judge:
             end = time.monotonic() + 10 * self.slowness
             while time.monotonic() < end and attached[0].poll() is None and not self._is_attached(run):
                 time.sleep(0.002)
+            time.sleep(0.05)
+            if self._is_attached(run):
+                pids.append(pid)
             os.unlink(gate)
 
         ended = surroundings.run(command, run, "whole", env, self._timeout(plain) + 10 * self.slowness, meanwhile)
         self._end("whole", ended, plain, findings)
         self._compare("whole", run, truth, plain, findings, is_part=True)
+        if options == ["--mode=exact"] and pids:
+            self._compare_whole(run, truth, plain, pids[0], findings)
         self._attach_failures("whole", findings)
+
+    def _compare_whole(self, run, truth, plain, pid, findings):
+        """The process that was attached to before its first act: all of it is in its trace."""
+        trues = [true for true in trace_truth.read_truth(truth) if true.pid == pid]
+        traces = [trace for trace in self._traces(run, plain) if trues and trace.recorded.number == trues[0].number]
+        if trues and traces and not traces[0].says_loss:
+            findings += [Finding("whole", "counts", text) for text in trace_truth.differences(trues[0], traces[0].recorded)[:4]]
+        elif trues and not traces:
+            findings.append(Finding("whole", "counts", "no trace"))
 
     def _is_attached(self, run):
         return bool(glob.glob(os.path.join(run, "a.*.allogram")))

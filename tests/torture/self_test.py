@@ -35,8 +35,8 @@ def run(real, builds, variant, folder, has_own_shm):
     command = [builds.path(variant), TEXT]
     cases = []
 
-    def case(name, wanted, judge):
-        findings, unstable = judge.judge(command, ["exact"], 1)
+    def case(name, wanted, judge, mode="exact"):
+        findings, unstable = judge.judge(command, [mode], 1)
         kinds = {finding.kind for finding in findings}
         wrong = None
         if unstable:
@@ -46,6 +46,7 @@ def run(real, builds, variant, folder, has_own_shm):
         cases.append((name, wrong))
 
     case("no fault is found where none is", None, judging.Judge(real, builds, folder, has_own_shm))
+    case("attached, no fault is found where none is", None, judging.Judge(real, builds, folder, has_own_shm), "whole")
     case("wrong counts", "counts", judging.Judge(real, builds, folder, has_own_shm, falsify=miscount))
     for name, (wanted, text) in FAULTS.items():
         script = os.path.join(folder, "allogram-with-fault")
@@ -53,6 +54,8 @@ def run(real, builds, variant, folder, has_own_shm):
             file.write("#!/bin/sh\nreal=%s\n%s\n" % (real, text))
         os.chmod(script, 0o755)
         case(name, wanted, judging.Judge(script, builds, folder, has_own_shm, slowness=0.1))
+        if name == "an event is missing":
+            case("attached, an event is missing", wanted, judging.Judge(script, builds, folder, has_own_shm), "whole")
     cases.append(_rarely_illegal(real, builds, variant, folder, has_own_shm))
     return cases
 
