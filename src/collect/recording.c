@@ -169,7 +169,9 @@ void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *
         const uint32_t length = record->u.thread.name.length;
         memcpy(stream->name, record->u.thread.name.data, length < 15 ? length : 15);
     }
-    ask_for_name(recording, stream, record->u.thread.thread_id);
+    if (ag_monotonic_ns() >= stream->next_name_ns) { /* else what was seen is of a moment ago */
+        ask_for_name(recording, stream, record->u.thread.thread_id);
+    }
     stream->is_named = true;
     memcpy(ret_name, stream->name, 16);
     record->u.thread.name = name_bytes(ret_name);
