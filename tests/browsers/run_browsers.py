@@ -121,9 +121,11 @@ class Judge:
             time.sleep(1)
             if perf.poll() is not None:
                 raise Skipped("perf: " + perf.stderr.read().decode(errors="replace").strip()[-200:])
-            result = run()
-            perf.send_signal(2)
-            perf.communicate()
+            try:
+                result = run()
+            finally:  # or the probes cannot be taken away
+                perf.send_signal(signal.SIGINT)
+                perf.communicate()
             script = subprocess.Popen(["perf", "script", "-i", data, "-F", "event,trace", "--show-lost-events"], stdout=subprocess.PIPE,
                                       stderr=subprocess.DEVNULL, text=True, errors="replace")
             blocks = total = 0
@@ -215,6 +217,16 @@ def read_traces(allogram, folder, program):
     return complaints, blocks, total, processes
 
 
+def left_sessions(folder):
+    """Live files of the session that wrote these traces: their folder is called after its number, which stands in a trace's header."""
+    headers = []
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "rb") as file:
+            headers.append(file.read(64))
+    return ["left in /dev/shm: " + name for name in os.listdir("/dev/shm") if name.startswith(".allogram-live.")
+            and any(struct.pack("<Q", int(name.rpartition(".")[2], 16)) in header for header in headers)]
+
+
 def judge_case(allogram, browser, user, page, log):
     what = BROWSERS[browser]
     complaints = []
@@ -233,13 +245,13 @@ def judge_case(allogram, browser, user, page, log):
     statuses = {result.status for result, _, _ in plain}
     sums, lines = [], set()
     for _ in range(RUNS):
-        shared = set(os.listdir("/dev/shm"))
         result = draw(browser, user, page, [allogram, "run", "-q", "-o", "{out}/t.%p.allogram", "--"])
         try:
             found, blocks, total, processes = read_traces(allogram, result.folder + "/out", what["program"])
+            left = left_sessions(result.folder + "/out")
         finally:
             shutil.rmtree(result.folder, ignore_errors=True)
-        complaints += found
+        complaints += found + left
         sums.append((blocks, total, processes))
         lines |= result.lines - seen
         if result.status not in statuses:
@@ -247,8 +259,6 @@ def judge_case(allogram, browser, user, page, log):
         if result.picture not in pictures:
             complaints.append("another picture")
         complaints += ["standard error lacks: " + line for line in always - result.lines]
-        left = {name for name in set(os.listdir("/dev/shm")) - shared if name.startswith(".allogram-live.")}
-        complaints += ["left in /dev/shm: " + name for name in left if os.stat("/dev/shm/" + name).st_uid == user]
     complaints += ["standard error has besides: " + line for line in lines]
     figures = []
     for name, index in (("allocations", 0), ("bytes", 1)):
