@@ -10,6 +10,8 @@
 
 #include "ledger/index_map.h"
 
+enum { FIRST_EVENTS = 16 }; /* of a queue: there may be as many queues as a file has chunks */
+
 struct queue {
     uint32_t stream;
     struct ag_event *events;
@@ -170,7 +172,7 @@ static int make_room(struct queue *queue, size_t count) {
         queue->head = 0;
         queue->tail = waiting;
     }
-    size_t capacity = queue->capacity ? queue->capacity : 256;
+    size_t capacity = queue->capacity ? queue->capacity : FIRST_EVENTS;
     while (capacity < (waiting + count) + (waiting + count) / 2) {
         capacity *= 2;
     }

@@ -31,7 +31,7 @@
 #include "format/segment.h"
 #include "ledger/index_map.h"
 
-enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2 };
+enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2, FIRST_JOBS = 64 };
 
 struct job {
     const struct ag_chunk_entry *entry;
@@ -47,13 +47,16 @@ struct job {
     uint64_t interval_bytes; /* and the last SAMPLING */
     uint32_t extra_bytes;
     struct ag_decode_error error;
-    struct job *next; /* spare, or open in time order */
+    size_t opened;    /* how many were opened before it: settles ties of time */
+    size_t at_idle;   /* its place in the heap, plus 1; 0: it is not there */
+    struct job *next; /* of the spare ones */
 };
 struct chunk {
     const struct ag_chunk_entry *entry;
     uint64_t time_ns; /* first time, never before the chunk in front */
     struct job *job;  /* while it is open */
     uint32_t stream;  /* index */
+    bool is_read;     /* to its end, and closed, but its stream has not gone on */
 };
 struct stream {
     uint32_t first, count; /* its chunks, in its order */
@@ -77,7 +80,9 @@ struct ag_chunk_feed {
     size_t n_threads, n_ahead; /* n_ahead: jobs that are is_ahead */
     bool is_ending;
     enum ag_feed_way way; /* of jobs that are opened */
-    struct job *open, *spare;
+    struct job **idle;    /* a heap: open jobs that somebody may work on, the earliest on top */
+    size_t n_idle, idle_capacity, n_opened, n_open;
+    struct job *spare;
     struct ag_feed_damage damage;
 };
 
@@ -149,6 +154,48 @@ static bool can_work(const struct job *job) {
     return !job->is_busy && !job->is_done && job->n_filled < RING;
 }
 
+static bool is_before(const struct job *a, const struct job *b) {
+    const uint64_t left = a->entry->first_time_ns, right = b->entry->first_time_ns;
+    return left != right ? left < right : a->opened < b->opened;
+}
+
+static void place(struct ag_chunk_feed *feed, size_t at, struct job *job) {
+    feed->idle[at] = job;
+    job->at_idle = at + 1;
+}
+
+/* Puts JOB at AT, or where it has to be instead. */
+static void settle(struct ag_chunk_feed *feed, size_t at, struct job *job) {
+    for (; at > 0 && is_before(job, feed->idle[(at - 1) / 2]); at = (at - 1) / 2) {
+        place(feed, at, feed->idle[(at - 1) / 2]);
+    }
+    for (size_t child; (child = 2 * at + 1) < feed->n_idle; at = child) {
+        if (child + 1 < feed->n_idle && is_before(feed->idle[child + 1], feed->idle[child])) {
+            child++;
+        }
+        if (!is_before(feed->idle[child], job)) {
+            break;
+        }
+        place(feed, at, feed->idle[child]);
+    }
+    place(feed, at, job);
+}
+
+/* Puts JOB into the heap or takes it out, as its state demands. There is room for all open ones. */
+static void update_idle(struct ag_chunk_feed *feed, struct job *job) {
+    if (can_work(job) && job->at_idle == 0) {
+        settle(feed, feed->n_idle++, job);
+        pthread_cond_signal(&feed->has_work);
+    } else if (!can_work(job) && job->at_idle != 0) {
+        const size_t at = job->at_idle - 1;
+        struct job *last = feed->idle[--feed->n_idle];
+        job->at_idle = 0;
+        if (last != job) {
+            settle(feed, at, last);
+        }
+    }
+}
+
 /* The chunk at OFFSET: the list is in the order of the file. NULL: there is none. */
 static const struct ag_chunk_entry *find_entry(const struct ag_chunk_feed *feed, uint64_t offset) {
     const struct ag_chunk_entry *entries;
@@ -182,6 +229,7 @@ static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decod
 static void work(struct ag_chunk_feed *feed, struct job *job) {
     struct ag_feed_block *block = job->blocks[(job->first + job->n_filled) % RING];
     job->is_busy = true;
+    update_idle(feed, job);
     pthread_mutex_unlock(&feed->lock);
     const bool goes_on = job->is_whole ? start(feed->file, job) : fill(feed->file, job, block);
     pthread_mutex_lock(&feed->lock);
@@ -192,6 +240,7 @@ static void work(struct ag_chunk_feed *feed, struct job *job) {
     if (job->is_done) {
         note_damage_locked(feed, &job->error);
     }
+    update_idle(feed, job);
     pthread_cond_signal(&feed->has_block);
 }
 
@@ -199,12 +248,8 @@ static void *worker(void *context) {
     struct ag_chunk_feed *feed = context;
     pthread_mutex_lock(&feed->lock);
     while (!feed->is_ending) {
-        struct job *job = feed->open;
-        while (job && !can_work(job)) {
-            job = job->next;
-        }
-        if (job) {
-            work(feed, job);
+        if (feed->n_idle > 0) {
+            work(feed, feed->idle[0]);
         } else {
             pthread_cond_wait(&feed->has_work, &feed->lock);
         }
@@ -242,37 +287,44 @@ static struct job *new_job(struct ag_chunk_feed *feed) {
     return job->decoder && job->blocks[0] && job->blocks[1] ? job : free_job(job);
 }
 
-/* Opens a chunk, unless it is; jobs stay in the order of time. */
+static int make_room(struct ag_chunk_feed *feed) {
+    if (feed->n_open < feed->idle_capacity) {
+        return 0;
+    }
+    const size_t capacity = feed->idle_capacity ? feed->idle_capacity * 2 : FIRST_JOBS;
+    struct job **idle = realloc(feed->idle, capacity * sizeof(struct job *));
+    if (!idle) {
+        return -ENOMEM;
+    }
+    feed->idle = idle;
+    feed->idle_capacity = capacity;
+    return 0;
+}
+
+/* Opens a chunk, unless it is. */
 static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     if (chunk->job) {
         return 0;
     }
-    struct job *job = new_job(feed);
+    struct job *job = make_room(feed) == 0 ? new_job(feed) : NULL;
     if (!job) {
         return -ENOMEM;
     }
     job->entry = chunk->entry;
     job->is_whole = feed->way == AG_FEED_WHOLE;
+    job->opened = feed->n_opened++;
     chunk->job = job;
-    struct job **link = &feed->open;
-    while (*link && (*link)->entry->first_time_ns <= chunk->entry->first_time_ns) {
-        link = &(*link)->next;
-    }
-    job->next = *link;
-    *link = job;
-    pthread_cond_signal(&feed->has_work);
+    feed->n_open++;
+    update_idle(feed, job);
     return 0;
 }
 
+/* Its job is done: nobody works on it, and it is not idle. */
 static void close_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     struct job *job = chunk->job;
-    struct job **link = &feed->open;
-    while (*link != job) {
-        link = &(*link)->next;
-    }
-    *link = job->next;
     job->next = feed->spare;
     feed->spare = job;
+    feed->n_open--;
     chunk->job = NULL;
 }
 
@@ -285,7 +337,7 @@ static int open_ahead(struct ag_chunk_feed *feed) {
             break;
         }
         feed->next_ahead++;
-        if (index < feed->cursors[chunk->stream].at || chunk->job) {
+        if (index < feed->cursors[chunk->stream].at || chunk->job || chunk->is_read) {
             continue; /* its stream has come to it already */
         }
         const int r = open_chunk(feed, chunk);
@@ -304,6 +356,15 @@ static bool has_ended(const struct stream *cursor) {
     return cursor->at == cursor->first + cursor->count;
 }
 
+static void take_back(struct ag_chunk_feed *feed, struct job *job) {
+    if (job->is_lent) {
+        job->is_lent = false;
+        job->first = (job->first + 1) % RING;
+        job->n_filled--;
+        update_idle(feed, job);
+    }
+}
+
 /* Opens the stream's current chunk, and takes back the block that was lent of it. */
 static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
     int r = open_chunk(feed, chunk);
@@ -315,13 +376,18 @@ static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
         job->is_ahead = false;
         feed->n_ahead--;
     }
-    if (job->is_lent) {
-        job->is_lent = false;
-        job->first = (job->first + 1) % RING;
-        job->n_filled--;
-        pthread_cond_signal(&feed->has_work);
-    }
+    take_back(feed, job);
     return open_ahead(feed);
+}
+
+static int go_to_next_chunk(const struct ag_chunk_feed *feed, struct stream *cursor,
+                            struct ag_feed_piece *ret_piece) {
+    cursor->at++;
+    if (has_ended(cursor)) {
+        return AG_FEED_END;
+    }
+    ret_piece->next_ns = feed->chunks[cursor->at].time_ns;
+    return AG_FEED_PAUSE;
 }
 
 static int next_piece(struct ag_chunk_feed *feed, struct stream *cursor,
@@ -330,11 +396,14 @@ static int next_piece(struct ag_chunk_feed *feed, struct stream *cursor,
         return AG_FEED_END;
     }
     struct chunk *chunk = &feed->chunks[cursor->at];
-    const int r = come_to(feed, chunk);
+    const int r = chunk->is_read ? open_ahead(feed) : come_to(feed, chunk);
     if (r < 0) {
         return r;
     }
     struct job *job = chunk->job;
+    if (!job) {
+        return go_to_next_chunk(feed, cursor, ret_piece);
+    }
     while (job->n_filled == 0 && !job->is_done) {
         if (job->is_busy) {
             pthread_cond_wait(&feed->has_block, &feed->lock);
@@ -353,12 +422,7 @@ static int next_piece(struct ag_chunk_feed *feed, struct stream *cursor,
         return AG_FEED_CHUNK;
     }
     close_chunk(feed, chunk);
-    cursor->at++;
-    if (has_ended(cursor)) {
-        return AG_FEED_END;
-    }
-    ret_piece->next_ns = feed->chunks[cursor->at].time_ns;
-    return AG_FEED_PAUSE;
+    return go_to_next_chunk(feed, cursor, ret_piece);
 }
 
 int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece) {
@@ -367,6 +431,18 @@ int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_
     const int r = next_piece(feed, &feed->cursors[index], ret_piece);
     pthread_mutex_unlock(&feed->lock);
     return r;
+}
+
+void ag_chunk_feed_return(struct ag_chunk_feed *feed, size_t index) {
+    pthread_mutex_lock(&feed->lock);
+    struct chunk *chunk = &feed->chunks[feed->cursors[index].at];
+    struct job *job = chunk->job;
+    take_back(feed, job);
+    if (job->is_done && job->n_filled == 0 && !job->is_ready) {
+        close_chunk(feed, chunk);
+        chunk->is_read = true;
+    }
+    pthread_mutex_unlock(&feed->lock);
 }
 
 void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way) {
@@ -507,9 +583,8 @@ struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed) {
     for (size_t i = 0; i < feed->n_threads; i++) {
         (void)pthread_join(feed->threads[i], NULL); /* our own thread, joined once */
     }
-    for (struct job *list = feed->open, *next; list; list = next) {
-        next = list->next;
-        (void)free_job(list);
+    for (size_t i = 0; i < feed->n_chunks; i++) {
+        (void)free_job(feed->chunks[i].job);
     }
     for (struct job *list = feed->spare, *next; list; list = next) {
         next = list->next;
@@ -521,6 +596,7 @@ struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed) {
     free(feed->chunks);
     free(feed->by_time);
     free(feed->streams);
+    free(feed->idle);
     free(feed->cursors);
     free(feed);
     return NULL;

@@ -64,6 +64,9 @@ void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way);
  * before the next call; AG_FEED_END: the stream has ended; -ENOMEM. */
 enum ag_feed_answer { AG_FEED_END = 0, AG_FEED_BLOCK = 1, AG_FEED_PAUSE = 2, AG_FEED_CHUNK = 3 };
 int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece);
+/* The block that was given last is no longer used. A chunk that ends with it is closed at once, and
+ * not only when its stream is asked again: of a thousand streams most wait for their time. */
+void ag_chunk_feed_return(struct ag_chunk_feed *feed, size_t index);
 /* The first damaged place so far, code AG_DECODE_OK: none. The rest of that chunk is left out. Who
  * decodes a whole chunk tells of what is damaged inside. */
 void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decode_error *error);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "format/segment.h"
 #include "ledger/merge.h"
@@ -18,14 +19,19 @@
 
 enum {
     REST_EVENTS = 64, /* at once of what a straight pass leaves: what it can leave at most */
-    AHEAD = 16,       /* events between asking for a group's slot and reading it */
+    MANY_STREAMS = 256,
+    AHEAD = 16,                  /* events between asking for a group's slot and reading it */
     VIA_UNKNOWN = AG_MODEL_VIAS, /* in a key of groups: of a block whose type became known late */
 };
 
 struct reader {                     /* of one stream */
-    struct ag_feed_block *block;    /* the current one, [at, count) is not delivered */
+    struct ag_event *events;        /* the current block's: [at, count) is not delivered */
+    struct ag_event *kept;          /* the same, of a block that went back; or NULL */
     struct ag_chunk_decoder *chunk; /* a whole one, decoded here; NULL: blocks come decoded */
-    size_t at;
+    size_t at, count;
+    bool is_lent; /* the block is the feed's */
+    uint64_t interval_bytes;
+    uint32_t extra_bytes;
     uint64_t reached_ns; /* everything before is delivered */
     uint64_t now_ns;     /* last stamp seen */
     uint32_t stream, thread_id;
@@ -163,9 +169,8 @@ static bool takes_type(const struct ag_pass_options *options, const struct ag_ev
 /* A sample becomes one of its group. 0 or -ENOMEM. */
 static int weigh(const struct pass *pass, const struct reader *reader, struct ag_event *event) {
     struct ag_weights *weights = pass->options->weights;
-    const uint32_t group =
-        ag_weights_group(weights, event->stack, event->size, reader->block->interval_bytes,
-                         reader->block->extra_bytes);
+    const uint32_t group = ag_weights_group(weights, event->stack, event->size,
+                                            reader->interval_bytes, reader->extra_bytes);
     if (group == AG_INDEX_NONE) {
         return -ENOMEM;
     }
@@ -215,10 +220,10 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
 
 /* Where events that start at LIMIT_NS or later begin in the reader's block. */
 static size_t find_limit(const struct reader *reader, uint64_t limit_ns) {
-    const struct ag_feed_block *block = reader->block;
+    const struct ag_event *events = reader->events;
     size_t at = reader->at;
-    while (at < block->count &&
-           (block->events[at].kind != AG_RECORD_STAMP || block->events[at].size < limit_ns)) {
+    while (at < reader->count &&
+           (events[at].kind != AG_RECORD_STAMP || events[at].size < limit_ns)) {
         at++;
     }
     return at;
@@ -232,21 +237,20 @@ static void reach(struct pass *pass, struct reader *reader, uint64_t time_ns) {
 static void note_reached(struct pass *pass, struct reader *reader, size_t end) {
     uint64_t time_ns = 0;
     for (size_t i = end; i-- > reader->at && time_ns == 0;) {
-        time_ns =
-            reader->block->events[i].kind == AG_RECORD_STAMP ? reader->block->events[i].size : 0;
+        time_ns = reader->events[i].kind == AG_RECORD_STAMP ? reader->events[i].size : 0;
     }
     reach(pass, reader, time_ns);
 }
 
 /* Delivers the rest of the reader's block, or what of it comes before the limit. */
 static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
-    struct ag_event *events = reader->block->events + reader->at;
-    const size_t end = limit_ns == UINT64_MAX ? reader->block->count : find_limit(reader, limit_ns);
+    struct ag_event *events = reader->events + reader->at;
+    const size_t end = limit_ns == UINT64_MAX ? reader->count : find_limit(reader, limit_ns);
     const size_t count = end - reader->at;
     if (pass->is_skipping) {
         note_reached(pass, reader, end);
-        if (end < reader->block->count) {
-            reader->reached_ns = reader->block->events[end].size;
+        if (end < reader->count) {
+            reader->reached_ns = reader->events[end].size;
         }
         reader->at = end;
         return 0;
@@ -263,11 +267,19 @@ static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) 
                                                                         : reader->reached_ns);
         r = ag_ledger_apply(pass->ledger, reader->stream, events, count);
     }
-    if (end < reader->block->count) {
-        reader->reached_ns = reader->block->events[end].size;
+    if (end < reader->count) {
+        reader->reached_ns = reader->events[end].size;
     }
     reader->at = end;
     return r;
+}
+
+static int take_block(struct pass *pass, struct reader *reader, struct ag_feed_block *block) {
+    reader->events = block->events;
+    reader->count = block->count;
+    reader->interval_bytes = block->interval_bytes;
+    reader->extra_bytes = block->extra_bytes;
+    return keep_maps(pass, block);
 }
 
 /* The next of a whole chunk's events, up to CAPACITY, or of its records. */
@@ -286,8 +298,7 @@ static int decode_block(struct pass *pass, struct reader *reader, size_t capacit
     block->count = (size_t)n;
     block->n_maps = 0;
     ag_feed_block_add_map(block, &record, record.time_ns);
-    reader->block = block;
-    return keep_maps(pass, block);
+    return take_block(pass, reader, block);
 }
 
 /* Goes on in a whole chunk: straight where that can be, else a block of it is there afterwards. */
@@ -308,20 +319,20 @@ static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
 /* Makes sure that the reader has events to deliver; or notes how far it has come without. */
 static int refill(struct pass *pass, size_t index, uint64_t limit_ns) {
     struct reader *reader = &pass->readers[index];
-    if (reader->block && reader->at < reader->block->count) {
+    if (reader->at < reader->count) {
         return 0;
     }
-    reader->at = 0;
-    reader->block = NULL;
+    reader->at = reader->count = 0;
     if (reader->chunk) {
         return go_on(pass, reader, limit_ns);
     }
     struct ag_feed_piece piece;
+    reader->is_lent = false; /* the next call takes it back */
     const int r = ag_chunk_feed_next(pass->feed, index, &piece);
-    reader->block = piece.block;
     reader->chunk = piece.chunk;
     if (r == AG_FEED_BLOCK) {
-        return keep_maps(pass, reader->block);
+        reader->is_lent = true;
+        return take_block(pass, reader, piece.block);
     }
     if (r == AG_FEED_PAUSE && piece.next_ns > reader->reached_ns) {
         reader->reached_ns = piece.next_ns;
@@ -347,6 +358,33 @@ static void sink(struct pass *pass, uint32_t reader) {
     pass->heap[at] = reader;
 }
 
+/* Gives a block back when all of it is delivered, or, where very many streams wait for the end of a
+ * period with a few events each, keeps a copy of the rest. */
+static void return_block(struct pass *pass, size_t index) {
+    struct reader *reader = &pass->readers[index];
+    const size_t n_left = reader->count - reader->at;
+    if (!reader->is_lent) {
+        if (n_left == 0) {
+            free(reader->kept);
+            reader->kept = NULL;
+        }
+        return;
+    }
+    if (n_left > 0) {
+        struct ag_event *kept =
+            pass->n_readers > MANY_STREAMS ? malloc(n_left * sizeof(*kept)) : NULL;
+        if (!kept) {
+            return;
+        }
+        memcpy(kept, reader->events + reader->at, n_left * sizeof(*kept));
+        reader->events = reader->kept = kept;
+        reader->at = 0;
+        reader->count = n_left;
+    }
+    reader->is_lent = false;
+    ag_chunk_feed_return(pass->feed, index);
+}
+
 /* Delivers all windows of all streams that start before the limit. */
 static int run_until(struct pass *pass, uint64_t limit_ns) {
     int r = 0;
@@ -361,8 +399,9 @@ static int run_until(struct pass *pass, uint64_t limit_ns) {
             r = ag_merge_advance(pass->merge, reader->reached_ns);
         }
         r = r < 0 ? r : refill(pass, index, limit_ns);
-        if (r == 0 && reader->block) {
+        if (r == 0 && reader->count > 0) {
             r = deliver(pass, reader, limit_ns);
+            return_block(pass, index);
         }
         if (reader->has_ended) {
             if (--pass->heap_count > 0) {
@@ -494,6 +533,9 @@ int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *defin
     }
     (void)ag_chunk_feed_free(pass.feed);
     (void)ag_merge_free(pass.merge);
+    for (size_t i = 0; i < pass.n_readers; i++) {
+        free(pass.readers[i].kept);
+    }
     free(pass.readers);
     free(pass.heap);
     free(pass.rest);
