@@ -185,11 +185,22 @@ static int tell_frames(struct ag_profile *merged) {
 
 /* ---- vias, heaps, threads ---- */
 
-static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row *heap) {
-    size_t at = 0;
-    while (at < merged->sums.n_heaps && (strcmp(merged->heaps[at].name, heap->name) != 0 ||
-                                         merged->heaps[at].is_backing != heap->is_backing)) {
-        at++;
+/* Heaps with one name are one, except that what holds other heaps stays apart. */
+static int merged_heap(struct ag_profile *merged, const struct ag_heap_row *heap,
+                       uint32_t *ret_heap) {
+    const uint32_t name = ag_text_id(&merged->definitions.texts, heap->name, strlen(heap->name));
+    const uint64_t key = (uint64_t)name << 1 | heap->is_backing;
+    if (name == 0 && heap->name[0]) {
+        return -ENOMEM;
+    }
+    uint32_t at = ag_index_map_find(&merged->heaps_by_name, key);
+    if (at == AG_INDEX_NONE) {
+        at = (uint32_t)merged->sums.n_heaps;
+        int r = ag_index_map_insert(&merged->heaps_by_name, key, at);
+        r = r < 0 ? r : ag_index_map_insert(&merged->definitions.heap_index, at, at);
+        if (r < 0) {
+            return r;
+        }
     }
     struct ag_heap_row *row = &merged->heaps[at];
     if (at == merged->sums.n_heaps) {
@@ -218,11 +229,12 @@ static uint32_t merged_heap(struct ag_profile *merged, const struct ag_heap_row 
     row->sum.collected_blocks += heap->sum.collected_blocks;
     ag_metrics_add(&row->metrics, &heap->metrics);
     ag_heap_memory_add(&row->memory, &heap->memory);
-    return (uint32_t)at;
+    *ret_heap = at;
+    return 0;
 }
 
 /* Vias with one name and heap are one; where 256 are not enough the last stands for the rest. */
-static void add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
+static int add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
     struct ag_definitions *to = &merged->definitions;
     const struct ag_definitions *from = &part->profile->definitions;
     for (uint32_t via = 0; via < AG_MODEL_VIAS; via++) {
@@ -237,7 +249,11 @@ static void add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
                                         .kind = heap ? heap->kind : "malloc",
                                         .unit = heap ? heap->unit : "bytes",
                                         .is_backing = heap && heap->is_backing};
-        const uint32_t number = merged_heap(merged, &row);
+        uint32_t number = 0;
+        const int r = merged_heap(merged, &row, &number);
+        if (r < 0) {
+            return r;
+        }
         uint32_t at = 0;
         while (
             at + 1 < AG_MODEL_VIAS && to->vias[at].name &&
@@ -250,6 +266,7 @@ static void add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
         }
         part->vias[via] = at;
     }
+    return 0;
 }
 
 static void add_threads(struct ag_profile *merged, struct ag_merged_part *part, uint32_t base) {
@@ -433,6 +450,15 @@ static bool is_same_runtime(const struct ag_profile_runtime *one,
            strcmp(one->note, other->note) == 0 && one->hooked == other->hooked;
 }
 
+/* Equal for the same; of different ones equal by a chance of 2^-64. */
+static uint64_t runtime_key(const struct ag_profile_runtime *runtime) {
+    const uint64_t parts[] = {ag_keyed_hash_bytes(runtime->name, strlen(runtime->name)),
+                              ag_keyed_hash_bytes(runtime->version, strlen(runtime->version)),
+                              ag_keyed_hash_bytes(runtime->note, strlen(runtime->note)),
+                              runtime->hooked};
+    return ag_keyed_hash_bytes(parts, sizeof(parts));
+}
+
 /* Sums; the rate and the cost are those of the first that was looked at. */
 static void merge_observed(struct ag_profile_observed *to, const struct ag_profile_observed *from) {
     if (from->is_there && !to->is_there) {
@@ -467,16 +493,18 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     to->runtimes = runtimes;
     for (size_t i = 0; i < from->n_runtimes; i++) {
         const struct ag_profile_runtime *runtime = &from->runtimes[i];
-        size_t k = 0;
-        while (k < to->n_runtimes && !is_same_runtime(&runtimes[k], runtime)) {
-            k++;
+        const uint64_t key = runtime_key(runtime);
+        const uint32_t known = ag_index_map_find(&to->runtime_index, key);
+        if (known != AG_INDEX_NONE && is_same_runtime(&runtimes[known], runtime)) {
+            runtimes[known].told += runtime->told;
+            runtimes[known].counted += runtime->counted;
+            continue;
         }
-        if (k < to->n_runtimes) {
-            runtimes[k].told += runtime->told;
-            runtimes[k].counted += runtime->counted;
-        } else {
-            runtimes[to->n_runtimes++] = *runtime;
+        const uint32_t at = (uint32_t)to->n_runtimes;
+        if (known == AG_INDEX_NONE && ag_index_map_insert(&to->runtime_index, key, at) < 0) {
+            return -ENOMEM;
         }
+        runtimes[to->n_runtimes++] = *runtime;
     }
     return 0;
 }
@@ -553,9 +581,13 @@ static int make_room(struct ag_profile *merged) {
 static int add_part(struct ag_profile *merged, size_t number, uint32_t *stream_base) {
     struct ag_merged_part *part = &merged->parts[number];
     const struct ag_profile *own = part->profile;
-    add_vias(merged, part);
-    for (size_t i = 0; i < own->sums.n_heaps; i++) {
-        (void)merged_heap(merged, &own->heaps[i]);
+    int r = add_vias(merged, part);
+    for (size_t i = 0; i < own->sums.n_heaps && r == 0; i++) {
+        uint32_t number;
+        r = merged_heap(merged, &own->heaps[i], &number);
+    }
+    if (r < 0) {
+        return r;
     }
     part->image_base = number == 0 ? 0
                                    : merged->parts[number - 1].image_base +
@@ -567,7 +599,7 @@ static int add_part(struct ag_profile *merged, size_t number, uint32_t *stream_b
         *stream_base = next > *stream_base ? next : *stream_base;
     }
     add_summary(merged, part);
-    int r = add_definitions(merged, own);
+    r = add_definitions(merged, own);
     r = r < 0 ? r : add_nodes(merged, number);
     r = r < 0 ? r : add_leaves(merged, part);
     return r < 0 ? r : add_rows(merged, part);
@@ -589,6 +621,7 @@ static int merge(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_definitions_init(definitions);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
+    r = r < 0 ? r : ag_index_map_init(&merged->heaps_by_name);
     r = r < 0 ? r : make_room(merged);
     find_offsets(merged);
     uint32_t stream_base = 0;

@@ -522,6 +522,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
         regfree(&profile->ignore);
     }
     ag_index_map_done(&profile->frame_lists);
+    ag_index_map_done(&profile->heaps_by_name);
     free(profile->list_places);
     free(profile->spots);
     free(profile->spot_of_row);

@@ -67,7 +67,8 @@ struct ag_profile {
     bool *node_is_exact; /* by node: interrupted by a signal */
     bool nodes_are_resolved;
 
-    struct ag_index_map frame_lists; /* stack -> list_places */
+    struct ag_index_map frame_lists;   /* stack -> list_places */
+    struct ag_index_map heaps_by_name; /* of a merged profile: text << 1 | is_backing -> heap */
     struct {
         uint32_t *frames;
         size_t count;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
 #include "debuginfod.h"
 
 enum { SPENT_NAME_BYTES = 512 }; /* of a name, where no more memory may be used */
@@ -54,6 +55,11 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
     free(image->path);
     free(image);
     return NULL;
+}
+
+uint64_t ag_image_file_hash(const char *path, const struct ag_build_id *build_id) {
+    return ag_keyed_hash_bytes(path, bytes_without_deleted(path)) ^
+           ag_keyed_hash(ag_keyed_hash_bytes(build_id->bytes, build_id->n_bytes));
 }
 
 bool ag_image_file_is(const struct ag_image_file *image, const char *path,

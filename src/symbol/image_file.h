@@ -15,7 +15,8 @@
 #include "elf_functions.h"
 
 struct ag_image_file {
-    char *path; /* as recorded, without " (deleted)" */
+    struct ag_image_file *next; /* with the same hash */
+    char *path;                 /* as recorded, without " (deleted)" */
     struct ag_build_id build_id;
     bool is_open;                           /* opening was tried */
     struct ag_elf_file main, debug, shared; /* shared: what dwz moved out of debug */
@@ -36,6 +37,8 @@ struct ag_image_file {
 struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id,
                                         struct ag_work_reserve *reserve);
 struct ag_image_file *ag_image_file_free(struct ag_image_file *image);
+/* Equal for what ag_image_file_is takes for equal. */
+uint64_t ag_image_file_hash(const char *path, const struct ag_build_id *build_id);
 bool ag_image_file_is(const struct ag_image_file *image, const char *path,
                       const struct ag_build_id *build_id);
 const char *ag_image_file_base_name(const struct ag_image_file *image);

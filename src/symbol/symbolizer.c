@@ -30,9 +30,8 @@ struct ag_symbolizer {
     struct ag_work_reserve reserve;
     struct ag_pointer_table images;   /* by id: struct image */
     struct ag_pointer_table homeless; /* answers for addresses of no image */
-    struct ag_image_file **files;
-    size_t n_files, files_capacity;
-    const char **problems; /* kept by names: they quote paths of the trace */
+    struct ag_pointer_table files; /* by hash of path and build id: lists of struct ag_image_file */
+    const char **problems;         /* kept by names: they quote paths of the trace */
     size_t n_problems;
     struct ag_symbol_frame out_of_memory; /* the answer when there is no memory for another one */
 };
@@ -89,16 +88,20 @@ struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options)
     return symbolizer;
 }
 
+static void free_files(void *list) {
+    for (struct ag_image_file *file = list, *next; file != NULL; file = next) {
+        next = file->next;
+        ag_image_file_free(file);
+    }
+}
+
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
     if (symbolizer == NULL) {
         return NULL;
     }
     ag_pointer_table_clear(&symbolizer->images, free);
     ag_pointer_table_clear(&symbolizer->homeless, free);
-    for (size_t i = 0; i < symbolizer->n_files; i++) {
-        ag_image_file_free(symbolizer->files[i]);
-    }
-    free(symbolizer->files);
+    ag_pointer_table_clear(&symbolizer->files, free_files);
     free(symbolizer->problems);
     for (size_t i = 0; i < symbolizer->places.n_folders; i++) {
         free(symbolizer->folders[i]);
@@ -127,26 +130,18 @@ static void add_problem(struct ag_symbolizer *symbolizer, const struct ag_image_
 /* The file of that path and build id, shared by all images of it. */
 static struct ag_image_file *file_of(struct ag_symbolizer *symbolizer, const char *path,
                                      const struct ag_build_id *build_id) {
-    for (size_t i = 0; i < symbolizer->n_files; i++) {
-        struct ag_image_file *file = symbolizer->files[i];
+    const uint64_t key = ag_image_file_hash(path, build_id);
+    struct ag_image_file *first = ag_pointer_table_find(&symbolizer->files, key);
+    for (struct ag_image_file *file = first; file != NULL; file = file->next) {
         if (ag_image_file_is(file, path, build_id)) {
             return file;
         }
     }
-    if (symbolizer->n_files == symbolizer->files_capacity) {
-        const size_t capacity =
-            symbolizer->files_capacity == 0 ? 32 : 2 * symbolizer->files_capacity;
-        struct ag_image_file **files = reallocarray(symbolizer->files, capacity, sizeof(*files));
-        if (files == NULL) {
-            return NULL;
-        }
-        symbolizer->files = files;
-        symbolizer->files_capacity = capacity;
-    }
     struct ag_image_file *file = ag_image_file_new(path, build_id, &symbolizer->reserve);
-    if (file != NULL) {
-        symbolizer->files[symbolizer->n_files++] = file;
+    if (file == NULL || ag_pointer_table_put(&symbolizer->files, key, file) < 0) {
+        return ag_image_file_free(file);
     }
+    file->next = first;
     return file;
 }
 

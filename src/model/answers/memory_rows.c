@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/index_map.h"
+#include "model/definitions/text_store.h"
 #include "model/metric.h"
 
 struct gathering {
@@ -19,6 +21,8 @@ struct gathering {
     size_t count;
     size_t lender;       /* the row that has malloc; SIZE_MAX: none has */
     uint64_t lent_bytes; /* to all the others */
+    struct ag_text_store names;
+    struct ag_index_map by_name; /* text -> row */
 };
 
 static const char *owner_of(const struct ag_heap_row *heap) {
@@ -26,14 +30,17 @@ static const char *owner_of(const struct ag_heap_row *heap) {
     return is_a_runtimes ? heap->runtime : heap->name;
 }
 
+/* NULL: no memory. */
 static struct ag_memory_row *row_of(struct gathering *all, const struct ag_heap_row *heap) {
     const char *name = owner_of(heap);
-    size_t at = 0;
-    while (at < all->count && strcmp(all->rows[at].name, name) != 0) {
-        at++;
-    }
-    struct ag_memory_row *row = &all->rows[at];
-    if (at == all->count) {
+    const uint32_t text = ag_text_id(&all->names, name, strlen(name));
+    uint32_t at = ag_index_map_find(&all->by_name, text);
+    struct ag_memory_row *row = &all->rows[at != AG_INDEX_NONE ? at : all->count];
+    if (at == AG_INDEX_NONE) {
+        at = (uint32_t)all->count;
+        if ((text == 0 && name[0] != '\0') || ag_index_map_insert(&all->by_name, text, at) < 0) {
+            return NULL;
+        }
         all->count++;
         *row = (struct ag_memory_row){.name = name, .has_committed = true, .has_free = true};
     }
@@ -55,9 +62,12 @@ static struct ag_heap_memory sizes_of(const struct ag_heap_row *heap) {
     return memory;
 }
 
-static void add_heap(struct gathering *all, const struct ag_heap_row *heap) {
+static int add_heap(struct gathering *all, const struct ag_heap_row *heap) {
     const struct ag_heap_memory memory = sizes_of(heap);
     struct ag_memory_row *row = row_of(all, heap);
+    if (!row) {
+        return -ENOMEM;
+    }
     if (!heap->is_backing) {
         ag_metrics_add(&row->metrics, &heap->metrics);
     }
@@ -75,6 +85,7 @@ static void add_heap(struct gathering *all, const struct ag_heap_row *heap) {
         row->reserved_bytes += heap->sum.mapped_bytes;
         row->has_committed = false;
     }
+    return 0;
 }
 
 /* Of several heaps of a runtime one alone may be counted, for all: the others have nothing to say
@@ -117,15 +128,20 @@ int ag_memory_rows_make(const struct ag_heap_row *heaps, size_t n_heaps,
                         struct ag_memory_total *ret_total) {
     struct gathering all = {.rows = calloc(n_heaps + 1, sizeof(*all.rows)), .lender = SIZE_MAX};
     bool is_known = false;
-    if (!all.rows) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < n_heaps; i++) {
+    int r = all.rows ? ag_text_store_init(&all.names) : -ENOMEM;
+    r = r < 0 ? r : ag_index_map_init(&all.by_name);
+    for (size_t i = 0; i < n_heaps && r == 0; i++) {
         const struct ag_heap_row *heap = &heaps[i];
         if (heap->memory.known || heap->sum.mapped_bytes > 0 || heap->sum.in_use_bytes > 0) {
             is_known = is_known || heap->memory.known || heap->sum.mapped_bytes > 0;
-            add_heap(&all, heap);
+            r = add_heap(&all, heap);
         }
+    }
+    ag_text_store_done(&all.names);
+    ag_index_map_done(&all.by_name);
+    if (r < 0) {
+        free(all.rows);
+        return r;
     }
     settle(&all);
     *ret_total = total_of(&all);

@@ -141,8 +141,9 @@ static int take_heap(struct ag_definitions *definitions, const struct ag_record 
         .is_moving = record->u.heap.kind == AG_HEAP_MOVING,
         .unit = record->u.heap.unit.length > 0 ? keep(definitions, record->u.heap.unit) : "bytes",
         .is_backing = record->u.heap.is_backing != 0};
+    const uint32_t at = (uint32_t)definitions->n_heaps;
     APPEND(definitions->heaps, definitions->n_heaps, heap);
-    return 0;
+    return ag_index_map_insert(&definitions->heap_index, heap.heap, at);
 }
 
 static int take_memory(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -154,15 +155,16 @@ static int take_memory(struct ag_definitions *definitions, const struct ag_recor
                    .committed_bytes = record->u.memory.committed_bytes,
                    .free_bytes = record->u.memory.free_bytes,
                    .of_malloc_bytes = record->u.memory.of_malloc_bytes}};
-    for (size_t i = 0; i < definitions->n_memory; i++) {
-        struct ag_model_memory *known = &definitions->memory[i];
-        if (known->heap == told.heap) {
-            *known = told.memory.time_ns >= known->memory.time_ns ? told : *known;
-            return 0;
+    const uint32_t known = ag_index_map_find(&definitions->memory_index, told.heap);
+    if (known != AG_INDEX_NONE) {
+        if (told.memory.time_ns >= definitions->memory[known].memory.time_ns) {
+            definitions->memory[known] = told;
         }
+        return 0;
     }
+    const uint32_t at = (uint32_t)definitions->n_memory;
     APPEND(definitions->memory, definitions->n_memory, told);
-    return 0;
+    return ag_index_map_insert(&definitions->memory_index, told.heap, at);
 }
 
 static int take_runtime(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -173,14 +175,14 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
                                                .hooked = record->u.runtime.hooked != 0,
                                                .told = record->u.runtime.told,
                                                .counted = record->u.runtime.counted};
-    for (size_t i = 0; i < definitions->n_runtimes; i++) {
-        if (definitions->runtimes[i].name == runtime.name) { /* texts are kept once */
-            definitions->runtimes[i] = runtime;
-            return 0;
-        }
+    const uint32_t known = ag_index_map_find(&definitions->runtime_index, (uintptr_t)runtime.name);
+    if (known != AG_INDEX_NONE) {
+        definitions->runtimes[known] = runtime;
+        return 0;
     }
+    const uint32_t at = (uint32_t)definitions->n_runtimes;
     APPEND(definitions->runtimes, definitions->n_runtimes, runtime);
-    return 0;
+    return ag_index_map_insert(&definitions->runtime_index, (uintptr_t)runtime.name, at);
 }
 
 /* What is told first stays. */
@@ -504,6 +506,9 @@ int ag_definitions_init(struct ag_definitions *definitions) {
     r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
     r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->heap_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->memory_index);
+    r = r < 0 ? r : ag_index_map_init(&definitions->runtime_index);
     r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
     r = r < 0 ? r : ag_code_places_init(&definitions->code);
     r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
@@ -574,6 +579,9 @@ void ag_definitions_done(struct ag_definitions *definitions) {
     ag_index_map_done(&definitions->image_index);
     ag_index_map_done(&definitions->stream_index);
     ag_index_map_done(&definitions->function_index);
+    ag_index_map_done(&definitions->heap_index);
+    ag_index_map_done(&definitions->memory_index);
+    ag_index_map_done(&definitions->runtime_index);
     ag_call_trees_done(&definitions->call_trees);
     ag_code_places_done(&definitions->code);
     ag_index_map_done(&definitions->type_index);
@@ -627,12 +635,8 @@ const char *ag_definitions_label(const struct ag_definitions *definitions, uint3
 
 const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,
                                                 uint32_t heap) {
-    for (size_t i = 0; i < definitions->n_heaps; i++) {
-        if (definitions->heaps[i].heap == heap) {
-            return &definitions->heaps[i];
-        }
-    }
-    return NULL;
+    const uint32_t at = ag_index_map_find(&definitions->heap_index, heap);
+    return at != AG_INDEX_NONE ? &definitions->heaps[at] : NULL;
 }
 
 const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitions *definitions,
@@ -646,12 +650,11 @@ const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitio
 struct ag_heap_memory ag_definitions_memory(const struct ag_definitions *definitions,
                                             uint32_t heap) {
     struct ag_heap_memory memory = {.known = 0};
-    for (size_t i = 0; i < definitions->n_memory; i++) {
-        if (definitions->memory[i].heap == heap) {
-            memory = definitions->memory[i].memory;
-            memory.time_ns -=
-                memory.time_ns < definitions->start_ns ? memory.time_ns : definitions->start_ns;
-        }
+    const uint32_t at = ag_index_map_find(&definitions->memory_index, heap);
+    if (at != AG_INDEX_NONE) {
+        memory = definitions->memory[at].memory;
+        memory.time_ns -=
+            memory.time_ns < definitions->start_ns ? memory.time_ns : definitions->start_ns;
     }
     return memory;
 }

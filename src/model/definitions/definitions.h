@@ -105,6 +105,8 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load, then one t
         n_labels, n_collections;
     /* id -> the newest of images, of threads; the first of functions, of types, of labels */
     struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
+    struct ag_index_map heap_index, memory_index; /* by number of the heap */
+    struct ag_index_map runtime_index;    /* by name, which is kept once; merged: by all of it */
     struct ag_index_map stack_type_index; /* stack -> type; the first one that was told counts */
     struct {
         const char *name; /* NULL: not defined */

@@ -1,10 +1,10 @@
 /* replay.c: from the ledger's steps to a history without second thoughts.
  *
- * 1. Steps wait in a ring. One that is taken back is looked for from the newest backwards and
- *    struck out together with its undoing; what leaves the ring at its other end is settled. A
- *    window that could still change is some milliseconds long, the ring holds a quarter of a
- * million steps: longer than that nobody's window stays open. Should one be, its undoing comes out
- * as a step of the opposite kind, so that the sums still hold.
+ * 1. Steps wait in a ring. One that is taken back is found by a hash of what it says, of equal
+ *    ones the newest, and struck out together with its undoing; what leaves the ring at its other
+ *    end is settled. A window that could still change is some milliseconds long, the ring holds a
+ *    quarter of a million steps: no window stays open longer than that. Should one be, its undoing
+ *    comes out as a step of the opposite kind, so that the sums still hold.
  *
  * 2. A step belongs to a row of the profile (step_rows.h); what the filters left out has none and
  *    is passed over.
@@ -20,14 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed_hash.h"
 #include "model/interval.h"
 #include "model/pass/step_rows.h"
 #include "model/profile_state.h"
 
-enum { HELD_STEPS = 1 << 18 };
+enum { HELD_BITS = 18, HELD_STEPS = 1 << HELD_BITS };
 
 struct held {
     struct ag_step step;
+    uint64_t older; /* number, plus 1, of the next older step in the same slot of `newest` */
     bool is_struck;
 };
 struct replay {
@@ -37,6 +39,7 @@ struct replay {
     void *context;
     struct held *ring;
     uint64_t first, end; /* numbers of steps: held are [first, end) */
+    uint64_t *newest;    /* by hash: number, plus 1; made when the first step is taken back */
     struct ag_step_rows rows;
     struct ag_weights weights; /* of a sampled trace: groups are what steps have as stacks */
     uint64_t now_ns;
@@ -94,27 +97,65 @@ static int let_go(struct replay *replay, uint64_t until) {
     return r;
 }
 
-/* Strikes out the newest held step of that block and kind. */
+static uint64_t *slot_of(const struct replay *replay, const struct ag_step *step,
+                         enum ag_step_kind kind) {
+    const uint64_t hash = ag_keyed_hash_pair(ag_keyed_hash_pair(step->address, step->size),
+                                             (uint64_t)step->sum << 1 | (kind == AG_STEP_DEATH));
+    return &replay->newest[hash >> (64 - HELD_BITS)];
+}
+
+static void index_step(struct replay *replay, uint64_t number) {
+    struct held *held = &replay->ring[number % HELD_STEPS];
+    uint64_t *newest = slot_of(replay, &held->step, held->step.kind);
+    held->older = *newest;
+    *newest = number + 1;
+}
+
+static int make_index(struct replay *replay) {
+    replay->newest = calloc(HELD_STEPS, sizeof(*replay->newest));
+    if (!replay->newest) {
+        return -ENOMEM;
+    }
+    for (uint64_t i = replay->first; i < replay->end; i++) {
+        index_step(replay, i);
+    }
+    return 0;
+}
+
+/* Strikes out the newest held step of that block and kind. It leaves its slot: what is in a slot
+ * are steps that say different things and share it by chance, and equal ones that are not struck.
+ */
 static bool strike(struct replay *replay, const struct ag_step *undone, enum ag_step_kind kind) {
-    for (uint64_t i = replay->end; i-- > replay->first;) {
-        struct held *held = &replay->ring[i % HELD_STEPS];
-        if (held->step.address == undone->address && held->step.kind == kind && !held->is_struck &&
+    for (uint64_t *link = slot_of(replay, undone, kind); *link > replay->first;) {
+        struct held *held = &replay->ring[(*link - 1) % HELD_STEPS];
+        if (held->step.address == undone->address && held->step.kind == kind &&
             held->step.sum == undone->sum && held->step.size == undone->size) {
             held->is_struck = true;
+            *link = held->older;
             return true;
         }
+        link = &held->older;
     }
     return false;
 }
 
 static int hold(void *context, const struct ag_step *step) {
     struct replay *replay = context;
-    if ((step->kind == AG_STEP_BIRTH_UNDONE && strike(replay, step, AG_STEP_BIRTH)) ||
-        (step->kind == AG_STEP_DEATH_UNDONE && strike(replay, step, AG_STEP_DEATH))) {
+    const bool is_undone = step->kind == AG_STEP_BIRTH_UNDONE || step->kind == AG_STEP_DEATH_UNDONE;
+    int r = is_undone && !replay->newest ? make_index(replay) : 0;
+    if (r < 0) {
+        return r;
+    }
+    if (is_undone &&
+        strike(replay, step, step->kind == AG_STEP_BIRTH_UNDONE ? AG_STEP_BIRTH : AG_STEP_DEATH)) {
         return 0;
     }
-    const int r = replay->end - replay->first == HELD_STEPS ? let_go(replay, replay->first + 1) : 0;
-    replay->ring[replay->end++ % HELD_STEPS] = (struct held){.step = *step};
+    r = replay->end - replay->first == HELD_STEPS ? let_go(replay, replay->first + 1) : 0;
+    replay->ring[replay->end % HELD_STEPS] = (struct held){.step = *step};
+    if (replay->newest) {
+        index_step(replay, replay->end);
+    }
+    replay->end++;
     return r;
 }
 
@@ -137,5 +178,6 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
     ag_step_rows_done(&replay.rows);
     ag_weights_done(&replay.weights);
     free(replay.ring);
+    free(replay.newest);
     return r;
 }
