@@ -117,7 +117,7 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
     decoder->entry = *entry;
     decoder->at = decoder->end = NULL;
     ag_events_start(&decoder->events, entry->first_time_ns);
-    if (entry->used_bytes > AG_CHUNK_MAX_BYTES || entry->stored_bytes > entry->used_bytes) {
+    if (!ag_chunk_entry_is_valid(entry)) {
         return ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK,
                               entry->offset); /* an entry of the caller's own making */
     }

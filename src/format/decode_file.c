@@ -56,9 +56,7 @@ static bool take_rows(struct ag_trace_file *file, const struct ag_record *record
     struct ag_chunk_entry entry;
 
     for (size_t cursor = 0; ag_sums_next_chunk(record, &cursor, &entry) > 0;) {
-        if (entry.offset != *next || entry.stored_bytes == 0 ||
-            entry.stored_bytes > entry.used_bytes || entry.used_bytes > AG_CHUNK_MAX_BYTES ||
-            entry.events > entry.used_bytes ||
+        if (entry.offset != *next || !ag_chunk_entry_is_valid(&entry) ||
             index_offset - *next < AG_CHUNK_HEADER_BYTES + (uint64_t)entry.stored_bytes) {
             return false;
         }

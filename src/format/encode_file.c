@@ -41,6 +41,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/little_endian.h"
 #include "base/varint.h"
 #include "trace_layout.h"
 
@@ -252,6 +253,23 @@ static int write_or_cut_back(struct ag_trace_writer *writer, const void *bytes, 
     return r;
 }
 
+/* Fills up what is so small that a reader would refuse it (AG_RATIO_MOST): with a frame that zstd
+ * skips. Returns how long it is then, which is far below BYTES. */
+static size_t pad(uint8_t *stored, size_t stored_bytes, size_t bytes) {
+    enum { FRAME_HEADER_BYTES = 8 };
+    const size_t least = bytes / AG_RATIO_MOST + 1;
+    if (stored_bytes >= least) {
+        return stored_bytes;
+    }
+    const size_t missing = least - stored_bytes;
+    const size_t n_zeros = missing > FRAME_HEADER_BYTES ? missing - FRAME_HEADER_BYTES : 0;
+    uint8_t *frame = stored + stored_bytes;
+    ag_put_32(frame, ZSTD_MAGIC_SKIPPABLE_START);
+    ag_put_32(frame + 4, (uint32_t)n_zeros);
+    memset(frame + FRAME_HEADER_BYTES, 0, n_zeros);
+    return stored_bytes + FRAME_HEADER_BYTES + n_zeros;
+}
+
 int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
                           const void *body, size_t bytes) {
     if (writer->error != 0) {
@@ -275,6 +293,8 @@ int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_
     if (coding == AG_CODING_RAW) {
         memcpy(stored, body, bytes);
         stored_bytes = bytes;
+    } else {
+        stored_bytes = pad(stored, stored_bytes, bytes);
     }
     const struct ag_chunk_header header = {
         .entry = {.offset = writer->end,

@@ -99,6 +99,13 @@ void ag_chunk_header_put(uint8_t bytes[AG_CHUNK_HEADER_BYTES],
     ag_put_64(bytes + 56, ag_hash_bytes(bytes, 56));
 }
 
+bool ag_chunk_entry_is_valid(const struct ag_chunk_entry *entry) {
+    return entry->stored_bytes > 0 && entry->stored_bytes <= entry->used_bytes &&
+           entry->used_bytes <= AG_CHUNK_MAX_BYTES &&
+           entry->used_bytes <= (uint64_t)AG_RATIO_MOST * entry->stored_bytes &&
+           entry->events <= entry->used_bytes;
+}
+
 enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTES],
                                         struct ag_chunk_header *ret_header) {
     if (memcmp(bytes, chunk_magic, sizeof(chunk_magic)) != 0) {
@@ -120,8 +127,7 @@ enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTE
         .stored_bytes = ag_get_32(bytes + 44),
     };
     if (ag_get_16(bytes + 6) != AG_CHUNK_HEADER_BYTES || entry.coding > AG_CODING_ZSTD ||
-        entry.used_bytes == 0 || entry.used_bytes > AG_CHUNK_MAX_BYTES || entry.stored_bytes == 0 ||
-        entry.stored_bytes > entry.used_bytes || entry.events > entry.used_bytes ||
+        !ag_chunk_entry_is_valid(&entry) ||
         (entry.coding == AG_CODING_RAW && entry.stored_bytes != entry.used_bytes)) {
         return AG_DECODE_BAD_CHUNK;
     }

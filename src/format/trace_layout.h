@@ -20,6 +20,8 @@ enum {
     AG_TRACE_FOOTER_BYTES = 32,
     AG_CODING_RAW = 0,
     AG_CODING_ZSTD = 1,
+    AG_RATIO_MOST = 256, /* used bytes by stored bytes: what is small costs its reader little. The
+                            emptiest loop of malloc and free has 60 */
 
     AG_NEAR_EVENTS = 4096, /* how far back an event may point at another: both rings are 32 KiB, in
                               the L1 or L2 cache */
@@ -79,6 +81,8 @@ enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
                                        struct ag_file_header *ret_header);
 enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTES],
                                         struct ag_chunk_header *ret_header);
+/* Whether a chunk's lengths are within their limits. */
+bool ag_chunk_entry_is_valid(const struct ag_chunk_entry *entry);
 bool ag_footer_get(const uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t *ret_index_offset);
 
 uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes); /* XXH64, seed 0 */

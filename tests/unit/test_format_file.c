@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <zstd.h>
 
 #include "format/encode.h"
 #include "format/trace_layout.h"
@@ -301,6 +302,53 @@ static void an_unknown_chunk_kind_is_passed_over(void **state) {
     unlink(path);
 }
 
+/* Of bytes that compress a thousandfold: as the writer stores them, and as somebody else could. */
+static void a_chunk_that_grows_too_much_is_damage(void **state) {
+    (void)state;
+    enum { N = 1 << 20 };
+    const char *path = path_of("bomb");
+    struct ag_trace_writer *writer;
+    uint8_t *body = malloc(N), *stored = malloc(ZSTD_compressBound(N) + AG_CHUNK_HEADER_BYTES);
+    for (size_t i = 0; i < N; i += 2) {
+        body[i] = 63 + 50; /* records of an unknown kind, of no bytes */
+        body[i + 1] = 0;
+    }
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS};
+    assert_int_equal(
+        ag_trace_writer_new(create(path), &(struct ag_trace_header){.session = 1}, &writer), 0);
+    assert_int_equal(ag_trace_writer_chunk(writer, &info, body, N), 0);
+    assert_int_equal(ag_trace_writer_finish(writer, NULL), 0);
+    assert_null(ag_trace_writer_free(writer));
+    struct image image = read_file(path);
+    unlink(path);
+    size_t offsets[16];
+    const size_t n_chunks = chunk_offsets(&image, offsets, 16);
+    assert_true(n_chunks >= 1 && offsets[1] - offsets[0] > N / 256);
+    assert_true(offsets[1] - offsets[0] < N / 200);
+    assert_true(verdict_of(image.bytes, image.n_bytes).is_whole);
+
+    const size_t n_stored =
+        ZSTD_compress(stored + AG_CHUNK_HEADER_BYTES, ZSTD_compressBound(N), body, N, 1);
+    assert_false(ZSTD_isError(n_stored));
+    assert_true(n_stored < N / 256);
+    const struct ag_chunk_header header = {
+        .entry = {.offset = offsets[0],
+                  .kind = AG_CHUNK_KIND_RECORDS,
+                  .coding = AG_CODING_ZSTD,
+                  .used_bytes = N,
+                  .stored_bytes = (uint32_t)n_stored},
+        .stored_hash = ag_hash_bytes(stored + AG_CHUNK_HEADER_BYTES, n_stored)};
+    ag_chunk_header_put(stored, &header);
+    memcpy(image.bytes + offsets[0], stored, AG_CHUNK_HEADER_BYTES + n_stored);
+    const struct ag_verdict verdict =
+        verdict_of(image.bytes, offsets[0] + AG_CHUNK_HEADER_BYTES + n_stored);
+    assert_int_equal(verdict.damage.code, AG_DECODE_BAD_CHUNK);
+    assert_int_equal(verdict.damage.offset, offsets[0]);
+    free(image.bytes);
+    free(body);
+    free(stored);
+}
+
 /* ---- resume ---- */
 
 /* Resumed after a cut at any byte, the trace goes on behind its last whole chunk, and knows what it
@@ -462,6 +510,7 @@ int main(void) {
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(other_files_are_told_apart),
         cmocka_unit_test(an_unknown_chunk_kind_is_passed_over),
+        cmocka_unit_test(a_chunk_that_grows_too_much_is_damage),
         cmocka_unit_test(resumed_after_a_cut_at_any_byte),
         cmocka_unit_test(resume_cuts_a_chunk_whose_bytes_never_came),
         cmocka_unit_test(many_streams_are_remembered),
