@@ -6,8 +6,8 @@
 With N = uncompressed bytes of the trace + bytes of output a command takes at most 2 s + N / (10 MB/s) of CPU time (user and
 system, of the kernel's count: other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces are
 those of worst_traces.c and, given as arguments, others. --list prints every measurement, the most expensive first.
-AG_TEST_SCALE=full reads larger traces, and each trace with each command; otherwise each trace is read by each command that may
-treat it in its own way."""
+AG_TEST_SCALE=full reads larger traces, and each trace with each command; otherwise each trace is read by one command of every
+kind of reader: the definitions and the sums, the pass over events, the replay of them, one that merges, the page, the exports."""
 
 import argparse
 import concurrent.futures
@@ -37,6 +37,9 @@ COMMANDS = (["check", "check --json", "dump", "diff {trace}", "diff --by=line --
                "report --view=functions --tree --json", "report --view=functions --callers=function_1",
                "report --view=gc --blame --json", "report --view=summary --findings",
                "report --fail-if=peak_bytes>1 --json", "export -o {output} --merge --to=pprof {trace}"])
+READERS = ["check", "dump", "diff {trace}", "view -o {output}", "report --view=summary", "report --view=lifetimes --json",
+           "report --view=tree --from=1ms", "report --json --merge --view=sites {trace}", "export -o {output} --to=massif",
+           "export -o {output} --to=pprof"]
 
 
 def budget(n_bytes):
@@ -106,7 +109,7 @@ def main():
     names = subprocess.run([options.worst_traces, "--list"], check=True, capture_output=True, text=True).stdout.split("\n")
     cases = [line.split() for line in names if line]
     cases = [case for case in cases if not options.only or case[0] in options.only]
-    commands = options.command or COMMANDS
+    commands = options.command or (COMMANDS if full else READERS)
     plan = tap.Plan(len(cases) + len(options.traces))
     everything = []
     with tempfile.TemporaryDirectory(prefix="reader_budgets.") as scratch, \
