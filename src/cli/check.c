@@ -34,8 +34,10 @@ static void print_json(const struct ag_verdict *verdict) {
     if (damage->code == AG_DECODE_OK) {
         puts("null}");
     } else {
-        printf("{\"offset\": %" PRIu64 ", \"what\": \"%s\"}}\n", damage->offset,
-               ag_decode_code_text(damage->code));
+        printf("{\"offset\": %" PRIu64 ", \"what\": \"%s\", \"missing_chunks\": %" PRIu64
+               ", \"missing_events\": %" PRIu64 ", \"missing_bytes\": %" PRIu64 "}}\n",
+               damage->offset, ag_decode_code_text(damage->code), verdict->damaged_chunks,
+               verdict->damaged_events, verdict->damaged_bytes);
     }
 }
 
@@ -67,6 +69,11 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
             before = ", ";
         }
         fputs(before[0] == ',' ? ")" : "", stdout);
+        if (verdict->damaged_chunks > 0) {
+            printf("; missing: up to %" PRIu64 " events, of %" PRIu64 " damaged chunk%s",
+                   verdict->damaged_events, verdict->damaged_chunks,
+                   verdict->damaged_chunks == 1 ? "" : "s");
+        }
     }
     putchar('\n');
 }

@@ -46,6 +46,7 @@ struct dump {
     uint64_t open_bytes;
     bool is_out_of_order;
     struct ag_decode_error damage; /* the first met */
+    uint64_t damaged_chunks, damaged_events;
 };
 
 /* ---- lines ---- */
@@ -154,10 +155,13 @@ static void print_record(const struct cursor *cursor) {
 
 /* ---- one chunk ---- */
 
-static void note_damage(struct dump *dump, const struct ag_decode_error *error) {
+static void note_damage(struct dump *dump, const struct ag_chunk_entry *entry,
+                        const struct ag_decode_error *error) {
     if (dump->damage.code == AG_DECODE_OK) {
         dump->damage = *error;
     }
+    dump->damaged_chunks++;
+    dump->damaged_events += entry->kind == AG_CHUNK_KIND_EVENTS ? entry->events : 0;
 }
 
 /* Makes events[at] or the record the next line, and its time the cursor's. false: the chunk has
@@ -168,7 +172,7 @@ static bool cursor_fill(struct dump *dump, struct cursor *cursor) {
         const int n = ag_chunk_decoder_next(cursor->decoder, cursor->events, EVENTS_AT_ONCE,
                                             &cursor->record, &error);
         if (n < 0) {
-            note_damage(dump, &error);
+            note_damage(dump, cursor->entry, &error);
             return false;
         }
         cursor->n_events = n;
@@ -205,7 +209,7 @@ static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry
     struct ag_decode_error error = {.code = AG_DECODE_NO_MEMORY, .offset = entry->offset};
     struct cursor *cursor = calloc(1, sizeof(*cursor));
     if (cursor == NULL) {
-        note_damage(dump, &error);
+        note_damage(dump, entry, &error);
         return NULL;
     }
     cursor->entry = entry;
@@ -213,7 +217,7 @@ static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry
     cursor->decoder = ag_chunk_decoder_new();
     if (cursor->decoder == NULL ||
         ag_chunk_decoder_start(cursor->decoder, dump->file, entry, &error) < 0) {
-        note_damage(dump, &error);
+        note_damage(dump, entry, &error);
         return cursor_free(cursor);
     }
     return cursor_fill(dump, cursor) ? cursor : cursor_free(cursor);
@@ -332,6 +336,14 @@ static int dump_file(struct dump *dump, const char *path) {
     }
     if (dump->is_out_of_order) {
         ag_say("%s: so many chunks overlap in time that lines are out of order", path);
+    }
+    if (dump->damaged_chunks > 0) {
+        return ag_fail(AG_EXIT_FAILURE,
+                       "%s: %s (at byte %" PRIu64 "); up to %" PRIu64 " events of %" PRIu64
+                       " damaged chunk%s are missing",
+                       path, ag_decode_code_text(dump->damage.code), dump->damage.offset,
+                       dump->damaged_events, dump->damaged_chunks,
+                       dump->damaged_chunks == 1 ? "" : "s");
     }
     if (dump->damage.code != AG_DECODE_OK) {
         return ag_fail(AG_EXIT_FAILURE, "%s: %s (at byte %" PRIu64 ")", path,

@@ -104,6 +104,10 @@ static int verify_chunks(const struct ag_trace_file *file, struct ag_verdict *ve
         struct ag_decode_error error;
         if (verify_chunk(decoder, file, &entries[i], events, verdict, &error) < 0) {
             note_damage(verdict, &error);
+            verdict->damaged_chunks++;
+            verdict->damaged_events +=
+                entries[i].kind == AG_CHUNK_KIND_EVENTS ? entries[i].events : 0;
+            verdict->damaged_bytes += entries[i].stored_bytes;
             r = error.code == AG_DECODE_NO_MEMORY ? -ENOMEM : 0;
         }
     }

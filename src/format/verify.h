@@ -14,6 +14,8 @@ struct ag_verdict {
     uint64_t lost[AG_LOST_CAUSES]; /* events the recorder counted as lost, by enum ag_lost_cause */
     uint64_t lost_unknown;         /* of causes that this reader does not know */
     struct ag_decode_error damage; /* the first damaged place; code AG_DECODE_OK: none */
+    /* Of chunks that do not decode to their end, as their headers have it: what may be missing. */
+    uint64_t damaged_chunks, damaged_events, damaged_bytes;
 };
 
 /* 0 with *ret_verdict, whatever the file is; negative errno when it could not be read (no such

@@ -1,6 +1,7 @@
 /* difference_view.c: what grew and what shrank. A sign alone is misread (of which from which?), so
  * every change has a word beside it, and the totals say both numbers. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,12 @@ static void write_process(struct ag_page *page, const char *which,
     ag_page_print(page, AG_STYLE_DIM, "  pid %u, %s%s\n", identity->pid,
                   ag_quantity_time(&duration, ag_profile_recording_ns(profile)),
                   identity->is_damaged ? ", damaged: what could be read" : "");
+    if (identity->missing.chunks > 0) {
+        ag_page_print(page, AG_STYLE_WARNING,
+                      "        missing: up to %s events, of %" PRIu64 " damaged chunk%s\n",
+                      ag_quantity_count(&duration, identity->missing.events),
+                      identity->missing.chunks, identity->missing.chunks == 1 ? "" : "s");
+    }
     const uint64_t lost = ag_heading_lost_events(profile);
     if (lost > 0) {
         ag_page_print(page, AG_STYLE_WARNING, "        lost: %s events\n",

@@ -3,10 +3,11 @@
 
     silent_damage.py ALLOGRAM TRACE
 
-A byte is overwritten inside of each chunk of a sealed trace in turn, and views, an export and a page's facts read it."""
+A byte is overwritten inside of each chunk of a sealed trace in turn, and check, dump, views, a diff, an export and a page read it."""
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -22,7 +23,8 @@ def chunks(data):
     at = struct.unpack_from("<H", data, 10)[0]
     while data[at:at + 4] == b"AGCK":
         stored = struct.unpack_from("<I", data, at + 44)[0]
-        yield at, data[at + 4], stored
+        kind = data[at + 4]
+        yield at, kind, struct.unpack_from("<I", data, at + 28)[0] if kind == 1 else 0, stored
         at += 64 + stored
 
 
@@ -37,16 +39,23 @@ def numbers(text):
     return report, damage
 
 
+def facts_of(page):
+    """What a page says of its trace, beside the tables."""
+    return json.loads(re.search(r'<script[^>]* id="b0-facts">([^<]*)</script>', page).group(1))
+
+
 def main():
     allogram, whole = sys.argv[1:3]
     with open(whole, "rb") as file:
         data = file.read()
-    places = [(at, kind, stored) for at, kind, stored in chunks(data) if kind != 3]
+    places = [place for place in chunks(data) if place[1] != 3]
     plan = tap.Plan(len(places))
     with tempfile.TemporaryDirectory(prefix="silent_damage.") as folder:
         path = os.path.join(folder, "damaged.allogram")
 
-        def damage(at, kind, stored):
+        page = os.path.join(folder, "page.html")
+
+        def damage(at, kind, events, stored):
             failures = tap.Failures()
             changed = bytearray(data)
             changed[at + 64 + stored // 2] ^= 0x55
@@ -61,12 +70,28 @@ def main():
                     failures.require("%s: how much is missing is not said: %r" % (view, said), said["missing_chunks"] == 1)
                 text = run(allogram, ["report", "--view=" + view], path).stdout
                 failures.expect("%s: the text begins with the damage" % view, text.startswith("damaged"), bool(said))
+            counts = {"missing_chunks": 1, "missing_events": events, "missing_bytes": stored}
+            checked = run(allogram, ["check", "--json"], path)
+            found = json.loads(checked.stdout)["damage"] or {}
+            failures.require("check: how much is missing is not said: %r" % found,
+                             all(found.get(key) == value for key, value in counts.items()))
+            missing = "up to %d events" % events
+            failures.require("check: the text does not say it", missing in run(allogram, ["check"], path).stdout)
+            failures.require("dump does not say it", missing in run(allogram, ["dump"], path).stderr)
+            if kind == 1:
+                compared = run(allogram, ["diff", "--from=1ns", "--older", whole], path).stdout  # reads all events
+                failures.require("diff: the text does not say it", "up to %d events, of 1 damaged chunk" % events in compared)
+                run(allogram, ["view", "-o", page], path)
+                with open(page, encoding="utf-8") as file:
+                    said = facts_of(file.read()).get("damage") or {}
+                os.unlink(page)
+                failures.require("the page does not say it: %r" % said, all(said.get(key) == value for key, value in counts.items()))
             exported = run(allogram, ["export", "--to=heaptrack"], path)
             failures.require("export says nothing", "damaged" in exported.stderr)
             return failures
 
-        for at, kind, stored in places:
-            plan.run("chunk at %d of kind %d" % (at, kind), lambda place=(at, kind, stored): damage(*place))
+        for place in places:
+            plan.run("chunk at %d of kind %d" % place[:2], lambda place=place: damage(*place))
     return plan.status()
 
 

@@ -24,6 +24,13 @@ import { blocksOf, bytes, count, inUnit, share, short, shortName, time } from ".
 import { showHelp } from "./help.js";
 
 const $ = (id) => document.getElementById(id);
+
+function damageText(which, damage) {
+  if (!damage) return "";
+  const missing = damage.missing_chunks > 0 ? `; up to ${count(damage.missing_events)} events of ${
+    count(damage.missing_chunks)} damaged chunk${damage.missing_chunks === 1 ? "" : "s"} are missing here` : "";
+  return `${which} is damaged at byte ${count(damage.offset)}: ${damage.what}${missing}`;
+}
 const TABS = [
   ["flame", "Flame"], ["sites", "Sites"], ["stacks", "Stacks"], ["types", "Types"], ["labels", "Labels"], ["calls", "Functions"],
   ["lives", "Lifetimes"], ["leaks", "Leaks"], ["threads", "Threads"], ["diff", "Diff"],
@@ -192,8 +199,8 @@ class App {
       ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
       facts.lost_stacks > 0 ? `the stacks of ${count(facts.lost_stacks)} blocks were lost, for want of ` +
         "shared memory; these blocks are counted, as [stack not kept]" : "",
-      facts.damage ? `the trace is damaged at byte ${count(facts.damage.offset)}: ${
-        facts.damage.what}` : "",
+      damageText("the trace", facts.damage),
+      this.before ? damageText("the trace before", this.before.facts.damage) : "",
       facts.filter_undecided?.length > 0 ? `types are not known when ${
         facts.filter_undecided.join(", ")} allocates: type= left all of it out, !type= none of it` : "",
       this.before && this.before.facts.filter !== facts.filter ? "the trace before was recorded " +
