@@ -11,6 +11,7 @@ A trace belongs to the process that wrote it by site 30: its one block has 4096 
 import functools
 import json
 import re
+import resource
 import struct
 import subprocess
 
@@ -171,6 +172,11 @@ def _read_events(recorded, events, sites):
             recorded.in_use[owner[address]] = recorded.in_use.get(owner[address], 0) + 1
 
 
+def _cpu_of_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 class Trace:
     """A trace as the commands of allogram see it; what they say against it is in `faults`."""
 
@@ -187,11 +193,14 @@ class Trace:
             self.recorded = read_dump(dump, ours)
 
     def _ask(self, command, timeout):
+        before = _cpu_of_children()
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, errors="replace")
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10 * timeout, check=False, errors="replace")
         except subprocess.TimeoutExpired:
-            self.faults.append("%s: more than %d s" % (command[1], timeout))
+            self.faults.append("%s: more than %d s" % (command[1], 10 * timeout))
             return None
+        if _cpu_of_children() - before > timeout: # not by the clock: a busy machine is no fault
+            self.faults.append("%s: more than %d s of CPU" % (command[1], timeout))
         if done.returncode != 0:
             self.faults.append("%s: status %d: %s" % (command[1], done.returncode, (done.stderr or done.stdout).strip()[:200]))
         return done.stdout
