@@ -9,8 +9,8 @@
  *
  * Only the library's calls come by here. Whoever else allocates meanwhile (a signal handler, the
  * libc) calls ours and is told as ever; and the entries of a sampling recorder count bytes once,
- * for they never see a call from inside. A handler that leaves the allocator by longjmp leaves the
- * thread inside: the allocator is broken then anyway.
+ * for they never see a call from inside. After a longjmp out of the allocator the mark is stale,
+ * which the next call finds out.
  *
  * Libraries without such words (tcmalloc's, all that is linked with -Bsymbolic) and the libc itself
  * have nothing put in their way. Not looked at: objects in front of us, whose calls do not come to
@@ -43,18 +43,30 @@ extern int ag_entry_posix_memalign(void **ret_block, size_t alignment, size_t by
 extern void *ag_entry_valloc(size_t bytes) AG_HIDDEN;
 extern void *ag_entry_pvalloc(size_t bytes) AG_HIDDEN;
 
+/* The stack pointer is that of the function this becomes part of, or near it. Returns what the mark
+ * was. */
+AG_FAST uintptr_t enter(void) {
+    const uintptr_t before = ag_inside_allocator;
+    ag_inside_allocator = (uintptr_t)__builtin_frame_address(0);
+    return before;
+}
+
+AG_FAST bool is_inside(void) {
+    return ag_is_inside_allocator((uintptr_t)__builtin_frame_address(0));
+}
+
 /* guarded_NAME: stands in ag_next. called_NAME: stands in the library's table; what it calls is
  * its last call, so that ours finds the library's stack. PARAMETERS and ARGUMENTS come in
  * parentheses. */
-#define FUNCTION(name, result, parameters, arguments)                                   \
-    static result guarded_##name parameters {                                           \
-        ag_inside_allocator++;                                                          \
-        result answer = behind.name arguments;                                          \
-        ag_inside_allocator--;                                                          \
-        return answer;                                                                  \
-    }                                                                                   \
-    static result called_##name parameters {                                            \
-        return ag_inside_allocator ? behind.name arguments : ag_entry_##name arguments; \
+#define FUNCTION(name, result, parameters, arguments)                           \
+    static result guarded_##name parameters {                                   \
+        const uintptr_t before = enter();                                       \
+        result answer = behind.name arguments;                                  \
+        ag_inside_allocator = before;                                           \
+        return answer;                                                          \
+    }                                                                           \
+    static result called_##name parameters {                                    \
+        return is_inside() ? behind.name arguments : ag_entry_##name arguments; \
     }
 
 FUNCTION(malloc, void *, (size_t bytes), (bytes))
@@ -68,13 +80,13 @@ FUNCTION(valloc, void *, (size_t bytes), (bytes))
 FUNCTION(pvalloc, void *, (size_t bytes), (bytes))
 
 static void guarded_free(void *block) {
-    ag_inside_allocator++;
+    const uintptr_t before = enter();
     behind.free(block);
-    ag_inside_allocator--;
+    ag_inside_allocator = before;
 }
 
 static void called_free(void *block) {
-    void (*function)(void *) = ag_inside_allocator ? behind.free : ag_entry_free;
+    void (*function)(void *) = is_inside() ? behind.free : ag_entry_free;
     function(block);
 }
 

@@ -16,19 +16,28 @@
  * keeps, so all are kept (hook/kept_call.h), and this file is compiled for general registers alone.
  *
  * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc):
- * while a thread is inside one (ag_inside_allocator), the others record nothing. What stands behind
- * our own malloc marks that as well, where its library has entries of its own
- * (foreign_allocator.c). The C++ operators of the program are hooked only when it defines malloc
- * too: elsewhere they are libstdc++'s, linked statically, and call the malloc that is hooked
- * already. */
+ * while a thread is inside one (ag_inside_allocator), the others record nothing. The mark is the
+ * stack pointer of the call, since the call may never return: an allocator without locks may be
+ * left by longjmp, or by a thread that is cancelled. A call from farther out than the mark, or
+ * where the frame of the marked call has been overwritten, finds it stale. A call by a signal
+ * handler that interrupted the allocator is none from inside: it comes from another stack, or the
+ * kernel's frame lies between (ag_is_called_inside); the mark that it interrupted is kept below its
+ * own (struct inside). What stands behind our own malloc marks that as well, where its library has
+ * entries of its own (foreign_allocator.c). The C++ operators of the program are hooked only when
+ * it defines malloc too: elsewhere they are libstdc++'s, linked statically, and call the malloc
+ * that is hooked already. */
 #include "static_allocator.h"
 
 #include <link.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include "base/join_text.h"
+#include "base/raw_syscall.h"
 #include "base/vector_state.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
@@ -90,8 +99,16 @@ enum {
 static uintptr_t originals[N_FUNCTIONS];
 static uintptr_t hooked[N_FUNCTIONS]; /* addresses */
 static struct ag_detour detours[N_FUNCTIONS];
-__thread uint32_t ag_inside_allocator __attribute__((tls_model("initial-exec")));
-static __thread uintptr_t gate __attribute__((tls_model("initial-exec"))); /* while it is inside */
+__thread uintptr_t ag_inside_allocator __attribute__((tls_model("initial-exec")));
+static __thread struct inside {
+    size_t n;
+    struct inside_call { /* the last is the innermost, and ag_inside_allocator */
+        const struct ag_kept_call *call;
+        uintptr_t return_address, original; /* what it holds as long as its frame is there */
+    } calls[4];     /* more than one: handlers that interrupted an allocator */
+    uintptr_t gate; /* of the recorder, before it was suspended; 0: it was not */
+} inside __attribute__((tls_model("initial-exec")));
+static uintptr_t restorer; /* where a handler returns to; 0: not known */
 static __thread uintptr_t last_told
     __attribute__((tls_model("initial-exec"))); /* the block of the last alloc told */
 
@@ -176,6 +193,143 @@ static size_t text_bytes(uintptr_t text) {
     return bytes;
 }
 
+/* ---- inside or not ---- */
+
+/* A handler may come between any two of their lines. It finds its call inside or not, and the
+ * recorder suspended or not, and leaves both as it found them, or as they are to become. */
+
+static void resume(void) {
+    const uintptr_t gate = inside.gate; /* a handler may set it to 0 */
+    atomic_signal_fence(memory_order_seq_cst);
+    if (gate != 0 && ag_thread_current->gate == AG_GATE_SUSPENDED) {
+        ag_thread_current->gate = gate;
+    }
+}
+
+static void suspend(void) {
+    struct ag_thread *thread = ag_thread_current;
+    const uintptr_t gate = thread ? thread->gate : AG_GATE_ABSENT; /* read once */
+    if (gate == AG_GATE_ABSENT) {
+        inside.gate = ag_record_suspend();
+    } else if (gate == AG_GATE_OPEN || gate == AG_GATE_THOROUGH) {
+        inside.gate = gate;
+        atomic_signal_fence(memory_order_seq_cst);
+        thread->gate = AG_GATE_SUSPENDED;
+    }
+}
+
+static uintptr_t innermost_sp(void) {
+    return inside.n > 0 ? (uintptr_t)&inside.calls[inside.n - 1].call->return_address : 0;
+}
+
+static void end_innermost(void) {
+    inside.n--;
+    atomic_signal_fence(memory_order_seq_cst);
+    ag_inside_allocator = innermost_sp();
+    if (inside.n == 0) {
+        resume();
+        atomic_signal_fence(memory_order_seq_cst);
+        inside.gate = 0;
+    }
+}
+
+static void begin_innermost(const struct ag_kept_call *call) {
+    enum { MOST = AG_ARRAY_SIZE(inside.calls) };
+    if (inside.n == MOST) { /* the outermost is the least likely to be there still */
+        memmove(&inside.calls[0], &inside.calls[1], sizeof(inside.calls) - sizeof(inside.calls[0]));
+        inside.n--;
+    }
+    const size_t n = inside.n;
+    do { /* a handler writes its own there, too */
+        inside.calls[n] = (struct inside_call){call, call->return_address, call->original};
+        atomic_signal_fence(memory_order_seq_cst);
+        inside.n = n + 1;
+        atomic_signal_fence(memory_order_seq_cst);
+        ag_inside_allocator = innermost_sp();
+        atomic_signal_fence(memory_order_seq_cst);
+    } while (inside.calls[n].call != call || inside.n != n + 1);
+    suspend();
+}
+
+/* A handler's call has been recorded: what it interrupted is inside again. */
+static void suspend_interrupted(void) {
+    if (AG_UNLIKELY(inside.n > 0)) {
+        suspend();
+    }
+}
+
+enum { NESTED_BYTES_MOST = 64 << 10 }; /* of stack, which an allocator uses: a guess */
+
+/* Whether all memory from here to there can be read, on what is one stack unless all is wrong. */
+static bool is_one_stack(uintptr_t low, uintptr_t high) {
+    for (uintptr_t page = ag_readable_page(low) + AG_READABLE_PAGE; page < high;
+         page += AG_READABLE_PAGE) {
+        if (!is_readable(page)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the innermost call is there no more: it was left by longjmp, or its thread's frames were.
+ * Then frames of others lie where its own was. */
+static bool is_innermost_gone(uintptr_t sp) {
+    const struct inside_call *innermost = &inside.calls[inside.n - 1];
+    const uintptr_t frame = (uintptr_t)innermost->call;
+    if (sp >= frame) {
+        return true;
+    }
+    return frame - sp < NESTED_BYTES_MOST && is_one_stack(sp, (uintptr_t)(innermost->call + 1)) &&
+           (innermost->call->return_address != innermost->return_address ||
+            innermost->call->original != innermost->original);
+}
+
+/* Whether the frame that the kernel makes for a handler (arch/x86/include/asm/sigframe.h: where the
+ * handler returns to, then a ucontext) lies between the two. */
+static bool has_signal_frame(uintptr_t low, uintptr_t high) {
+    const uintptr_t *end = (const uintptr_t *)high;
+    for (const uintptr_t *word = (const uintptr_t *)low; word < end; word++) {
+        const ucontext_t *context = (const ucontext_t *)(word + 1);
+        if (*word == restorer && (uintptr_t)(context + 1) <= high) {
+            const uintptr_t interrupted = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+            if (interrupted > (uintptr_t)word && interrupted <= high) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+AG_COLD bool ag_is_called_inside(uintptr_t sp) {
+    while (inside.n > 0 && is_innermost_gone(sp)) {
+        end_innermost();
+    }
+    if (sp >= ag_inside_allocator) { /* a stale mark of foreign_allocator.c */
+        ag_inside_allocator = innermost_sp();
+    }
+    const uintptr_t mark = ag_inside_allocator;
+    return mark > sp && mark - sp < NESTED_BYTES_MOST && is_one_stack(sp, mark) &&
+           !(restorer != 0 && has_signal_frame(sp, mark));
+}
+
+/* Where handlers return to. The C library says it to the kernel with each action that is set; so an
+ * action is set to what it is. Once, at the start. */
+static void find_restorer(void) {
+    enum { LAST_SIGNAL = 64 }; /* _NSIG of the kernel: the least likely to be in use */
+    struct {
+        void *handler;
+        unsigned long flags;
+        uintptr_t restorer;
+        uint64_t mask;
+    } kernels = {0};
+    struct sigaction action;
+    if (sigaction(LAST_SIGNAL, NULL, &action) == 0 && sigaction(LAST_SIGNAL, &action, NULL) == 0 &&
+        ag_syscall6(SYS_rt_sigaction, LAST_SIGNAL, 0, (long)&kernels, sizeof(kernels.mask), 0, 0) ==
+            0) {
+        restorer = kernels.restorer;
+    }
+}
+
 /* Before the original. Returns whether it has to come back to ag_static_end.
  *
  * The thread is marked as inside while the original runs, and its recorder suspended: the original
@@ -186,8 +340,12 @@ bool ag_static_begin(struct ag_kept_call *call) {
     const enum shape shape = functions[call->datum].shape;
     const enum does does = (enum does)shapes[shape].does;
     call->original = originals[call->datum];
-    if (AG_UNLIKELY(ag_inside_allocator)) {
+    const uintptr_t sp = (uintptr_t)&call->return_address;
+    if (ag_is_inside_allocator(sp)) {
         return false;
+    }
+    if (AG_UNLIKELY(inside.gate != 0)) { /* in a handler */
+        resume();
     }
     if (does == DOES_ALLOCATE_THROW) {
         last_told = 0;
@@ -197,8 +355,7 @@ bool ag_static_begin(struct ag_kept_call *call) {
         record(call, does == DOES_FREE ? AG_WORD_FREE : AG_WORD_REALLOC_FREE,
                call->arguments[shapes[shape].block], 0);
     }
-    gate = ag_record_suspend();
-    ag_inside_allocator = 1;
+    begin_innermost(call);
     return true;
 }
 
@@ -211,10 +368,17 @@ void ag_static_end(struct ag_kept_call *call) {
         if (result != last_told) {
             record_alloc(call, result, bytes_of(call));
         }
+        suspend_interrupted();
         return;
     }
-    ag_inside_allocator = 0;
-    ag_record_resume(gate);
+    for (size_t i = inside.n; i > 0; i--) {
+        if (inside.calls[i - 1].call == call) {
+            while (inside.n >= i) { /* those of handlers that were left by longjmp, too */
+                end_innermost();
+            }
+        }
+    }
+    resume(); /* also in a handler, which interrupted another one */
     switch (does) {
     case DOES_ALLOCATE:
         record_alloc(call, result, bytes_of(call));
@@ -242,6 +406,7 @@ void ag_static_end(struct ag_kept_call *call) {
     case DOES_ALLOCATE_THROW:
         break;
     }
+    suspend_interrupted();
 }
 
 /* ---- finding and hooking ---- */
@@ -388,6 +553,7 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
     search = (struct search){.malloc_address = malloc_address};
     *ret_answer = (struct ag_static_answer){0};
     (void)ag_objects_visit(look_into_object, &search);
+    find_restorer();
     ret_answer->n_program = hook(&search.program, 0, FIRST_OTHER, ret_answer);
 }
 

@@ -3,6 +3,7 @@
 #ifndef AG_STATIC_ALLOCATOR_H
 #define AG_STATIC_ALLOCATOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -25,8 +26,15 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
  * allocators have, wherever they are. */
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
-/* Whether the thread is inside of an allocator: what its functions call of each other is not
- * recorded. */
-extern __thread uint32_t ag_inside_allocator __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
+/* The stack pointer of the call of an allocator that this thread is inside of; 0: of none. What an
+ * allocator's functions call of each other is not recorded. */
+extern __thread uintptr_t ag_inside_allocator __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
+
+/* Whether a call with this stack pointer is made from inside: not by a handler that interrupted the
+ * allocator, and not after a longjmp out of it. From any thread and handler. */
+bool ag_is_called_inside(uintptr_t sp) AG_HIDDEN;
+AG_FAST bool ag_is_inside_allocator(uintptr_t sp) {
+    return AG_UNLIKELY(ag_inside_allocator != 0) && ag_is_called_inside(sp);
+}
 
 #endif

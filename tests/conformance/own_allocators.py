@@ -167,16 +167,47 @@ def other_entries(tools, family, allocator, how):
     return failures
 
 
+def counted_by_size(tools, trace, sizes):
+    found = dict.fromkeys(sizes, 0)
+    dump = recorded.run([tools.allogram, "dump", trace])
+    for size in re.findall(rb" alloc address=\S+ size=(\d+) ", dump.stdout):
+        if int(size) in found:
+            found[int(size)] += 1
+    return found
+
+
+def interrupted(tools, mode):
+    """Handlers that interrupt the allocator and use it, or leave it by longjmp; threads that are cancelled in it."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program = os.path.join(folder, "program")
+        subprocess.run(["gcc", "-O2", *EVERYWHERE, *sources("interrupted_allocator.c"), "-o", program, "-pthread"], check=True, timeout=120)
+        plain = recorded.run([program])
+        truth = {int(size): int(count) for size, count in (line.split() for line in plain.stdout.splitlines())}
+        outcome, traces = recorded.record(tools, [program], folder, options=mode)
+        failures.expect("status and output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+        failures.expect("stderr", outcome.stderr, plain.stderr)
+        found = counted_by_size(tools, traces[0], truth)
+        if "--mode=sample" in mode:  # a jump out of the sampler may take the next sample with it
+            failures.require("blocks by size: %s of %s" % (found, truth), all(0.98 * truth[size] <= found[size] <= truth[size] for size in truth))
+        else:
+            failures.expect("blocks by size", found, truth)
+        failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     tools = recorded.Tools(parser.parse_args().build)
-    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED))
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2)
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
             plan.skip(name, allocator + " is not installed")
         else:
             plan.run(name, lambda case=(family, allocator, how): other_entries(tools, *case))
+    for mode in (["--mode=exact"], ["--mode=sample", "--interval=1"]):
+        plan.run("interrupted, " + " ".join(mode), lambda mode=mode: interrupted(tools, mode))
     for command in ATTACHED:
         plan.run("attached, built by " + " ".join(command), lambda command=command: attached_build(tools, command))
     for command in BUILDS:

@@ -5,8 +5,6 @@ takes its row away; `run_torture.py --all` ignores the table.
 """
 
 RUN = ["exact", "sample", "killed", "removed", "truncated"]
-ATTACH = ["whole", "attach"]
-ALL = RUN + ATTACH
 
 
 def executes_without_session(tree, variant):
@@ -21,16 +19,10 @@ def makes_namespaces_at_once(tree, variant):
                any(below.name == "namespaces" and below.numbers[1] & 1 for below in act.walk()) for act in tree.walk())
 
 
-def has_number(name, index, *values):
-    return lambda tree, variant: any(act.name == name and act.numbers[index] in values for act in tree.walk())
-
-
 ROWS = [
     ("8: in one of ten runs, a process of one of several PID namespaces that begin at once loses events without a word: seed 271", RUN,
      makes_namespaces_at_once),
     ("9: programs executed where the live file cannot be found, if they end soon, are not counted as unrecorded", RUN, executes_without_session),
-    ("2: calls of a handler that interrupted an allocator of the program", RUN,
-     lambda tree, variant: variant.own_malloc and has_number("timer", 1, 3)(tree, variant)),
 ]
 
 
