@@ -116,23 +116,31 @@ static void note_end(struct ag_collector *collector, uint32_t index, uint64_t no
 }
 
 /* Of two slots with one process number the older was replaced by exec, even when it does not say
- * so. Numbers are compared where it is known that they mean the same: as we know them, or in one
- * namespace. */
+ * so: unless the newer one was forked, which nobody becomes by exec. Then the number is given
+ * again, or the wrong one. Numbers are compared where it is known that they mean the same: as we
+ * know them, or in one namespace. */
 static bool is_same_process(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
     return a->watch.pid != 0 && b->watch.pid != 0
                ? a->watch.pid == b->watch.pid
                : a->pid == b->pid && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
 }
 
+static bool was_forked(const struct ag_session *session, uint32_t index) {
+    return ag_session_slot(session, index)->parent_slot != UINT32_MAX;
+}
+
 static void end_replaced(struct ag_collector *collector, uint32_t index) {
     const struct ag_session *session = collector->session;
     const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
+    const bool is_forked = was_forked(session, index);
     for (uint32_t i = 0; i < session->n_slots; i++) {
         const struct ag_watched_slot *other = &collector->slots[i];
         if (i != index && other->phase == AG_PHASE_OPEN && !other->has_ended &&
             is_same_process(other, &collector->slots[index])) {
             const bool is_older = ag_session_slot(session, i)->start_raw < start_raw;
-            note_end(collector, is_older ? i : index, ag_monotonic_ns());
+            if (!(is_older ? is_forked : was_forked(session, i))) {
+                note_end(collector, is_older ? i : index, ag_monotonic_ns());
+            }
         }
     }
 }

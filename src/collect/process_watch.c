@@ -11,8 +11,10 @@
  *     its namespace, where it can be read and both are known, is the same;
  *     its mappings, where they can be read, have the live file in them.
  *
- * One candidate, in a /proc that shows all, is the process. None: it has ended. Several: nothing is
- * taken for true of any of them; the children of a parent that is known stand out. */
+ * One candidate, in a /proc that shows all, is the process, unless the process' parent is known,
+ * still there and not the candidate's: then it may have ended, and this one be its cousin. None: it
+ * has ended. Several: nothing is taken for true of any of them; the children of a parent that is
+ * known stand out. */
 #include "process_watch.h"
 
 #include <dirent.h>
@@ -364,7 +366,9 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
         (void)closedir(processes); /* nothing was written */
     }
     const bool is_complete = processes && shows_all();
-    if (is_sure || (is_complete && n_candidates == 1)) {
+    const bool has_its_parent =
+        n_children == 1 || sought->parent == 0 || !ag_process_lives(sought->parent);
+    if (is_sure || (is_complete && n_candidates == 1 && has_its_parent)) {
         *ret_pid = candidate;
         return AG_PROCESS_FOUND;
     }

@@ -96,6 +96,17 @@ def chosen(tools):
     return failures
 
 
+def cousins(tools):
+    """Short-lived numbers 1 of four namespaces at a time: none is taken for another one, which may have ended already."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("cousins")], folder)
+        failures.expect("status", outcome.status, 0)
+        blocks = [recorded.report(tools, trace)["allocated_blocks"] for trace in traces]
+        failures.expect("traces with 100 blocks", blocks.count(100), int(outcome.stdout))
+    return failures
+
+
 def living(tools):
     """With `run` and collector killed, `check` leaves a process in a namespace alone as long as it lives."""
     failures = tap.Failures()
@@ -216,6 +227,7 @@ def main():
              "two with number 1": lambda: twins(tools),
              "a number that another has outside": lambda: same_number(tools),
              "children in a namespace that is not their parent's": lambda: chosen(tools),
+             "short-lived numbers 1 of several namespaces": lambda: cousins(tools),
              "alive when everybody else was killed": lambda: living(tools)}
     sandbox = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     users_cases = {"an ordinary user's process that is not dumpable, in namespaces": lambda: hidden(tools, "", 1, *sandbox),
