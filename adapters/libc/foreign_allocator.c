@@ -47,7 +47,7 @@ extern void *ag_entry_pvalloc(size_t bytes) AG_HIDDEN;
  * was. */
 AG_FAST uintptr_t enter(void) {
     const uintptr_t before = ag_inside_allocator;
-    ag_inside_allocator = (uintptr_t)__builtin_frame_address(0);
+    ag_inside_allocator = (uintptr_t)__builtin_frame_address(0) | AG_INSIDE_FOREIGN;
     return before;
 }
 

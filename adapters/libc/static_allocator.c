@@ -304,13 +304,18 @@ AG_COLD bool ag_is_called_inside(uintptr_t sp) {
     while (inside.n > 0 && is_innermost_gone(sp)) {
         end_innermost();
     }
-    if (sp >= ag_inside_allocator) { /* a stale mark of foreign_allocator.c */
+    const bool is_foreign = (ag_inside_allocator & AG_INSIDE_FOREIGN) != 0;
+    if (!is_foreign || sp >= ag_inside_allocator) { /* stale, or not written yet or any more */
         ag_inside_allocator = innermost_sp();
     }
-    const uintptr_t mark = ag_inside_allocator;
+    const uintptr_t mark = ag_inside_allocator & ~(uintptr_t)AG_INSIDE_FOREIGN;
     return mark > sp && mark - sp < NESTED_BYTES_MOST && is_one_stack(sp, mark) &&
            !(restorer != 0 && has_signal_frame(sp, mark));
 }
+
+/* The C library's own: a sanitizer's does not work before the sanitizer has started. */
+__attribute__((weak)) extern int __sigaction(int number, const struct sigaction *action,
+                                             struct sigaction *ret_before);
 
 /* Where handlers return to. The C library says it to the kernel with each action that is set; so an
  * action is set to what it is. Once, at the start. */
@@ -323,7 +328,8 @@ static void find_restorer(void) {
         uint64_t mask;
     } kernels = {0};
     struct sigaction action;
-    if (sigaction(LAST_SIGNAL, NULL, &action) == 0 && sigaction(LAST_SIGNAL, &action, NULL) == 0 &&
+    if (__sigaction && __sigaction(LAST_SIGNAL, NULL, &action) == 0 &&
+        __sigaction(LAST_SIGNAL, &action, NULL) == 0 &&
         ag_syscall6(SYS_rt_sigaction, LAST_SIGNAL, 0, (long)&kernels, sizeof(kernels.mask), 0, 0) ==
             0) {
         restorer = kernels.restorer;

@@ -27,7 +27,9 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
 /* The stack pointer of the call of an allocator that this thread is inside of; 0: of none. What an
- * allocator's functions call of each other is not recorded. */
+ * allocator's functions call of each other is not recorded. The lowest bit: the mark was made by
+ * foreign_allocator.c. */
+enum { AG_INSIDE_FOREIGN = 1 };
 extern __thread uintptr_t ag_inside_allocator __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
 /* Whether a call with this stack pointer is made from inside: not by a handler that interrupted the

@@ -280,7 +280,7 @@ def parse_options():
     parser.add_argument("--log")
     parser.add_argument("--slice", type=int, default=SLICE, help="how many programs a line of the log counts")
     parser.add_argument("--work")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--jobs", type=int, default=2 * os.cpu_count())  # a program mostly waits
     parser.add_argument("--slowness", type=float, default=1.0, help="factor of all time limits")
     parser.add_argument("--all", action="store_true", help="also what hits a known defect")
     parser.add_argument("--fixed", default="", help="numbers of defects whose rows in known_defects.py are ignored")
