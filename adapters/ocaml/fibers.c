@@ -46,14 +46,23 @@ static bool is_ours(ag_ocaml_value closure) {
     return (uintptr_t)closure - closures_low < closures_bytes;
 }
 
-static ag_ocaml_value told_callback(ag_ocaml_value closure, ag_ocaml_value argument) {
-    if (!is_ours(closure)) {
-        return callback(closure, argument);
+/* Called from callback_x86_64.S. */
+extern const unsigned char ag_ocaml_callback_enter[] AG_HIDDEN;
+bool ag_ocaml_callback_begins(struct ag_kept_call *call);
+void ag_ocaml_callback_ends(const struct ag_kept_call *call);
+
+/* Returns whether the callback is one of ours; then the datum is what was noted before. */
+bool ag_ocaml_callback_begins(struct ag_kept_call *call) {
+    call->original = (uintptr_t)callback;
+    if (!is_ours((ag_ocaml_value)call->arguments[0])) {
+        return false;
     }
-    const uintptr_t outer = begin_callback();
-    const ag_ocaml_value result = callback(closure, argument);
-    hidden = outer;
-    return result;
+    call->datum = begin_callback();
+    return true;
+}
+
+void ag_ocaml_callback_ends(const struct ag_kept_call *call) {
+    hidden = call->datum;
 }
 
 uintptr_t *ag_ocaml_fibers_enter(void) {
@@ -78,6 +87,5 @@ uint64_t ag_ocaml_fibers_own_words(void) {
 void ag_ocaml_fibers_follow(uintptr_t closures, uintptr_t end) {
     closures_low = closures;
     closures_bytes = end - closures;
-    (void)ag_ocaml_detour("caml_callback_exn", ag_kept_call, (void *)told_callback,
-                          (void **)&callback);
+    (void)ag_ocaml_detour("caml_callback_exn", ag_ocaml_callback_enter, NULL, (void **)&callback);
 }
