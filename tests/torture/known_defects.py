@@ -18,7 +18,7 @@ def has(name):
 
 
 ROWS = [
-    ("3: one free of one process is missing without a word, in one of some hundred runs that fork for 40 ms: seed 253", ["removed"], has("timer")),
+    ("3: an event of a short-lived detached thread is missing without a word, in one of 50 runs of 40 ms: seed 253", ["removed"], has("exiting")),
     ("9: programs executed where the live file cannot be found, if they end soon, are not counted as unrecorded", RUN, executes_without_session),
 ]
 
