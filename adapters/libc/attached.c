@@ -182,9 +182,6 @@ static bool is_hooked_already(const void *const *targets, size_t n_targets, cons
     return false;
 }
 
-/* A malloc that is not the C library's may have callers in its own object that rely on more than
- * the ABI keeps: it is hooked by other entries (static_allocator.c), with its relatives. Returns
- * whether there is one; *ret_r: 0, or -ENOTSUP and the note says why. */
 static struct ag_static_answer answer;
 
 static void note_answer(void) {
@@ -194,6 +191,9 @@ static void note_answer(void) {
     }
 }
 
+/* A malloc that is not the C library's may have callers in its own object that rely on more than
+ * the ABI keeps: it is hooked by other entries (static_allocator.c), with its relatives. Returns
+ * whether there is one; *ret_r: 0, or -ENOTSUP and the note says why. */
 static bool hook_own_allocator(int *ret_r) {
     struct ag_symbol_place place = {.address = NULL};
     const bool is_libc =

@@ -9,26 +9,6 @@
 #include "hook/arch/x86_64/kept_frame.S"
 
     .text
-    .hidden ag_static_begin
-    .hidden ag_static_end
-
-kept_function ag_static_enter
-    kept_begin
-    lea -KEPT_BYTES(%rbp), %rdi
-    call ag_static_begin
-    test %al, %al
-    jz 1f
-    kept_restore_but_rax_rdx
-    mov OFFSET_RDX(%rbp), %rdx
-    mov OFFSET_RAX(%rbp), %rax
-    call *OFFSET_ORIGINAL(%rbp)
-    mov %rax, OFFSET_RESULT(%rbp)
-    mov %rdx, OFFSET_RESULT_2(%rbp)
-    lea -KEPT_BYTES(%rbp), %rdi
-    call ag_static_end
-    kept_return
-1: /* nothing to do behind the original: it returns to the caller */
-    kept_go_on
-kept_end ag_static_enter
+    kept_between ag_static_enter, ag_static_begin, ag_static_end
 
     .section .note.GNU-stack, "", @progbits

@@ -3,26 +3,6 @@
 #include "hook/arch/x86_64/kept_frame.S"
 
     .text
-    .hidden ag_ocaml_callback_begins
-    .hidden ag_ocaml_callback_ends
-
-kept_function ag_ocaml_callback_enter
-    kept_begin
-    lea -KEPT_BYTES(%rbp), %rdi
-    call ag_ocaml_callback_begins
-    test %al, %al
-    jz 1f
-    kept_restore_but_rax_rdx
-    mov OFFSET_RDX(%rbp), %rdx
-    mov OFFSET_RAX(%rbp), %rax
-    call *OFFSET_ORIGINAL(%rbp)
-    mov %rax, OFFSET_RESULT(%rbp)
-    mov %rdx, OFFSET_RESULT_2(%rbp)
-    lea -KEPT_BYTES(%rbp), %rdi
-    call ag_ocaml_callback_ends
-    kept_return
-1:
-    kept_go_on
-kept_end ag_ocaml_callback_enter
+    kept_between ag_ocaml_callback_enter, ag_ocaml_callback_begins, ag_ocaml_callback_ends
 
     .section .note.GNU-stack, "", @progbits

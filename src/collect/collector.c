@@ -132,14 +132,14 @@ static bool was_forked(const struct ag_session *session, uint32_t index) {
 static void end_replaced(struct ag_collector *collector, uint32_t index) {
     const struct ag_session *session = collector->session;
     const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
-    const bool is_forked = was_forked(session, index);
     for (uint32_t i = 0; i < session->n_slots; i++) {
         const struct ag_watched_slot *other = &collector->slots[i];
         if (i != index && other->phase == AG_PHASE_OPEN && !other->has_ended &&
             is_same_process(other, &collector->slots[index])) {
             const bool is_older = ag_session_slot(session, i)->start_raw < start_raw;
-            if (!(is_older ? is_forked : was_forked(session, i))) {
-                note_end(collector, is_older ? i : index, ag_monotonic_ns());
+            const uint32_t older = is_older ? i : index, newer = is_older ? index : i;
+            if (!was_forked(session, newer)) {
+                note_end(collector, older, ag_monotonic_ns());
             }
         }
     }

@@ -393,16 +393,21 @@ bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
     return has_mapped(pid, path) == YES;
 }
 
-void ag_process_name(uint32_t pid, char ret_name[16]) {
-    const int fd = open_proc(pid, "comm");
-    char name[16];
+/* A file with a name and a newline; where it cannot be read the name stays. */
+static void read_name(uint32_t pid, const char *file, char ret_name[16]) {
+    const int fd = open_proc(pid, file);
+    char name[17]; /* the kernel's 15 bytes, a newline, a NUL */
     if (read_small(fd, name, sizeof(name))) {
         name[strcspn(name, "\n")] = '\0';
-        memcpy(ret_name, name, sizeof(name));
+        memcpy(ret_name, name, 16);
     }
     if (fd >= 0) {
         (void)close(fd); /* nothing was written */
     }
+}
+
+void ag_process_name(uint32_t pid, char ret_name[16]) {
+    read_name(pid, "comm", ret_name);
 }
 
 bool ag_process_has_our_numbers(uint32_t pid, uint32_t own_pid) {
@@ -434,15 +439,9 @@ void ag_process_thread_name(uint32_t pid, bool has_our_numbers, uint32_t thread_
                             char ret_name[16]) {
     char file[32];
     const uint32_t thread = has_our_numbers ? thread_id : find_thread(pid, thread_id);
-    (void)snprintf(file, sizeof(file), "task/%u/comm", thread);
-    const int fd = thread != 0 ? open_proc(pid, file) : -1;
-    char name[17];
-    if (fd >= 0 && read_small(fd, name, sizeof(name))) {
-        name[strcspn(name, "\n")] = '\0';
-        memcpy(ret_name, name, 16);
-    }
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
+    if (thread != 0) {
+        (void)snprintf(file, sizeof(file), "task/%u/comm", thread);
+        read_name(pid, file, ret_name);
     }
 }
 

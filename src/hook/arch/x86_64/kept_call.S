@@ -73,12 +73,7 @@ kept_function ag_kept_original
     .cfi_offset %rbp, -16
     lea KEPT_BYTES(%rdi), %rbp
     kept_restore_flags
-    kept_restore_but_rax_rdx
-    mov OFFSET_RDX(%rbp), %rdx
-    mov OFFSET_RAX(%rbp), %rax
-    call *OFFSET_ORIGINAL(%rbp)
-    mov %rax, OFFSET_RESULT(%rbp)
-    mov %rdx, OFFSET_RESULT_2(%rbp)
+    kept_call_original
     pop %rbp
     .cfi_def_cfa_offset 8
     .cfi_restore %rbp

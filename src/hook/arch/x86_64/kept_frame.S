@@ -79,17 +79,35 @@
     mov OFFSET_RDI(%rbp), %rdi
     .endm
 
+    /* As the caller had them. */
+    .macro kept_restore
+    kept_restore_but_rax_rdx
+    mov OFFSET_RDX(%rbp), %rdx
+    mov OFFSET_RAX(%rbp), %rax
+    .endm
+
+    .macro kept_call_original
+    kept_restore
+    call *OFFSET_ORIGINAL(%rbp)
+    mov %rax, OFFSET_RESULT(%rbp)
+    mov %rdx, OFFSET_RESULT_2(%rbp)
+    .endm
+
+    .macro kept_leave
+    mov %rbp, %rsp
+    pop %rbp
+    .cfi_remember_state
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    .endm
+
     /* Returns to the caller, with what is in result and result_2. */
     .macro kept_return
     kept_restore_flags
     kept_restore_but_rax_rdx
     mov OFFSET_RESULT_2(%rbp), %rdx
     mov OFFSET_RESULT(%rbp), %rax
-    mov %rbp, %rsp
-    pop %rbp
-    .cfi_remember_state
-    .cfi_def_cfa %rsp, 8
-    .cfi_restore %rbp
+    kept_leave
     ret
     .cfi_restore_state
     .endm
@@ -97,14 +115,8 @@
     /* Goes on in the original as if nothing had been in between. */
     .macro kept_go_on
     kept_restore_flags
-    kept_restore_but_rax_rdx
-    mov OFFSET_RDX(%rbp), %rdx
-    mov OFFSET_RAX(%rbp), %rax
-    mov %rbp, %rsp
-    pop %rbp
-    .cfi_remember_state
-    .cfi_def_cfa %rsp, 8
-    .cfi_restore %rbp
+    kept_restore
+    kept_leave
     jmp *(OFFSET_ORIGINAL - 8)(%rsp) /* in the red zone */
     .cfi_restore_state
     .endm
@@ -112,6 +124,26 @@
     .macro kept_end name
     .cfi_endproc
     .size \name, . - \name
+    .endm
+
+    /* A whole function: calls begins(struct ag_kept_call *). Where that says true it calls the original, with the registers and
+     * nothing else of the caller, and then ends(struct ag_kept_call *); else it goes on in the original. */
+    .macro kept_between name, begins, ends
+    .hidden \begins
+    .hidden \ends
+kept_function \name
+    kept_begin
+    lea -KEPT_BYTES(%rbp), %rdi
+    call \begins
+    test %al, %al
+    jz 1f
+    kept_call_original
+    lea -KEPT_BYTES(%rbp), %rdi
+    call \ends
+    kept_return
+1:
+    kept_go_on
+kept_end \name
     .endm
 
 #endif
