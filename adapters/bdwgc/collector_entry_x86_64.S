@@ -93,7 +93,7 @@ enter_from_scratch:
     .size enter_from_scratch, . - enter_from_scratch
 
     .macro begin_entry
-    .org entries + 288 * row, 0x90 /* AG_COLLECTOR_ENTRY_BYTES: an error where one is longer */
+    .org 9b + 288 * row, 0x90 /* behind the table's label 9; AG_COLLECTOR_ENTRY_BYTES: an error where one is longer */
     endbr64
     .endm
 
@@ -221,9 +221,9 @@ enter_from_scratch:
     .type ag_collector_entries, @object
     .p2align 7
 ag_collector_entries:
+9:
     .set row, 0
     .set keeps, 1
-    .set entries, ag_collector_entries
     .cfi_startproc
 #include "collector_functions.def"
     .org ag_collector_entries + 288 * row, 0x90
@@ -236,9 +236,9 @@ ag_collector_entries:
     .type ag_collector_plain_entries, @object
     .p2align 7
 ag_collector_plain_entries:
+9:
     .set row, 0
     .set keeps, 0
-    .set entries, ag_collector_plain_entries
     .cfi_startproc
 #include "collector_functions.def"
     .org ag_collector_plain_entries + 288 * row, 0x90
