@@ -18,11 +18,14 @@ static uint32_t u32_at(const unsigned char *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+enum { TEXT_BYTES_MOST = 1 << 16 }; /* a name of nested modules is a few hundred */
+
 /* A text that ends inside of its segment, or NULL. */
 static const char *text_at(struct ag_decoder_file *file, uint64_t address) {
     size_t n_bytes = 0;
     const unsigned char *bytes = ag_decoder_bytes(file, address, &n_bytes);
-    return bytes != NULL && memchr(bytes, '\0', n_bytes) != NULL ? (const char *)bytes : NULL;
+    const size_t n_searched = n_bytes < TEXT_BYTES_MOST ? n_bytes : TEXT_BYTES_MOST;
+    return bytes != NULL && memchr(bytes, '\0', n_searched) != NULL ? (const char *)bytes : NULL;
 }
 
 static const char *programmers_name(struct ag_ocaml_debug_texts *texts, const char *scoped) {

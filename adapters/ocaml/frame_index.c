@@ -16,9 +16,6 @@
 #include <string.h>
 
 enum { NO_FRAME = 0xffff, HAS_DEBUG = 1, HAS_ALLOCATIONS = 2, HEAD_BYTES = 12 };
-/* Of all tables together, since a damaged list may name one again and again; those of the OCaml
- * compiler itself, ocamlopt.opt 5.3, are 3 MB. */
-enum { TABLES_BYTES_MOST = 64 << 20 };
 
 static uint16_t u16_at(const unsigned char *at) {
     return (uint16_t)(at[0] | at[1] << 8);
@@ -93,7 +90,8 @@ static int compare(const void *left, const void *right) {
 
 void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
                                uint64_t tables) {
-    uint64_t table = 0, n_descriptors = 0, left = TABLES_BYTES_MOST;
+    /* Tables do not overlap, but a damaged list may name one again and again. */
+    uint64_t table = 0, n_descriptors = 0, left = ag_decoder_file_bytes(file);
     for (; left > 0 && ag_decoder_word(file, tables, &table) && table != 0;
          tables += sizeof(table)) {
         if (!ag_decoder_word(file, table, &n_descriptors)) {

@@ -8,7 +8,9 @@
  * "[vm] Module.f", with the runtime's name; the rest stays native.
  *
  * All of a file is untrusted: a decoder reads it through the functions below, checks every length
- * it finds there, and answers 0 to what it does not understand. Threads: as a symbolizer. */
+ * it finds there, and answers 0 to what it does not understand. What the decoder uses counts as the
+ * image's (work_meter.h): when the image's share is spent, the functions below find nothing more.
+ * Lists that may name a table again need a bound of their own. Threads: as a symbolizer. */
 #ifndef AG_DECODER_H
 #define AG_DECODER_H
 
@@ -24,6 +26,8 @@ struct ag_decoder_file;
  * They stay as long as the file. */
 const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t address,
                                       size_t *ret_bytes);
+/* How long the file is: tables that do not overlap have no more bytes together. */
+size_t ag_decoder_file_bytes(struct ag_decoder_file *file);
 /* The 64-bit word at ADDRESS as the loader leaves it at bias 0: relative relocations are applied.
  */
 bool ag_decoder_word(struct ag_decoder_file *file, uint64_t address, uint64_t *ret_word);

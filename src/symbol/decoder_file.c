@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int ag_decoder_file_open(const struct ag_elf_file *file, struct ag_decoder_file *ret_file) {
+int ag_decoder_file_open(const struct ag_elf_file *file, struct ag_work_meter *meter,
+                         struct ag_decoder_file *ret_file) {
     size_t n_headers = 0;
-    *ret_file = (struct ag_decoder_file){.elf = file->elf};
+    *ret_file = (struct ag_decoder_file){.elf = file->elf, .meter = meter};
     if (file->elf == NULL || elf_getphdrnum(file->elf, &n_headers) != 0 || n_headers == 0 ||
         n_headers > UINT16_MAX) {
         return -ENOEXEC;
@@ -52,12 +53,20 @@ static const struct ag_decoder_segment *segment_at(const struct ag_decoder_file 
     return NULL;
 }
 
-const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t address,
-                                      size_t *ret_bytes) {
-    const struct ag_decoder_segment *segment = segment_at(file, address);
+size_t ag_decoder_file_bytes(struct ag_decoder_file *file) {
     if (file->bytes == NULL) {
         file->bytes = (const unsigned char *)elf_rawfile(file->elf, &file->n_bytes);
     }
+    return file->n_bytes;
+}
+
+const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t address,
+                                      size_t *ret_bytes) {
+    if (!ag_work_meter_step(file->meter)) {
+        return NULL;
+    }
+    const struct ag_decoder_segment *segment = segment_at(file, address);
+    (void)ag_decoder_file_bytes(file); /* reads them */
     if (segment == NULL || file->bytes == NULL || segment->offset > file->n_bytes ||
         address - segment->low >= file->n_bytes - segment->offset) {
         return NULL;
@@ -108,14 +117,17 @@ static int compare(const void *left, const void *right) {
 /* Without memory it is what was read until then. */
 static void read_relocations(struct ag_decoder_file *file) {
     const unsigned type = relative_type(file->elf);
+    size_t left = ag_decoder_file_bytes(file); /* many headers may name the same table */
     file->has_relocations = true;
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
         Elf_Data *data;
         if (type == 0 || gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_RELA ||
-            !(header.sh_flags & SHF_ALLOC) || (data = elf_getdata(section, NULL)) == NULL) {
+            !(header.sh_flags & SHF_ALLOC) || header.sh_size > left ||
+            (data = elf_getdata(section, NULL)) == NULL) {
             continue;
         }
+        left -= header.sh_size;
         if (add_relocations(file, data, data->d_size / sizeof(Elf64_Rela), type) < 0) {
             break;
         }
@@ -149,9 +161,9 @@ bool ag_decoder_word(struct ag_decoder_file *file, uint64_t address, uint64_t *r
 
 /* ---- symbols ---- */
 
-static bool find_in_table(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, const char *name,
-                          uint64_t *ret_address) {
-    Elf_Scn *strings_section = elf_getscn(elf, header->sh_link);
+static bool find_in_table(struct ag_decoder_file *file, Elf_Scn *section, const GElf_Shdr *header,
+                          const char *name, uint64_t *ret_address) {
+    Elf_Scn *strings_section = elf_getscn(file->elf, header->sh_link);
     Elf_Data *symbols = elf_getdata(section, NULL);
     Elf_Data *strings = strings_section != NULL ? elf_getdata(strings_section, NULL) : NULL;
     const size_t name_bytes = strlen(name) + 1;
@@ -159,7 +171,7 @@ static bool find_in_table(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, c
         return false;
     }
     const size_t n = symbols->d_size / sizeof(Elf64_Sym);
-    for (size_t i = 1; i < n && i <= INT32_MAX; i++) {
+    for (size_t i = 1; i < n && i <= INT32_MAX && ag_work_meter_step(file->meter); i++) {
         GElf_Sym symbol;
         if (gelf_getsym(symbols, (int)i, &symbol) != NULL && symbol.st_shndx != SHN_UNDEF &&
             symbol.st_name < strings->d_size && strings->d_size - symbol.st_name >= name_bytes &&
@@ -172,11 +184,15 @@ static bool find_in_table(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, c
 }
 
 bool ag_decoder_symbol(struct ag_decoder_file *file, const char *name, uint64_t *ret_address) {
+    size_t left = ag_decoder_file_bytes(file); /* many headers may name the same table */
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
-        if (gelf_getshdr(section, &header) != NULL &&
-            (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM) &&
-            find_in_table(file->elf, section, &header, name, ret_address)) {
+        if (gelf_getshdr(section, &header) == NULL || header.sh_size > left ||
+            (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM)) {
+            continue;
+        }
+        left -= header.sh_size;
+        if (find_in_table(file, section, &header, name, ret_address)) {
             return true;
         }
     }

@@ -4,6 +4,7 @@
 
 #include "decoder.h"
 #include "elf_file.h"
+#include "work_meter.h"
 
 struct ag_decoder_segment {
     uint64_t low, high, offset;
@@ -12,8 +13,9 @@ struct ag_decoder_segment {
 struct ag_decoder_relocation { /* the word at place is this, at bias 0 */
     uint64_t place, word;
 };
-struct ag_decoder_file { /* all zero: closed */
-    Elf *elf;            /* the caller's */
+struct ag_decoder_file {         /* all zero: closed */
+    Elf *elf;                    /* the caller's */
+    struct ag_work_meter *meter; /* the caller's, of the image: when it is spent, nothing is read */
     const unsigned char *bytes;
     size_t n_bytes;
     struct ag_decoder_segment *segments;
@@ -23,8 +25,9 @@ struct ag_decoder_file { /* all zero: closed */
     bool has_relocations;
 };
 
-/* 0, -ENOMEM or -ENOEXEC. FILE stays open as long. */
-int ag_decoder_file_open(const struct ag_elf_file *file, struct ag_decoder_file *ret_file);
+/* 0, -ENOMEM or -ENOEXEC. FILE and METER stay as long. */
+int ag_decoder_file_open(const struct ag_elf_file *file, struct ag_work_meter *meter,
+                         struct ag_decoder_file *ret_file);
 void ag_decoder_file_close(struct ag_decoder_file *file);
 
 #endif

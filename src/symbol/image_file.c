@@ -295,19 +295,27 @@ static size_t native_frames(struct ag_image_file *image, uint64_t address, struc
 void ag_image_file_choose_decoder(struct ag_image_file *image,
                                   const struct ag_decoder *const *decoders) {
     if (decoders == NULL || decoders[0] == NULL || image->main.elf == NULL ||
-        ag_decoder_file_open(&image->main, &image->decoder_file) < 0) {
+        ag_decoder_file_open(&image->main, &image->meter, &image->decoder_file) < 0) {
         return;
     }
+    ag_work_meter_begin(&image->meter);
+    (void)ag_work_meter_look(&image->meter); /* from here on */
     for (size_t i = 0; decoders[i] != NULL && image->decoder == NULL; i++) {
         image->decoder_state = decoders[i]->open(&image->decoder_file);
         image->decoder = image->decoder_state != NULL ? decoders[i] : NULL;
     }
+    end_work(image, 0);
+}
+
+/* Who is asked beside the native tables; nobody where the image's share is spent. */
+static const struct ag_decoder *asked_decoder(const struct ag_image_file *image) {
+    return image->meter.is_spent ? NULL : image->decoder;
 }
 
 static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                              struct ag_names *names,
                              struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]) {
-    const struct ag_decoder *decoder = image->decoder;
+    const struct ag_decoder *decoder = asked_decoder(image);
     struct ag_decoded_frame decoded[AG_FRAMES_PER_ADDRESS];
     if (decoder == NULL || decoder->frames == NULL) {
         return 0;
@@ -330,7 +338,7 @@ static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_r
 static void name_by_decoder(const struct ag_image_file *image, struct ag_names *names,
                             struct ag_symbol_frame *frame) {
     char text[4096];
-    const struct ag_decoder *decoder = image->decoder;
+    const struct ag_decoder *decoder = asked_decoder(image);
     if (decoder != NULL && decoder->name != NULL && frame->linkage != NULL &&
         decoder->name(image->decoder_state, frame->linkage, text, sizeof(text))) {
         const char *kept = ag_names_keep(names, text);
@@ -372,7 +380,7 @@ static size_t find_frames(struct ag_image_file *image, uint64_t pc, bool is_retu
         return n;
     }
     n = native_frames(image, pc - is_return_address, names, ret_frames);
-    if (n > 0 && image->decoder != NULL) {
+    if (n > 0 && asked_decoder(image) != NULL) {
         take_symbol(image, pc - is_return_address, names, &ret_frames[n - 1]);
     }
     for (size_t i = 0; i < n; i++) {

@@ -18,6 +18,10 @@ struct ag_decoder_file {
 extern const struct ag_decoder ag_decoder_ocaml;
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
+size_t ag_decoder_file_bytes(struct ag_decoder_file *file) {
+    return file->n_bytes;
+}
+
 const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t address,
                                       size_t *ret_bytes) {
     if (address < ADDRESS || address - ADDRESS >= file->n_bytes) {

@@ -16,7 +16,7 @@ import tempfile
 import zlib
 
 PROGRAM = sys.argv[1]
-TEXT, TEXT_BYTES = 0x1000, 0x100000
+TEXT, TEXT_BYTES, DATA = 0x1000, 0x100000, 0x400000
 MIB = 1 << 20
 LOOK_UPS = 40000
 SHORTFALLS = ("not read to its end, because", "some lines are not read", "would grow more than")
@@ -52,6 +52,7 @@ class File:
 
     def __init__(self):
         self.sections = []
+        self.loaded = None  # index of the section that is loaded as data, and code at TEXT where that is elsewhere
         self.add(".text", 1, 6, b"", address=TEXT, size=TEXT_BYTES, kind=8)
 
     def add(self, name, kind_, flags, data, link=0, entsize=0, address=0, size=None, kind=None):
@@ -100,9 +101,15 @@ class File:
         headers += struct.pack("<IIQQQQIIQQ", known_names, 3, 0, 0, at, len(names), 0, 0, 1, 0)
         body += names + bytes(-len(names) % 8)
         at += len(names) + (-len(names) % 8)
+        n_loaded = 0
+        if self.loaded is not None:
+            section, n_loaded = self.sections[self.loaded - 1], 2
+            headers += struct.pack("<IIQQQQQQ", 1, 4, offsets[self.loaded - 1], section[6], section[6], len(section[3]),
+                                   len(section[3]), 8)
+            headers += struct.pack("<IIQQQQQQ", 1, 5, 0, TEXT, TEXT, TEXT_BYTES, TEXT_BYTES, 8)
         ident = b"\x7fELF\x02\x01\x01" + bytes(9)
-        header = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, TEXT, 0, at, 0, 64, 56, 0, 64, len(self.sections) + 2,
-                                     len(self.sections) + 1)
+        header = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, TEXT, at + 64 * (len(self.sections) + 2), at, 0, 64, 56, n_loaded, 64,
+                                     len(self.sections) + 2, len(self.sections) + 1)
         return header + body + headers
 
 
@@ -297,6 +304,75 @@ def many_files_that_grow_a_thousandfold():
 @case(copies=300)
 def many_files_whose_functions_share_their_ranges():
     return many_functions(400, b"".join(struct.pack("<QQ", 16 * i + 1, 16 * i + 9) for i in range(1000)))
+
+
+# What runtimes keep for their own use is read by decoders (adapters/decoders.c), within the same budget.
+
+OCAML = b"\0caml_frametable\0caml_memprof_sample_young\0"
+
+
+def ocaml_data(file, data, address=DATA):
+    """Loaded data that begins with the list of frame tables."""
+    file.loaded = file.add(".data", 1, 3, data, address=address)
+    file.symbols([(1, address, 8), (17, address, 8)], OCAML)
+
+
+@case(copies=100, is_left_out=False)
+def frame_tables_that_are_listed_again_and_again():
+    n_times, n_descriptors = 8000, 1000
+    table = DATA + 8 * (n_times + 1)
+    descriptors = b"".join(struct.pack("<QHH4x", (7919 * i) % 65536, 8, 0) for i in range(n_descriptors))
+    file = File()
+    ocaml_data(file, struct.pack("<Q", table) * n_times + bytes(8) + struct.pack("<Q", n_descriptors) + descriptors)
+    return file.bytes()
+
+
+@case()
+def names_of_frames_that_have_no_end():
+    """Places of 16 functions that were inlined into each other, each with the same two long texts."""
+    half = TEXT_BYTES // 2
+    file = File()
+    ocaml_data(file, struct.pack("<II", half | 1, half | 1) * (half // 8) + (b"\xff" * 60000 + b"\0") * (half // 60001),
+               address=TEXT)
+    return file.bytes()
+
+
+@case(is_left_out=False)
+def a_thousand_headers_of_one_table_of_relocations():
+    file = File()
+    n = 40000
+    ocaml_data(file, bytes(64))
+    last = file.add(".rela.dyn", 4, 2, b"".join(struct.pack("<QQQ", DATA + 8 * i, 8, DATA) for i in range(n)), entsize=24)
+    file.again(last, 1000)
+    return file.bytes()
+
+
+def many_of_one_name(name, mark):
+    file = File()
+    file.loaded = file.add(".data", 1, 3, bytes(64), address=DATA)
+    strings = b"\0" + mark + b"\0"
+    file.symbols([(1, DATA, 8)] + [(len(strings), TEXT + 16 * i, 16) for i in range(40000)], strings + name + b"\0")
+    return file.bytes()
+
+
+@case()
+def names_of_crystal_with_parentheses_in_parentheses():
+    return many_of_one_name(b"*(A)::new" + b":(" * 5000 + b")" * 5000 + b"x", mark=b"__crystal_main")
+
+
+@case()
+def short_names_of_crystal_with_parentheses_in_parentheses():
+    return many_of_one_name(b"*(A)::new" + b":(" * 160 + b")" * 160 + b"x", mark=b"__crystal_main")
+
+
+@case()
+def long_names_of_julia():
+    return many_of_one_name(b"julia_" + b"_1" * 7000, mark=b"jl_RTLD_DEFAULT_handle_pointer")
+
+
+@case()
+def long_names_of_ocaml():
+    return many_of_one_name(b"camlA" + b"__$2" * 3500 + b"_1", mark=b"caml_frametable")
 
 
 def measure(make, copies, folder):
