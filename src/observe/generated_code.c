@@ -27,7 +27,8 @@ enum {
     MOST_FILE_BYTES = 1 << 30,
     MOST_NAME_BYTES = 4096,
     MOST_FUNCTION_BYTES = 1 << 28,
-    LOOK_BACK = 16, /* overlapping functions before the one that starts last */
+    SHARED_NAMES = 4, /* times the object: names may be each other's ends, but not all of them */
+    LOOK_BACK = 16,   /* overlapping functions before the one that starts last */
     DUMP_MAGIC = 0x4a695444,
     DUMP_HEADER_BYTES = 40,
     DUMP_CODE_LOAD = 0,
@@ -114,6 +115,7 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
     if (ag_remote_elf_adopt(copy, n_bytes, &elf) < 0) {
         return;
     }
+    size_t left = SHARED_NAMES * n_bytes;
     (void)ag_remote_elf_function(&elf, 0); /* reads the symbols */
     for (size_t i = 0; i < elf.n_symbols; i++) {
         const struct ag_remote_symbol *symbol = &elf.symbols[i];
@@ -122,7 +124,12 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
                 ? elf.sections[symbol->section].sh_addr
                 : 0;
         if (symbol->is_function && base + symbol->address != 0) {
-            add(code, base + symbol->address, symbol->n_bytes, symbol->name, strlen(symbol->name));
+            const size_t name_bytes = strnlen(symbol->name, MOST_NAME_BYTES);
+            if (name_bytes > left) {
+                break; /* what came is kept */
+            }
+            left -= name_bytes;
+            add(code, base + symbol->address, symbol->n_bytes, symbol->name, name_bytes);
         }
     }
     ag_remote_elf_close(&elf);

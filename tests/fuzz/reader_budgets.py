@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Every command that reads a trace keeps its budget on every trace.
 
-    reader_budgets.py ALLOGRAM WORST_TRACES [--only=CASE]... [--command=WORDS]... [--scale=FACTOR] [--jobs=N] [--list] [TRACE...]
+    reader_budgets.py ALLOGRAM WORST_TRACES [--only=CASE]... [--command=WORDS]... [--scale=FACTOR] [--jobs=N] [--list] [--body=FILE]... [TRACE...]
 
 With N = uncompressed bytes of the trace + bytes of output a command takes at most 2 s + N / (10 MB/s) of CPU time (user and
 system, of the kernel's count: other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces are
-those of worst_traces.c and, given as arguments, others. --list prints every measurement, the most expensive first.
+those of worst_traces.c and, given as arguments, others; of the inputs of fuzz_chunk.c (--body), each becomes one. --list prints every measurement, the most expensive first.
 AG_TEST_SCALE=full reads larger traces, and each trace with each command; otherwise each trace is read by one command of every
 kind of reader: the definitions and the sums, the pass over events, the replay of them, one that merges, the page, the exports."""
 
@@ -102,6 +102,7 @@ def main():
     parser.add_argument("--scale", type=float)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--body", action="append", default=[])
     parser.add_argument("traces", nargs="*")
     options = parser.parse_args()
     full = os.environ.get("AG_TEST_SCALE") == "full"
@@ -110,7 +111,7 @@ def main():
     cases = [line.split() for line in names if line]
     cases = [case for case in cases if not options.only or case[0] in options.only]
     commands = options.command or (COMMANDS if full else READERS)
-    plan = tap.Plan(len(cases) + len(options.traces))
+    plan = tap.Plan(len(cases) + len(options.traces) + len(options.body))
     everything = []
     with tempfile.TemporaryDirectory(prefix="reader_budgets.") as scratch, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -124,15 +125,17 @@ def main():
                 failures += measurement.failures
             return failures
 
-        def generated(name, usual):
+        def generated(name, what):
             path = os.path.join(scratch, name + ".allogram")
-            made = subprocess.run([options.worst_traces, name, str(int(int(usual) * scale)), path], check=True, capture_output=True)
+            made = subprocess.run([options.worst_traces] + what + [path], check=True, capture_output=True)
             failures = measure(name, path, int(made.stdout))
             os.unlink(path)
             return failures
 
         for name, usual in cases:
-            plan.run(name, lambda name=name, usual=usual: generated(name, usual))
+            plan.run(name, lambda name=name, usual=usual: generated(name, [name, str(int(int(usual) * scale))]))
+        for body in options.body:
+            plan.run(os.path.basename(body) + " as a chunk", lambda body=body: generated("body", ["--body", body]))
         for trace in options.traces:
             plan.run(os.path.basename(trace), lambda trace=trace: measure(os.path.basename(trace), trace, os.path.getsize(trace)))
     if options.list:

@@ -3,6 +3,7 @@
  *     worst_traces --list            names of the cases, one a line
  *     worst_traces CASE N PATH       writes the case, with about N of what it has many of, to PATH;
  *                                    prints the uncompressed bytes of the trace
+ *     worst_traces --body FILE PATH  a trace with an input of fuzz_chunk.c as a chunk
  *
  * Each case aims at one way in which a reader's work may grow faster than its input: keys that
  * collide in a hash table whose hash is known, lists that are searched from their beginning, events
@@ -1344,12 +1345,39 @@ static const struct {
     {"index_rows", index_rows, 30000},
 };
 
+/* The first byte is the kind, as in fuzz_chunk.c; how many events the rest has is not known, so the
+ * header is right for an empty chunk only. A reader has to notice. */
+static void put_kept_body(const char *path) {
+    static uint8_t bytes[1 << 20];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, bytes, sizeof(bytes)) : -1;
+    require(n > 1 ? 0 : -1, path);
+    close(fd);
+    flush_records();
+    for (uint32_t n_said = 0; n_said < 3; n_said++) {
+        const struct ag_chunk_info info = {.kind = bytes[0] % 2 == 0 ? AG_CHUNK_KIND_EVENTS
+                                                                     : AG_CHUNK_KIND_RECORDS,
+                                           .stream = n_said,
+                                           .thread_id = 1000,
+                                           .sequences = 1,
+                                           .events = n_said * 100};
+        require(ag_trace_writer_chunk(writer, &info, bytes + 1, (size_t)n - 1), "a chunk");
+        n_uncompressed += (size_t)n + 64;
+    }
+}
+
 int main(int argc, char **argv) {
     const size_t n_cases = sizeof(cases) / sizeof(cases[0]);
     if (argc == 2 && strcmp(argv[1], "--list") == 0) {
         for (size_t i = 0; i < n_cases; i++) {
             printf("%s %" PRIu64 "\n", cases[i].name, cases[i].usual);
         }
+        return 0;
+    }
+    if (argc == 4 && strcmp(argv[1], "--body") == 0) {
+        begin(argv[3]);
+        put_kept_body(argv[2]);
+        end();
         return 0;
     }
     for (size_t i = 0; i < n_cases; i++) {
@@ -1360,6 +1388,6 @@ int main(int argc, char **argv) {
             return 0;
         }
     }
-    fprintf(stderr, "usage: worst_traces --list | CASE N PATH\n");
+    fprintf(stderr, "usage: worst_traces --list | CASE N PATH | --body FILE PATH\n");
     return 2;
 }

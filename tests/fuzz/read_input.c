@@ -1,0 +1,38 @@
+/* read_input.c: a fuzz target as a program that reads files, for input_budgets.py. Linked with
+ * fuzz_SUBJECT.c in place of libFuzzer.
+ *
+ *     usage: input_SUBJECT FILE... */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t capacity);
+
+/* Some targets have a mutator of their own, which is not called here. */
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t capacity) {
+    (void)bytes, (void)capacity;
+    return n_bytes;
+}
+
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        struct stat facts;
+        const int fd = open(argv[i], O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &facts) != 0 || facts.st_size == 0) {
+            perror(argv[i]);
+            return 2;
+        }
+        void *bytes = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED) {
+            perror(argv[i]);
+            return 2;
+        }
+        (void)LLVMFuzzerTestOneInput(bytes, (size_t)facts.st_size); /* that it comes back counts */
+        close(fd);
+    }
+    return 0;
+}
