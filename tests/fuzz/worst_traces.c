@@ -1360,7 +1360,7 @@ static void put_kept_body(const char *path) {
                                            .stream = n_said,
                                            .thread_id = 1000,
                                            .sequences = 1,
-                                           .events = n_said * 100};
+                                           .events = n_said * ((uint32_t)n - 1) / 4};
         require(ag_trace_writer_chunk(writer, &info, bytes + 1, (size_t)n - 1), "a chunk");
         n_uncompressed += (size_t)n + 64;
     }
