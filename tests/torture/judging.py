@@ -28,6 +28,7 @@ import trace_truth
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 ALLOGRAM_FAILED = 125
 
+ATTACHED = " is recorded"  # what attach says as soon as its hooks are in
 CLOSED = b"allogram: the live file was removed while the program ran"
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in what the program itself does
@@ -197,7 +198,7 @@ class Judge:
         self._compare("sample", run, truth, plain, findings, is_part=interval != "1")
 
     def _attach_command(self, run, pid, options):
-        return [self.allogram, "attach", str(pid), "-q", "-o", os.path.join(run, "a.%p.allogram"), *options]
+        return [self.allogram, "attach", str(pid), "-o", os.path.join(run, "a.%p.allogram"), *options]
 
     def _whole(self, command, plain, dice, findings):
         run, truth, env = self._prepare()
@@ -211,13 +212,12 @@ class Judge:
         def meanwhile(pid):
             time.sleep(0.01)
             with open(os.path.join(self.folder, "attach.err"), "wb") as err:
-                attached.append(subprocess.Popen(self._attach_command(run, pid, options[:] ), stdout=err, stderr=err,
+                attached.append(subprocess.Popen(self._attach_command(run, pid, options), stdout=err, stderr=err,
                                                  stdin=subprocess.DEVNULL, start_new_session=True))
             end = time.monotonic() + 10 * self.slowness
-            while time.monotonic() < end and attached[0].poll() is None and not self._is_attached(run):
+            while time.monotonic() < end and attached[0].poll() is None and not self._is_attached():
                 time.sleep(0.002)
-            time.sleep(0.05)
-            if self._is_attached(run):
+            if self._is_attached():
                 pids.append(pid)
             os.unlink(gate)
 
@@ -237,16 +237,17 @@ class Judge:
         elif trues and not traces:
             findings.append(Finding("whole", "counts", "no trace"))
 
-    def _is_attached(self, run):
-        return bool(glob.glob(os.path.join(run, "a.*.allogram")))
+    def _said_by_attach(self):
+        with open(os.path.join(self.folder, "attach.err"), "rb") as file:
+            return file.read().decode(errors="replace")
+
+    def _is_attached(self):
+        return ATTACHED in self._said_by_attach()
 
     def _attach_failures(self, mode, findings):
-        path = os.path.join(self.folder, "attach.err")
-        with open(path, "rb") as file:
-            text = file.read().decode(errors="replace")
-        os.unlink(path)
-        if text:
-            self.n_refused += 1
+        text = self._said_by_attach()
+        os.unlink(os.path.join(self.folder, "attach.err"))
+        self.n_refused += ATTACHED not in text
         for word in ("core dumped", "Assertion", "Sanitizer", "SIGSEGV"):
             if word in text:
                 findings.append(Finding(mode, "attach", text[:300]))
