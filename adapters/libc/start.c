@@ -96,6 +96,14 @@ static bool set_early_environment(void) {
     return true;
 }
 
+static struct ag_static_answer own_allocator;
+
+static void note_own_allocator(void) {
+    runtime.is_hooked = true;
+    runtime.note = own_allocator.note;
+    ag_record_runtime(&runtime);
+}
+
 static void start_recording(void) {
     const char *path = getenv("ALLOGRAM_SESSION");
     start_self_check();
@@ -106,19 +114,25 @@ static void start_recording(void) {
     ag_recorder_watch_images();
     runtime.version = gnu_get_libc_version ? gnu_get_libc_version() : "";
     ag_foreign_allocator_lead();
-    static struct ag_static_answer own;
-    ag_static_allocator_hook(/* malloc_address= */ NULL, &own);
-    runtime.is_hooked = own.n_program >= 0;
-    if (own.n_program == 0) { /* else malloc is the program's own */
+    struct ag_static_answer *own = &own_allocator;
+    ag_static_allocator_hook(/* malloc_address= */ NULL, own);
+    runtime.is_hooked = own->n_program == 0; /* else when its first call is seen */
+    if (own->n_program == 0) {               /* else malloc is the program's own */
         ag_libc_arenas_find();
     }
-    if (own.n_program >= 0) {
-        ag_static_allocator_hook_others(&own);
+    if (own->n_program >= 0) {
+        ag_static_allocator_hook_others(own);
     }
-    if (own.n_others > 0) {
+    if (own->n_others > 0) {
         ag_foreign_allocator_guard();
     }
-    runtime.note = own.note;
+    if (own->n_program > 0) {
+        runtime.note = "no call of the program's own allocator was seen: if the compiler put "
+                       "copies of it into its callers, they are not recorded";
+        ag_static_allocator_on_first_call(note_own_allocator);
+    } else {
+        runtime.note = own->note;
+    }
     ag_libc_announce(&runtime);
     ag_host_join();
     ag_adapters_attach(getenv("ALLOGRAM_ADAPTERS"));

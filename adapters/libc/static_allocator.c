@@ -336,6 +336,12 @@ static void find_restorer(void) {
     }
 }
 
+static ag_static_first_call *_Atomic on_first_call;
+
+void ag_static_allocator_on_first_call(ag_static_first_call *call) {
+    atomic_store_explicit(&on_first_call, call, memory_order_release);
+}
+
 /* Before the original. Returns whether it has to come back to ag_static_end.
  *
  * The thread is marked as inside while the original runs, and its recorder suspended: the original
@@ -352,6 +358,13 @@ bool ag_static_begin(struct ag_kept_call *call) {
     }
     if (AG_UNLIKELY(inside.gate != 0)) { /* in a handler */
         resume();
+    }
+    if (AG_UNLIKELY(atomic_load_explicit(&on_first_call, memory_order_relaxed) != NULL)) {
+        ag_static_first_call *const first =
+            atomic_exchange_explicit(&on_first_call, NULL, memory_order_acquire);
+        if (first) { /* no other thread was faster */
+            first();
+        }
     }
     if (does == DOES_ALLOCATE_THROW) {
         last_told = 0;

@@ -26,6 +26,11 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
  * allocators have, wherever they are. */
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
+/* Calls CALL once, in the thread that enters a detour first, when it does. The compiler may have
+ * put copies of a program's malloc into all its callers: its detour is never entered then. */
+typedef void ag_static_first_call(void);
+void ag_static_allocator_on_first_call(ag_static_first_call *call);
+
 /* The stack pointer of the call of an allocator that this thread is inside of; 0: of none. What an
  * allocator's functions call of each other is not recorded. The lowest bit: the mark was made by
  * foreign_allocator.c. */

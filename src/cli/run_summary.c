@@ -59,6 +59,8 @@ static const char *short_path(const char *path) {
                : path;
 }
 
+enum { UNSEEN_LEAST = 1000, UNSEEN_SHARE = 20 }; /* as for the finding (findings.c): 5 % */
+
 /* What is missing from the trace, or that nothing is: the one line that every closing summary ends
  * with. */
 static const char *loss_text(const struct ag_collector_report *report, char ret_text[256]) {
@@ -73,6 +75,11 @@ static const char *loss_text(const struct ag_collector_report *report, char ret_
                        has_stacks ? " blocks lost: no memory for them" : "");
     } else if (report->unseen[0] != '\0') {
         (void)snprintf(ret_text, 256, "not seen: allocations of %.96s", report->unseen);
+    } else if (report->unseen_frees >= UNSEEN_LEAST &&
+               report->unseen_frees >= report->freed_blocks / UNSEEN_SHARE) {
+        (void)snprintf(ret_text, 256, "not seen: the frees of %s%s blocks",
+                       count_text(report->unseen_frees, events),
+                       report->is_sampled ? " sampled" : "");
     } else if (report->n_strangers + report->n_refused + report->is_closed > 0) {
         (void)snprintf(ret_text, 256, "nothing of it lost");
     } else {

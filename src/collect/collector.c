@@ -454,6 +454,8 @@ static void fill_report(struct ag_collector_report *report, const struct ag_reco
     report->in_use_bytes = summary->in_use_bytes;
     report->lost_events = ag_recording_lost(recording);
     report->lost_stacks = summary->lost_stacks;
+    report->unseen_frees = summary->buried_blocks;
+    report->freed_blocks = summary->freed_blocks;
     report->is_cut = recording->is_cut && !recording->was_finished;
     report->error = (uint32_t)-recording->error;
     report->registered = 1;

@@ -109,10 +109,11 @@ void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_s
 struct ag_collector_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
-        lost_events, n_other_traces; /* that are files */
-    uint64_t lost_stacks;            /* blocks whose stack could not be kept */
-    uint32_t is_cut, error;          /* errno of the write that stopped it; 0: the size asked for */
-    uint64_t interval_bytes;         /* of a sampled trace, at its end */
+        lost_events, n_other_traces;     /* that are files */
+    uint64_t lost_stacks;                /* blocks whose stack could not be kept */
+    uint64_t freed_blocks, unseen_frees; /* of these blocks the free was not recorded */
+    uint32_t is_cut, error;  /* errno of the write that stopped it; 0: the size asked for */
+    uint64_t interval_bytes; /* of a sampled trace, at its end */
     uint32_t is_sampled;
     uint32_t is_filtered;     /* not all blocks were wanted */
     uint32_t is_reset;        /* reports begin at the last reset; the sums above are of all */

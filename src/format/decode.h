@@ -166,6 +166,9 @@ struct ag_summary {
     uint64_t events;
     uint64_t reset_ns;    /* when the program last dropped what was counted; 0: it did not */
     uint64_t lost_stacks; /* allocated blocks whose stack is AG_ROOT_NOT_KEPT */
+    /* Freed blocks whose frees were not recorded: their address was allocated again. Counted by a
+     * pass over the events, not in the record. */
+    uint64_t buried_blocks;
 };
 
 struct ag_record { /* one record of the other kinds, decoded */

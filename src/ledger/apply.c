@@ -152,6 +152,7 @@ static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
 int ag_ledger_bury(struct ag_ledger *ledger, uint64_t at) {
     struct ag_death death;
     ledger->repair.repairs++;
+    ledger->repair.buried++;
     ledger->tally.net -= (int64_t)ledger->live.blocks[at].size;
     ledger->tally.dip =
         ledger->tally.net < ledger->tally.dip ? ledger->tally.net : ledger->tally.dip;

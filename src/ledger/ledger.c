@@ -449,7 +449,8 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
     ledger->base = (struct ag_summary){.allocated_bytes = tally->allocated_bytes,
                                        .events = ledger->events,
                                        .ghost_frees = ledger->ghost_frees,
-                                       .order_repairs = ledger->repair.repairs};
+                                       .order_repairs = ledger->repair.repairs,
+                                       .buried_blocks = ledger->repair.buried};
     tally->at_peak = true; /* the highest moment so far is this one */
     tally->peak_bytes = tally->in_use_bytes;
     tally->peak_time_ns = ledger->now_ns;
@@ -710,6 +711,7 @@ static void settle_summary(struct ag_ledger *ledger) {
         (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
     all->ghost_frees = since(ledger->ghost_frees, ledger->base.ghost_frees);
     all->order_repairs = since(ledger->repair.repairs, ledger->base.order_repairs);
+    all->buried_blocks = since(ledger->repair.buried, ledger->base.buried_blocks);
     all->rss_peak_bytes = ledger->rss_peak_bytes;
     all->events = since(ledger->events, ledger->base.events);
     all->reset_ns = ledger->written_reset_ns > 0 ? ledger->written_reset_ns : ledger->reset_ns;

@@ -117,6 +117,7 @@ struct ag_repair {
     struct ag_odd *odd;   /* [0] is unused */
     size_t n_odd_newest, odd_newest_capacity, n_odd, odd_capacity;
     uint64_t repairs;
+    uint64_t buried; /* blocks whose address was allocated again while they were in use */
 };
 
 /* open_deaths.c */

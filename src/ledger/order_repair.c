@@ -624,6 +624,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
         settle(&ledger->repair, at);
         r = meet_odd(&ledger->repair, event.address, &freed, &buried);
         const bool is_known = r > 0;
+        ledger->repair.buried -= is_known;
         r = is_known ? credit_free(ledger, &freed, &buried) : r;
         if (!is_known) {
             const struct ag_ghost ghost = {.address = event.address,
@@ -697,6 +698,7 @@ static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
         const struct ag_odd buried = {.stream = block->stream, .bytes = block->size};
         struct ag_odd freed;
         r = meet_odd(&ledger->repair, event.address, &buried, &freed);
+        ledger->repair.buried += r == 0;
         if (r > 0) {
             ag_ledger_uncount_ghost(ledger, event.address);
             r = credit_free(ledger, &freed, &buried);

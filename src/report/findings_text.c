@@ -15,6 +15,7 @@ static const struct {
     bool has_focus; /* the command shows that function alone */
 } kinds[] = {
     [AG_FINDING_UNSEEN] = {"unseen_allocations", "blocks --state=ghost", false},
+    [AG_FINDING_UNSEEN_FREES] = {"unseen_frees", "blocks", false},
     [AG_FINDING_LEAK] = {"growing_leak", "leaks", true},
     [AG_FINDING_STEPS] = {"constant_steps", "blocks", true},
     [AG_FINDING_OUTSIZED] = {"outsized_blocks", "blocks", true},
@@ -90,6 +91,13 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
             "again and again: another entry of the allocator exists that is not recorded (or "
             "recording was paused)",
             ag_quantity_short(&first, finding->blocks), share);
+        break;
+    case AG_FINDING_UNSEEN_FREES:
+        snprintf(words, WORDS_BYTES,
+                 "allocates %s blocks where another one is in use (%s of all deaths): their frees "
+                 "are not recorded; the compiler may have put copies of the program's own free "
+                 "into its callers (or recording was paused)",
+                 ag_quantity_short(&first, finding->blocks), share);
         break;
     case AG_FINDING_LEAK:
         leak_words(finding, words);
@@ -235,7 +243,8 @@ static void write_numbers_json(struct ag_json *json, const struct ag_finding *fi
         finding->whole > 0 ? 100.0 * (double)finding->part / (double)finding->whole : 0;
     ag_json_percent(json, "share_percent", share);
     ag_json_integer(json, "blocks", finding->blocks);
-    if (finding->kind != AG_FINDING_TEMPORARY && finding->kind != AG_FINDING_UNSEEN) {
+    if (finding->kind != AG_FINDING_TEMPORARY && finding->kind != AG_FINDING_UNSEEN &&
+        finding->kind != AG_FINDING_UNSEEN_FREES) {
         ag_json_integer(json, "bytes", finding->bytes);
     }
     if (finding->kind == AG_FINDING_LEAK && finding->knows_half_way) {

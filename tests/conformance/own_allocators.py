@@ -193,16 +193,47 @@ def interrupted(tools, mode):
     return failures
 
 
+# The compiler is free to put copies of the allocator into its callers, which cannot be seen: that is said, and nothing is called whole.
+INLINED = [["gcc", "-O2"], ["gcc", "-O2", "-DINLINING=always_inline"], ["gcc", "-O3"], ["gcc", "-O3", *WHOLE_PROGRAM]]
+
+
+def inlined(tools, command, mode):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        program, truth = os.path.join(folder, "program"), os.path.join(folder, "truth")
+        how = command if any("INLINING" in word for word in command) else [*command, "-DINLINING=unused"]
+        subprocess.run([*how, "-fno-builtin", "-w", "-DVECTOR_BYTES=16", SOURCE, "-o", program], check=True, timeout=120)
+        plain = recorded.run([program, "3000"], env={"TRUTH_FILE": truth})
+        counts = truth_of(truth)
+        outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), *mode, "--", program, "3000"])
+        failures.expect("status", outcome.status, plain.status)
+        failures.expect("output", outcome.stdout, plain.stdout)
+        summary = recorded.report(tools, recorded.traces_in(folder)[0])
+        says_so = b"not seen" in outcome.stderr
+        is_whole = all(0 <= summary[key] - counts[key] <= OUTSIDE for key in ("allocated_blocks", "freed_blocks"))
+        kinds = [finding["kind"] for finding in summary["findings"]]
+        if mode == ["--mode=exact"]:
+            failures.require("copies of the allocator, and not a word: %d of %d blocks, findings %s, %s" % (
+                summary["allocated_blocks"], counts["allocated_blocks"], kinds, outcome.stderr), says_so or is_whole and not kinds)
+            failures.require("the last line says more than the report: %s" % outcome.stderr,
+                             not says_so or "unseen_frees" in kinds or not all(runtime["hooked"] for runtime in summary["runtimes"]))
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     tools = recorded.Tools(parser.parse_args().build)
-    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2)
+    plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + len(INLINED) * 2)
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
             plan.skip(name, allocator + " is not installed")
         else:
             plan.run(name, lambda case=(family, allocator, how): other_entries(tools, *case))
+    for command in INLINED:
+        for mode in MODES[:2]:
+            plan.run("copied into its callers by %s, %s" % (" ".join(command), mode[0]),
+                     lambda command=command, mode=mode: inlined(tools, command, mode))
     for mode in (["--mode=exact"], ["--mode=sample", "--interval=1"]):
         plan.run("interrupted, " + " ".join(mode), lambda mode=mode: interrupted(tools, mode))
     for command in ATTACHED:

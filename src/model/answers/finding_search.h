@@ -36,6 +36,7 @@ struct ag_finding_search {
     /* Frees of a block that was never seen allocated, at an address where there had been one
      * already; and the stack of most of them, where frees have stacks (0: none). */
     uint64_t repeated_ghosts;
+    uint64_t buried_blocks; /* whose address was allocated again while they were in use */
     uint32_t ghost_stack;
 };
 

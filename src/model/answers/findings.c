@@ -18,6 +18,7 @@
  *    foreign   1000 blocks                 20 % of all deaths
  *    peak      2 MiB                       50 % of the peak
  *    unseen    1000 repeated frees         5 % of all frees
+ *    unseen    1000 buried blocks          5 % of all deaths
  *
  * Why these. Leak: a handful of small blocks is set up once and left on purpose; 24 slices are 3
  * in each eighth of the way. Steps: doubling from 16 bytes to all memory takes 30; 100 equal steps
@@ -62,7 +63,9 @@
  * 7. Unseen. A free of a block that was never seen allocated (a ghost) proves little: forked
  * children and processes that were attached to free what was made before. But the second ghost at
  * the same address is a block that was made in between, by an entry of the allocator that is not
- * recorded. (Or while recording was paused, which the text says.) Repeated ghosts are counted in
+ * recorded. (Or while recording was paused, which the text says.) The mirror image is a block that
+ * is allocated where another one is in use: that one was freed by code that is not recorded, such
+ * as copies of the program's own free that the compiler put into its callers. Both are counted in
  * the pass over the events. */
 #include "model/answers/findings.h"
 
@@ -108,8 +111,8 @@ enum {
     FOREIGN_PERCENT = 20,
     PEAK_BYTES = 2 << 20,
     PEAK_PERCENT = 50,
-    UNSEEN_BLOCKS = 1000, /* ghosts at an address that had one */
-    UNSEEN_PERCENT = 5,   /* of all frees */
+    UNSEEN_BLOCKS = 1000, /* ghosts at an address that had one; or blocks that were buried */
+    UNSEEN_PERCENT = 5,   /* of all frees; of all deaths */
     FOUND_MOST = 32,
     SPOTS_MOST =
         1 << 16, /* 60 MiB of evidence; a line of a large program is one of some thousand */
@@ -450,10 +453,32 @@ static void place_foreign_frees(struct ag_finding_search *search, struct ag_find
 
 /* ---- blocks of another entry ---- */
 
-static bool may_find_unseen(const struct ag_finding_search *search) {
+static bool can_tell_unseen(const struct ag_finding_search *search) {
     const struct ag_profile *profile = search->profile;
-    return is_whole(profile) && !profile->has_window && profile->n_parts == 0 &&
-           search->whole->ghost_frees >= UNSEEN_BLOCKS;
+    return is_whole(profile) && !profile->has_window && profile->n_parts == 0;
+}
+
+static bool may_find_unseen(const struct ag_finding_search *search) {
+    return can_tell_unseen(search) && search->whole->ghost_frees >= UNSEEN_BLOCKS;
+}
+
+static bool may_find_unseen_frees(const struct ag_finding_search *search) { /* each is a repair */
+    return can_tell_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
+}
+
+static bool find_unseen_frees(const struct ag_finding_search *search, struct ag_finding *finding) {
+    const uint64_t buried = search->buried_blocks;
+    const uint64_t all = search->whole->freed_blocks; /* the buried ones among them */
+    if (!may_find_unseen_frees(search) || buried < UNSEEN_BLOCKS ||
+        !is_share(buried, UNSEEN_PERCENT, all)) {
+        return false;
+    }
+    *finding = (struct ag_finding){.kind = AG_FINDING_UNSEEN_FREES,
+                                   .frame = UINT32_MAX,
+                                   .part = buried,
+                                   .whole = all,
+                                   .blocks = buried};
+    return true;
 }
 
 static bool find_unseen(const struct ag_finding_search *search, struct ag_finding *finding) {
@@ -563,6 +588,8 @@ static void find(struct ag_finding_search *search, struct ag_finding *foreign,
                  struct ag_findings *findings) {
     struct found found[AG_FINDING_KINDS] = {{.count = 0}};
     found[AG_FINDING_UNSEEN].count = find_unseen(search, &found[AG_FINDING_UNSEEN].rows[0]);
+    found[AG_FINDING_UNSEEN_FREES].count =
+        find_unseen_frees(search, &found[AG_FINDING_UNSEEN_FREES].rows[0]);
     apply(search, find_leak, &found[AG_FINDING_LEAK]);
     fold(search, &found[AG_FINDING_LEAK]);
     apply(search, find_steps, &found[AG_FINDING_STEPS]);
@@ -592,7 +619,8 @@ static bool can_hold_by_sums(const struct ag_finding_search *search) {
 static bool needs_events(const struct ag_finding_search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
-    if (search->watches_threads || may_find_unseen(search) || whole->peak_bytes >= OUTSIZED_BYTES ||
+    if (search->watches_threads || may_find_unseen(search) || may_find_unseen_frees(search) ||
+        whole->peak_bytes >= OUTSIZED_BYTES ||
         (whole->in_use_blocks >= LEAK_LARGE_BLOCKS && whole->in_use_bytes >= LEAK_SMALL_BYTES)) {
         return true;
     }

@@ -9,6 +9,7 @@
 /* In the order of what a mend gains: memory that never comes back first. */
 enum ag_finding_kind {
     AG_FINDING_UNSEEN,        /* blocks that come from an allocator's entry which is not recorded */
+    AG_FINDING_UNSEEN_FREES,  /* blocks whose frees are not recorded */
     AG_FINDING_LEAK,          /* in use at the end, and it grew until then */
     AG_FINDING_STEPS,         /* reallocations that make a block larger by the same each time */
     AG_FINDING_OUTSIZED,      /* a few blocks far larger than all others of the same line */
