@@ -95,6 +95,9 @@ enum {
     OWNER_NOBODY = 1,        /* for good */
     STATES_BY_BLOCK = 1 << 8 /* the newest of each thread control block, by a hash */
 };
+/* A bit of no block and tid: a thread of the process whose number is below it takes the state over.
+ */
+#define OWNER_CLAIMS (UINT64_C(1) << 63)
 static uint32_t tid_offset; /* in the thread control block; 0: not known */
 static _Atomic(struct ag_thread *) by_block[STATES_BY_BLOCK];
 
@@ -161,11 +164,22 @@ bool ag_thread_is_gone(uint64_t owner, uint64_t self) {
     return block_of(owner) == block_of(self) || owner_is_dead(owner);
 }
 
+static uint32_t process_of(const struct ag_thread *state) {
+    return atomic_load_explicit(&state->process_number, memory_order_relaxed);
+}
+
+static uint64_t claim_of(uint32_t process_number) {
+    return OWNER_CLAIMS | process_number;
+}
+
 /* A state of another process of the family is nobody's: its thread did not come along, or has
- * begun it anew. */
-static bool is_free(const struct ag_thread *state, uint64_t owner, uint64_t self) {
+ * begun it anew. The same of one that was being taken over when the process was forked. */
+static bool is_free(uint64_t owner, uint32_t process_number, uint64_t self) {
+    if (owner & OWNER_CLAIMS) {
+        return owner != claim_of(ag_recorder.process_number);
+    }
     return owner != OWNER_NOBODY && owner != self &&
-           (state->process_number != ag_recorder.process_number || ag_thread_is_gone(owner, self));
+           (process_number != ag_recorder.process_number || ag_thread_is_gone(owner, self));
 }
 
 /* What the dead thread's walker knows of its stack may be unmapped by now. */
@@ -183,17 +197,41 @@ static void forget_chunk(struct ag_thread *state) {
     state->cursor = state->limit = state->words = state->chunk_end = NULL;
 }
 
-static bool take_over(struct ag_thread *state, uint64_t self) {
-    uint64_t owner = atomic_load_explicit(&state->owner, memory_order_acquire);
-    if (!is_free(state, owner, self) || state->bytes < state_bytes() ||
-        !atomic_compare_exchange_strong_explicit(&state->owner, &owner, self, memory_order_acq_rel,
-                                                 memory_order_relaxed)) {
+/* Whose a state is stands in two words, the owner and the process. A claim keeps others away while
+ * they are written: with the new owner beside the old process a state would look free once more, to
+ * a thread that begins at the same time in a forked child. false: another thread was first. */
+static bool claim(struct ag_thread *state, uint64_t owner, uint32_t process_number) {
+    uint64_t found = owner;
+    if (!atomic_compare_exchange_strong_explicit(&state->owner, &found,
+                                                 claim_of(ag_recorder.process_number),
+                                                 memory_order_acq_rel, memory_order_relaxed)) {
         return false;
     }
-    if (state->process_number != ag_recorder.process_number) {
+    if (process_of(state) != process_number) { /* taken, by an owner of the same name */
+        atomic_store_explicit(&state->owner, owner, memory_order_release);
+        return false;
+    }
+    return true;
+}
+
+static void settle(struct ag_thread *state, uint64_t self) {
+    atomic_store_explicit(&state->process_number, ag_recorder.process_number, memory_order_relaxed);
+    /* release: pairs with the acquire in take_over; the process is there */
+    atomic_store_explicit(&state->owner, self, memory_order_release);
+}
+
+static bool take_over(struct ag_thread *state, uint64_t self) {
+    const uint64_t owner = atomic_load_explicit(&state->owner, memory_order_acquire);
+    const uint32_t process_number = process_of(state);
+    if (!is_free(owner, process_number, self) || state->bytes < state_bytes() ||
+        !claim(state, owner, process_number)) {
+        return false;
+    }
+    if (process_number != ag_recorder.process_number) {
         forget_chunk(state);
     }
     forget_walks(state);
+    settle(state, self);
     return true;
 }
 
@@ -237,7 +275,7 @@ static struct ag_thread *map_state(uint64_t self) {
     state->bytes = bytes;
     state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
     atomic_store_explicit(&state->owner, self, memory_order_relaxed);
-    state->process_number = ag_recorder.process_number;
+    atomic_store_explicit(&state->process_number, ag_recorder.process_number, memory_order_relaxed);
     atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&ag_recorder.n_states, 1, memory_order_relaxed);
     struct ag_thread *head = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
@@ -272,7 +310,6 @@ static void begin_stream(struct ag_thread *state) {
     end_stream(state);
     forget_chunk(state);
     state->sequence = 0;
-    state->process_number = ag_recorder.process_number;
     state->stream =
         atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
 }
@@ -300,12 +337,13 @@ static void announce_thread(struct ag_thread *state) {
 static struct ag_thread *state_from_before(uint64_t self) {
     struct ag_thread *state = ag_thread_current;
     const uint64_t owner = atomic_load_explicit(&state->owner, memory_order_relaxed);
-    if (block_of(owner) != block_of(self) || state->bytes < state_bytes()) {
+    if (block_of(owner) != block_of(self) || state->bytes < state_bytes() ||
+        !claim(state, owner, process_of(state))) {
         return NULL;
     }
-    atomic_store_explicit(&state->owner, self, memory_order_relaxed); /* the tid may be another */
     forget_chunk(state);
     forget_walks(state);
+    settle(state, self); /* the tid may be another than before */
     return state;
 }
 

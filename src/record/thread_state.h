@@ -42,12 +42,13 @@ struct ag_thread {
     uint32_t stream;
     uint32_t thread_id; /* kernel tid of the owner, for the trace */
     _Atomic uint64_t
-        owner; /* see stream.c, 1; claimed by compare-and-swap when the owner is dead */
-    uint32_t process_number;      /* ag_recorder.process_number when the stream was begun */
-    size_t bytes;                 /* of the state's mapping */
-    uint32_t nested_mark;         /* AG_THREAD_NESTED in a state that is another one's nested */
-    struct ag_thread *nested;     /* for handlers that interrupt an append */
-    struct ag_thread *next;       /* in ag_recorder.threads */
+        owner; /* see stream.c, 1; claimed by compare-and-swap when the owner is dead. Changed, with
+                  process_number, by the owner itself or under a claim */
+    _Atomic uint32_t process_number; /* ag_recorder.process_number when the owner took it */
+    size_t bytes;                    /* of the state's mapping */
+    uint32_t nested_mark;            /* AG_THREAD_NESTED in a state that is another one's nested */
+    struct ag_thread *nested;        /* for handlers that interrupt an append */
+    struct ag_thread *next;          /* in ag_recorder.threads */
     uint64_t told_interval_bytes; /* that the chunk's events are sampled with; AG_INTERVAL_UNTOLD */
     uint32_t told_method;         /* and how: enum ag_sampling_method */
     uint64_t lost_stopped;        /* events after recording stopped, not yet added to the slot */
@@ -75,7 +76,9 @@ AG_FAST bool ag_thread_is_inside(const struct ag_thread *thread) {
 
 /* The state is of this process, and so is its chunk. */
 AG_FAST bool ag_thread_is_own(const struct ag_thread *thread) {
-    return thread->process_number == ag_recorder.process_number && !ag_process_is_forked();
+    return atomic_load_explicit(&thread->process_number, memory_order_relaxed) ==
+               ag_recorder.process_number &&
+           !ag_process_is_forked();
 }
 
 /* Never NULL: threads without a state point at one whose gate is ABSENT. */

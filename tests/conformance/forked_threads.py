@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Threads of forked children that begin all at once: nothing of them is missing."""
+
+import argparse
+import sys
+
+import recorded
+import tap
+
+BLOCKS, BLOCK_BYTES = 10, 60
+
+
+def blocks_in(tools, trace):
+    outcome = recorded.run([tools.allogram, "dump", trace])
+    return outcome.stdout.count(b" size=%d " % BLOCK_BYTES) if outcome.status == 0 else outcome.stderr.decode(errors="replace")
+
+
+def look_at_traces(failures, tools, traces, n_children, n_threads):
+    failures.expect("traces", len(traces), 1 + n_children)
+    found = [blocks_in(tools, trace) for trace in traces]
+    wanted = (n_threads + 1) * BLOCKS
+    failures.expect("processes without all of their %d blocks" % wanted, [n for n in found if n != wanted], [])
+
+
+def all_at_once(tools, how, n_children, n_threads):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program("forked_threads"), how, str(n_children), str(n_threads)], folder,
+                                          ["--mode=exact"])
+        failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
+        look_at_traces(failures, tools, traces, n_children, n_threads)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(2)
+    for n_threads in (3, 8):
+        plan.run("%d threads begin at once" % n_threads, lambda n_threads=n_threads: all_at_once(tools, "fork", 100, n_threads))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
