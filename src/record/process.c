@@ -790,12 +790,27 @@ static uint32_t pid_of_child(uint32_t parent_tid) {
     return tid != 0 && tid != parent_tid ? tid : (uint32_t)ag_syscall1(SYS_getpid, 0);
 }
 
+/* Which thread begins the recording of a forked child. */
+enum child_thread {
+    CHILD_THREAD_FORKED, /* the one that was forked */
+    CHILD_THREAD_ANY,    /* whichever had the first event */
+};
+
+/* What the child was forked with is its parent's, whoever of its threads still refers to it. */
+static bool part_from_parent(struct ag_thread *thread, enum child_thread which) {
+    if (ag_thread_is_inside(thread)) {
+        return ag_forked_hook_part(thread);
+    }
+    return which == CHILD_THREAD_FORKED || thread->gate != AG_GATE_ABSENT ||
+           ag_threads_leave_behind();
+}
+
 /* Afterwards life says whether the child is recorded. */
-static void begin_child(uint32_t parent_tid) {
+static void begin_child(uint32_t parent_tid, enum child_thread which) {
     struct ag_thread *thread = ag_thread_current;
     const bool is_inside = ag_thread_is_inside(thread);
     const bool is_suspended = thread->gate == AG_GATE_SUSPENDED;
-    const bool has_parted = !is_inside || ag_forked_hook_part(thread);
+    const bool has_parted = part_from_parent(thread, which);
     const struct ag_process_slot *parent = ag_recorder.slot;
     const uint32_t forked_from = ag_recorder.pid;
     ag_recorder.pid = pid_of_child(parent_tid);
@@ -843,22 +858,22 @@ static void begin_child(uint32_t parent_tid) {
     }
 }
 
-static void child_start(uint32_t parent_tid) {
+static void child_start(uint32_t parent_tid, enum child_thread which) {
     const uint64_t signals = ag_signals_block();
     if (ag_process_life_claim()) {
-        begin_child(parent_tid);
+        begin_child(parent_tid, which);
     }
     ag_signals_restore(signals);
 }
 
 void ag_recorder_child_start(void) {
-    child_start(ag_thread_current->thread_id); /* its parent's, or 0 */
+    child_start(ag_thread_current->thread_id, CHILD_THREAD_ANY); /* its parent's, or 0 */
 }
 
 void ag_recorder_forked(uint32_t parent_tid) {
     ag_process_life_forked();
     if (ag_recorder_is_active() && ag_process_is_forked()) {
-        child_start(parent_tid);
+        child_start(parent_tid, CHILD_THREAD_FORKED);
     }
 }
 

@@ -22,7 +22,9 @@
  * (forked_hook.c). A child made by a raw system call that returns into the hook before its first
  * event is noticed by the hook itself when it is about to append; only where it was interrupted
  * between that and the last store, some 2 ns, a word of its parent's chunk is written a second
- * time.
+ * time. The first event of such a child may also be of a thread that it has made itself. Then the
+ * forked thread, whichever it is, still refers to the state that it had in its parent: it is made
+ * to begin anew, and nobody takes that state over.
  *
  * 3. Signals. The gate says where the interrupted hook is:
  *
@@ -53,6 +55,7 @@
 #include "block_choice.h"
 #include "chunk_supply.h"
 #include "event_fast.h"
+#include "forked_hook.h"
 #include "hook/next_symbol.h"
 #include "managed_frames.h"
 #include "raw_clock.h"
@@ -418,6 +421,21 @@ void ag_thread_abandon(struct ag_thread *thread) {
     if (ag_thread_current == thread) {
         ag_thread_current = &absent_thread;
     }
+}
+
+bool ag_threads_leave_behind(void) {
+    bool is_all = true;
+    struct ag_thread *state = atomic_load_explicit(&ag_recorder.threads, memory_order_acquire);
+    for (; state; state = state->next) {
+        if (ag_thread_is_idle(state) || state->gate == AG_GATE_ABSENT) {
+            state->gate = AG_GATE_ABSENT;
+            atomic_store_explicit(&state->owner, OWNER_NOBODY, memory_order_relaxed);
+        } else {
+            (void)ag_forked_hook_part(state); /* the child is not recorded in any case */
+            is_all = false;
+        }
+    }
+    return is_all;
 }
 
 /* ---- chunks and stamps ---- */

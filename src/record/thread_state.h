@@ -108,6 +108,10 @@ struct ag_thread *ag_thread_ready(void);
 /* Nobody takes over this state, or those nested in it, any more: the hook that is inside goes on in
  * a forked child, and what it records is its parent's. */
 void ag_thread_abandon(struct ag_thread *thread);
+/* In a forked child that is begun by a thread without a state: every thread that has one begins
+ * anew at its next event. false: one is inside a hook, where it cannot be stopped; then this
+ * process may not be recorded. */
+bool ag_threads_leave_behind(void);
 /* A further stream of the calling thread, for its signal handlers. */
 struct ag_thread *ag_thread_begin_nested(void);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Threads of forked children that begin all at once: nothing of them is missing."""
+"""Threads of forked children, those that begin all at once and those that begin before the thread that was forked: nothing of them is
+missing."""
 
 import argparse
 import sys
@@ -36,9 +37,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     tools = recorded.Tools(parser.parse_args().build)
-    plan = tap.Plan(2)
+    plan = tap.Plan(3)
     for n_threads in (3, 8):
         plan.run("%d threads begin at once" % n_threads, lambda n_threads=n_threads: all_at_once(tools, "fork", 100, n_threads))
+    plan.run("the child's own threads begin first", lambda: all_at_once(tools, "raw", 20, 1))
     return plan.status()
 
 
