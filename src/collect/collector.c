@@ -214,6 +214,14 @@ static void watch_process(struct ag_collector *collector, uint32_t index, uint32
     end_replaced(collector, index);
 }
 
+/* When a process ended that is gone at the first look at it: before the first process, where this
+ * is the first look since that one's end (see note_ends_before_first). */
+static uint64_t end_of_unseen_ns(const struct ag_collector *collector) {
+    return collector->first_has_ended && !collector->knows_ends_before_first
+               ? collector->first_ended_ns
+               : ag_monotonic_ns();
+}
+
 static void adopt_slot(struct ag_collector *collector, uint32_t index) {
     struct ag_session *session = collector->session;
     struct ag_watched_slot *watched = &collector->slots[index];
@@ -261,7 +269,7 @@ static void adopt_slot(struct ag_collector *collector, uint32_t index) {
                              ag_process_is_unreaped(seen.sought.pid, slot->parent_pid);
     watch_process(collector, index, is_unreaped ? seen.sought.pid : pid); /* for its status */
     if (found == AG_PROCESS_GONE) {
-        note_end(collector, index, ag_monotonic_ns());
+        note_end(collector, index, end_of_unseen_ns(collector));
     }
 }
 

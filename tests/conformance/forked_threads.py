@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Threads of forked children, those that begin all at once and those that begin before the thread that was forked: nothing of them is
-missing."""
+"""Threads of forked children: those that begin all at once, those that begin before the thread that was forked; and children that
+came and went while the writer did not look. Nothing of them is missing when `run` returns."""
 
 import argparse
+import os
+import shutil
+import subprocess
 import sys
 
 import recorded
@@ -33,14 +36,33 @@ def all_at_once(tools, how, n_children, n_threads):
     return failures
 
 
+def unseen(tools, n_children):
+    """On one CPU, of which the writer gets nothing until the first process has ended."""
+    failures = tap.Failures()
+    cpu = min(os.sched_getaffinity(0))
+    with recorded.Folder() as folder:
+        outcome, _ = recorded.record(tools, ["chrt", "-f", "1", tools.program("forked_threads"), "fork", str(n_children), "1"], folder,
+                                     ["--mode=exact"], preexec=lambda: os.sched_setaffinity(0, [cpu]))
+        copies = os.path.join(folder, "copies")
+        shutil.copytree(folder, copies)  # as they are now: a moment later they are whole in any case
+        failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
+        look_at_traces(failures, tools, recorded.traces_in(copies)[1:], n_children, 1)  # without that of chrt
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     tools = recorded.Tools(parser.parse_args().build)
-    plan = tap.Plan(3)
+    plan = tap.Plan(4)
     for n_threads in (3, 8):
         plan.run("%d threads begin at once" % n_threads, lambda n_threads=n_threads: all_at_once(tools, "fork", 100, n_threads))
     plan.run("the child's own threads begin first", lambda: all_at_once(tools, "raw", 20, 1))
+    name = "children that the writer did not see"
+    if subprocess.run(["chrt", "-f", "1", "true"], capture_output=True, check=False).returncode != 0:
+        plan.skip(name, "real-time scheduling is not permitted here")
+    else:
+        plan.run(name, lambda: unseen(tools, 60) or unseen(tools, 60))
     return plan.status()
 
 
