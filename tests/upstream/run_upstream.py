@@ -22,7 +22,8 @@ A recipe is a shell script with four verbs, each called as `sh projects/NAME.sh 
 
 Differences that are due have a line in exceptions.txt: PROJECT TEST REASON. They may be at most 1 % of a project's tests.
 
-The log gets one line a project and mode, and a line a difference; runs of other parts of a suite (--from, --most) add up.
+The log gets one line a project and mode, and a line a difference. Slices of a suite (--first, --most) add up; a slice that
+SIGTERM ends logs what it has compared. Tests whose plain run takes longer than --limit are left out, and named in the log.
 """
 
 import argparse
@@ -158,7 +159,10 @@ class Suite:
         return found
 
     def plain_outcomes(self, test):
-        return [self.outcome(test, "plain%d" % number, 600) for number in range(PLAIN_RUNS)]
+        """One outcome only where the first run takes longer than --limit."""
+        first = self.outcome(test, "plain0", self.options.limit)
+        others = range(1, PLAIN_RUNS) if first[0] is not None else []
+        return [first, *(self.outcome(test, "plain%d" % number, LEAST_SECONDS + 10 * self.options.limit) for number in others)]
 
     def run(self, log):
         self.prepare()
@@ -168,22 +172,25 @@ class Suite:
             tests = [test for test in tests if test in self.options.only]
         tests = tests[self.options.first :][: self.options.most]
         excepted = self.exceptions()
-        unstable, wrong, n_compared, n_excepted = [], {mode: [] for mode in self.options.modes}, 0, 0
-        for test in tests:
+        slow, unstable, wrong, n_compared, n_excepted = [], [], {mode: [] for mode in self.options.modes}, 0, 0
+
+        def compare(test):
+            nonlocal n_compared, n_excepted
             plain = self.plain_outcomes(test)
-            if any(run[0] is None or run[:2] != plain[0][:2] for run in plain):
+            if plain[0][0] is None:
+                slow.append(test)
+                return
+            if any(run[:2] != plain[0][:2] for run in plain):
                 unstable.append(test)
-                continue
+                return
             limit = LEAST_SECONDS + 10 * max(run[2] for run in plain)
-            n_compared += 1
             for mode in self.options.modes:
                 status, output, _ = self.outcome(test, mode, limit)
                 if (status, output) == plain[0][:2]:
                     continue
                 if any(run[:2] != plain[0][:2] for run in self.plain_outcomes(test)):
                     unstable.append(test)
-                    n_compared -= 1
-                    break
+                    return
                 if test in excepted:
                     n_excepted += 1
                     continue
@@ -191,12 +198,22 @@ class Suite:
                 log(f"{self.project}: {mode}: {test}: differs")
                 log(f"    plain {plain[0][0]}: {plain[0][1].strip()[-300:]!r}")
                 log(f"    {mode} {'over time' if status is None else status}: {output.strip()[-300:]!r}")
-        for mode in self.options.modes:
-            attached = f", {self.n_attached} times attached" if mode == "attach" else ""
-            log(f"{self.project}: {mode}: {n_compared} of {n_all} tests compared, {len(unstable)} unstable, {n_excepted} excepted, "
-                f"{len(wrong[mode])} differ{attached}")  # fmt: skip
-        if unstable:
-            log(f"{self.project}: unstable: {' '.join(unstable)}")
+            n_compared += 1
+
+        try:
+            for number, test in enumerate(tests):
+                if self.options.verbose:
+                    print(f"# {self.options.first + number} {test}", flush=True)
+                compare(test)
+        finally:  # also when a signal ends the slice before its last test
+            for mode in self.options.modes:
+                attached = f", {self.n_attached} times attached" if mode == "attach" else ""
+                log(f"{self.project}: {mode}: {n_compared} of {n_all} tests compared, {len(unstable)} unstable, {n_excepted} excepted, "
+                    f"{len(wrong[mode])} differ{attached}")  # fmt: skip
+            if unstable:
+                log(f"{self.project}: unstable: {' '.join(unstable)}")
+            if slow:
+                log(f"{self.project}: plain runs take more than {self.options.limit} s: {' '.join(slow)}")
         return sum(len(found) for found in wrong.values()) + (100 * n_excepted > max(n_compared, 1) * len(self.options.modes))
 
 
@@ -206,6 +223,8 @@ def main():
     parser.add_argument("--modes", default="exact,sample", type=lambda text: text.split(","))
     parser.add_argument("--first", type=int, default=0, help="number of the first test")
     parser.add_argument("--most", type=int, default=1 << 30, help="so many tests at the most")
+    parser.add_argument("--limit", type=int, default=600, help="leave out tests whose plain run takes more seconds, and list them")
+    parser.add_argument("--verbose", action="store_true", help="print the number and name of each test before it runs")
     parser.add_argument("--only", action="append", help="this test")
     parser.add_argument("--log", help="lines are appended to this file, too")
     parser.add_argument("projects", nargs="*", default=sorted(name[:-3] for name in os.listdir(PROJECTS) if name.endswith(".sh")))

@@ -11,7 +11,8 @@ prepare)
     ./configure --enable-all --disable-readline >/dev/null
     make -j2 testfixture
     ;;
-list) (cd "$folder/source/test" && printf '%s\n' [a-m]*.test | grep -v -e '^all' -e fuzz -e '^malloc' -e '^mem' -e '^corrupt' -e '^fts4merge' -e 'crash') ;;
+list) # all, full and extraquick run the others
+    (cd "$folder/source/test" && printf '%s\n' [a-m]*.test | grep -v -e '^all' -e '^full' -e '^extraquick' -e fuzz -e '^malloc' -e '^mem' -e '^corrupt' -e '^fts4merge' -e 'crash') ;;
 run)
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT

@@ -1,0 +1,18 @@
+#!/bin/sh
+# glib.sh: GLib's own tests as Debian builds them: threads, child processes, D-Bus, plugins, main loops; one program each.
+set -eu
+tests=/usr/share/installed-tests/glib
+case $1 in
+packages) echo libglib2.0-tests dbus ;;
+prepare) ;;
+list) # what measures time, watches a network, or generates C code and compiles it, is left out
+    (cd $tests && printf '%s\n' *.test | sed 's/\.test$//' | grep -v -e performance -e network-monitor -e appmonitor -e '^cxx' -e timer) ;;
+run)
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    cd "$scratch"
+    command=$(sed -n 's/^Exec=//p' "$tests/$3.test")
+    HOME=$scratch TMPDIR=$scratch XDG_RUNTIME_DIR=$scratch sh -c "exec $command --tap" 2>/dev/null </dev/null |
+        grep -E '^(ok|not ok|1\.\.)' | sed 's/ # SKIP.*/ # SKIP/'
+    ;;
+esac
