@@ -8,7 +8,25 @@
  *
  * So strangers that live for less than that are overlooked unless a recorded process became them;
  * the number is a lower bound. A look costs some microseconds per process and is repeated no sooner
- * than 200 times its own length later, which bounds all of them to half a percent of a CPU. */
+ * than 200 times its own length later, which bounds all of them to half a percent of a CPU.
+ *
+ * What would see the short ones too, and why it is not done:
+ *
+ *  - The stranger reports itself, where it has the agent and only the live file is out of its reach
+ *    (another /dev/shm). What crosses mount namespaces is cut by another one: abstract sockets by
+ *    network, message queues by IPC, signals by PID namespaces; and /proc/PID/root of the writer by
+ *    user namespaces. A sandbox has all of them new. Static programs have no agent.
+ *  - The kernel's own log of executions. The process connector and process accounting are for root.
+ *    Records of perf (comm_exec) are inherited with an event for each CPU, at every fork and at
+ *    every new thread of the program, which costs more than all that is recorded of it.
+ *  - The process that executes notes it in the segment before, and the recorder of the new program
+ *    settles the note. The only way that no namespace cuts. It needs the agent in front of 13 more
+ *    functions (exec*, posix_spawn*, system, popen), and a program that makes the system call
+ *    itself is not seen. A child of vfork cannot know by what pid the new recorder will know itself
+ *    without a system call that its sandbox may forbid, and for system and popen nobody knows it.
+ *  - The end: who ended without having called exit, _exit or quick_exit, and by no signal, executed
+ *    another program or made the system call itself. That is what Go's runtime does, so it would
+ *    name programs that are recorded whole. */
 #include "strangers.h"
 
 #include <ctype.h>
