@@ -408,6 +408,13 @@ static struct ag_chunk_words open_words(const struct ag_recording *recording,
 static void write_stream(struct ag_recording *recording, uint32_t number,
                          struct ag_stream *stream) {
     const struct ag_blob *body = ag_event_encoder_body(stream->encoder);
+    if (body->error == 0 && body->length == 0) {
+        /* The process ended when this thread had a chunk and no word in it yet, or the words were
+         * damaged, which was counted. A trace has no chunk without a body. */
+        release_pending(recording, stream);
+        put_encoder(recording, stream);
+        return;
+    }
     if (recording->stacks.error < 0) {
         ag_recording_cut(recording, recording->stacks.error);
     } else if (has_room(recording, body->length + recording->records.length +

@@ -692,6 +692,34 @@ static int play_damage(uint64_t count) {
     return 0;
 }
 
+/* The process ends when one of its threads has taken a chunk and written nothing to it yet. */
+static int play_empty_chunk(uint64_t count) {
+    const int slot = fake_process_join(session);
+    struct fake_stream streams[2];
+    for (int i = 0; i < 2; i++) {
+        fake_stream_begin(&streams[i], session, slot);
+        play_blocks(&streams[i], AG_ROOT_COMPLETE, 0, i == 0 ? 1 : count);
+    }
+    streams[0].control->used_words = 0;
+    return 0;
+}
+
+static void a_chunk_without_words_costs_no_other_events(void **state) {
+    (void)state;
+    enum { N = 100 };
+    const struct ag_collector_report report = end_program(start_program(play_empty_chunk, N));
+    wait_for(collector);
+    assert_int_equal(report.is_cut, 0);
+    assert_int_equal(report.lost_events, 0);
+    struct contents contents = read_traces(N);
+    for (uint64_t n = 0; n < N; n++) {
+        assert_true(contents.allocs[n] == 1 && contents.frees[n] == 1);
+    }
+    assert_int_equal(contents.n_lost, 0);
+    assert_int_equal(contents.n_unfinished, 0);
+    drop(&contents);
+}
+
 /* Impossible words, lengths, streams and sequences: counted, survived, the rest is there. */
 static void damage_is_counted_and_survived(void **state) {
     (void)state;
@@ -863,6 +891,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_process_that_never_registers_is_reported_so, begin, end),
         cmocka_unit_test_setup_teardown(a_trace_of_the_size_asked_for_is_cut_and_whole, begin_small,
                                         end),
+        cmocka_unit_test_setup_teardown(a_chunk_without_words_costs_no_other_events, begin, end),
         cmocka_unit_test_setup_teardown(damage_is_counted_and_survived, begin, end),
         cmocka_unit_test_setup_teardown(a_live_file_that_is_cut_ends_the_session_in_peace, begin,
                                         end),
