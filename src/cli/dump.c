@@ -7,8 +7,10 @@
  *
  * A chunk holds one stream's events in order, so the dump is a merge of chunks: they are opened in
  * the order of their first times, and the line that comes next is always the earliest of what is
- * open. What is open at once are the chunks that overlap in time: about one per thread. A file made
- * to overlap more than OPEN_MAX chunks is dumped too, out of order. */
+ * open. What is open at once are the chunks that overlap in time: about one per thread, of which
+ * there may be tens of thousands. They are a heap. A short chunk is decoded as a whole, a long one
+ * keeps a decoder, which is a small part of its own bytes. A file that is made to need more memory
+ * for what is open than its size allows (open_limit) is dumped too, out of order. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,14 +26,17 @@
 
 enum {
     EVENTS_AT_ONCE = 256,
-    OPEN_MAX = 1024,
+    SHORT_BYTES = 2048,       /* a body of so many has as many events at most, at once */
+    DECODER_BYTES = 96 << 10, /* rings and tables of an open decoder */
+    OPEN_BYTES_PER_BYTE = 48, /* for what is open, by the bytes of all chunks; and this beside it */
+    OPEN_FIXED_BYTES = 192 << 20,
 };
-#define OPEN_MAX_BYTES (UINT64_C(512) << 20) /* of decoded chunks: 32 of the largest */
 
 struct cursor { /* one open chunk and what of it comes next */
     const struct ag_chunk_entry *entry;
-    struct ag_chunk_decoder *decoder;
-    struct ag_event events[EVENTS_AT_ONCE];
+    struct ag_chunk_decoder *decoder; /* NULL: all of it is in events */
+    struct ag_event *events;          /* room for `capacity` */
+    size_t capacity;
     struct ag_record record; /* behind the events; kind 0: none */
     int n_events, at;
     uint64_t time_ns;
@@ -39,11 +44,12 @@ struct cursor { /* one open chunk and what of it comes next */
 
 struct dump {
     struct ag_trace_file *file;
+    struct ag_chunk_decoder *starter;    /* starts the chunks of all cursors */
     const struct ag_chunk_entry **order; /* chunks by first time, then by place */
     size_t n_order, n_opened;
-    struct cursor *open[OPEN_MAX]; /* n_open of them */
+    struct cursor **open; /* n_open of n_order, a heap: the one whose line comes next on top */
     size_t n_open;
-    uint64_t open_bytes;
+    uint64_t open_bytes, open_limit; /* of memory for what is open; approximately */
     bool is_out_of_order;
     struct ag_decode_error damage; /* the first met */
     uint64_t damaged_chunks, damaged_events;
@@ -169,7 +175,10 @@ static void note_damage(struct dump *dump, const struct ag_chunk_entry *entry,
 static bool cursor_fill(struct dump *dump, struct cursor *cursor) {
     if (cursor->at == cursor->n_events && cursor->record.kind == 0) {
         struct ag_decode_error error;
-        const int n = ag_chunk_decoder_next(cursor->decoder, cursor->events, EVENTS_AT_ONCE,
+        if (cursor->decoder == NULL) {
+            return false;
+        }
+        const int n = ag_chunk_decoder_next(cursor->decoder, cursor->events, cursor->capacity,
                                             &cursor->record, &error);
         if (n < 0) {
             note_damage(dump, cursor->entry, &error);
@@ -199,9 +208,30 @@ static void cursor_print(struct cursor *cursor) {
 static struct cursor *cursor_free(struct cursor *cursor) {
     if (cursor != NULL) {
         (void)ag_chunk_decoder_free(cursor->decoder); /* NULL always */
+        free(cursor->events);
         free(cursor);
     }
     return NULL;
+}
+
+/* Of a short chunk whose events are all there these are kept, and the decoder is not. */
+static void cursor_shrink(struct cursor *cursor) {
+    const size_t n_events = (size_t)cursor->n_events;
+    size_t capacity = n_events < EVENTS_AT_ONCE ? EVENTS_AT_ONCE : n_events;
+    if (n_events > 0 && ag_chunk_decoder_is_at_end(cursor->decoder)) {
+        cursor->decoder = ag_chunk_decoder_free(cursor->decoder);
+        capacity = n_events;
+    }
+    if (capacity < cursor->capacity) {
+        struct ag_event *events = realloc(cursor->events, capacity * sizeof(*events));
+        cursor->capacity = events != NULL ? capacity : cursor->capacity;
+        cursor->events = events != NULL ? events : cursor->events;
+    }
+}
+
+static uint64_t cursor_bytes(const struct cursor *cursor) {
+    return sizeof(*cursor) + cursor->capacity * sizeof(cursor->events[0]) +
+           (cursor->decoder != NULL ? DECODER_BYTES + cursor->entry->used_bytes : 0);
 }
 
 /* NULL: no memory, or a chunk that is damaged (then noted) or empty. */
@@ -214,13 +244,23 @@ static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry
     }
     cursor->entry = entry;
     cursor->time_ns = entry->first_time_ns;
-    cursor->decoder = ag_chunk_decoder_new();
-    if (cursor->decoder == NULL ||
-        ag_chunk_decoder_start(cursor->decoder, dump->file, entry, &error) < 0) {
+    const bool is_short = entry->used_bytes < SHORT_BYTES;
+    cursor->capacity = is_short ? entry->used_bytes + 1 : EVENTS_AT_ONCE;
+    cursor->events = malloc(cursor->capacity * sizeof(cursor->events[0]));
+    if (cursor->events != NULL &&
+        ag_chunk_decoder_start(dump->starter, dump->file, entry, &error) == 0) {
+        error = (struct ag_decode_error){.code = AG_DECODE_NO_MEMORY, .offset = entry->offset};
+        cursor->decoder = ag_chunk_decoder_split(dump->starter);
+    }
+    if (cursor->decoder == NULL) {
         note_damage(dump, entry, &error);
         return cursor_free(cursor);
     }
-    return cursor_fill(dump, cursor) ? cursor : cursor_free(cursor);
+    if (!cursor_fill(dump, cursor)) {
+        return cursor_free(cursor);
+    }
+    cursor_shrink(cursor);
+    return cursor;
 }
 
 /* ---- the merge ---- */
@@ -228,6 +268,35 @@ static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry
 static bool comes_before(uint64_t time_a, const struct ag_chunk_entry *a, uint64_t time_b,
                          const struct ag_chunk_entry *b) {
     return time_a != time_b ? time_a < time_b : a->offset < b->offset;
+}
+
+static bool cursor_comes_before(const struct cursor *a, const struct cursor *b) {
+    return comes_before(a->time_ns, a->entry, b->time_ns, b->entry);
+}
+
+/* Puts CURSOR where it belongs, from the free place AT upward. */
+static void swim(struct dump *dump, size_t at, struct cursor *cursor) {
+    for (; at > 0 && cursor_comes_before(cursor, dump->open[(at - 1) / 2]); at = (at - 1) / 2) {
+        dump->open[at] = dump->open[(at - 1) / 2];
+    }
+    dump->open[at] = cursor;
+}
+
+/* The same from the top downward. */
+static void sink(struct dump *dump, struct cursor *cursor) {
+    size_t at = 0;
+    for (size_t child = 1; child < dump->n_open; child = 2 * at + 1) {
+        if (child + 1 < dump->n_open &&
+            cursor_comes_before(dump->open[child + 1], dump->open[child])) {
+            child++;
+        }
+        if (!cursor_comes_before(dump->open[child], cursor)) {
+            break;
+        }
+        dump->open[at] = dump->open[child];
+        at = child;
+    }
+    dump->open[at] = cursor;
 }
 
 static int compare_chunks(const void *left, const void *right) {
@@ -243,7 +312,8 @@ static int compare_chunks(const void *left, const void *right) {
 }
 
 /* Opens the next chunk of the order when it comes before every line of what is open. */
-static bool open_next(struct dump *dump, const struct cursor *earliest) {
+static bool open_next(struct dump *dump) {
+    const struct cursor *earliest = dump->n_open != 0 ? dump->open[0] : NULL;
     if (dump->n_opened == dump->n_order) {
         return false;
     }
@@ -253,65 +323,55 @@ static bool open_next(struct dump *dump, const struct cursor *earliest) {
          !comes_before(entry->first_time_ns, entry, earliest->time_ns, earliest->entry))) {
         return false;
     }
-    if (earliest != NULL &&
-        (dump->n_open == OPEN_MAX || dump->open_bytes + entry->used_bytes > OPEN_MAX_BYTES)) {
+    if (earliest != NULL && dump->open_bytes > dump->open_limit) {
         dump->is_out_of_order = true;
         return false;
     }
     dump->n_opened++;
     struct cursor *cursor = cursor_open(dump, entry);
     if (cursor != NULL) {
-        dump->open[dump->n_open++] = cursor;
-        dump->open_bytes += entry->used_bytes;
+        swim(dump, dump->n_open++, cursor);
+        dump->open_bytes += cursor_bytes(cursor);
     }
     return true;
 }
 
-static size_t earliest_open(const struct dump *dump) {
-    size_t earliest = 0;
-    for (size_t i = 1; i < dump->n_open; i++) {
-        const struct cursor *a = dump->open[i], *b = dump->open[earliest];
-        if (comes_before(a->time_ns, a->entry, b->time_ns, b->entry)) {
-            earliest = i;
-        }
+static void close_first(struct dump *dump) {
+    dump->open_bytes -= cursor_bytes(dump->open[0]);
+    (void)cursor_free(dump->open[0]); /* NULL always */
+    if (--dump->n_open != 0) {
+        sink(dump, dump->open[dump->n_open]);
     }
-    return earliest;
 }
 
-static void close_at(struct dump *dump, size_t at) {
-    dump->open_bytes -= dump->open[at]->entry->used_bytes;
-    (void)cursor_free(dump->open[at]); /* NULL always */
-    dump->open[at] = dump->open[--dump->n_open];
-}
-
-/* Prints lines of one cursor as long as its time stands still: nothing else can come before them.
- */
-static void print_moment(struct dump *dump, size_t at) {
-    struct cursor *cursor = dump->open[at];
+/* Prints lines of the first cursor as long as its time stands still: nothing else can come before
+ * them. */
+static void print_moment(struct dump *dump) {
+    struct cursor *cursor = dump->open[0];
     const uint64_t time_ns = cursor->time_ns;
 
     do {
         cursor_print(cursor);
         if (!cursor_fill(dump, cursor)) {
-            close_at(dump, at);
+            close_first(dump);
             return;
         }
     } while (cursor->time_ns == time_ns);
+    sink(dump, cursor);
 }
 
 static void print_all(struct dump *dump) {
     while (dump->n_open != 0 || dump->n_opened < dump->n_order) {
-        const size_t at = earliest_open(dump);
-        if (open_next(dump, dump->n_open == 0 ? NULL : dump->open[at])) {
+        if (open_next(dump)) {
             continue;
         }
         if (ferror(stdout)) {
-            while (dump->n_open != 0) {
-                close_at(dump, 0);
-            }
-            return;
+            break;
         }
-        print_moment(dump, at);
+        print_moment(dump);
+    }
+    while (dump->n_open != 0) {
+        close_first(dump);
     }
 }
 
@@ -321,14 +381,23 @@ static int dump_file(struct dump *dump, const char *path) {
     const struct ag_chunk_entry *entries;
     dump->n_order = ag_trace_file_chunks(dump->file, &entries);
     dump->order = malloc((dump->n_order + 1) * sizeof(const struct ag_chunk_entry *));
-    if (dump->order == NULL) {
+    dump->open = malloc((dump->n_order + 1) * sizeof(struct cursor *));
+    dump->starter = ag_chunk_decoder_new();
+    if (dump->order == NULL || dump->open == NULL || dump->starter == NULL) {
+        (void)ag_chunk_decoder_free(dump->starter); /* NULL always */
+        free(dump->order);
+        free(dump->open);
         return ag_fail(AG_EXIT_FAILURE, "%s: no memory for its %zu chunks", path, dump->n_order);
     }
     for (size_t i = 0; i < dump->n_order; i++) {
         dump->order[i] = &entries[i];
+        dump->open_limit += OPEN_BYTES_PER_BYTE * (uint64_t)entries[i].used_bytes;
     }
+    dump->open_limit += OPEN_FIXED_BYTES;
     qsort(dump->order, dump->n_order, sizeof(const struct ag_chunk_entry *), compare_chunks);
     print_all(dump);
+    (void)ag_chunk_decoder_free(dump->starter); /* NULL always */
+    free(dump->open);
     free(dump->order);
 
     if (dump->damage.code == AG_DECODE_OK && ag_trace_file_damage(dump->file) != NULL) {

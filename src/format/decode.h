@@ -358,6 +358,9 @@ void ag_chunk_decoder_pass_over(struct ag_chunk_decoder *decoder, uint64_t kinds
 /* Reads, checks, decompresses and starts a chunk. 0 or a negative errno with *ret_error. */
 int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
+/* The chunk that was started goes on in a decoder of its own, which can start no other one and is
+ * small; DECODER is as new. For many chunks that are open side by side. NULL: no memory. */
+struct ag_chunk_decoder *ag_chunk_decoder_split(struct ag_chunk_decoder *decoder);
 /* Decodes up to `capacity` events (at least 1) of an EVENTS chunk, or the record of another kind
  * that stands there: then *ret_record is filled (kind != 0) and the next call goes on behind it.
  * Returns the number of events, 0 with a record, 0 with kind 0 at the chunk's end, negative errno
@@ -367,6 +370,9 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
 int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error);
+
+/* Everything of a chunk of events was handed out, and it was whole. */
+bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder);
 
 /* Iterators over batches; *cursor starts at 0. 1: one more, 0: end, -EINVAL: the record is of
  * another kind. */

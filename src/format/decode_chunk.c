@@ -38,6 +38,24 @@ struct ag_chunk_decoder *ag_chunk_decoder_free(struct ag_chunk_decoder *decoder)
     return NULL;
 }
 
+struct ag_chunk_decoder *ag_chunk_decoder_split(struct ag_chunk_decoder *decoder) {
+    struct ag_chunk_decoder *started = malloc(sizeof(*started));
+    if (started == NULL) {
+        return NULL;
+    }
+    *started = *decoder;
+    started->decompressor = NULL;
+    started->stored = NULL;
+    started->stored_capacity = 0;
+    decoder->body = NULL;
+    decoder->body_capacity = 0;
+    decoder->at = decoder->end = NULL;
+    decoder->rows = NULL;
+    decoder->events.tuples = NULL;
+    decoder->events.tuples_capacity = 0;
+    return started;
+}
+
 void ag_chunk_decoder_pass_over(struct ag_chunk_decoder *decoder, uint64_t kinds) {
     decoder->passed_over = kinds;
 }
@@ -151,6 +169,11 @@ static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_
         return fail_inside(decoder, AG_DECODE_BAD_CHUNK, /* kind= */ 0, ret_error);
     }
     return 0;
+}
+
+bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder) {
+    return decoder->entry.kind == AG_CHUNK_KIND_EVENTS && decoder->at == decoder->end &&
+           ag_events_counted(&decoder->events) == decoder->entry.events;
 }
 
 /* What happened to a block (or to all) and is coded as a record, since most programs have none of

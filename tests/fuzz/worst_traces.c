@@ -509,6 +509,25 @@ static void many_streams(uint64_t n) {
     }
 }
 
+/* Chunks that are all open at one time, each with a record in its middle. */
+static void open_records(uint64_t n) {
+    flush_records();
+    for (uint64_t i = 0; i < n; i++) {
+        const struct ag_event first[] = {
+            {.kind = AG_RECORD_STAMP, .size = 1000 + i},
+            {.kind = AG_RECORD_ALLOC, .address = 0x10000 + i * 16, .size = 24, .stack = 16}};
+        const struct ag_event last[] = {{.kind = AG_RECORD_STAMP, .size = 900000 + i},
+                                        {.kind = AG_RECORD_FREE, .address = 0x10000 + i * 16}};
+        const struct ag_record map = {.kind = AG_RECORD_MAP,
+                                      .u.map = {.address = (0x10000 + i) << 12, .bytes = 4096}};
+        ag_event_encoder_start(encoder, 1000 + i);
+        require(ag_event_encoder_add(encoder, first, 2), "events");
+        require(ag_event_encoder_add_record(encoder, &map), "a record");
+        require(ag_event_encoder_add(encoder, last, 2), "events");
+        put_body((uint32_t)i, 1000 + i);
+    }
+}
+
 /* The same with names, and each thread frees what another one allocated. */
 static void many_pairs(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
@@ -1292,6 +1311,7 @@ static const struct {
     {"repair_collisions", repair_collisions, 50000},
     {"repair_random", repair_random, 200000},
     {"many_streams", many_streams, 20000},
+    {"open_records", open_records, 20000},
     {"many_pairs", many_pairs, 20000},
     {"pairs_of_two", pairs_of_two, 20000},
     {"extreme_numbers", extreme_numbers, 100000},

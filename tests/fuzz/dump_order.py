@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""`allogram dump` prints lines in order of time, however many threads a program had at once. Prints TAP.
+
+    dump_order.py ALLOGRAM WORST_TRACES
+
+The chunks of the traces overlap in time, one of each stream."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance"))
+import tap  # noqa: E402
+
+ALLOGRAM, WORST_TRACES = sys.argv[1:3]
+
+
+def check(case, n_streams, n_lines):
+    failures = tap.Failures()
+    with tempfile.NamedTemporaryFile(prefix="dump_order.") as trace:
+        subprocess.run([WORST_TRACES, case, str(n_streams), trace.name], check=True, stdout=subprocess.DEVNULL)
+        dump = subprocess.run([ALLOGRAM, "dump", trace.name], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    failures.require("it says that lines are out of order", "out of order" not in dump.stderr)
+    lines = [line.split() for line in dump.stdout.splitlines() if line[0] != "-"]
+    times = [float(line[0]) for line in lines]
+    failures.expect("lines before an earlier one", sum(a > b for a, b in zip(times, times[1:])), 0)
+    failures.expect("lines of streams", sum(line[1] != "-" for line in lines), n_lines)
+    return failures
+
+
+plan = tap.Plan(2)
+plan.run("of 3000 threads", lambda: check("many_streams", 3000, 3000 * 8))
+plan.run("of 1200 threads whose chunks hold records", lambda: check("open_records", 1200, 1200 * 5))
+sys.exit(plan.status())
