@@ -1,5 +1,7 @@
 /* debuginfod.c: loads elfutils' libdebuginfod when it is wanted, so that allogram does not depend
- * on an HTTP client. */
+ * on an HTTP client. What a server answers is a file like any other: its build id is compared, and
+ * its size pays for what reading it costs. The library stores all of it first, so the size itself
+ * has a bound. */
 #include "debuginfod.h"
 
 #include <dlfcn.h>
@@ -12,6 +14,17 @@ typedef debuginfod_client *begin_fn(void);
 typedef void end_fn(debuginfod_client *client);
 typedef int find_fn(debuginfod_client *client, const unsigned char *build_id, int build_id_bytes,
                     char **ret_path);
+typedef int progress_fn(debuginfod_client *client, long done_bytes, long all_bytes);
+typedef void set_progress_fn(debuginfod_client *client, progress_fn *progress);
+
+/* Debug information of the largest browsers has 3 GiB. */
+static const int64_t answer_most_bytes = INT64_C(8) << 30;
+
+/* Called while an answer comes, ALL_BYTES as it announces, or 0. Another value than 0 ends that. */
+static int refuse_too_much(debuginfod_client *client, long done_bytes, long all_bytes) {
+    (void)client;
+    return done_bytes > answer_most_bytes || all_bytes > answer_most_bytes;
+}
 
 int ag_debuginfod_open(const struct ag_build_id *id, enum ag_debuginfod_kind kind,
                        struct ag_elf_file *ret_file) {
@@ -30,9 +43,12 @@ int ag_debuginfod_open(const struct ag_build_id *id, enum ag_debuginfod_kind kin
     begin_fn *begin = (begin_fn *)dlsym(library, "debuginfod_begin");
     end_fn *end = (end_fn *)dlsym(library, "debuginfod_end");
     find_fn *find = (find_fn *)dlsym(library, find_names[kind]);
+    set_progress_fn *set_progress = (set_progress_fn *)dlsym(library, "debuginfod_set_progressfn");
     int r = -ENOENT;
-    debuginfod_client *client = begin != NULL && end != NULL && find != NULL ? begin() : NULL;
+    debuginfod_client *client =
+        begin != NULL && end != NULL && find != NULL && set_progress != NULL ? begin() : NULL;
     if (client != NULL) {
+        set_progress(client, refuse_too_much);
         char *path = NULL;
         const int fd = find(client, id->bytes, (int)id->n_bytes, &path);
         if (fd >= 0) {

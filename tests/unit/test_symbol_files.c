@@ -257,41 +257,69 @@ static void names_cannot_reach_the_terminal_as_controls(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-/* A server that counts its callers and tells them that it has nothing. */
+/* A server that counts its callers, and answers all of them alike. */
 struct server {
-    int listener;
-    int n_calls;
+    const char *head;
+    const char *file;     /* sent behind the head; NULL: nothing */
+    size_t endless_bytes; /* zeros that it would send behind that */
+    int listener, n_calls;
+    _Atomic size_t n_sent; /* of the zeros */
+    pthread_t thread;
 };
+
+static void answer(struct server *server, int fd) {
+    static char zeros[1 << 16];
+    char request[4096];
+    (void)!read(fd, request, sizeof(request));
+    (void)!send(fd, server->head, strlen(server->head), MSG_NOSIGNAL);
+    FILE *file = server->file ? fopen(server->file, "re") : NULL;
+    for (size_t n; file && (n = fread(request, 1, sizeof(request), file)) > 0;) {
+        (void)!send(fd, request, n, MSG_NOSIGNAL);
+    }
+    if (file) {
+        fclose(file);
+    }
+    while (server->n_sent < server->endless_bytes &&
+           send(fd, zeros, sizeof(zeros), MSG_NOSIGNAL) > 0) {
+        server->n_sent += sizeof(zeros);
+    }
+}
 
 static void *serve(void *context) {
     struct server *server = context;
     for (int fd; (fd = accept(server->listener, NULL, NULL)) >= 0;) {
         server->n_calls++;
-        static const char answer[] = "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-        char request[4096];
-        (void)!read(fd, request, sizeof(request));
-        (void)!write(fd, answer, strlen(answer));
+        answer(server, fd);
         close(fd);
     }
     return NULL;
 }
 
-static void debuginfod_is_asked_only_when_allowed(void **state) {
-    (void)state;
-    struct server server = {.listener = socket(AF_INET, SOCK_STREAM, 0)};
+static void start_server(struct server *server) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(address);
-    assert_int_equal(bind(server.listener, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(getsockname(server.listener, (struct sockaddr *)&address, &length), 0);
-    assert_int_equal(listen(server.listener, 16), 0);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, serve, &server), 0);
+    server->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(server->listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(server->listener, (struct sockaddr *)&address, &length), 0);
+    assert_int_equal(listen(server->listener, 16), 0);
+    assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
     char url[100];
     snprintf(url, sizeof(url), "http://127.0.0.1:%d/", ntohs(address.sin_port));
     setenv("DEBUGINFOD_URLS", url, 1);
     setenv("DEBUGINFOD_CACHE_PATH", fixture_path("cache"), 1);
     setenv("no_proxy", "127.0.0.1", 1);
+}
 
+static void stop_server(struct server *server) {
+    shutdown(server->listener, SHUT_RDWR);
+    pthread_join(server->thread, NULL);
+    close(server->listener);
+}
+
+static void debuginfod_is_asked_only_when_allowed(void **state) {
+    (void)state;
+    struct server server = {.head = "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n"};
+    start_server(&server);
     const uint64_t mark = build("asked", "");
     fixture_run("strip asked");
     for (int allowed = 0; allowed <= 1; allowed++) {
@@ -304,10 +332,41 @@ static void debuginfod_is_asked_only_when_allowed(void **state) {
             assert_int_equal(server.n_calls, 0);
         }
     }
-    shutdown(server.listener, SHUT_RDWR);
-    pthread_join(thread, NULL);
-    close(server.listener);
+    stop_server(&server);
     assert_true(server.n_calls > 0);
+}
+
+/* Files of another build, no ELF file, and one that announces more than anybody has. */
+static void what_debuginfod_answers_is_checked(void **state) {
+    (void)state;
+    const struct ag_symbol_options options = {.size = sizeof(options), .allow_debuginfod = true};
+    (void)build("another", "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567");
+    fixture_write("no_elf", "this is no ELF file\n");
+    char another[4096], no_elf[4096];
+    snprintf(another, sizeof(another), "%s", fixture_path("another.full"));
+    snprintf(no_elf, sizeof(no_elf), "%s", fixture_path("no_elf"));
+    static const char head[] = "HTTP/1.0 200 OK\r\n\r\n";
+    struct server servers[] = {
+        {.head = head, .file = another},
+        {.head = head, .file = no_elf},
+        {.head = "HTTP/1.0 200 OK\r\nContent-Length: 17592186044416\r\n\r\n",
+         .endless_bytes = 1 << 30},
+    };
+    static const char *const names[] = {"other_answer", "wrong_answer", "huge_answer"};
+    for (size_t i = 0; i < sizeof(servers) / sizeof(servers[0]); i++) {
+        char id[80];
+        start_server(&servers[i]);
+        snprintf(id, sizeof(id), "-Wl,--build-id=0x%040zu",
+                 i + 1); /* what is not there is cached */
+        const uint64_t mark = build(names[i], id);
+        fixture_run("strip %s", names[i]);
+        struct ag_symbolizer *symbolizer = fixture_symbolizer(&options, names[i]);
+        check_unknown(symbolizer, mark, names[i]);
+        ag_symbolizer_free(symbolizer);
+        stop_server(&servers[i]);
+        assert_true(servers[i].n_calls > 0);
+        assert_true(servers[i].n_sent < 256 << 20);
+    }
 }
 
 int main(void) {
@@ -327,6 +386,7 @@ int main(void) {
         cmocka_unit_test(the_vdso_of_this_kernel_has_names),
         cmocka_unit_test(names_cannot_reach_the_terminal_as_controls),
         cmocka_unit_test(debuginfod_is_asked_only_when_allowed),
+        cmocka_unit_test(what_debuginfod_answers_is_checked),
     };
     return cmocka_run_group_tests(tests, fixture_enter, fixture_leave);
 }
