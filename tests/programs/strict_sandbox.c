@@ -23,20 +23,27 @@
  *   forks    5 children, one after the other, each with 3000 blocks of 30; the last ends by _exit
  *   named    a thread that calls itself "painter" and lives for 60 ms (without a filter only)
  *   kept     700000 blocks of 16 that stay: more than the recorder keeps mapped
+ *   late     6000000 blocks of 16, freed: more than 64 MiB of events where nobody drains them
+ *   jump     200 mappings that a handler leaves by longjmp, each with 10 blocks of 20 behind it
+ *   raw      a child made by a raw system call, with 3000 blocks of 30; its parent has 10
+ *   silent   a thread that allocates nothing calls _exit; 10 blocks of 20 before
  */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
@@ -79,6 +86,10 @@ static const struct allowed of_agent[] = {
     {SYS_madvise, 2, ~0U, MADV_DONTNEED},
 };
 
+/* In these ways only: the same list. */
+static const struct allowed of_agent_after_jump[] = {{SYS_sigaltstack, 0, ~0U, 0}};
+static const struct allowed of_agent_raw[] = {ANY(getpid)};
+
 /* ---- the filter ---- */
 
 enum { FILTER_MOST = 256 };
@@ -108,27 +119,37 @@ static void allow(const struct allowed *rows, size_t n_rows) {
 }
 #define ALLOW(rows) allow(rows, sizeof(rows) / sizeof(*(rows)))
 
+enum { TRAPPED_MOST = 64 };
 static volatile sig_atomic_t n_trapped;
-static volatile int trapped[64];
+static volatile int trapped[TRAPPED_MOST]; /* each of them once */
+static volatile bool is_leaving;           /* by _exit: nothing else is printed */
 
 static void on_trap(int number, siginfo_t *info, void *context) {
     ucontext_t *at = context;
     (void)number;
-    if (n_trapped < 64) {
-        trapped[n_trapped] = info->si_syscall;
+    bool is_new = true;
+    for (int i = 0; i < n_trapped; i++) {
+        is_new = is_new && trapped[i] != info->si_syscall;
     }
-    n_trapped++;
+    if (is_new && n_trapped < TRAPPED_MOST) {
+        trapped[n_trapped] = info->si_syscall;
+        n_trapped++;
+    }
+    if (is_new && is_leaving) {
+        say("forbidden: system call %d\n", info->si_syscall);
+    }
     at->uc_mcontext.gregs[REG_RAX] = -ENOSYS;
 }
 
 static void say_trapped(void) {
-    for (int i = 0; i < n_trapped && i < 64; i++) {
+    for (int i = 0; i < n_trapped; i++) {
         say("forbidden: system call %d\n", trapped[i]);
     }
 }
 
 static void begin_sandbox(const char *kind, const char *how) {
-    const bool is_single = strcmp(how, "threads") != 0 && strcmp(how, "forks") != 0;
+    const bool is_raw = strcmp(how, "raw") == 0 || strcmp(how, "silent") == 0;
+    const bool is_single = strcmp(how, "threads") != 0 && strcmp(how, "forks") != 0 && !is_raw;
     unsigned action = SECCOMP_RET_TRAP;
     if (strcmp(kind, "none") == 0) {
         return;
@@ -144,12 +165,17 @@ static void begin_sandbox(const char *kind, const char *how) {
     if (!is_single) {
         ALLOW(of_threads);
     }
-    if (action == SECCOMP_RET_TRAP) { /* of the handler */
+    if (action == SECCOMP_RET_TRAP || strcmp(how, "jump") == 0) { /* of the handler */
         static const struct allowed of_handler[] = {ANY(rt_sigreturn)};
         ALLOW(of_handler);
     }
     if (strcmp(kind, "bare") != 0 && strcmp(kind, "own") != 0) {
         ALLOW(of_agent);
+        if (strcmp(how, "jump") == 0) {
+            ALLOW(of_agent_after_jump);
+        } else if (is_raw) {
+            ALLOW(of_agent_raw);
+        }
     }
     add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
     const struct sigaction trap = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -259,9 +285,87 @@ static void kept(void) {
     }
 }
 
+static void late(void) {
+    churn(6000000, 16);
+}
+
+static sigjmp_buf place;
+
+static volatile sig_atomic_t may_jump;
+
+static void on_alarm(int number) {
+    (void)number;
+    if (may_jump) {
+        may_jump = 0;
+        siglongjmp(place, 1);
+    }
+}
+
+/* Before the filter begins. */
+static void start_alarms(void) {
+    const struct sigaction alarm = {.sa_handler = on_alarm, .sa_flags = SA_NODEFER | SA_RESTART};
+    const struct itimerval period = {.it_value.tv_usec = 300, .it_interval.tv_usec = 300};
+    sigaction(SIGALRM, &alarm, NULL);
+    setitimer(ITIMER_REAL, &period, NULL);
+}
+
+/* Deeper on the stack than what allocates after the jump. No lock of the C library is held in mmap,
+ * so a handler may leave it. */
+__attribute__((noinline)) static void map_forever(void) {
+    volatile char room[16384];
+    room[0] = 0;
+    may_jump = 1;
+    for (;;) {
+        void *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        munmap(memory, 8192);
+        room[1] = room[0];
+    }
+}
+
+static void jump(void) {
+    for (volatile int i = 0; i < 200; i++) {
+        if (sigsetjmp(place, /* savemask= */ 0) == 0) {
+            map_forever();
+        }
+        churn(10, 20);
+    }
+}
+
+static void raw(void) {
+    int status = -1;
+    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        churn(3000, 30);
+        say_trapped();
+        exit(0);
+    }
+    churn(10, 20);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        say("child: %d\n", status);
+    }
+}
+
+static void *silent_main(void *unused) {
+    say_trapped();
+    say("done\n");
+    is_leaving = true;
+    _exit(0);
+    return unused;
+}
+
+static void silent(void) {
+    pthread_t thread;
+    churn(10, 20);
+    pthread_create(&thread, NULL, silent_main, NULL);
+    pthread_join(thread, NULL);
+}
+
 int main(int n_arguments, char **arguments) {
     const char *kind = n_arguments > 1 ? arguments[1] : "none";
     const char *how = n_arguments > 2 ? arguments[2] : "single";
+    if (strcmp(how, "jump") == 0) {
+        start_alarms();
+    }
     if (n_arguments > 3) {
         char byte;
         say("ready\n");
@@ -276,6 +380,14 @@ int main(int n_arguments, char **arguments) {
         named();
     } else if (strcmp(how, "kept") == 0) {
         kept();
+    } else if (strcmp(how, "late") == 0) {
+        late();
+    } else if (strcmp(how, "jump") == 0) {
+        jump();
+    } else if (strcmp(how, "raw") == 0) {
+        raw();
+    } else if (strcmp(how, "silent") == 0) {
+        silent();
     } else {
         single();
     }

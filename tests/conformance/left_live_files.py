@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Live files that killed sessions left behind, as `check` and `report` read them: whole, damaged at random, blown up, and of another user.
+
+A session's writer is stopped while its programs run, and all are killed: the live file is full of what nobody drained. Its words are
+the program's, so they are input. With N bytes that the live file occupies and of traces and output, a command takes 2 s + N / (10 MB/s) of
+CPU time and 256 MiB + 64 N of memory at most, and does not die; what it could not use is no reason to write anywhere else."""
+
+import argparse
+import glob
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+MIB = 1 << 20
+PAGE = 4096
+SEEDS = 400 if os.environ.get("AG_TEST_SCALE") == "full" else 40
+STRANGER = 12345
+COMMANDS = (["check"], ["report", "--json"], ["check", "--json"])
+
+
+def children(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+
+
+def is_writer(pid):
+    """A child of `run` that executes allogram, in a session of its own."""
+    try:
+        return os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "allogram"
+    except OSError:
+        return False
+
+
+def wait_for(what, seconds=30):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise RuntimeError("does not come")
+
+
+def live_file(pid):
+    with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            if "/.allogram-live." in line:
+                return line.split(None, 5)[5].strip()
+    return None
+
+
+def leave_behind(tools, folder):
+    """Kills a session in the middle. Returns the live file's folder, now below FOLDER, and the trace's path."""
+    script = 'read x; "$0" 20000 24 >/dev/null; "$0" 5000 8 >/dev/null & wait; echo done; read y'
+    run = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c", script,
+                            tools.program("random_paths")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    writers = []
+    try:
+        live = wait_for(lambda: live_file(run.pid))
+        first = wait_for(lambda: glob.glob(os.path.join(folder, "t.*.allogram")))[0]
+        writers = wait_for(lambda: [pid for pid in children(run.pid) if is_writer(pid) and os.getsid(pid) != run.pid])
+        for pid in [run.pid] + writers:
+            os.kill(pid, signal.SIGSTOP)
+        run.stdin.write(b"\n")
+        run.stdin.flush()
+        run.stdout.readline()
+    finally:
+        for pid in writers:
+            os.kill(pid, signal.SIGKILL)
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate(timeout=30)
+    wait_for(lambda: all(os.path.basename(live) not in maps_of(pid) for pid in os.listdir("/proc") if pid.isdigit()))
+    left = os.path.join(folder, os.path.basename(os.path.dirname(live)))
+    copy(os.path.dirname(live), left)
+    shutil.rmtree(os.path.dirname(live))
+    return left, first
+
+
+def maps_of(pid):
+    try:
+        with open("/proc/%s/maps" % pid, encoding="utf-8", errors="replace") as maps:
+            return maps.read()
+    except OSError:
+        return ""
+
+
+def copy(source, target):
+    subprocess.run(["cp", "-a", "--sparse=always", source, target], check=True)
+
+
+class Case:
+    """A copy of what was left, in a folder of its own."""
+
+    def __init__(self, left, trace, folder):
+        self.folder = os.path.join(folder, "case")
+        os.mkdir(self.folder)
+        copy(left, self.folder)
+        copy(trace, self.folder)
+        self.live_folder = os.path.join(self.folder, os.path.basename(left))
+        self.live = os.path.join(self.live_folder, os.listdir(self.live_folder)[0])
+        self.trace = os.path.join(self.folder, os.path.basename(trace))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        shutil.rmtree(self.folder)
+
+    def occupied(self):
+        return sum(os.stat(path).st_blocks * 512 for path in glob.glob(self.folder + "/**", recursive=True, include_hidden=True)
+                   if os.path.isfile(path))
+
+
+def measure(failures, tools, case, what):
+    before = {path for path in glob.glob(case.folder + "/../*")}
+
+    def limits():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+
+    verdict = None
+    for words in COMMANDS:
+        n_bytes = case.occupied()
+        process = subprocess.Popen([tools.allogram, *words, case.trace], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, preexec_fn=limits)
+        stdout = process.stdout.read()
+        stderr = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.stdout.close()
+        process.stderr.close()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        n_bytes += case.occupied() + len(stdout) + len(stderr)
+        seconds, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
+        name = "%s, %s" % (what, " ".join(words))
+        failures.require("%s: status %d %s" % (name, process.returncode, stderr[-200:]), process.returncode in (0, 1))
+        failures.require("%s: %.1f s of CPU time" % (name, seconds), seconds <= 2 + n_bytes / 10e6)
+        # the live file's own pages, which are mapped, count for whoever reads them
+        failures.require("%s: %d MiB of memory" % (name, memory // MIB), memory <= 256 * MIB + 64 * n_bytes)
+        if words == ["check", "--json"]:
+            verdict = json.loads(stdout) if stdout.strip() else None
+    failures.expect(what + ": files beside the case's folder", {path for path in glob.glob(case.folder + "/../*")} - before, set())
+    return verdict
+
+
+def whole(tools, left, trace, folder):
+    failures = tap.Failures()
+    with Case(left, trace, folder) as case:
+        verdict = measure(failures, tools, case, "whole")
+        failures.require("the trace is whole: %s" % verdict, verdict and verdict["whole"])
+        traces = glob.glob(case.folder + "/t.*.allogram")
+        failures.require("traces of all processes: %d" % len(traces), len(traces) >= 3)
+        blocks = sum(recorded.report(tools, path)["allocated_blocks"] for path in traces)
+        failures.require("blocks that were left are sealed: %d" % blocks, blocks > 10000)
+        failures.expect("the live file is left", os.path.exists(case.live_folder), False)
+    return failures
+
+
+def used_places(path):
+    """Places of words in pages that hold something."""
+    places, at = [], 0
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while at < size:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+                end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            except OSError:
+                break
+            places += range(at, end, PAGE)
+            at = end
+    return places
+
+
+def damaged(tools, left, trace, folder, seed):
+    """Words of the file are replaced, those of its first pages most of all. The session's number stays, else nothing leads there."""
+    chance = random.Random(seed)
+    failures = tap.Failures()
+    with Case(left, trace, folder) as case:
+        pages = used_places(case.live)
+        with open(case.live, "r+b") as file:
+            for _ in range(chance.choice((1, 4, 40, 1000))):
+                page = chance.choice((pages[0], chance.choice(pages[:40]), chance.choice(pages)))
+                at = page + 8 * chance.randrange(PAGE // 8)
+                if 0 <= at < 32:
+                    continue
+                file.seek(at)
+                word = struct.unpack("<Q", file.read(8))[0]
+                new = chance.choice((0, 1, (1 << 64) - 1, (1 << 32) - 1, 1 << 31, chance.getrandbits(64), word ^ 1 << chance.randrange(64),
+                                     word + chance.choice((-1, 1, 8, 4096))))
+                file.seek(at)
+                file.write(struct.pack("<Q", new % (1 << 64)))
+        measure(failures, tools, case, "seed %d" % seed)
+    return failures
+
+
+def blown_up(tools, left, trace, folder):
+    """The file ends far behind its bytes, and says so itself."""
+    failures = tap.Failures()
+    for says_so in (False, True):
+        with Case(left, trace, folder) as case:
+            with open(case.live, "r+b") as file:
+                os.ftruncate(file.fileno(), 1 << 40)
+                if says_so:
+                    file.seek(16)
+                    file.write(struct.pack("<Q", 1 << 40))
+            measure(failures, tools, case, "a file of 1 TiB")
+    return failures
+
+
+def cut(tools, left, trace, folder):
+    failures = tap.Failures()
+    for n_bytes in (0, 100, PAGE, 100000):
+        with Case(left, trace, folder) as case:
+            os.truncate(case.live, n_bytes)
+            measure(failures, tools, case, "cut to %d" % n_bytes)
+    return failures
+
+
+def of_a_stranger(tools, left, trace, folder):
+    """Another user's live file is not touched, whoever owns the trace that leads to it, and whoever reads it."""
+    failures = tap.Failures()
+    for whose in ("the live file", "the folder", "the trace", "all"):
+        with Case(left, trace, folder) as case:
+            paths = {"the live file": [case.live], "the folder": [case.live_folder], "the trace": [case.trace],
+                     "all": [case.live, case.live_folder, case.trace]}[whose]
+            for path in paths:
+                os.chown(path, STRANGER, STRANGER)
+            with open(case.live, "rb") as file:
+                before = file.read(1 << 20)
+            measure(failures, tools, case, "%s of a stranger" % whose)
+            with open(case.live, "rb") as file:
+                failures.require("%s of a stranger: it was changed" % whose, file.read(1 << 20) == before)
+            failures.expect("%s of a stranger: traces" % whose, len(glob.glob(case.folder + "/t.*.allogram")), 1)
+            outcome = recorded.run([tools.allogram, "check", case.live])
+            failures.require("%s of a stranger, checked itself: %d" % (whose, outcome.status), outcome.status in (0, 1))
+            failures.expect("%s of a stranger is left" % whose, os.path.exists(case.live), whose not in ("the folder", "the trace"))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--seed", type=int, action="append")
+    options = parser.parse_args()
+    tools = recorded.Tools(options.build)
+    with recorded.Folder() as folder:
+        os.mkdir(os.path.join(folder, "left"))
+        left, trace = leave_behind(tools, os.path.join(folder, "left"))
+        seeds = options.seed or range(SEEDS)
+
+        def all_damaged():
+            return [failure for seed in seeds for failure in damaged(tools, left, trace, folder, seed)]
+
+        plan = tap.Plan(5)
+        plan.run("whole", lambda: whole(tools, left, trace, folder))
+        plan.run("damaged", all_damaged)
+        plan.run("blown up", lambda: blown_up(tools, left, trace, folder))
+        plan.run("cut", lambda: cut(tools, left, trace, folder))
+        if os.geteuid() == 0:
+            plan.run("of another user", lambda: of_a_stranger(tools, left, trace, folder))
+        else:
+            plan.skip("of another user", "needs root to give a file away")
+        return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
