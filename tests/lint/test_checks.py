@@ -19,6 +19,9 @@ CLEAN = {
     "src/format/bytes.c": '/* bytes.c: goes on; a node. */\n#include "base/arena.h"\n\nint ag_bytes_count;\n',
     "include/allogram/allogram.h": "#ifndef ALLOGRAM_H\n#define ALLOGRAM_H\n\nint allogram_is_here(void);\n\n#endif\n",
     "tools/greet.sh": "#!/bin/sh\necho hello\n",
+    "SECURITY.md": "## What is promised\n\n- **A.** It holds,\n  always. Tests: `arena: all of it`.\n\n| input | test |\n|---|---|\n| b | `arena` |\n",
+    "tests/unit/meson.build": "test('arena', 'test_arena.c')\n",
+    "tests/unit/test_arena.c": "/* test_arena.c: all_of_it. */\nint all_of_it;\n",
 }
 
 
@@ -43,6 +46,12 @@ CASES = [
     ("__cplusplus in an internal header", "defs", {"src/base/x.h": "#ifdef __cplusplus\n#endif\n"}, "__cplusplus"),
     ("an #ifdef in a table that chooses no rows", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_B(1)\n#endif\n"}, "#ifdef AG_A"),
     ("a file of somebody else's that is opened at once", "opens", {"src/symbol/x.c": "int x(const char *p) {\n    return open(p, 0);\n}\n"}, "ag_foreign_file_open"),
+    ("a promise without a test", "security", {"SECURITY.md": "## What is promised\n\n- **A.** It holds.\n"}, "names no test"),
+    ("a row without a test", "security", {"SECURITY.md": "| input | test |\n|---|---|\n| b | |\n"}, "names no test"),
+    ("a test that is not there", "security", {"SECURITY.md": "| input | test |\n|---|---|\n| b | `gone` |\n"}, "no test `gone`"),
+    ("a case that is not there", "security", {"SECURITY.md": "| input | test |\n|---|---|\n| b | `arena: gone` |\n"}, "no case `gone`"),
+    ("a test that is not run", "security", {"tests/unit/meson.build": "\n"}, "no test `arena"),
+    ("no statements", "security", {"SECURITY.md": "\n"}, "no statement"),
     ("an unfinished line", "text", {"src/base/x.c": "int x; // TODO later\n"}, "no issue number"),
     ("blanks at a line's end", "text", {"README.md": "hello \n"}, "blanks at the end"),
     ("a tab", "text", {"src/base/x.c": "\tint x;\n"}, "a tab"),

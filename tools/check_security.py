@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""check_security [ROOT]: each statement of SECURITY.md names its test, and the test is there.
+
+A statement is an item of "What is promised" and a row of a table whose last column is "test". An item ends with "Tests: " and names, a row's
+last cell has them: `subject`, a file below tests/ (with or without "test_", "_tests" and "run_") or a check of tools/, or `subject: case`,
+where the file has the case's name, written with blanks or underscores; or a test of a meson.build. A file has to be known to the meson.build
+beside it."""
+
+import os
+import re
+import sys
+
+import source_tree
+
+DOCUMENT = "SECURITY.md"
+PROMISES = "## What is promised"
+
+
+def statements(lines):
+    """(line number, beginning, names) of each; names None: it has none."""
+    section, columns, item = "", [], None
+    for number, line in enumerate(lines + [""], 1):
+        if item is not None and (line.startswith("- ") or not line.strip() or line.startswith("#")):
+            text = " ".join(item[1])
+            found = re.search(r"Tests: (.*)$", text)
+            yield item[0], text[:60], re.findall(r"`([^`]*)`", found[1]) if found else []
+            item = None
+        if line.startswith("#"):
+            section = line
+        if section == PROMISES and line.startswith("- "):
+            item = (number, [line])
+        elif item is not None:
+            item[1].append(line.strip())
+        if not line.startswith("|"):
+            columns = []
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not columns:
+            columns = cells
+        elif columns[-1] == "test" and not set(line) <= set("|- "):
+            yield number, cells[0][:60], re.findall(r"`([^`]*)`", cells[-1]) if len(cells) == len(columns) else []
+
+
+def subjects(root):
+    """Files by what they may be called."""
+    found, known = {}, {}
+    for path in source_tree.files(root, ["meson.build"], "tests"):
+        known[os.path.dirname(path)] = "\n".join(source_tree.lines(root, path))
+        for name in re.findall(r"\btest\('(\w+)'", known[os.path.dirname(path)]):
+            found.setdefault(name, []).append(path)
+    for path in source_tree.files(root, below="tests"):
+        stem = os.path.splitext(os.path.basename(path))[0]
+        subject = re.sub(r"^(test|run)_|_tests?$", "", stem)
+        # a loop over subjects may have only the last word of it
+        words = "|".join(re.escape(word) for word in (stem, subject, subject.rpartition("_")[2]))
+        if any(re.search(r"\b(%s)\b" % words, known.get(folder, "")) for folder in (os.path.dirname(path), "tests/unit")):
+            found.setdefault(stem, []).append(path)
+            found.setdefault(subject, []).append(path)
+    for path in source_tree.files(root, [".py"], "tools"):
+        if os.path.basename(path).startswith("check_"):
+            found.setdefault(os.path.basename(path)[len("check_"):-3], []).append(path)
+    return found
+
+
+def fault(root, found, name):
+    subject, _, case = name.partition(": ")
+    if subject not in found:
+        return "no test `%s`" % subject
+    text = " ".join("\n".join(source_tree.lines(root, path)) for path in found[subject]).replace("_", " ")
+    if case and case.replace("_", " ") not in text:
+        return "no case `%s` in %s" % (case, ", ".join(found[subject]))
+    return None
+
+
+def main():
+    root = source_tree.root_of(sys.argv)
+    found = subjects(root)
+    findings = []
+    count = 0
+    for number, what, names in statements(source_tree.lines(root, DOCUMENT)):
+        count += 1
+        if not names:
+            findings.append("%s:%d: names no test: %s" % (DOCUMENT, number, what))
+        findings += ["%s:%d: %s: %s" % (DOCUMENT, number, fault(root, found, name), what) for name in names if fault(root, found, name)]
+    if count == 0:
+        findings.append("%s:1: no statement with a test" % DOCUMENT)
+    print("\n".join(findings) if findings else "%d statements, each with its test" % count)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
