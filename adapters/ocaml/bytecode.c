@@ -152,19 +152,18 @@ bool ag_ocaml_is_interpreter(uintptr_t pc) {
 }
 
 /* The native frames up to the outermost one of the interpreter, itself included. */
-static uint32_t outer_natives(uint32_t walked) {
-    uint32_t outer = walked, node = walked, caller = 0;
-    for (uintptr_t pc = 0; ag_stack_top(node, &pc, &caller); node = caller) {
-        if (ag_ocaml_is_interpreter(pc)) {
-            outer = node;
-        }
+static uint32_t choose_outer_natives(void *unused, const struct ag_walk_view *walked) {
+    (void)unused;
+    uint32_t i = walked->n_frames;
+    while (i > 0 && !ag_ocaml_is_interpreter(ag_walk_view_pc(walked, i - 1))) {
+        i--;
     }
-    return outer;
+    return i > 0 ? i - 1 : 0;
 }
 
-uint32_t ag_ocaml_bytecode_stack(uint32_t walked, ag_ocaml_value callstack) {
+uint32_t ag_ocaml_bytecode_stack(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp) {
     struct ag_managed_frame frame = {0};
-    uint32_t stack = outer_natives(walked);
+    uint32_t stack = ag_record_stack_outer(sp, rbp, choose_outer_natives, NULL);
     for (size_t i = ag_ocaml_words(callstack); i > 0; i--) {
         const uint64_t answer =
             answer_for((uintptr_t)ag_ocaml_field(callstack, i - 1) & ~(uintptr_t)1);

@@ -17,6 +17,6 @@ void ag_ocaml_bytecode_load_debug_info(void);
 /* A native frame's return address: in the interpreter. */
 bool ag_ocaml_is_interpreter(uintptr_t pc);
 /* As ag_ocaml_stack, of a callback that the interpreter called. */
-uint32_t ag_ocaml_bytecode_stack(uint32_t walked, ag_ocaml_value callstack);
+uint32_t ag_ocaml_bytecode_stack(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp);
 
 #endif

@@ -59,89 +59,100 @@ static uint32_t push_slot(uint32_t caller, ag_ocaml_value slot) {
                           : ag_stack_push(caller, slot_return_address(slot));
 }
 
-/* The node behind the stubs that OCaml code came through, 0: there is none. */
-static uint32_t behind_the_stubs(uint32_t walked) {
+/* The frame behind the stubs that OCaml code came through; n_frames: there is none. */
+static uint32_t behind_the_stubs(const struct ag_walk_view *walked) {
     enum { FRAMES_MOST = 32 };
-    uintptr_t pc = 0;
-    uint32_t node = walked, caller = 0;
-    if (!ag_stack_top(node, &pc, &caller) || !ag_ocaml_is_stub(pc)) {
-        return 0; /* not called as we thought */
+    uint32_t i = 0;
+    if (walked->n_frames == 0 || !ag_ocaml_is_stub(ag_walk_view_pc(walked, 0))) {
+        return walked->n_frames; /* not called as we thought */
     }
-    while (ag_stack_top(node, &pc, &caller) &&
-           ag_ocaml_is_stub(pc)) { /* those that called the callback */
-        node = caller;
+    while (i < walked->n_frames && ag_ocaml_is_stub(ag_walk_view_pc(walked, i))) {
+        i++; /* those that called the callback */
     }
     bool was_stub = false;
-    for (int i = 0; i < FRAMES_MOST && ag_stack_top(node, &pc, &caller); i++) {
-        if (was_stub && !ag_ocaml_is_stub(pc)) {
-            return node;
+    for (const uint32_t end = i + FRAMES_MOST; i < end && i < walked->n_frames; i++) {
+        const bool is_stub = ag_ocaml_is_stub(ag_walk_view_pc(walked, i));
+        if (was_stub && !is_stub) {
+            return i;
         }
-        was_stub = ag_ocaml_is_stub(pc);
-        node = caller;
+        was_stub = is_stub;
     }
-    return 0;
+    return walked->n_frames;
 }
 
-/* The walk ended before its first frame. Asked of every walk, so the last answers are kept. */
-static bool is_incomplete(uint32_t walked) {
-    enum { CACHE_BITS = 12 };
-    static _Atomic uint32_t answers[1 << CACHE_BITS]; /* node << 1 | incomplete */
-    _Atomic uint32_t *answer = &answers[walked & ((1 << CACHE_BITS) - 1)];
-    uint32_t known = atomic_load_explicit(answer, memory_order_relaxed);
-    if (known >> 1 != walked || walked < AG_NODE_FIRST) {
-        uintptr_t pc = 0;
-        uint32_t node = walked, caller = 0;
-        while (ag_stack_top(node, &pc, &caller)) {
-            node = caller;
-        }
-        known = walked << 1 | (node == AG_ROOT_INCOMPLETE || node == AG_ROOT_NOT_KEPT);
-        atomic_store_explicit(answer, known, memory_order_relaxed);
-    }
-    return known & 1;
+AG_FAST bool is_incomplete(const struct ag_walk_view *walked) {
+    return walked->root == AG_ROOT_INCOMPLETE || walked->root == AG_ROOT_NOT_KEPT;
 }
 
-/* The walked frames, innermost first; returns how many, and the root in *ret_root. */
-static size_t list(uint32_t walked, uint32_t nodes[AG_OCAML_FRAMES_MOST], uint32_t *ret_root) {
-    size_t n = 0;
-    uintptr_t pc = 0;
-    uint32_t node = walked, caller = 0;
-    while (n < AG_OCAML_FRAMES_MOST && ag_stack_top(node, &pc, &caller)) {
-        nodes[n++] = node;
-        node = caller;
-    }
-    *ret_root = node < AG_NODE_FIRST ? node : (uint32_t)AG_ROOT_CUT;
-    return n;
-}
+/* A stack that is put together: the walked frames that it keeps, and what goes on top of them. */
+struct choice {
+    const ag_ocaml_value *slots;
+    size_t n_slots;  /* in: Memprof's; out: those that are pushed, the outermost of them last */
+    uintptr_t place; /* out: debug information to be pushed; 0: none */
+    bool is_later;   /* in: the callback runs at another moment than the allocation */
+    bool is_walked;  /* out: a walk came to its end */
+    bool is_cut;     /* out: nothing walked is kept, as it may not be all */
+    uint32_t known;  /* in: the stack, if it was kept when C code allocated, else 0; out: 0 where
+                        OCaml code allocated, so that the walk is the stack */
+};
 
-/* How far the two agree from their outer ends: the walked node, and how many slots are left. */
-static uint32_t common_part(uint32_t walked, ag_ocaml_value callstack, size_t *n_slots) {
-    uint32_t nodes[AG_OCAML_FRAMES_MOST];
-    uint32_t root = AG_ROOT_INCOMPLETE;
-    const size_t n = list(walked, nodes, &root);
-    uint32_t common = root;
-    if (root != AG_ROOT_COMPLETE || *n_slots == AG_OCAML_FRAMES_MOST) {
-        return root == AG_ROOT_INCOMPLETE || root == AG_ROOT_NOT_KEPT ? root
-                                                                      : (uint32_t)AG_ROOT_CUT;
+/* How far the two agree from their outer ends: the walked frame, and how many slots are left. */
+static uint32_t common_part(const struct ag_walk_view *walked, struct choice *choice) {
+    uint32_t common = walked->n_frames;
+    if (walked->root != AG_ROOT_COMPLETE || walked->n_frames >= AG_OCAML_FRAMES_MOST ||
+        choice->n_slots == AG_OCAML_FRAMES_MOST) {
+        choice->is_cut = !is_incomplete(walked);
+        return common;
     }
-    for (size_t i = n; i > 0 && *n_slots > 0; i--) {
-        const ag_ocaml_value slot = ag_ocaml_field(callstack, *n_slots - 1);
-        uintptr_t pc = 0;
-        uint32_t caller = 0;
-        (void)ag_stack_top(nodes[i - 1], &pc, &caller);
-        if (is_of(pc, slot)) {
-            common = nodes[i - 1];
-            --*n_slots;
+    for (uint32_t i = walked->n_frames; i > 0 && choice->n_slots > 0; i--) {
+        const uintptr_t pc = ag_walk_view_pc(walked, i - 1);
+        if (is_of(pc, choice->slots[choice->n_slots - 1])) {
+            common = i - 1;
+            choice->n_slots--;
         } else if (ag_ocaml_is_code(pc)) {
-            return caller; /* the same activation elsewhere: C frames that called it stay */
+            return i; /* the same activation elsewhere: C frames that called it stay */
         }
     }
     return common;
 }
 
-static uint32_t merged(uint32_t walked, ag_ocaml_value callstack, size_t n_slots) {
-    uint32_t stack = common_part(walked, callstack, &n_slots);
-    while (n_slots > 0) {
-        stack = push_slot(stack, ag_ocaml_field(callstack, --n_slots));
+static uint32_t choose(void *context, const struct ag_walk_view *walked) {
+    struct choice *choice = context;
+    choice->is_walked = !is_incomplete(walked);
+    if (choice->is_later) {
+        return choice->is_walked ? common_part(walked, choice) : walked->n_frames;
+    }
+    if (choice->n_slots == 0) {
+        choice->known = 0;
+        return 0;
+    }
+    const uint32_t allocating = choice->is_walked ? behind_the_stubs(walked) : walked->n_frames;
+    if (allocating < walked->n_frames) {
+        const bool is_debug_place = is_place(choice->slots[0]);
+        if (is_debug_place || is_of(ag_walk_view_pc(walked, allocating), choice->slots[0])) {
+            choice->place = is_debug_place ? slot_address(choice->slots[0]) : 0;
+            choice->n_slots = 0;
+            choice->known = 0;
+            return allocating + is_debug_place;
+        }
+    }
+    return choice->known ? walked->n_frames : common_part(walked, choice);
+}
+
+/* The frames that begin at SP, as far as they are wanted, and the rest of the choice on top. */
+static uint32_t put_together(struct choice *choice, const uintptr_t *sp, uintptr_t rbp) {
+    uint32_t stack = ag_record_stack_outer(sp, rbp, choose, choice);
+    if (choice->known) {
+        return choice->known;
+    }
+    if (choice->is_cut && stack == AG_ROOT_COMPLETE) {
+        stack = AG_ROOT_CUT;
+    }
+    if (choice->place) {
+        return ag_stack_push_data(stack, choice->place);
+    }
+    while (choice->n_slots > 0) {
+        stack = push_slot(stack, choice->slots[--choice->n_slots]);
     }
     return stack;
 }
@@ -152,10 +163,10 @@ static void keep(const ag_ocaml_value *slots, size_t n_slots, const uintptr_t *s
     const uintptr_t spoke = ag_ocaml_speak();
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
-        const uint32_t walked = ag_record_stack(sp, rbp);
-        if (!is_incomplete(walked)) {
-            ag_ocaml_remember_stack(ag_ocaml_stack_key(slots, n_slots, NULL),
-                                    merged(walked, (ag_ocaml_value)slots, n_slots));
+        struct choice choice = {.slots = slots, .n_slots = n_slots, .is_later = true};
+        const uint32_t stack = put_together(&choice, sp, rbp);
+        if (choice.is_walked) {
+            ag_ocaml_remember_stack(ag_ocaml_stack_key(slots, n_slots, NULL), stack);
         }
     }
     ag_ocaml_hush(spoke);
@@ -196,24 +207,9 @@ void ag_ocaml_callstacks_follow(void) {
 
 /* ---- one block's stack ---- */
 
-uint32_t ag_ocaml_stack(uint32_t walked, ag_ocaml_value callstack) {
-    const size_t n_slots = ag_ocaml_words(callstack);
-    uintptr_t pc = 0;
-    uint32_t caller = 0;
-    if (n_slots == 0) {
-        return walked;
-    }
-    const ag_ocaml_value first = ag_ocaml_field(callstack, 0);
-    const uint32_t allocating = is_incomplete(walked) ? 0 : behind_the_stubs(walked);
-    if (ag_stack_top(allocating, &pc, &caller)) {
-        if (is_place(first)) {
-            return ag_stack_push_data(caller, slot_address(first));
-        }
-        if (is_of(pc, first)) {
-            return allocating;
-        }
-    }
-    const uint32_t kept =
-        ag_ocaml_known_stack(ag_ocaml_stack_key((const ag_ocaml_value *)callstack, n_slots, NULL));
-    return kept ? kept : merged(walked, callstack, n_slots);
+uint32_t ag_ocaml_stack(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp) {
+    struct choice choice = {.slots = (const ag_ocaml_value *)callstack,
+                            .n_slots = ag_ocaml_words(callstack)};
+    choice.known = ag_ocaml_known_stack(ag_ocaml_stack_key(choice.slots, choice.n_slots, NULL));
+    return put_together(&choice, sp, rbp);
 }

@@ -9,8 +9,8 @@ enum { AG_OCAML_FRAMES_MOST = 1024 }; /* that Memprof is asked for */
 /* Native programs, before anything of the runtime has run: stacks are taken when C code allocates.
  */
 void ag_ocaml_callstacks_follow(void);
-/* The stack of the block that CALLSTACK, as Memprof made it, belongs to. WALKED: that of the
- * callback, from the function that OCaml called. */
-uint32_t ag_ocaml_stack(uint32_t walked, ag_ocaml_value callstack);
+/* The stack of the block that CALLSTACK, as Memprof made it, belongs to. The callback's frames,
+ * from the function that OCaml called, begin at SP. */
+uint32_t ag_ocaml_stack(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp);
 
 #endif

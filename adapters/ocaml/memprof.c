@@ -103,10 +103,9 @@ static uint32_t stack_of(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_
     uint32_t stack = ag_ocaml_known_stack(key);
     if (!stack) {
         uintptr_t *const hidden = ag_ocaml_fibers_enter();
-        const uint32_t walked = ag_record_stack(sp, rbp);
+        stack = ag_ocaml.is_bytecode ? ag_ocaml_bytecode_stack(callstack, sp, rbp)
+                                     : ag_ocaml_stack(callstack, sp, rbp);
         ag_ocaml_fibers_leave(hidden);
-        stack = ag_ocaml.is_bytecode ? ag_ocaml_bytecode_stack(walked, callstack)
-                                     : ag_ocaml_stack(walked, callstack);
         ag_ocaml_remember_stack(key, stack);
     }
     return stack;

@@ -79,7 +79,31 @@ void ag_record_memory(const struct ag_held_memory *memory) {
     ag_record_wide(AG_WIDE_MEMORY, parts, AG_ARRAY_SIZE(parts));
 }
 
-uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp) {
+static uintptr_t pc_of_node(const struct ag_walk_view *view, uint32_t i) {
+    uintptr_t pc = 0;
+    uint32_t caller = 0;
+    (void)ag_stack_top(((const uint32_t *)view->frames)[i], &pc, &caller);
+    return pc;
+}
+
+/* Of a stack that has nodes already. */
+static uint32_t outer_part(uint32_t stack, ag_walk_choose *choose, void *context) {
+    enum { FRAMES_MOST = 1024 };
+    uint32_t nodes[FRAMES_MOST + 1];
+    struct ag_walk_view view = {.frames = nodes, .pc = pc_of_node};
+    uintptr_t pc = 0;
+    uint32_t caller = 0;
+    nodes[0] = stack;
+    while (view.n_frames < FRAMES_MOST && ag_stack_top(nodes[view.n_frames], &pc, &caller)) {
+        nodes[++view.n_frames] = caller;
+    }
+    view.root =
+        nodes[view.n_frames] < AG_NODE_FIRST ? (enum ag_root)nodes[view.n_frames] : AG_ROOT_CUT;
+    return nodes[choose(context, &view)];
+}
+
+uint32_t ag_record_stack_outer(const uintptr_t *sp, uintptr_t rbp, ag_walk_choose *choose,
+                               void *context) {
     struct ag_thread *thread = own_state();
     if (!thread) {
         return AG_ROOT_INCOMPLETE;
@@ -87,8 +111,20 @@ uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp) {
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    const uint32_t stack = capture(thread, sp, rbp);
+    uint32_t stack;
+    if (!choose) {
+        stack = capture(thread, sp, rbp);
+    } else if (ag_frame_sources_are_there()) {
+        stack = outer_part(capture(thread, sp, rbp), choose, context);
+    } else {
+        stack =
+            ag_walker_capture_outer(thread->walker, ag_recorder.space, sp, rbp, choose, context);
+    }
     AG_SIGNAL_FENCE();
     thread->gate = gate;
     return stack;
+}
+
+uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp) {
+    return ag_record_stack_outer(sp, rbp, NULL, NULL);
 }

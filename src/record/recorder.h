@@ -241,6 +241,10 @@ uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address);
 
 /* The caller's stack; AG_ROOT_INCOMPLETE from a handler that interrupted a hook. */
 uint32_t ag_record_stack(const uintptr_t *sp, uintptr_t rbp);
+/* Its outer part: the innermost frames that CHOOSE does not want get no node, where native frames
+ * are all that there is. CHOOSE is not called where the stack cannot be walked. */
+uint32_t ag_record_stack_outer(const uintptr_t *sp, uintptr_t rbp, ag_walk_choose *choose,
+                               void *context);
 
 /* Memory that the program took from the kernel or gave back; stack of the caller. */
 void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t address,

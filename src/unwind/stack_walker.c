@@ -351,17 +351,17 @@ AG_FAST uint64_t find_pc(struct ag_walker *walker, struct ag_unwind_space *space
     return value;
 }
 
-/* Appends the new frames to the memo behind frames[known] and interns them; returns the node of the
- * innermost. Frames up to `forgotten` are interned, not remembered. */
+/* Appends the new frames from [first] on to the memo behind frames[known] and interns them; returns
+ * the node of the innermost. Frames up to `forgotten` are interned, not remembered. */
 AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
-                        const struct outcome *outcome) {
+                        const struct outcome *outcome, uint32_t first_frame) {
     const int32_t known = outcome->known;
     uint32_t node = known >= 0 ? walker->frames[known].node : outcome->root;
     uint32_t needs = known >= 0 ? walker->frames[known].needs : 0;
     uint32_t n_frames = (uint32_t)(known + 1);
     /* not where it was read in the walk before: another may have called on from the same frame */
     struct ag_stack_word return_word = outcome->return_word;
-    for (int32_t i = (int32_t)outcome->n_new - 1; i >= 0; i--) {
+    for (int32_t i = (int32_t)outcome->n_new - 1; i >= (int32_t)first_frame; i--) {
         const struct ag_new_frame *frame = &walker->new_frames[i];
         const uint32_t rule = AG_PC_RULE(frame->value);
         node = ag_node_intern_fast(&space->tree, node, AG_PC_SITE(frame->value));
@@ -456,10 +456,10 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     return false;
 }
 
-/* Walks from the registers until it meets the memo or an end; returns the node, 0: lost. What it
- * came to: new_frames[0 .. n_new - 1], innermost first, then frames[known .. 0]. */
-static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
-                     struct ag_registers registers, struct outcome *ret_outcome) {
+/* Walks from the registers until it meets the memo or an end; false: lost. What it came to:
+ * new_frames[0 .. n_new - 1], innermost first, then frames[known .. 0]. */
+AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space,
+                         struct ag_registers registers, struct outcome *ret_outcome) {
     struct reader reader = {
         .stack = &walker->stack,
         .return_word = {(const uintptr_t *)registers.sp - 1, registers.pc},
@@ -472,7 +472,7 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
         }
         if (outcome.is_lost) {
             walker->n_frames = 0;
-            return AG_ROOT_NOT_KEPT;
+            return false;
         }
         /* a return address that was read and led to no frame: the end depends on it */
         if (outcome.root != AG_ROOT_CUT && reader.return_word.address != NULL &&
@@ -489,7 +489,14 @@ static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
     }
     outcome.return_word = reader.return_word;
     *ret_outcome = outcome;
-    return append(walker, space, &outcome);
+    return true;
+}
+
+static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
+                     struct ag_registers registers, struct outcome *ret_outcome) {
+    return find_frames(walker, space, registers, ret_outcome)
+               ? append(walker, space, ret_outcome, /* first_frame= */ 0)
+               : (uint32_t)AG_ROOT_NOT_KEPT;
 }
 
 /* ---- the cache of whole stacks ------------------------------------------- */
@@ -610,9 +617,9 @@ AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwin
            verify(walker->words, AG_NEEDED_WORDS(frame->needs)) == 0;
 }
 
-/* The capture by memo and rules. */
-static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space *space,
-                                const uintptr_t *sp, uintptr_t rbp, struct outcome *ret_outcome) {
+/* Before a walk: what the memo holds is of this generation and this stack. */
+AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwind_space *space,
+                                       const uintptr_t *sp, uintptr_t rbp) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     if (AG_UNLIKELY(walker->generation != generation)) {
         walker->generation = generation;
@@ -623,8 +630,13 @@ static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space
         ag_readable_range_enter(&walker->stack, (uintptr_t)sp) == AG_READABLE_MOVED) {
         walker->n_frames = 0;
     }
-    const struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
-    return walk(walker, space, registers, ret_outcome);
+    return (struct ag_registers){.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
+}
+
+/* The capture by memo and rules. */
+static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space *space,
+                                const uintptr_t *sp, uintptr_t rbp, struct outcome *ret_outcome) {
+    return walk(walker, space, begin_walk(walker, space, sp, rbp), ret_outcome);
 }
 
 /* The place in its node's set where a stack is or may be filled in; NULL: others stay there until
@@ -704,6 +716,46 @@ AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
     return ag_walker_capture_fast(walker, space, sp, rbp);
+}
+
+struct found_frames {
+    const struct ag_walker *walker;
+    const struct outcome *outcome;
+};
+
+static uintptr_t pc_of_found(const struct ag_walk_view *view, uint32_t i) {
+    const struct found_frames *found = view->frames;
+    const uint32_t n_new = found->outcome->n_new;
+    return i < n_new
+               ? found->walker->new_frames[i].registers.pc
+               : found->walker->frames[found->outcome->known - (int32_t)(i - n_new)].registers.pc;
+}
+
+uint32_t ag_walker_capture_outer(struct ag_walker *walker, struct ag_unwind_space *space,
+                                 const uintptr_t *sp, uintptr_t rbp, ag_walk_choose *choose,
+                                 void *context) {
+    struct outcome outcome = {0};
+    if (!find_frames(walker, space, begin_walk(walker, space, sp, rbp), &outcome)) {
+        return AG_ROOT_NOT_KEPT;
+    }
+    const struct found_frames found = {walker, &outcome};
+    struct ag_walk_view view = {.n_frames = outcome.n_new + (uint32_t)(outcome.known + 1),
+                                .root = outcome.root,
+                                .frames = &found,
+                                .pc = pc_of_found};
+    if (outcome.known >= 0) {
+        uint32_t node = walker->frames[0].node, parent = node, site = 0;
+        (void)ag_stack_tree_node(&space->tree, node, &parent, &site);
+        view.root = (enum ag_root)parent;
+    }
+    const uint32_t n_inner = choose(context, &view);
+    if (n_inner <= outcome.n_new) {
+        return append(walker, space, &outcome, n_inner);
+    }
+    walker->n_frames = (uint32_t)(outcome.known + 1);
+    return n_inner < view.n_frames
+               ? walker->frames[outcome.known - (int32_t)(n_inner - outcome.n_new)].node
+               : (uint32_t)view.root;
 }
 
 uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_space *space,

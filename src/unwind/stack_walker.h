@@ -87,6 +87,23 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
                                   struct ag_walked_frame *ret_frames, uint32_t *ret_n_frames,
                                   enum ag_root *ret_root);
 
+/* The same past the cache, of the outer part of the stack: CHOOSE says, once, how many of the
+ * innermost frames are not wanted, and they get no node (returns at most their number; all of them:
+ * the answer is the root). */
+struct ag_walk_view {
+    uint32_t n_frames;  /* [0] is the innermost */
+    enum ag_root root;  /* how the walk ended */
+    const void *frames; /* ag_walk_view_pc knows */
+    uintptr_t (*pc)(const struct ag_walk_view *view, uint32_t i);
+};
+AG_FAST uintptr_t ag_walk_view_pc(const struct ag_walk_view *view, uint32_t i) {
+    return view->pc(view, i);
+}
+typedef uint32_t ag_walk_choose(void *context, const struct ag_walk_view *view);
+uint32_t ag_walker_capture_outer(struct ag_walker *walker, struct ag_unwind_space *space,
+                                 const uintptr_t *sp, uintptr_t rbp, ag_walk_choose *choose,
+                                 void *context);
+
 /* The same without memo and cache: for signal handlers that interrupted a capture, and as the judge
  * in debug mode. It maps and unmaps its scratch memory (depth * 4 bytes): some microseconds. */
 uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp);

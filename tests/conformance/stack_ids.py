@@ -4,7 +4,9 @@ path, see programs/random_paths.c). Where stacks cannot be kept, the report says
 
 import argparse
 import os
+import re
 import resource
+import shutil
 import sys
 
 import recorded
@@ -75,13 +77,64 @@ def a_stack_that_is_not_kept_is_counted(tools):
     return failures
 
 
+# Ids are given out in order, and a node that no event names is not written: the largest id against the number of nodes is what was
+# spent on walks that were thrown away. Each program makes many stacks of its own.
+OCAML = """
+let rec walk depth path = if depth = 0 then [Sys.opaque_identity (string_of_int path)]
+  else if path land 1 = 0 then List.rev (walk (depth - 1) (path lsr 1)) else List.map String.uppercase_ascii (walk (depth - 1) (path lsr 1))
+let () = for path = 0 to 999 do ignore (Sys.opaque_identity (walk 10 path)) done
+"""
+LUA = """
+local function walk(depth, path)
+    if depth == 0 then return {path} end
+    if path % 2 == 0 then return {walk(depth - 1, path // 2)} end
+    return {(walk(depth - 1, path // 2))}
+end
+for path = 0, 999 do walk(10, path) end
+"""
+WASTE_MOST = 1.25 # a walk whose frames a runtime renames may take some twice
+
+
+def program_of(language, folder):
+    source = os.path.join(folder, "program." + language)
+    with open(source, "w", encoding="utf-8") as file:
+        file.write({"ml": OCAML, "lua": LUA}[language])
+    if language == "lua":
+        return ["lua5.4", source]
+    compiled = recorded.run(["ocamlfind", "ocamlopt", source, "-o", os.path.join(folder, "program")], cwd=folder)
+    if compiled.status != 0:
+        raise RuntimeError(compiled.stderr.decode())
+    return [os.path.join(folder, "program")]
+
+
+def no_id_is_spent_on_walks_that_are_discarded(tools, command_of):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, command_of(folder), folder)
+        failures.expect("exit status", outcome.status, 0)
+        dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
+        ids = [int(number) for number in re.findall(r"^\S+ \S+ nodes id=(\d+) ", dump, re.MULTILINE)]
+        failures.require("%d nodes are too few to say anything" % len(ids), len(ids) > 500)
+        failures.require("ids up to %d for %d nodes" % (max(ids, default=0), len(ids)), max(ids, default=0) < WASTE_MOST * len(ids))
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     tools = recorded.Tools(parser.parse_args().build)
-    plan = tap.Plan(2)
+    plan = tap.Plan(5)
     plan.run("no stack is lost, however many there are", lambda: no_stack_is_lost(tools))
     plan.run("a stack that cannot be kept is counted", lambda: a_stack_that_is_not_kept_is_counted(tools))
+    for language, needs in (("ml", "ocamlfind"), ("lua", "lua5.4")):
+        name = "no id is spent on walks that are discarded: " + language
+        if shutil.which(needs):
+            plan.run(name, lambda language=language: no_id_is_spent_on_walks_that_are_discarded(
+                tools, lambda folder: program_of(language, folder)))
+        else:
+            plan.skip(name, "no %s here" % needs)
+    plan.run("no id is spent on walks that are discarded: C", lambda: no_id_is_spent_on_walks_that_are_discarded(
+        tools, lambda folder: [tools.program("random_paths"), "1000", "20"]))
     return plan.status()
 
 
