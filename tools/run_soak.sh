@@ -28,7 +28,7 @@ tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing" || failed=1
 tests/torture/run_torture.py --build="$build" --until=20000 --log=docs/torture.log >"$build/torture.out" 2>&1 || failed=1
 grep -v '^#     ' "$build/torture.out"
 python3 tests/upstream/run_upstream.py --build "$build" --log=docs/upstream.log || failed=1
-python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=docs/upstream.log redis python perl ||
+python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=docs/upstream.log redis python perl glib gjs ||
     failed=1
 python3 tests/browsers/run_browsers.py --build "$build" --log=docs/browsers.log || failed=1
 python3 tools/count_tests.py "$build" || failed=1
