@@ -43,14 +43,6 @@ extern int ag_entry_posix_memalign(void **ret_block, size_t alignment, size_t by
 extern void *ag_entry_valloc(size_t bytes) AG_HIDDEN;
 extern void *ag_entry_pvalloc(size_t bytes) AG_HIDDEN;
 
-/* The stack pointer is that of the function this becomes part of, or near it. Returns what the mark
- * was. */
-AG_FAST uintptr_t enter(void) {
-    const uintptr_t before = ag_inside_allocator;
-    ag_inside_allocator = (uintptr_t)__builtin_frame_address(0) | AG_INSIDE_FOREIGN;
-    return before;
-}
-
 AG_FAST bool is_inside(void) {
     return ag_is_inside_allocator((uintptr_t)__builtin_frame_address(0));
 }
@@ -60,9 +52,10 @@ AG_FAST bool is_inside(void) {
  * parentheses. */
 #define FUNCTION(name, result, parameters, arguments)                           \
     static result guarded_##name parameters {                                   \
-        const uintptr_t before = enter();                                       \
+        struct ag_call_mark mark;                                               \
+        ag_call_note(&ag_foreign_calls, &mark);                                 \
         result answer = behind.name arguments;                                  \
-        ag_inside_allocator = before;                                           \
+        ag_call_forget(&ag_foreign_calls, &mark);                               \
         return answer;                                                          \
     }                                                                           \
     static result called_##name parameters {                                    \
@@ -80,9 +73,10 @@ FUNCTION(valloc, void *, (size_t bytes), (bytes))
 FUNCTION(pvalloc, void *, (size_t bytes), (bytes))
 
 static void guarded_free(void *block) {
-    const uintptr_t before = enter();
+    struct ag_call_mark mark;
+    ag_call_note(&ag_foreign_calls, &mark);
     behind.free(block);
-    ag_inside_allocator = before;
+    ag_call_forget(&ag_foreign_calls, &mark);
 }
 
 static void called_free(void *block) {

@@ -16,28 +16,24 @@
  * keeps, so all are kept (hook/kept_call.h), and this file is compiled for general registers alone.
  *
  * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc):
- * while a thread is inside one (ag_inside_allocator), the others record nothing. The mark is the
- * stack pointer of the call, since the call may never return: an allocator without locks may be
- * left by longjmp, or by a thread that is cancelled. A call from farther out than the mark, or
- * where the frame of the marked call has been overwritten, finds it stale. A call by a signal
- * handler that interrupted the allocator is none from inside: it comes from another stack, or the
- * kernel's frame lies between (ag_is_called_inside); the mark that it interrupted is kept below its
- * own (struct inside). What stands behind our own malloc marks that as well, where its library has
- * entries of its own (foreign_allocator.c). The C++ operators of the program are hooked only when
- * it defines malloc too: elsewhere they are libstdc++'s, linked statically, and call the malloc
- * that is hooked already. */
+ * inside of one whose call is recorded, the others record nothing (ag_record_suspend_call). Not so
+ * an operator new: the malloc that it calls, where it is hooked, records the block, and says so to
+ * the operator's call, which records what nobody else did. Both know what is inside by marks in the
+ * frames of the calls (record/call_marks.h), so handlers that interrupt an allocator, and calls
+ * that never return, are no special case. What stands behind our own malloc is marked where its
+ * library has entries of its own (foreign_allocator.c). The C++ operators of the program are hooked
+ * only when it defines malloc too: elsewhere they are libstdc++'s, linked statically, and call the
+ * malloc that is hooked already. */
 #include "static_allocator.h"
 
 #include <link.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "base/join_text.h"
-#include "base/raw_syscall.h"
 #include "base/vector_state.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
@@ -99,18 +95,17 @@ enum {
 static uintptr_t originals[N_FUNCTIONS];
 static uintptr_t hooked[N_FUNCTIONS]; /* addresses */
 static struct ag_detour detours[N_FUNCTIONS];
-__thread uintptr_t ag_inside_allocator __attribute__((tls_model("initial-exec")));
-static __thread struct inside {
-    size_t n;
-    struct inside_call { /* the last is the innermost, and ag_inside_allocator */
-        const struct ag_kept_call *call;
-        uintptr_t return_address, original; /* what it holds as long as its frame is there */
-    } calls[4];     /* more than one: handlers that interrupted an allocator */
-    uintptr_t gate; /* of the recorder, before it was suspended; 0: it was not */
-} inside __attribute__((tls_model("initial-exec")));
-static uintptr_t restorer; /* where a handler returns to; 0: not known */
-static __thread uintptr_t last_told
-    __attribute__((tls_model("initial-exec"))); /* the block of the last alloc told */
+
+/* Of one call of a function of the table, in the frame of its detour. */
+struct static_call {
+    struct ag_call_mark mark; /* in ag_suspended_calls; of an operator new, in operators */
+    uintptr_t told;           /* of an operator new: the last block that a call inside recorded */
+    uintptr_t unused;
+    struct ag_kept_call kept;
+};
+_Static_assert(offsetof(struct static_call, kept) == 32, "as static_entry_x86_64.S has it");
+__thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec")));
+static __thread ag_call_marks operators __attribute__((tls_model("initial-exec")));
 
 extern const unsigned char ag_static_enter[] AG_HIDDEN; /* static_entry_x86_64.S */
 
@@ -152,10 +147,18 @@ AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uin
     }
 }
 
+/* An operator new that called this has nothing to record. */
+static void say_told(const struct ag_kept_call *call, uintptr_t block) {
+    if (ag_call_is_inside(&operators, (uintptr_t)&call->return_address)) {
+        struct ag_call_mark *mark = operators;
+        ((struct static_call *)mark)->told = block; /* its first member */
+    }
+}
+
 static void record_alloc(const struct ag_kept_call *call, uintptr_t block, size_t bytes) {
     if (block) {
-        last_told = block;
         record(call, AG_WORD_ALLOC, block, bytes);
+        say_told(call, block);
     }
 }
 
@@ -193,147 +196,8 @@ static size_t text_bytes(uintptr_t text) {
     return bytes;
 }
 
-/* ---- inside or not ---- */
-
-/* A handler may come between any two of their lines. It finds its call inside or not, and the
- * recorder suspended or not, and leaves both as it found them, or as they are to become. */
-
-static void resume(void) {
-    const uintptr_t gate = inside.gate; /* a handler may set it to 0 */
-    atomic_signal_fence(memory_order_seq_cst);
-    if (gate != 0 && ag_thread_current->gate == AG_GATE_SUSPENDED) {
-        ag_thread_current->gate = gate;
-    }
-}
-
-static void suspend(void) {
-    struct ag_thread *thread = ag_thread_current;
-    const uintptr_t gate = thread ? thread->gate : AG_GATE_ABSENT; /* read once */
-    if (gate == AG_GATE_ABSENT) {
-        inside.gate = ag_record_suspend();
-    } else if (gate == AG_GATE_OPEN || gate == AG_GATE_THOROUGH) {
-        inside.gate = gate;
-        atomic_signal_fence(memory_order_seq_cst);
-        thread->gate = AG_GATE_SUSPENDED;
-    }
-}
-
-static uintptr_t innermost_sp(void) {
-    return inside.n > 0 ? (uintptr_t)&inside.calls[inside.n - 1].call->return_address : 0;
-}
-
-static void end_innermost(void) {
-    inside.n--;
-    atomic_signal_fence(memory_order_seq_cst);
-    ag_inside_allocator = innermost_sp();
-    if (inside.n == 0) {
-        resume();
-        atomic_signal_fence(memory_order_seq_cst);
-        inside.gate = 0;
-    }
-}
-
-static void begin_innermost(const struct ag_kept_call *call) {
-    enum { MOST = AG_ARRAY_SIZE(inside.calls) };
-    if (inside.n == MOST) { /* the outermost is the least likely to be there still */
-        memmove(&inside.calls[0], &inside.calls[1], sizeof(inside.calls) - sizeof(inside.calls[0]));
-        inside.n--;
-    }
-    const size_t n = inside.n;
-    do { /* a handler writes its own there, too */
-        inside.calls[n] = (struct inside_call){call, call->return_address, call->original};
-        atomic_signal_fence(memory_order_seq_cst);
-        inside.n = n + 1;
-        atomic_signal_fence(memory_order_seq_cst);
-        ag_inside_allocator = innermost_sp();
-        atomic_signal_fence(memory_order_seq_cst);
-    } while (inside.calls[n].call != call || inside.n != n + 1);
-    suspend();
-}
-
-/* A handler's call has been recorded: what it interrupted is inside again. */
-static void suspend_interrupted(void) {
-    if (AG_UNLIKELY(inside.n > 0)) {
-        suspend();
-    }
-}
-
-enum { NESTED_BYTES_MOST = 64 << 10 }; /* of stack, which an allocator uses: a guess */
-
-/* Whether all memory from here to there can be read, on what is one stack unless all is wrong. */
-static bool is_one_stack(uintptr_t low, uintptr_t high) {
-    for (uintptr_t page = ag_readable_page(low) + AG_READABLE_PAGE; page < high;
-         page += AG_READABLE_PAGE) {
-        if (!is_readable(page)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether the innermost call is there no more: it was left by longjmp, or its thread's frames were.
- * Then frames of others lie where its own was. */
-static bool is_innermost_gone(uintptr_t sp) {
-    const struct inside_call *innermost = &inside.calls[inside.n - 1];
-    const uintptr_t frame = (uintptr_t)innermost->call;
-    if (sp >= frame) {
-        return true;
-    }
-    return frame - sp < NESTED_BYTES_MOST && is_one_stack(sp, (uintptr_t)(innermost->call + 1)) &&
-           (innermost->call->return_address != innermost->return_address ||
-            innermost->call->original != innermost->original);
-}
-
-/* Whether the frame that the kernel makes for a handler (arch/x86/include/asm/sigframe.h: where the
- * handler returns to, then a ucontext) lies between the two. */
-static bool has_signal_frame(uintptr_t low, uintptr_t high) {
-    const uintptr_t *end = (const uintptr_t *)high;
-    for (const uintptr_t *word = (const uintptr_t *)low; word < end; word++) {
-        const ucontext_t *context = (const ucontext_t *)(word + 1);
-        if (*word == restorer && (uintptr_t)(context + 1) <= high) {
-            const uintptr_t interrupted = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
-            if (interrupted > (uintptr_t)word && interrupted <= high) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-AG_COLD bool ag_is_called_inside(uintptr_t sp) {
-    while (inside.n > 0 && is_innermost_gone(sp)) {
-        end_innermost();
-    }
-    const bool is_foreign = (ag_inside_allocator & AG_INSIDE_FOREIGN) != 0;
-    if (!is_foreign || sp >= ag_inside_allocator) { /* stale, or not written yet or any more */
-        ag_inside_allocator = innermost_sp();
-    }
-    const uintptr_t mark = ag_inside_allocator & ~(uintptr_t)AG_INSIDE_FOREIGN;
-    return mark > sp && mark - sp < NESTED_BYTES_MOST && is_one_stack(sp, mark) &&
-           !(restorer != 0 && has_signal_frame(sp, mark));
-}
-
-/* The C library's own: a sanitizer's does not work before the sanitizer has started. */
-__attribute__((weak)) extern int __sigaction(int number, const struct sigaction *action,
-                                             struct sigaction *ret_before);
-
-/* Where handlers return to. The C library says it to the kernel with each action that is set; so an
- * action is set to what it is. Once, at the start. */
-static void find_restorer(void) {
-    enum { LAST_SIGNAL = 64 }; /* _NSIG of the kernel: the least likely to be in use */
-    struct {
-        void *handler;
-        unsigned long flags;
-        uintptr_t restorer;
-        uint64_t mask;
-    } kernels = {0};
-    struct sigaction action;
-    if (__sigaction && __sigaction(LAST_SIGNAL, NULL, &action) == 0 &&
-        __sigaction(LAST_SIGNAL, &action, NULL) == 0 &&
-        ag_syscall6(SYS_rt_sigaction, LAST_SIGNAL, 0, (long)&kernels, sizeof(kernels.mask), 0, 0) ==
-            0) {
-        restorer = kernels.restorer;
-    }
+static struct static_call *static_call_of(struct ag_kept_call *call) {
+    return (struct static_call *)((char *)call - offsetof(struct static_call, kept));
 }
 
 static ag_static_first_call *_Atomic on_first_call;
@@ -342,22 +206,14 @@ void ag_static_allocator_on_first_call(ag_static_first_call *call) {
     atomic_store_explicit(&on_first_call, call, memory_order_release);
 }
 
-/* Before the original. Returns whether it has to come back to ag_static_end.
- *
- * The thread is marked as inside while the original runs, and its recorder suspended: the original
- * may call another function of the table, or the malloc of the C library that we stand in front of.
- * But not in an operator new: it may throw, and nothing would come back to say that the thread is
- * outside again. If it calls a malloc that is hooked, that one records the block, and we do not. */
+/* Before the original. Returns whether it has to come back to ag_static_end. */
 bool ag_static_begin(struct ag_kept_call *call) {
+    struct static_call *noted = static_call_of(call);
     const enum shape shape = functions[call->datum].shape;
     const enum does does = (enum does)shapes[shape].does;
     call->original = originals[call->datum];
-    const uintptr_t sp = (uintptr_t)&call->return_address;
-    if (ag_is_inside_allocator(sp)) {
+    if (ag_is_inside_allocator((uintptr_t)&call->return_address)) {
         return false;
-    }
-    if (AG_UNLIKELY(inside.gate != 0)) { /* in a handler */
-        resume();
     }
     if (AG_UNLIKELY(atomic_load_explicit(&on_first_call, memory_order_relaxed) != NULL)) {
         ag_static_first_call *const first =
@@ -367,37 +223,34 @@ bool ag_static_begin(struct ag_kept_call *call) {
         }
     }
     if (does == DOES_ALLOCATE_THROW) {
-        last_told = 0;
+        noted->told = 0;
+        ag_call_note(&operators, &noted->mark);
         return true;
     }
     if (does >= DOES_REALLOCATE && call->arguments[shapes[shape].block]) {
         record(call, does == DOES_FREE ? AG_WORD_FREE : AG_WORD_REALLOC_FREE,
                call->arguments[shapes[shape].block], 0);
     }
-    begin_innermost(call);
+    ag_record_suspend_call(&noted->mark);
     return true;
 }
 
 /* Behind the original. */
 void ag_static_end(struct ag_kept_call *call) {
+    struct static_call *noted = static_call_of(call);
     const enum shape shape = functions[call->datum].shape;
     const enum does does = (enum does)shapes[shape].does;
     const uintptr_t result = call->result;
     if (does == DOES_ALLOCATE_THROW) {
-        if (result != last_told) {
+        ag_call_forget(&operators, &noted->mark);
+        if (result != noted->told) {
             record_alloc(call, result, bytes_of(call));
+        } else {
+            say_told(call, result);
         }
-        suspend_interrupted();
         return;
     }
-    for (size_t i = inside.n; i > 0; i--) {
-        if (inside.calls[i - 1].call == call) {
-            while (inside.n >= i) { /* those of handlers that were left by longjmp, too */
-                end_innermost();
-            }
-        }
-    }
-    resume(); /* also in a handler, which interrupted another one */
+    ag_record_resume_call(&noted->mark);
     switch (does) {
     case DOES_ALLOCATE:
         record_alloc(call, result, bytes_of(call));
@@ -425,7 +278,6 @@ void ag_static_end(struct ag_kept_call *call) {
     case DOES_ALLOCATE_THROW:
         break;
     }
-    suspend_interrupted();
 }
 
 /* ---- finding and hooking ---- */
@@ -572,7 +424,6 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
     search = (struct search){.malloc_address = malloc_address};
     *ret_answer = (struct ag_static_answer){0};
     (void)ag_objects_visit(look_into_object, &search);
-    find_restorer();
     ret_answer->n_program = hook(&search.program, 0, FIRST_OTHER, ret_answer);
 }
 

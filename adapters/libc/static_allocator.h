@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "record/recorder.h"
 
 struct ag_static_answer {
     /* Functions of the program's malloc family that were hooked; negative: it has some that cannot
@@ -31,17 +32,13 @@ void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 typedef void ag_static_first_call(void);
 void ag_static_allocator_on_first_call(ag_static_first_call *call);
 
-/* The stack pointer of the call of an allocator that this thread is inside of; 0: of none. What an
- * allocator's functions call of each other is not recorded. The lowest bit: the mark was made by
- * foreign_allocator.c. */
-enum { AG_INSIDE_FOREIGN = 1 };
-extern __thread uintptr_t ag_inside_allocator __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
+/* Calls of a library's allocator behind ours (foreign_allocator.c). */
+extern __thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
-/* Whether a call with this stack pointer is made from inside: not by a handler that interrupted the
- * allocator, and not after a longjmp out of it. From any thread and handler. */
-bool ag_is_called_inside(uintptr_t sp) AG_HIDDEN;
+/* Whether a call with this stack pointer is made from inside an allocator whose call is recorded as
+ * a whole: what its functions call of each other is not. From any thread and handler. */
 AG_FAST bool ag_is_inside_allocator(uintptr_t sp) {
-    return AG_UNLIKELY(ag_inside_allocator != 0) && ag_is_called_inside(sp);
+    return ag_record_is_suspended_call(sp) || ag_call_is_inside(&ag_foreign_calls, sp);
 }
 
 #endif

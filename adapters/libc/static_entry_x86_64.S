@@ -8,7 +8,9 @@
  * Two calls, and not one in between: then the original finds nothing but registers and stack that it knows. */
 #include "hook/arch/x86_64/kept_frame.S"
 
+#define STATIC_CALL_BYTES 32 /* of struct static_call, in front of what is kept */
+
     .text
-    kept_between ag_static_enter, ag_static_begin, ag_static_end
+    kept_between ag_static_enter, ag_static_begin, ag_static_end, STATIC_CALL_BYTES
 
     .section .note.GNU-stack, "", @progbits

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "call_marks.h"
 #include "format/segment.h"
 #include "unwind/stack_walker.h"
 
@@ -261,11 +262,24 @@ struct ag_held_memory {
 };
 void ag_record_memory(const struct ag_held_memory *memory);
 
-/* Between the two, events of this thread are not recorded: an adapter calls a function of the host
- * and tells the outcome itself. Nested suspensions are no-ops. resume takes what suspend returned.
- * Not across anything that may throw. */
+/* Between the two, no event of this thread is recorded, whoever brings it about: an adapter calls
+ * functions of the host that may switch stacks, and records the outcome itself. Nested suspensions
+ * are no-ops. resume takes what suspend returned. Not across anything that may throw. Events of
+ * signal handlers are not recorded either: where those matter, use ag_record_suspend_call. */
 uintptr_t ag_record_suspend(void);
 void ag_record_resume(uintptr_t suspended);
+
+/* Between the two, the events of calls that are made by the function in whose frame the mark lies
+ * are not recorded: it calls a function of the host, and records the outcome itself. Handlers that
+ * interrupt the host's function are recorded. It may throw, be left by longjmp, or be cancelled. */
+extern __thread ag_call_marks ag_suspended_calls __attribute__((tls_model("initial-exec")))
+AG_HIDDEN;
+void ag_record_suspend_call(struct ag_call_mark *mark);
+void ag_record_resume_call(struct ag_call_mark *mark);
+/* Whether a call with this stack pointer is one of those. */
+AG_FAST bool ag_record_is_suspended_call(uintptr_t sp) {
+    return ag_call_is_inside(&ag_suspended_calls, sp);
+}
 
 /* This process is not recorded, and will not be. */
 void ag_recorder_turn_off(void);

@@ -317,11 +317,14 @@ static void begin_stream(struct ag_thread *state) {
         atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
 }
 
+__thread ag_call_marks ag_suspended_calls __attribute__((tls_model("initial-exec")));
+
 static uintptr_t open_gate(const struct ag_thread *state) {
-    return ag_self_check_is_on() || ag_recorder.has_free_stacks || state->label_site != 0 ||
-                   ag_frame_sources_are_there() || ag_recorder_is_sampling() || ag_block_choice.asks
-               ? AG_GATE_THOROUGH
-               : AG_GATE_OPEN;
+    if (ag_self_check_is_on() || ag_recorder.has_free_stacks || state->label_site != 0 ||
+        ag_frame_sources_are_there() || ag_recorder_is_sampling() || ag_block_choice.asks) {
+        return AG_GATE_THOROUGH;
+    }
+    return ag_suspended_calls ? AG_GATE_MARKED : AG_GATE_OPEN;
 }
 
 /* Without its name, but for the first one: to ask for it takes a system call that a sandbox may
@@ -654,11 +657,17 @@ static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_wa
 }
 
 /* The state to record with, and whether its walker may be used. NULL: this event is not recorded
- * (and was counted). */
+ * (and was counted, or is told by somebody else). */
 static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
-    struct ag_thread *thread = ag_thread_ready();
+    struct ag_thread *thread = ag_record_is_suspended_call(sp) ? NULL : ag_thread_ready();
     *ret_can_walk = true;
-    if (!thread || ag_thread_is_idle(thread)) {
+    if (!thread) {
+        return NULL;
+    }
+    if (thread->gate == AG_GATE_MARKED && !ag_suspended_calls) {
+        thread->gate = open_gate(thread); /* the noted calls have gone */
+    }
+    if (ag_thread_is_idle(thread)) {
         return thread;
     }
     if (thread->gate == AG_GATE_SUSPENDED) {
@@ -1020,5 +1029,23 @@ uintptr_t ag_record_suspend(void) {
 void ag_record_resume(uintptr_t suspended) {
     if (suspended) {
         ag_thread_current->gate = suspended;
+    }
+}
+
+/* The marks alone say which events are recorded. The gate says that they have to be asked, where it
+ * would say else that nothing has to be. */
+void ag_record_suspend_call(struct ag_call_mark *mark) {
+    ag_call_note(&ag_suspended_calls, mark);
+    struct ag_thread *thread = ag_thread_current;
+    if (thread->gate == AG_GATE_OPEN) {
+        thread->gate = AG_GATE_MARKED;
+    }
+}
+
+void ag_record_resume_call(struct ag_call_mark *mark) {
+    ag_call_forget(&ag_suspended_calls, mark);
+    struct ag_thread *thread = ag_thread_current;
+    if (!ag_suspended_calls && thread->gate == AG_GATE_MARKED) {
+        thread->gate = AG_GATE_OPEN;
     }
 }

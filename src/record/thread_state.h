@@ -12,6 +12,9 @@ enum {
     AG_GATE_THOROUGH = 4,  /* open, but every event takes the slow path: it does more there (a
                               self-check, the stack of a free, a label, sampling) */
     AG_GATE_SUSPENDED = 8, /* what happens now is told by somebody else (ag_record_suspend) */
+    AG_GATE_MARKED =
+        32, /* open, but a call is noted whose own calls are told by somebody else: every
+                            event takes the slow path, which asks (ag_record_suspend_call) */
     /* any other value: the sp of the hook that is inside, with AG_GATE_APPENDING while words at the
        cursor are written */
     AG_GATE_APPENDING = 1,
@@ -59,7 +62,8 @@ struct ag_thread {
 
 /* No hook of this thread is inside. */
 AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
-    return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_THOROUGH;
+    return thread->gate == AG_GATE_OPEN || thread->gate == AG_GATE_THOROUGH ||
+           thread->gate == AG_GATE_MARKED;
 }
 
 /* Nobody of this thread is inside, and all its events take the fast path. In a forked child whose

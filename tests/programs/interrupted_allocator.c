@@ -60,7 +60,8 @@ static void use(size_t bytes) {
     free(block);
 }
 
-static volatile sig_atomic_t n_handlers, may_jump;
+static _Atomic int n_handlers;
+static volatile sig_atomic_t may_jump;
 static sigjmp_buf place;
 
 static void on_alarm(int number) {
@@ -69,9 +70,8 @@ static void on_alarm(int number) {
         may_jump = 0;
         siglongjmp(place, 1);
     }
-    if (n_handlers < HANDLERS) {
+    if (atomic_fetch_add(&n_handlers, 1) < HANDLERS) { /* a handler may interrupt a handler */
         use(IN_HANDLER);
-        n_handlers = n_handlers + 1;
     }
 }
 

@@ -127,12 +127,16 @@
     .endm
 
     /* A whole function: calls begins(struct ag_kept_call *). Where that says true it calls the original, with the registers and
-     * nothing else of the caller, and then ends(struct ag_kept_call *); else it goes on in the original. */
-    .macro kept_between name, begins, ends
+     * nothing else of the caller, and then ends(struct ag_kept_call *); else it goes on in the original. In front of the struct
+     * lie ROOM bytes (a multiple of 16) for both. */
+    .macro kept_between name, begins, ends, room=0
     .hidden \begins
     .hidden \ends
 kept_function \name
     kept_begin
+    .if \room
+    sub $\room, %rsp
+    .endif
     lea -KEPT_BYTES(%rbp), %rdi
     call \begins
     test %al, %al

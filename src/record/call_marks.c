@@ -1,0 +1,88 @@
+/* call_marks.c: see call_marks.h. */
+#include "call_marks.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include "base/raw_syscall.h"
+#include "unwind/readable_range.h"
+
+enum {
+    INSIDE_BYTES_MOST = 64 << 10, /* of stack, which a noted call uses: a guess */
+    SAME_STACK_BYTES_MOST =
+        1 << 20,              /* between a call and an older one on the same stack: a guess */
+    PRUNED_AT_ONCE_MOST = 16, /* marks that point at each other end here */
+    USER_CODE_SEGMENT = 0x33, /* of 64-bit code */
+};
+
+/* Whether all memory from the page behind FIRST's to the last of HIGH can be read: then the two lie
+ * on one stack, unless all is wrong. */
+static bool is_one_stack(uintptr_t first, uintptr_t high) {
+    for (uintptr_t page = ag_readable_page(first) + AG_READABLE_PAGE; page < high;
+         page += AG_READABLE_PAGE) {
+        if (!ag_readable_word(page)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether this runs on a signal stack that ADDRESS is not on. */
+static bool is_on_another_signal_stack(uintptr_t address) {
+    stack_t current = {0};
+    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* a sandbox does not say */
+           ((current.ss_flags & SS_ONSTACK) &&
+            address - (uintptr_t)current.ss_sp >= current.ss_size);
+}
+
+/* What lies between a call with this stack pointer and the mark. */
+enum distance {
+    FAR,     /* who knows: another stack, or too much of this one */
+    OUTSIDE, /* the call comes from farther out: the noted one has ended without a word */
+    INSIDE,  /* from farther in; the memory between the two can be read */
+};
+
+static enum distance distance_of(const struct ag_call_mark *mark, uintptr_t sp) {
+    const uintptr_t address = (uintptr_t)mark;
+    if (sp < address) {
+        return address - sp < INSIDE_BYTES_MOST && is_one_stack(sp, (uintptr_t)(mark + 1)) ? INSIDE
+                                                                                           : FAR;
+    }
+    return sp - address < SAME_STACK_BYTES_MOST && ag_readable_word(ag_readable_page(address)) &&
+                   is_one_stack(address, sp) && !is_on_another_signal_stack(address)
+               ? OUTSIDE
+               : FAR;
+}
+
+/* Whether the frame that the kernel makes for a handler (arch/x86/include/asm/sigframe.h: where the
+ * handler returns to, then a ucontext) lies between the two, and its handler interrupted what lies
+ * there. */
+static bool has_signal_frame(uintptr_t low, uintptr_t high) {
+    enum { WORDS = (offsetof(ucontext_t, uc_mcontext.fpregs) / sizeof(uintptr_t)) + 2 };
+    const uintptr_t *end = (const uintptr_t *)high - WORDS;
+    for (const uintptr_t *word = (const uintptr_t *)low; word < end; word++) {
+        const ucontext_t *context = (const ucontext_t *)(word + 1);
+        const uintptr_t interrupted = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+        const uintptr_t state = (uintptr_t)context->uc_mcontext.fpregs;
+        if (interrupted > (uintptr_t)word && interrupted <= high && context->uc_link == NULL &&
+            (context->uc_mcontext.gregs[REG_CSGSFS] & 0xffff) == USER_CODE_SEGMENT &&
+            (state == 0 || (state > (uintptr_t)word && state < interrupted))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+AG_COLD bool ag_call_is_in_marked(ag_call_marks *marks, uintptr_t sp) {
+    struct ag_call_mark *mark = *marks;
+    for (int i = 0; mark; i++) {
+        const enum distance distance = distance_of(mark, sp);
+        const bool is_whole = distance != FAR && mark->check == ag_call_mark_check(mark);
+        if (distance == FAR || (distance == INSIDE && is_whole)) {
+            return distance == INSIDE && !has_signal_frame(sp, (uintptr_t)mark);
+        }
+        mark = is_whole && i < PRUNED_AT_ONCE_MOST ? mark->outer : NULL;
+        *marks = mark;
+    }
+    return false;
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""A signal handler that allocates, or leaves by siglongjmp, behind each single instruction of a few calls: of the program's own
+allocator, whose functions have detours, and of a library's, which we stand in front of (programs/stepped.c). Every block is
+recorded once, none is a ghost, and nothing hangs."""
+
+import argparse
+import collections
+import re
+import sys
+
+import recorded
+import tap
+
+EXACT, SAMPLED, FREES = ["--mode=exact"], ["--mode=sample", "--interval=1"], ["--mode=exact", "--free-stacks"]
+OWN, LIBRARY = "stepped", "stepped_library"
+ACTS = ("malloc", "family", "operators", "mappings")
+CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED, FREES)] +
+         [(LIBRARY, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED)] +
+         [(OWN, act, ["altstack"], EXACT) for act in ACTS] +
+         [(LIBRARY, "family", ["altstack"], EXACT)] +
+         [(OWN, "malloc", ["twice", "97"], EXACT), (OWN, "operators", ["twice", "199"], EXACT), (LIBRARY, "malloc", ["twice", "97"], EXACT)] +
+         [(OWN, act, ["jump", "61"], EXACT) for act in ("malloc", "operators")])
+
+
+def truth_of(text):
+    truth = collections.Counter()
+    for line in text.split("\n"):
+        if "-" in line:
+            first, last = map(int, line.split("-"))
+            truth.update(range(first, last + 1))
+        elif line:
+            size, count = map(int, line.split())
+            truth[size] += count
+    return truth
+
+
+def a_case(tools, program, act, how, mode):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        outcome, traces = recorded.record(tools, [tools.program(program), act, *how], folder, options=mode)
+        failures.expect("status and stderr", (outcome.status, outcome.stderr), (0, b""))
+        failures.expect("traces", len(traces), 1)
+        if failures:
+            return failures
+        truth = truth_of(outcome.stdout.decode())
+        failures.require("only %d blocks" % sum(truth.values()), sum(truth.values()) > 20)
+        dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout
+        found = collections.Counter(int(size) for size in re.findall(rb" alloc address=\S+ size=(\d+) ", dump))
+        wrong = ["%d bytes: %d, should be %d" % (size, found[size], truth[size]) for size in sorted(truth | found)
+                 if found[size] != truth[size] and (size in truth or size >= 20000)]
+        failures.require("%d sizes: %s" % (len(wrong), "; ".join(wrong[:5])), not wrong)
+        summary = recorded.report(tools, traces[0])
+        failures.expect("lost", summary["lost_events"]["total"], 0)
+        failures.expect("ghosts", summary["ghost_frees"], 0)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(len(CASES))
+    for program, act, how, mode in CASES:
+        plan.run(" ".join([program, act, *how, *mode]), lambda case=(program, act, how, mode): a_case(tools, *case))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+/* stepped.c: runs some calls with the trap flag set, so that SIGTRAP comes behind every single
+ * instruction of the program, its libraries and the agent. Its handler allocates a block of a size
+ * of its own and frees it, or leaves by siglongjmp. That finds each place where an interruption is
+ * one too many, in one run.
+ *
+ *     stepped WHAT HOW [STRIDE [FIRST]]
+ *
+ * WHAT: the calls, see `acts`. HOW:
+ *     return    at each STRIDE-th instruction the handler allocates and returns
+ *     altstack  the same on an alternate stack
+ *     twice     at each STRIDE-th instruction the handler steps through its own calls as well
+ *     jump      in a new thread for each STRIDE-th instruction, from the FIRST on: siglongjmp
+ * there,
+ *               then a block. The thread has allocated before
+ *     coldjump  the same where it has not
+ *
+ * Prints what has to be recorded, by block size: "SIZE COUNT", or "FIRST-LAST" for one of each.
+ * With PLACES set to a file's name it writes there where each handler's call was made.
+ *
+ * The allocator is stepped_allocator.c, in the program or in a library: handlers may use it while
+ * they interrupt it. So they may interrupt functions of the C library that may not be used in
+ * handlers, too: nothing but the allocator is called in them. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { FIRST_STEP = 20000, FIRST_INNER = 4000000, AFTER_JUMP = 8000000, STEPS_MOST = 300000 };
+enum { TRAP_FLAG = 0x100 };
+
+static volatile sig_atomic_t n_steps, n_used, n_inner, depth;
+static volatile long stride = 1, first, jump_at;
+static bool is_twice, is_cold;
+static sigjmp_buf place;
+static uintptr_t *places;
+
+__attribute__((noinline)) static void use(size_t bytes) {
+    void *volatile block = malloc(bytes);
+    free(block);
+}
+
+static inline __attribute__((always_inline)) void step(void) {
+    __asm__ volatile("sub $128, %%rsp; pushf; orl %0, (%%rsp); popf; add $128, %%rsp"
+                     :
+                     : "i"(TRAP_FLAG)
+                     : "memory", "cc");
+}
+
+static inline __attribute__((always_inline)) void step_no_more(void) {
+    __asm__ volatile("sub $128, %%rsp; pushf; andl %0, (%%rsp); popf; add $128, %%rsp"
+                     :
+                     : "i"(~TRAP_FLAG)
+                     : "memory", "cc");
+}
+
+static void allocate_in_handler(const ucontext_t *interrupted) {
+    const long n = n_used;
+    n_used = n + 1;
+    places[n] = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RIP];
+    use(FIRST_STEP + (size_t)n);
+}
+
+static void on_trap(int number, siginfo_t *info, void *context) {
+    (void)number;
+    (void)info;
+    const int saved = errno;
+    ucontext_t *interrupted = context;
+    if (sigismember(&interrupted->uc_sigmask, SIGALRM)) {
+        return; /* a signal that can be blocked would not come here */
+    }
+    if (depth > 0) {
+        use(FIRST_INNER + (size_t)n_inner);
+        n_inner = n_inner + 1;
+        errno = saved;
+        return;
+    }
+    const long n = n_steps;
+    n_steps = n + 1;
+    if (jump_at >= 0) {
+        if (n == jump_at) {
+            siglongjmp(place, 1);
+        }
+        return;
+    }
+    if (n >= STEPS_MOST) {
+        _exit(5); /* the interrupted calls get nowhere */
+    }
+    if (is_twice && n % stride == 0) {
+        depth = 1;
+        step();
+        allocate_in_handler(interrupted);
+        step_no_more();
+        depth = 0;
+    } else if (is_twice || n % stride == 0) {
+        allocate_in_handler(interrupted);
+    }
+    errno = saved;
+}
+
+/* ---- acts ---- */
+
+static void *volatile blocks[8];
+
+static void act_malloc(void) {
+    blocks[0] = malloc(1000);
+    free(blocks[0]);
+}
+
+static void act_family(void) {
+    void *aligned = NULL;
+    blocks[0] = calloc(1, 1001);
+    blocks[0] = realloc(blocks[0], 1002);
+    blocks[1] = realloc(NULL, 1003);
+    if (posix_memalign(&aligned, 64, 1004) == 0) {
+        blocks[2] = aligned;
+    }
+    free(blocks[0]);
+    free(blocks[1]);
+    free(blocks[2]);
+    free(NULL);
+}
+
+/* operator new and delete, in C */
+extern void *_Znwm(size_t bytes);
+extern void _ZdlPv(void *block);
+
+static void act_operators(void) {
+    blocks[0] = _Znwm(1006);
+    _ZdlPv(blocks[0]);
+}
+
+static void act_mappings(void) {
+    char *mapped = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mapped[0] = 1;
+    mapped = mremap(mapped, 8192, 16384, MREMAP_MAYMOVE);
+    munmap(mapped, 16384);
+    blocks[0] = malloc(1005);
+    free(blocks[0]);
+}
+
+static const struct act {
+    const char *name;
+    void (*run)(void);
+    int first, last; /* sizes of its own blocks */
+} acts[] = {
+    {"malloc", act_malloc, 1000, 1000},
+    {"family", act_family, 1001, 1004},
+    {"mappings", act_mappings, 1005, 1005},
+    {"operators", act_operators, 1006, 1006},
+};
+
+static const struct act *act;
+
+/* ---- main ---- */
+
+static void *jump_in_thread(void *argument) {
+    (void)argument;
+    if (!is_cold) {
+        use(8);
+    }
+    if (sigsetjmp(place, 1) == 0) {
+        step();
+        act->run();
+        step_no_more();
+    }
+    use(AFTER_JUMP + (size_t)jump_at);
+    return NULL;
+}
+
+static long jump_everywhere(void) {
+    for (long i = first;; i += stride) {
+        pthread_t thread;
+        jump_at = i;
+        n_steps = 0;
+        pthread_create(&thread, NULL, jump_in_thread, NULL);
+        pthread_join(thread, NULL);
+        if (n_steps <= i) {
+            return i;
+        }
+    }
+}
+
+static int say(const char *format, long first, long last) {
+    char text[80];
+    const int bytes = snprintf(text, sizeof(text), format, first, last);
+    return write(1, text, (size_t)bytes) == bytes ? 0 : 1;
+}
+
+int main(int n_arguments, char **arguments) {
+    static char other_stack[64 * 1024];
+    const char *how = n_arguments > 2 ? arguments[2] : "return";
+    const bool is_altstack = strcmp(how, "altstack") == 0, is_jump = strstr(how, "jump") != NULL;
+    stride = n_arguments > 3 ? atol(arguments[3]) : 1;
+    first = n_arguments > 4 ? atol(arguments[4]) : 0;
+    is_cold = strcmp(how, "coldjump") == 0;
+    is_twice = strcmp(how, "twice") == 0;
+    jump_at = -1;
+    for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+        act = n_arguments > 1 && strcmp(arguments[1], acts[i].name) == 0 ? &acts[i] : act;
+    }
+    places = mmap(NULL, STEPS_MOST * sizeof(*places), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!act || places == MAP_FAILED) {
+        return 2;
+    }
+    const struct sigaction action = {.sa_sigaction = on_trap,
+                                     .sa_flags =
+                                         SA_SIGINFO | SA_NODEFER | (is_altstack ? SA_ONSTACK : 0)};
+    const stack_t stack = {.ss_sp = other_stack, .ss_size = sizeof(other_stack)};
+    if (is_altstack) {
+        sigaltstack(&stack, NULL);
+    }
+    sigaction(SIGTRAP, &action, NULL);
+    use(8);
+    if (is_jump) {
+        const long last = jump_everywhere();
+        for (long i = first; i <= last; i += stride) {
+            say("%ld %ld\n", AFTER_JUMP + i, 1);
+        }
+        return 0;
+    }
+    for (int round = 0; round < 2; round++) {
+        step();
+        act->run();
+        step_no_more();
+    }
+    for (int size = act->first; size <= act->last; size++) {
+        say("%ld %ld\n", size, 2);
+    }
+    say("%ld-%ld\n", FIRST_STEP, FIRST_STEP + n_used - 1);
+    if (n_inner > 0) {
+        say("%ld-%ld\n", FIRST_INNER, FIRST_INNER + n_inner - 1);
+    }
+    if (getenv("PLACES")) {
+        const int fd = open(getenv("PLACES"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        const ssize_t bytes = (ssize_t)((size_t)n_used * sizeof(*places));
+        if (fd < 0 || write(fd, places, (size_t)bytes) != bytes) {
+            return 2;
+        }
+        /* where they lie: the file's end */
+        const int maps = open("/proc/self/maps", O_RDONLY);
+        char text[4096];
+        for (ssize_t n; (n = read(maps, text, sizeof(text))) > 0;) {
+            if (write(fd, text, (size_t)n) != n) {
+                return 2;
+            }
+        }
+    }
+    return 0;
+}
