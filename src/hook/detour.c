@@ -57,7 +57,8 @@ static int refuse(struct ag_detour *detour, int error, const char *reason) {
     return error;
 }
 
-/* What the process map says about the target: its mapping, and the free page to use. */
+/* What the process map says about the target: its mapping, with those that continue it, and the
+ * free page to use. */
 struct surroundings {
     uintptr_t target;
     struct ag_mapping mapping;
@@ -74,6 +75,10 @@ static bool look_around(void *context, const struct ag_mapping *mapping) {
     if (mapping->low <= around->target && around->target < mapping->high) {
         around->mapping = *mapping;
         around->is_mapped = true;
+    } else if (around->is_mapped && mapping->low == around->mapping.high &&
+               mapping->protection == around->mapping.protection) {
+        around->mapping.high =
+            mapping->high; /* of a page that was written to, code goes on there */
     }
     if (high < low + PAGE_BYTES || high < LOWEST_ADDRESS + PAGE_BYTES) {
         return true;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -134,6 +135,31 @@ static void branches_in_the_beginning(void **state) {
     check(starts_with_count, BYTES(starts_with_count));
     check(starts_with_call, BYTES(starts_with_call));
     check(is_one_jump, BYTES(is_one_jump));
+}
+
+/* A page that was written to is a mapping of its own: the second instruction lies in both. */
+static void two_mappings(void **state) {
+    enum { PAGE = 4096, BEFORE = 8 };
+    static const uint8_t code[] = {0x48, 0x83, 0xec, 0x08,                   /* sub $8, %rsp */
+                                   0x48, 0x81, 0xc7, 0xe8, 0x03, 0x00, 0x00, /* add $1000, %rdi */
+                                   0x89, 0xf8,                               /* mov %edi, %eax */
+                                   0x48, 0x83, 0xc4, 0x08, 0xc3};            /* add, ret */
+    (void)state;
+    const int fd = memfd_create("two mappings", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 4 * PAGE), 0);
+    assert_int_equal(pwrite(fd, code, BEFORE, PAGE - BEFORE), BEFORE);
+    assert_int_equal(pwrite(fd, code + BEFORE, sizeof(code) - BEFORE, 2 * PAGE),
+                     sizeof(code) - BEFORE);
+    uint8_t *pages = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    for (int i = 0; i < 2; i++) { /* not the file's pages in a row: the kernel keeps them apart */
+        assert_ptr_equal(mmap(pages + i * PAGE, PAGE, PROT_READ | PROT_EXEC,
+                              MAP_PRIVATE | MAP_FIXED, fd, 2 * i * PAGE),
+                         pages + i * PAGE);
+    }
+    check((target_fn *)(uintptr_t)(pages + PAGE - BEFORE), sizeof(code));
+    assert_int_equal(munmap(pages, 2 * PAGE), 0);
+    assert_int_equal(close(fd), 0);
 }
 
 static void thread_local_beginning(void **state) {
@@ -276,6 +302,7 @@ int main(void) {
         cmocka_unit_test(a_landing_pad_stays),
         cmocka_unit_test(operands_relative_to_the_instruction),
         cmocka_unit_test(branches_in_the_beginning),
+        cmocka_unit_test(two_mappings),
         cmocka_unit_test(thread_local_beginning),
         cmocka_unit_test(padding_behind_a_short_function_is_used),
         cmocka_unit_test(too_short_is_refused),
