@@ -164,9 +164,10 @@ void *ag_lua_allocate_from(struct ag_lua_state *state, void *block, size_t old_b
 
 static void *call_host(const struct ag_lua_state *state, void *block, size_t old_bytes,
                        size_t new_bytes) {
-    const uintptr_t suspended = ag_record_suspend();
+    struct ag_call_mark mark;
+    ag_record_suspend_call(&mark);
     void *made = state->allocate(state->ud, block, old_bytes, new_bytes);
-    ag_record_resume(suspended);
+    ag_record_resume_call(&mark);
     return made;
 }
 

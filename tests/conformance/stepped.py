@@ -5,6 +5,7 @@ recorded once, none is a ghost, and nothing hangs."""
 
 import argparse
 import collections
+import os
 import re
 import sys
 
@@ -12,10 +13,11 @@ import recorded
 import tap
 
 EXACT, SAMPLED, FREES = ["--mode=exact"], ["--mode=sample", "--interval=1"], ["--mode=exact", "--free-stacks"]
-OWN, LIBRARY = "stepped", "stepped_library"
+OWN, LIBRARY, LUA = "stepped", "stepped_library", "stepped_lua"
 ACTS = ("malloc", "family", "operators", "mappings")
 CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED, FREES)] +
          [(LIBRARY, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED)] +
+         [(LUA, "lua", [how], mode) for how in ("return", "altstack") for mode in (EXACT, SAMPLED)] +
          [(OWN, act, ["altstack"], EXACT) for act in ACTS] +
          [(LIBRARY, "family", ["altstack"], EXACT)] +
          [(OWN, "malloc", ["twice", "97"], EXACT), (OWN, "operators", ["twice", "199"], EXACT), (LIBRARY, "malloc", ["twice", "97"], EXACT)] +
@@ -61,7 +63,11 @@ def main():
     tools = recorded.Tools(parser.parse_args().build)
     plan = tap.Plan(len(CASES))
     for program, act, how, mode in CASES:
-        plan.run(" ".join([program, act, *how, *mode]), lambda case=(program, act, how, mode): a_case(tools, *case))
+        name = " ".join([program, act, *how, *mode])
+        if not os.path.exists(tools.program(program)):
+            plan.skip(name, program + " is not built: Lua is missing")
+            continue
+        plan.run(name, lambda case=(program, act, how, mode): a_case(tools, *case))
     return plan.status()
 
 

@@ -151,6 +151,10 @@ static void act_mappings(void) {
     free(blocks[0]);
 }
 
+/* stepped_lua.c, where it is linked */
+__attribute__((weak)) extern void prepare_lua(void);
+__attribute__((weak)) extern void act_lua(void);
+
 static const struct act {
     const char *name;
     void (*run)(void);
@@ -160,6 +164,7 @@ static const struct act {
     {"family", act_family, 1001, 1004},
     {"mappings", act_mappings, 1005, 1005},
     {"operators", act_operators, 1006, 1006},
+    {"lua", act_lua, 1, 0}, /* its own blocks are Lua's */
 };
 
 static const struct act *act;
@@ -213,7 +218,7 @@ int main(int n_arguments, char **arguments) {
     }
     places = mmap(NULL, STEPS_MOST * sizeof(*places), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!act || places == MAP_FAILED) {
+    if (!act || !act->run || places == MAP_FAILED) {
         return 2;
     }
     const struct sigaction action = {.sa_sigaction = on_trap,
@@ -225,6 +230,9 @@ int main(int n_arguments, char **arguments) {
     }
     sigaction(SIGTRAP, &action, NULL);
     use(8);
+    if (prepare_lua) {
+        prepare_lua();
+    }
     if (is_jump) {
         const long last = jump_everywhere();
         for (long i = first; i <= last; i += stride) {
