@@ -7,10 +7,11 @@ takes its row away; `run_torture.py --all` ignores the table.
 RUN = ["exact", "sample", "killed", "removed", "truncated"]
 
 
-def executes_without_session(tree, variant):
-    """Below namespaces with a /dev/shm of their own, where an executed program finds no live file."""
-    return any(act.name == "namespaces" and act.numbers[1] & 34 == 34 and
-               any(below.name in ("spawn", "execute", "shell") for below in act.walk()) for act in tree.walk())
+def executes_without_session(act, variant, around=0):
+    """Below namespaces with a /dev/shm of their own, where an executed program finds no live file. They may be nested."""
+    around |= act.numbers[1] & 34 if act.name == "namespaces" else 0
+    return around == 34 and act.name in ("spawn", "execute", "shell") or any(
+        executes_without_session(below, variant, around) for below in act.children)
 
 
 ROWS = [

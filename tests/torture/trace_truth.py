@@ -165,8 +165,10 @@ def _read_events(recorded, events, sites):
             counts[1] += size
             if site == MARK_SITE:
                 recorded.number = size - MARK_BYTES
+    # Which event of an address came first is open between threads: it may have been in use before the process began.
+    is_open = recorded.n_threads > 1
     for address, n in balance.items():
-        if n not in ((0, 1) if address not in foreign else (-1, 0, 1)):
+        if n not in ((-1, 0, 1) if is_open or address in foreign else (0, 1)):
             recorded.odd_addresses += 1
         if n == 1 and owner.get(address) is not None:
             recorded.in_use[owner[address]] = recorded.in_use.get(owner[address], 0) + 1
