@@ -82,11 +82,24 @@ def leave_behind(tools, folder):
             os.kill(pid, signal.SIGKILL)
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate(timeout=30)
+    # without their memory they may still be about to end, and a copy of the live file has no locks that say so
+    wait_for(lambda: all(has_gone(os.kill, pid) for pid in writers) and has_gone(os.killpg, run.pid))
     wait_for(lambda: all(os.path.basename(live) not in maps_of(pid) for pid in os.listdir("/proc") if pid.isdigit()))
-    left = os.path.join(folder, os.path.basename(os.path.dirname(live)))
+    # the trace is not where the live file says any more, or it would be sealed there, and not its copies
+    moved = folder + ".moved"
+    os.rename(folder, moved)
+    left = os.path.join(moved, os.path.basename(os.path.dirname(live)))
     copy(os.path.dirname(live), left)
     shutil.rmtree(os.path.dirname(live))
-    return left, first
+    return left, os.path.join(moved, os.path.basename(first))
+
+
+def has_gone(send, pid):
+    try:
+        send(pid, 0)
+        return False
+    except ProcessLookupError:
+        return True
 
 
 def maps_of(pid):
