@@ -289,12 +289,30 @@ static struct ag_thread *map_state(uint64_t self) {
     return state;
 }
 
+static bool is_own_active(const struct ag_thread *state, const struct ag_chunk_control *control) {
+    return atomic_load_explicit(&control->state, memory_order_relaxed) == AG_CHUNK_ACTIVE &&
+           control->slot == ag_recorder.slot_index &&
+           control->slot_generation == ag_recorder.slot_generation &&
+           control->stream == state->stream;
+}
+
+/* A handler may longjmp out of any line here, and it is done again. First the chunk has no more
+ * room. When it is handed over it is not active any more, or another stream's. */
 static void hand_over_chunk(struct ag_thread *state) {
-    if (state->control) {
-        /* release: pairs with the collector's acquire of state; the words are complete */
-        atomic_store_explicit(&state->control->state, AG_CHUNK_FULL, memory_order_release);
-        state->control = NULL;
+    struct ag_chunk_control *control = state->control;
+    if (!control || !state->cursor) { /* it never became active */
+        return;
     }
+    state->limit = state->chunk_end = state->cursor;
+    AG_SIGNAL_FENCE();
+    if (is_own_active(state, control)) {
+        state->sequence = control->sequence + 1;
+        AG_SIGNAL_FENCE();
+        /* release: pairs with the collector's acquire of state; the words are complete */
+        atomic_store_explicit(&control->state, AG_CHUNK_FULL, memory_order_release);
+    }
+    AG_SIGNAL_FENCE();
+    state->control = NULL;
 }
 
 /* The last events of a dead thread happened before now: without a stamp that says so they might
@@ -445,21 +463,26 @@ bool ag_threads_leave_behind(void) {
 
 /* A handler may fork between any two instructions here, and the child goes on with them: it must
  * not write to the chunk, or to its control, before it has seen that both are this process'. From
- * that look on the state names them, so that a child that comes later finds what to replace. */
+ * that look on the state names them, so that a child that comes later finds what to replace.
+ *
+ * Or it may longjmp. The cursor is set last: a chunk without one is begun anew by the next event,
+ * with the same words in the same places. */
 static bool take_new_chunk(struct ag_thread *thread) {
-    struct ag_chunk_control *control = NULL;
-    uint64_t *words = NULL;
+    struct ag_chunk_control *control = thread->control;
+    uint64_t *words = thread->words;
     if (!ag_thread_is_own(thread)) {
         return false;
     }
-    hand_over_chunk(thread);
-    forget_chunk(thread);
-    if (ag_chunk_supply_take(&control, &words) < 0) {
-        return false;
+    if (!control || !words || thread->cursor) {
+        hand_over_chunk(thread);
+        forget_chunk(thread);
+        if (ag_chunk_supply_take(&control, &words) < 0) {
+            return false;
+        }
+        thread->words = words;
+        thread->control = control;
+        AG_SIGNAL_FENCE();
     }
-    thread->control = control;
-    thread->words = words;
-    AG_SIGNAL_FENCE();
     if (!ag_thread_is_own(thread)) {
         forget_chunk(thread);
         return false;
@@ -468,13 +491,14 @@ static bool take_new_chunk(struct ag_thread *thread) {
     control->slot_generation = ag_recorder.slot_generation;
     control->stream = thread->stream;
     control->thread_id = thread->thread_id | thread->nested_mark;
-    control->sequence = thread->sequence++;
+    control->sequence = thread->sequence;
     atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
     /* release: the fields above are there when the collector sees the state */
     atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_release);
-    thread->cursor = words;
     thread->chunk_end = words + AG_CHUNK_WORDS;
     thread->told_interval_bytes = AG_INTERVAL_UNTOLD;
+    AG_SIGNAL_FENCE();
+    thread->cursor = words;
     return true;
 }
 

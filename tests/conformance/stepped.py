@@ -21,7 +21,7 @@ CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPL
          [(OWN, act, ["altstack"], EXACT) for act in ACTS] +
          [(LIBRARY, "family", ["altstack"], EXACT)] +
          [(OWN, "malloc", ["twice", "97"], EXACT), (OWN, "operators", ["twice", "199"], EXACT), (LIBRARY, "malloc", ["twice", "97"], EXACT)] +
-         [(OWN, act, ["jump", "61"], EXACT) for act in ("malloc", "operators")])
+         [(OWN, act, ["jump", "61"], EXACT) for act in ("malloc", "operators")] + [(OWN, "malloc", ["coldjump", "61"], EXACT)])
 
 
 def truth_of(text):
