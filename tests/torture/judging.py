@@ -28,7 +28,7 @@ import trace_truth
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 ALLOGRAM_FAILED = 125
 
-ATTACHED = " is recorded"  # what attach says as soon as its hooks are in
+ATTACHED = "allogram: attached to "  # what attach says as soon as its hooks are in
 CLOSED = b"allogram: the live file was removed while the program ran"
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in what the program itself does

@@ -53,7 +53,7 @@ def run(real, builds, variant, folder, has_own_shm):
         with open(script, "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\nreal=%s\n%s\n" % (real, text))
         os.chmod(script, 0o755)
-        case(name, wanted, judging.Judge(script, builds, folder, has_own_shm, slowness=0.1 if wanted == "hang" else 1.0))
+        case(name, wanted, judging.Judge(script, builds, folder, has_own_shm, slowness=0.1))
         if name == "an event is missing":
             case("attached, an event is missing", wanted, judging.Judge(script, builds, folder, has_own_shm), "whole")
     cases.append(_rarely_illegal(real, builds, variant, folder, has_own_shm))
