@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/message.h"
+#include "model/answers/findings.h"
 #include "model/interval.h"
 #include "model/profile.h"
 #include "remote/glibc_heap.h"
@@ -59,8 +60,6 @@ static const char *short_path(const char *path) {
                : path;
 }
 
-enum { UNSEEN_LEAST = 1000, UNSEEN_SHARE = 20 }; /* as for the finding (findings.c): 5 % */
-
 /* What is missing from the trace, or that nothing is: the one line that every closing summary ends
  * with. */
 static const char *loss_text(const struct ag_collector_report *report, char ret_text[256]) {
@@ -75,8 +74,7 @@ static const char *loss_text(const struct ag_collector_report *report, char ret_
                        has_stacks ? " blocks lost: no memory for them" : "");
     } else if (report->unseen[0] != '\0') {
         (void)snprintf(ret_text, 256, "not seen: allocations of %.96s", report->unseen);
-    } else if (report->unseen_frees >= UNSEEN_LEAST &&
-               report->unseen_frees >= report->freed_blocks / UNSEEN_SHARE) {
+    } else if (ag_findings_miss_frees(report->unseen_frees, report->freed_blocks)) {
         (void)snprintf(ret_text, 256, "not seen: the frees of %s%s blocks",
                        count_text(report->unseen_frees, events),
                        report->is_sampled ? " sampled" : "");

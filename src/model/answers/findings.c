@@ -466,11 +466,14 @@ static bool may_find_unseen_frees(const struct ag_finding_search *search) { /* e
     return can_tell_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
 }
 
+bool ag_findings_miss_frees(uint64_t buried, uint64_t freed) {
+    return buried >= UNSEEN_BLOCKS && is_share(buried, UNSEEN_PERCENT, freed);
+}
+
 static bool find_unseen_frees(const struct ag_finding_search *search, struct ag_finding *finding) {
     const uint64_t buried = search->buried_blocks;
     const uint64_t all = search->whole->freed_blocks; /* the buried ones among them */
-    if (!may_find_unseen_frees(search) || buried < UNSEEN_BLOCKS ||
-        !is_share(buried, UNSEEN_PERCENT, all)) {
+    if (!may_find_unseen_frees(search) || !ag_findings_miss_frees(buried, all)) {
         return false;
     }
     *finding = (struct ag_finding){.kind = AG_FINDING_UNSEEN_FREES,

@@ -38,6 +38,8 @@ enum ag_findings_reach {
     AG_FINDINGS_USUAL, /* the events are read only where there are few */
     AG_FINDINGS_ALL,   /* they are read whatever that takes */
 };
+/* The rule for AG_FINDING_UNSEEN_FREES: of FREED blocks, BURIED had no free that was recorded. */
+bool ag_findings_miss_frees(uint64_t buried, uint64_t freed);
 struct ag_findings {
     struct ag_finding rows[AG_FINDINGS_MOST];
     size_t count;
