@@ -82,9 +82,8 @@ def leave_behind(tools, folder):
             os.kill(pid, signal.SIGKILL)
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate(timeout=30)
-    # without their memory they may still be about to end, and a copy of the live file has no locks that say so
+    # all have ended: a copy of the live file has no locks that say so
     wait_for(lambda: all(has_gone(os.kill, pid) for pid in writers) and has_gone(os.killpg, run.pid))
-    wait_for(lambda: all(os.path.basename(live) not in maps_of(pid) for pid in os.listdir("/proc") if pid.isdigit()))
     # the trace is not where the live file says any more, or it would be sealed there, and not its copies
     moved = folder + ".moved"
     os.rename(folder, moved)
@@ -100,14 +99,6 @@ def has_gone(send, pid):
         return False
     except ProcessLookupError:
         return True
-
-
-def maps_of(pid):
-    try:
-        with open("/proc/%s/maps" % pid, encoding="utf-8", errors="replace") as maps:
-            return maps.read()
-    except OSError:
-        return ""
 
 
 def copy(source, target):
