@@ -17,8 +17,8 @@
  *
  * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc):
  * inside of one whose call is recorded, the others record nothing (ag_record_suspend_call). Not so
- * an operator new: the malloc that it calls, where it is hooked, records the block, and says so to
- * the operator's call, which records what nobody else did. Both know what is inside by marks in the
+ * an operator new: the malloc that it calls, where it is hooked, records the block and notes that
+ * in the operator's call, which then records nothing. Both know what is inside by marks in the
  * frames of the calls (record/call_marks.h), so handlers that interrupt an allocator, and calls
  * that never return, are no special case. What stands behind our own malloc is marked where its
  * library has entries of its own (foreign_allocator.c). The C++ operators of the program are hooked
@@ -99,7 +99,7 @@ static struct ag_detour detours[N_FUNCTIONS];
 /* Of one call of a function of the table, in the frame of its detour. */
 struct static_call {
     struct ag_call_mark mark; /* in ag_suspended_calls; of an operator new, in operators */
-    uintptr_t told;           /* of an operator new: the last block that a call inside recorded */
+    uintptr_t recorded;       /* of an operator new: the last block that a call inside recorded */
     uintptr_t unused;
     struct ag_kept_call kept;
 };
@@ -148,17 +148,17 @@ AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uin
 }
 
 /* An operator new that called this has nothing to record. */
-static void say_told(const struct ag_kept_call *call, uintptr_t block) {
+static void note_recorded(const struct ag_kept_call *call, uintptr_t block) {
     if (ag_call_is_inside(&operators, (uintptr_t)&call->return_address)) {
         struct ag_call_mark *mark = operators;
-        ((struct static_call *)mark)->told = block; /* its first member */
+        ((struct static_call *)mark)->recorded = block; /* its first member */
     }
 }
 
 static void record_alloc(const struct ag_kept_call *call, uintptr_t block, size_t bytes) {
     if (block) {
         record(call, AG_WORD_ALLOC, block, bytes);
-        say_told(call, block);
+        note_recorded(call, block);
     }
 }
 
@@ -223,7 +223,7 @@ bool ag_static_begin(struct ag_kept_call *call) {
         }
     }
     if (does == DOES_ALLOCATE_THROW) {
-        noted->told = 0;
+        noted->recorded = 0;
         ag_call_note(&operators, &noted->mark);
         return true;
     }
@@ -243,10 +243,10 @@ void ag_static_end(struct ag_kept_call *call) {
     const uintptr_t result = call->result;
     if (does == DOES_ALLOCATE_THROW) {
         ag_call_forget(&operators, &noted->mark);
-        if (result != noted->told) {
+        if (result != noted->recorded) {
             record_alloc(call, result, bytes_of(call));
         } else {
-            say_told(call, result);
+            note_recorded(call, result);
         }
         return;
     }

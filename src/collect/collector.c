@@ -116,7 +116,7 @@ static void note_end(struct ag_collector *collector, uint32_t index, uint64_t no
 }
 
 /* Of two slots with one process number the older was replaced by exec, even when it does not say
- * so: unless the newer one was forked, which nobody becomes by exec. Then the number is given
+ * so: unless the newer one was forked, which no process is after an exec. Then the number is given
  * again, or the wrong one. Numbers are compared where it is known that they mean the same: as we
  * know them, or in one namespace. */
 static bool is_same_process(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
