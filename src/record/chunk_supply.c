@@ -27,8 +27,8 @@
 #include "base/populate.h"
 #include "base/raw_syscall.h"
 #include "base/short_wait.h"
-#include "process_life.h"
 #include "raw_clock.h"
+#include "thread_state.h"
 
 enum {
     CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control), /* they begin at a page */
@@ -148,15 +148,14 @@ static uint64_t elapsed_ns(void) {
     return (uint64_t)((unsigned __int128)raw * factor >> 32);
 }
 
-/* A child that was forked in a handler which interrupted this takes none: the chunk would be
- * nobody's (stream.c, take_new_chunk). */
-static int64_t pop_free(struct ag_segment_header *header) {
-    const uint32_t process_number = ag_recorder.process_number;
+/* Here and in take_fresh: a child that was forked in a handler which interrupted this takes none.
+ * The chunk would be lost: the child sees in take_new_chunk (stream.c) that it is not its own. */
+static int64_t pop_free(const struct ag_thread *thread, struct ag_segment_header *header) {
     uint64_t head = atomic_load_explicit(&header->free_head, memory_order_acquire);
     for (;;) {
         const uint32_t index_plus_one = (uint32_t)head;
         if (index_plus_one == 0 || index_plus_one > ag_recorder.n_chunks ||
-            ag_process_is_forked() || ag_recorder.process_number != process_number) {
+            !ag_thread_is_own(thread)) {
             return -1;
         }
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];
@@ -204,7 +203,7 @@ static bool is_barren(const struct ag_segment_header *header) {
            atomic_fetch_add_explicit(&n_barren, 1, memory_order_relaxed) % ASK_AGAIN_AFTER != 0;
 }
 
-static int64_t take_fresh(struct ag_segment_header *header) {
+static int64_t take_fresh(const struct ag_thread *thread, struct ag_segment_header *header) {
     if (is_barren(header)) {
         return -1;
     }
@@ -214,6 +213,9 @@ static int64_t take_fresh(struct ag_segment_header *header) {
             const uint64_t tick = atomic_load_explicit(&header->tick, memory_order_relaxed);
             atomic_store_explicit(&n_barren, 1, memory_order_relaxed);
             atomic_store_explicit(&barren_tick, tick + 1, memory_order_relaxed);
+            return -1;
+        }
+        if (!ag_thread_is_own(thread)) {
             return -1;
         }
     } while (!atomic_compare_exchange_weak_explicit(&header->n_chunks_touched, &touched,
@@ -230,13 +232,13 @@ static bool may_grow(const struct ag_segment_header *header) {
 }
 
 /* Waits for a chunk to come back. Returns its index, or -1 when the ring should grow instead. */
-static int64_t wait_for_chunk(struct ag_segment_header *header) {
+static int64_t wait_for_chunk(const struct ag_thread *thread, struct ag_segment_header *header) {
     const uint64_t start = elapsed_ns();
     uint64_t last_tick = atomic_load_explicit(&header->tick, memory_order_relaxed),
              last_move = start;
     for (;;) {
         ag_short_wait(POLL_NS);
-        const int64_t index = pop_free(header);
+        const int64_t index = pop_free(thread, header);
         if (index >= 0) {
             return index;
         }
@@ -246,7 +248,8 @@ static int64_t wait_for_chunk(struct ag_segment_header *header) {
             last_tick = tick;
             last_move = now;
         }
-        if (may_grow(header) || now - last_move > WAIT_DEAD_NS || now - start > WAIT_ALIVE_NS ||
+        if (!ag_thread_is_own(thread) || may_grow(header) || now - last_move > WAIT_DEAD_NS ||
+            now - start > WAIT_ALIVE_NS ||
             atomic_load_explicit(&header->stop, memory_order_relaxed)) {
             return -1;
         }
@@ -259,33 +262,35 @@ static bool collector_is_gone(const struct ag_segment_header *header) {
 
 /* There is no memory for more, but what there is comes back: one wait, which ends with a chunk or
  * in losing events without waiting, until a chunk has come back. */
-static int64_t wait_where_barren(struct ag_segment_header *header, _Atomic bool *starves) {
+static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segment_header *header,
+                                 _Atomic bool *starves) {
     const uint64_t end = elapsed_ns() + WAIT_BARREN_NS;
     int64_t index = -1;
     if (collector_is_gone(header) || atomic_load_explicit(starves, memory_order_relaxed)) {
         return -1;
     }
-    while (index < 0 && elapsed_ns() < end) {
+    while (index < 0 && ag_thread_is_own(thread) && elapsed_ns() < end) {
         ag_short_wait(POLL_NS);
-        index = pop_free(header);
+        index = pop_free(thread, header);
     }
     atomic_store_explicit(starves, index < 0, memory_order_relaxed);
     return index;
 }
 
-int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_words) {
+int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
+                         uint64_t **ret_words) {
     struct ag_segment_header *header = ag_recorder.header;
     static _Atomic uint64_t tick_at_neglect; /* the tick at which we last gave up waiting: do not
                                                 wait again until it moves */
     static _Atomic bool starves;
-    int64_t index = pop_free(header);
+    int64_t index = pop_free(thread, header);
     if (index >= 0 && atomic_load_explicit(&starves, memory_order_relaxed)) {
         atomic_store_explicit(&starves, false, memory_order_relaxed);
     }
     if (index < 0 && !may_grow(header) && !collector_is_gone(header) &&
         atomic_load_explicit(&tick_at_neglect, memory_order_relaxed) !=
             atomic_load_explicit(&header->tick, memory_order_relaxed)) {
-        index = wait_for_chunk(header);
+        index = wait_for_chunk(thread, header);
         if (index < 0) {
             atomic_store_explicit(&tick_at_neglect,
                                   atomic_load_explicit(&header->tick, memory_order_relaxed),
@@ -293,10 +298,10 @@ int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_w
         }
     }
     if (index < 0) {
-        index = take_fresh(header);
+        index = take_fresh(thread, header);
     }
     if (index < 0) {
-        index = wait_where_barren(header, &starves);
+        index = wait_where_barren(thread, header, &starves);
     }
     if (index < 0) {
         return -EAGAIN;

@@ -5,10 +5,13 @@
 
 #include "recorder.h"
 
-/* Takes a chunk: the one given back last, else a fresh one, else it waits for the collector (see
- * the .c). 0, or -EAGAIN: none came in time, -ENOMEM: the segment's file has no room.
- * Async-signal-safe. */
-int ag_chunk_supply_take(struct ag_chunk_control **ret_control, uint64_t **ret_words);
+struct ag_thread;
+
+/* Takes a chunk for the calling thread: the one given back last, else a fresh one, else it waits
+ * for the collector (see the .c). 0, or -EAGAIN: none came in time, or a handler forked and this is
+ * the child; -ENOMEM: the segment's file has no room. Async-signal-safe. */
+int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
+                         uint64_t **ret_words);
 
 /* A second mapping of so many bytes of the live file, of which a part begins at mapped. NULL: no
  * memory. */

@@ -296,18 +296,19 @@ static bool is_own_active(const struct ag_thread *state, const struct ag_chunk_c
            control->stream == state->stream;
 }
 
-/* A handler may longjmp out of any line here, and it is done again. First the chunk has no more
- * room. When it is handed over it is not active any more, or another stream's. */
+/* A handler may longjmp out of any line here, and it is done again: the chunk has no more room, and
+ * once handed over it is not active any more, or another stream's. Or the handler may fork, and the
+ * child goes on here and hands the chunk over before its parent does. So the number of the next
+ * chunk comes from the state alone. */
 static void hand_over_chunk(struct ag_thread *state) {
     struct ag_chunk_control *control = state->control;
     if (!control || !state->cursor) { /* it never became active */
         return;
     }
     state->limit = state->chunk_end = state->cursor;
+    state->next_sequence = state->sequence + 1;
     AG_SIGNAL_FENCE();
     if (is_own_active(state, control)) {
-        state->sequence = control->sequence + 1;
-        AG_SIGNAL_FENCE();
         /* release: pairs with the collector's acquire of state; the words are complete */
         atomic_store_explicit(&control->state, AG_CHUNK_FULL, memory_order_release);
     }
@@ -330,7 +331,7 @@ static void end_stream(struct ag_thread *state) {
 static void begin_stream(struct ag_thread *state) {
     end_stream(state);
     forget_chunk(state);
-    state->sequence = 0;
+    state->next_sequence = 0;
     state->stream =
         atomic_fetch_add_explicit(&ag_recorder.slot->n_streams, 1, memory_order_relaxed);
 }
@@ -467,7 +468,7 @@ bool ag_threads_leave_behind(void) {
  *
  * Or it may longjmp. The cursor is set last: a chunk without one is begun anew by the next event,
  * with the same words in the same places. */
-static bool take_new_chunk(struct ag_thread *thread) {
+AG_COLD static bool take_new_chunk(struct ag_thread *thread) {
     struct ag_chunk_control *control = thread->control;
     uint64_t *words = thread->words;
     if (!ag_thread_is_own(thread)) {
@@ -476,7 +477,7 @@ static bool take_new_chunk(struct ag_thread *thread) {
     if (!control || !words || thread->cursor) {
         hand_over_chunk(thread);
         forget_chunk(thread);
-        if (ag_chunk_supply_take(&control, &words) < 0) {
+        if (ag_chunk_supply_take(thread, &control, &words) < 0) {
             return false;
         }
         thread->words = words;
@@ -491,7 +492,7 @@ static bool take_new_chunk(struct ag_thread *thread) {
     control->slot_generation = ag_recorder.slot_generation;
     control->stream = thread->stream;
     control->thread_id = thread->thread_id | thread->nested_mark;
-    control->sequence = thread->sequence;
+    control->sequence = thread->sequence = thread->next_sequence;
     atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
     /* release: the fields above are there when the collector sees the state */
     atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_release);

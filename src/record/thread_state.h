@@ -41,7 +41,7 @@ struct ag_thread {
 
     /* Cold. */
     uint64_t *chunk_end;
-    uint64_t sequence; /* of the next chunk */
+    uint64_t sequence, next_sequence; /* of this chunk, and of the next one */
     uint32_t stream;
     uint32_t thread_id; /* kernel tid of the owner, for the trace */
     _Atomic uint64_t

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A signal handler that allocates, or leaves by siglongjmp, behind each single instruction of a few calls: of the program's own
+"""A signal handler that allocates, leaves by siglongjmp, or forks, behind each single instruction of a few calls: of the program's own
 allocator, whose functions have detours, and of a library's, which we stand in front of (programs/stepped.c). Every block is
 recorded once, none is a ghost, and nothing hangs."""
 
@@ -14,6 +14,7 @@ import tap
 
 EXACT, SAMPLED, FREES = ["--mode=exact"], ["--mode=sample", "--interval=1"], ["--mode=exact", "--free-stacks"]
 OWN, LIBRARY, LUA = "stepped", "stepped_library", "stepped_lua"
+TAKE = "take_new_chunk"  # of the agent: what happens once in 2700 rounds
 ACTS = ("malloc", "family", "operators", "mappings")
 CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED, FREES)] +
          [(LIBRARY, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED)] +
@@ -21,7 +22,10 @@ CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPL
          [(OWN, act, ["altstack"], EXACT) for act in ACTS] +
          [(LIBRARY, "family", ["altstack"], EXACT)] +
          [(OWN, "malloc", ["twice", "97"], EXACT), (OWN, "operators", ["twice", "199"], EXACT), (LIBRARY, "malloc", ["twice", "97"], EXACT)] +
-         [(OWN, act, ["jump", "61"], EXACT) for act in ("malloc", "operators")] + [(OWN, "malloc", ["coldjump", "61"], EXACT)])
+         [(OWN, act, ["jump", "61"], EXACT) for act in ("malloc", "operators")] + [(OWN, "malloc", ["coldjump", "61"], EXACT)] +
+         [(OWN, "malloc", ["fork"], mode) for mode in (EXACT, SAMPLED)] +
+         [(OWN, "rounds", [how, TAKE], EXACT) for how in ("return", "fork")])
+MOST_CHILDREN_READ = 30
 
 
 def truth_of(text):
@@ -36,16 +40,34 @@ def truth_of(text):
     return truth
 
 
+def value_in_agent(tools, function):
+    symbols = recorded.run(["nm", os.path.join(tools.build, "adapters/libc/liballogram-agent.so")]).stdout.decode()
+    return re.search(r"^(\w+) t %s$" % function, symbols, re.MULTILINE).group(1)
+
+
+def a_child(tools, trace):
+    status, verdict = recorded.check(tools, trace)
+    lost = recorded.report(tools, trace)["lost_events"]["total"]
+    return [] if (status, verdict.get("whole"), lost) == (0, True, 0) else ["%s: %s, lost %d" % (trace, verdict, lost)]
+
+
 def a_case(tools, program, act, how, mode):
     failures = tap.Failures()
+    environment = {"WITHIN": value_in_agent(tools, TAKE)} if TAKE in how else {}
+    command = [tools.program(program), act, *(word for word in how if word != TAKE)]
     with recorded.Folder() as folder:
-        outcome, traces = recorded.record(tools, [tools.program(program), act, *how], folder, options=mode)
+        outcome, traces = recorded.record(tools, command, folder, options=mode, env=environment)
         failures.expect("status and stderr", (outcome.status, outcome.stderr), (0, b""))
-        failures.expect("traces", len(traces), 1)
+        if "fork" in how:
+            failures.require("only %d traces" % len(traces), len(traces) > 50)
+            for trace in traces[1::1 + len(traces) // MOST_CHILDREN_READ]:
+                failures += a_child(tools, trace)
+        else:
+            failures.expect("traces", len(traces), 1)
         if failures:
             return failures
         truth = truth_of(outcome.stdout.decode())
-        failures.require("only %d blocks" % sum(truth.values()), sum(truth.values()) > 20)
+        failures.require("only %d blocks" % sum(truth.values()), "fork" in how or sum(truth.values()) > 20)
         dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout
         found = collections.Counter(int(size) for size in re.findall(rb" alloc address=\S+ size=(\d+) ", dump))
         wrong = ["%d bytes: %d, should be %d" % (size, found[size], truth[size]) for size in sorted(truth | found)

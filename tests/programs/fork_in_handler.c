@@ -61,7 +61,8 @@ int main(int n_arguments, char **arguments) {
     const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     unsigned long rounds = 0, child_rounds = 0;
-    for (int armed = -1; is_child || n_signals < n; rounds++) {
+    /* in this order: after the last signal a child is known to be one */
+    for (int armed = -1; n_signals < n || is_child; rounds++) {
         /* read in this order: a signal in between leaves a child without a timer */
         if (armed != n_signals && !is_child) {
             armed = n_signals;

@@ -13,7 +13,11 @@
  * there,
  *               then a block. The thread has allocated before
  *     coldjump  the same where it has not
+ *     fork      at each STRIDE-th instruction the handler forks by a raw system call, the first
+ *               FORKS_EACH times that it gets there; the child goes on, too, to the end of the call
  *
+ * With WITHIN set to a symbol's value in the agent (hexadecimal), only the instructions of that
+ * function and of those that it calls count.
  * Prints what has to be recorded, by block size: "SIZE COUNT", or "FIRST-LAST" for one of each.
  * With PLACES set to a file's name it writes there where each handler's call was made.
  *
@@ -23,6 +27,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -34,16 +39,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 enum { FIRST_STEP = 20000, FIRST_INNER = 4000000, AFTER_JUMP = 8000000, STEPS_MOST = 300000 };
+enum { PLAIN_ROUNDS = 2600, STEPPED_ROUNDS = 140, CHILD_STATUS = 7, FORKS_EACH = 2 };
 enum { TRAP_FLAG = 0x100 };
 
-static volatile sig_atomic_t n_steps, n_used, n_inner, depth;
+static volatile sig_atomic_t n_steps, n_used, n_inner, depth, is_child, n_forks, n_bad_children;
 static volatile long stride = 1, first, jump_at;
-static bool is_twice, is_cold;
+static bool is_twice, is_cold, is_fork;
+static uintptr_t within; /* 0: everywhere */
 static sigjmp_buf place;
 static uintptr_t *places;
 
@@ -73,6 +81,53 @@ static void allocate_in_handler(const ucontext_t *interrupted) {
     use(FIRST_STEP + (size_t)n);
 }
 
+/* Is the interrupted instruction inside the function at `within`? Asked at each instruction. */
+static bool is_within(const ucontext_t *interrupted) {
+    static uintptr_t entry_sp; /* 0: outside */
+    const uintptr_t sp = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RSP];
+    if (within != 0 && (uintptr_t)interrupted->uc_mcontext.gregs[REG_RIP] == within) {
+        entry_sp = sp;
+    } else if (sp > entry_sp) {
+        entry_sp = 0;
+    }
+    return within == 0 || entry_sp != 0;
+}
+
+/* A child that takes what its parent is about to take makes the parent try again: without an end to
+ * the forks it would never come to one. */
+static bool has_forked_here(uintptr_t instruction) {
+    int n = 0;
+    for (long i = 0; i < n_forks && n < FORKS_EACH; i++) {
+        n += places[i] == instruction;
+    }
+    return n == FORKS_EACH;
+}
+
+static void fork_here(ucontext_t *interrupted) {
+    const uintptr_t instruction = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RIP];
+    if (has_forked_here(instruction)) {
+        return;
+    }
+    places[n_forks] = instruction;
+    n_forks = n_forks + 1;
+    const pid_t child = (pid_t)syscall(SYS_fork);
+    if (child == 0) {
+        is_child = 1;
+        interrupted->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+        return;
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+    }
+    n_bad_children += !WIFEXITED(status) || WEXITSTATUS(status) != CHILD_STATUS;
+}
+
+static void end_child(void) {
+    if (is_child) {
+        _exit(CHILD_STATUS);
+    }
+}
+
 static void on_trap(int number, siginfo_t *info, void *context) {
     (void)number;
     (void)info;
@@ -80,6 +135,9 @@ static void on_trap(int number, siginfo_t *info, void *context) {
     ucontext_t *interrupted = context;
     if (sigismember(&interrupted->uc_sigmask, SIGALRM)) {
         return; /* a signal that can be blocked would not come here */
+    }
+    if (!is_within(interrupted)) {
+        return;
     }
     if (depth > 0) {
         use(FIRST_INNER + (size_t)n_inner);
@@ -98,13 +156,15 @@ static void on_trap(int number, siginfo_t *info, void *context) {
     if (n >= STEPS_MOST) {
         _exit(5); /* the interrupted calls get nowhere */
     }
-    if (is_twice && n % stride == 0) {
+    if (is_fork && n % stride == 0) {
+        fork_here(interrupted);
+    } else if (is_twice && n % stride == 0) {
         depth = 1;
         step();
         allocate_in_handler(interrupted);
         step_no_more();
         depth = 0;
-    } else if (is_twice || n % stride == 0) {
+    } else if (is_twice || (!is_fork && n % stride == 0)) {
         allocate_in_handler(interrupted);
     }
     errno = saved;
@@ -151,6 +211,34 @@ static void act_mappings(void) {
     free(blocks[0]);
 }
 
+static void run_rounds(int n) {
+    for (int i = 0; i < n; i++) {
+        blocks[0] = malloc(1007);
+        free(blocks[0]);
+        end_child();
+    }
+}
+
+/* A new thread's chunk, of 8192 words, is full after at most 2730 rounds of 3 words: a stamp comes
+ * on top at every tick. */
+static void *fill_chunk(void *argument) {
+    (void)argument;
+    run_rounds(PLAIN_ROUNDS);
+    step();
+    run_rounds(STEPPED_ROUNDS);
+    step_no_more();
+    return NULL;
+}
+
+static void act_rounds(void) {
+    pthread_t thread;
+    step_no_more();
+    if (pthread_create(&thread, NULL, fill_chunk, NULL) == 0) {
+        pthread_join(thread, NULL);
+    }
+    step();
+}
+
 /* stepped_lua.c, where it is linked */
 __attribute__((weak)) extern void prepare_lua(void);
 __attribute__((weak)) extern void act_lua(void);
@@ -158,13 +246,14 @@ __attribute__((weak)) extern void act_lua(void);
 static const struct act {
     const char *name;
     void (*run)(void);
-    int first, last; /* sizes of its own blocks */
+    int first, last, each; /* sizes of its own blocks, and how many of each */
 } acts[] = {
-    {"malloc", act_malloc, 1000, 1000},
-    {"family", act_family, 1001, 1004},
-    {"mappings", act_mappings, 1005, 1005},
-    {"operators", act_operators, 1006, 1006},
-    {"lua", act_lua, 1, 0}, /* its own blocks are Lua's */
+    {"malloc", act_malloc, 1000, 1000, 1},
+    {"family", act_family, 1001, 1004, 1},
+    {"mappings", act_mappings, 1005, 1005, 1},
+    {"operators", act_operators, 1006, 1006, 1},
+    {"rounds", act_rounds, 1007, 1007, PLAIN_ROUNDS + STEPPED_ROUNDS},
+    {"lua", act_lua, 1, 0, 0}, /* its own blocks are Lua's */
 };
 
 static const struct act *act;
@@ -198,6 +287,15 @@ static long jump_everywhere(void) {
     }
 }
 
+static int find_agent(struct dl_phdr_info *image, size_t bytes, void *agent) {
+    (void)bytes;
+    if (strstr(image->dlpi_name, "/liballogram-")) {
+        *(uintptr_t *)agent = image->dlpi_addr;
+        return 1;
+    }
+    return 0;
+}
+
 static int say(const char *format, long first, long last) {
     char text[80];
     const int bytes = snprintf(text, sizeof(text), format, first, last);
@@ -212,6 +310,11 @@ int main(int n_arguments, char **arguments) {
     first = n_arguments > 4 ? atol(arguments[4]) : 0;
     is_cold = strcmp(how, "coldjump") == 0;
     is_twice = strcmp(how, "twice") == 0;
+    is_fork = strcmp(how, "fork") == 0;
+    uintptr_t agent = 0;
+    if (getenv("WITHIN") && dl_iterate_phdr(find_agent, &agent) == 1) {
+        within = agent + strtoul(getenv("WITHIN"), NULL, 16);
+    }
     jump_at = -1;
     for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
         act = n_arguments > 1 && strcmp(arguments[1], acts[i].name) == 0 ? &acts[i] : act;
@@ -244,11 +347,17 @@ int main(int n_arguments, char **arguments) {
         step();
         act->run();
         step_no_more();
+        end_child();
+    }
+    if (n_bad_children > 0) {
+        return 6;
     }
     for (int size = act->first; size <= act->last; size++) {
-        say("%ld %ld\n", size, 2);
+        say("%ld %ld\n", size, 2 * act->each);
     }
-    say("%ld-%ld\n", FIRST_STEP, FIRST_STEP + n_used - 1);
+    if (n_used > 0) {
+        say("%ld-%ld\n", FIRST_STEP, FIRST_STEP + n_used - 1);
+    }
     if (n_inner > 0) {
         say("%ld-%ld\n", FIRST_INNER, FIRST_INNER + n_inner - 1);
     }
