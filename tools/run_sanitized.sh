@@ -2,7 +2,7 @@
 # run_sanitized.sh BUILD asan|ubsan|asan+ubsan|tsan: the unit tests, built apart under a sanitizer, or two in one build.
 #
 # Everything but the interposition itself, which cannot share malloc with a sanitizer: the libraries as their unit tests
-# use them (tree, unwinder, format, ledger, collector, symbols, model).
+# use them (tree, unwinder, format, ledger, writer, symbols, model).
 set -eu
 build=$1
 which=$2

@@ -31,13 +31,13 @@ enum {
 
 /* Addresses in memory of the functions that are needed, then of those that are hooked. */
 struct places {
-    struct ag_collector_place place[PLACES_MOST];
+    struct ag_bdwgc_place place[PLACES_MOST];
     size_t n;
     bool in_program;
 };
 
 static const char *name_of(size_t at) {
-    return at < N_NEEDED ? needed[at] : ag_collector_call_name(at - N_NEEDED);
+    return at < N_NEEDED ? needed[at] : ag_bdwgc_call_name(at - N_NEEDED);
 }
 
 static int read_program_bias(struct dl_phdr_info *info, size_t size, void *context) {
@@ -83,7 +83,7 @@ static void find_by_loader(struct places *places) {
 /* false: the collector is not in this process. */
 static bool find_collector(struct places *places) {
     struct ag_symbol_place place;
-    places->n = N_NEEDED + ag_collector_n_calls();
+    places->n = N_NEEDED + ag_bdwgc_n_calls();
     const bool is_known = ag_symbol_find("GC_malloc", AG_SYMBOL_FIRST, NULL, &place);
     const bool is_library = is_known && !place.in_executable;
     places->in_program = !is_library;
@@ -128,7 +128,7 @@ static void note_lists(void) {
     char digits[24];
     size_t at = sizeof(digits) - 1;
     digits[at] = '\0';
-    for (uint64_t left = ag_collector_listed_blocks(); left > 0; left /= 10) {
+    for (uint64_t left = ag_bdwgc_listed_blocks(); left > 0; left /= 10) {
         digits[--at] = (char)('0' + left % 10);
     }
     if (digits[at] != '\0') {
@@ -144,13 +144,12 @@ static bool is_known_version(unsigned number) {
 }
 
 static void take_needed(const struct places *places) {
-    ag_collector.base = (void *(*)(void *))places->place[0].address;
-    ag_collector.is_marked = (int (*)(const void *))places->place[1].address;
-    ag_collector.size = (size_t(*)(const void *))places->place[2].address;
-    ag_collector.total_bytes = (size_t(*)(void))places->place[3].address;
-    ag_collector.version = (unsigned (*)(void))places->place[4].address;
-    ag_collector.statistics =
-        (size_t(*)(struct ag_collector_statistics *, size_t))places->place[5].address;
+    ag_bdwgc.base = (void *(*)(void *))places->place[0].address;
+    ag_bdwgc.is_marked = (int (*)(const void *))places->place[1].address;
+    ag_bdwgc.size = (size_t(*)(const void *))places->place[2].address;
+    ag_bdwgc.total_bytes = (size_t(*)(void))places->place[3].address;
+    ag_bdwgc.version = (unsigned (*)(void))places->place[4].address;
+    ag_bdwgc.statistics = (size_t(*)(struct ag_bdwgc_statistics *, size_t))places->place[5].address;
 }
 
 /* The writable memory of the object that this code is in. */
@@ -211,8 +210,8 @@ static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
         return AG_ADAPTER_REFUSED;
     }
     take_needed(places);
-    write_version(ag_collector.version());
-    if (!is_known_version(ag_collector.version())) {
+    write_version(ag_bdwgc.version());
+    if (!is_known_version(ag_bdwgc.version())) {
         write_note("the collector is left alone: versions 8.0 to 8.2 are known, not ", version, "");
         return AG_ADAPTER_REFUSED;
     }
@@ -222,11 +221,11 @@ static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
                                                .runtime = "bdwgc",
                                                .domain = ALLOGRAM_CPU};
     const char *reason = "", *name = "";
-    if (ag_collector_hook(places->place + N_NEEDED, places->in_program, &reason, &name) < 0) {
+    if (ag_bdwgc_hook(places->place + N_NEEDED, places->in_program, &reason, &name) < 0) {
         write_note("the collector is left alone: ", name[0] ? name : "", reason);
         return AG_ADAPTER_REFUSED;
     }
-    ag_collector_heap = allogram_register_heap(&heap);
+    ag_bdwgc_heap = allogram_register_heap(&heap);
     recorded_pid = ag_recorder.pid;
     return AG_ADAPTER_ACTS;
 }
@@ -235,8 +234,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     struct places places = {.n = 0};
     const enum ag_adapter_answer answer = hook(ret_runtime, &places);
     if (answer == AG_ADAPTER_ACTS) {
-        ag_collector_memory_follow();
-        ag_collector_listen(ag_collector_cycle_event);
+        ag_bdwgc_memory_follow();
+        ag_bdwgc_listen(ag_bdwgc_cycle_event);
         hide_own_data(&places);
     }
     return answer;
@@ -291,9 +290,9 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
 
 static int stand(bool is_on) {
     if (is_on) {
-        ag_collector_listen_besides(ag_collector_cycle_event);
+        ag_bdwgc_listen_besides(ag_bdwgc_cycle_event);
     } else {
-        ag_collector_listen(
+        ag_bdwgc_listen(
             atomic_load_explicit(&ag_program_listener, memory_order_acquire)); /* may be NULL */
     }
     return 0;
@@ -303,8 +302,8 @@ static int stand(bool is_on) {
 
 /* Its own total, without its lock (GC_get_total_bytes takes that one). */
 static uint64_t counted_bytes(void) {
-    struct ag_collector_statistics statistics = {0};
-    (void)ag_collector.statistics(&statistics, sizeof(statistics));
+    struct ag_bdwgc_statistics statistics = {0};
+    (void)ag_bdwgc.statistics(&statistics, sizeof(statistics));
     return statistics.before_collection_bytes + statistics.since_collection_bytes;
 }
 
@@ -313,18 +312,18 @@ static void end(struct ag_runtime_definition *ret_runtime) {
     if (ag_recorder.pid != recorded_pid) {
         return; /* a child knows only what it did itself */
     }
-    ag_collector_memory_tell();
+    ag_bdwgc_memory_report();
     if (ag_recorder_is_sampling() || was_late) {
         return; /* a sample has only the samples */
     }
     static bool has_counted;
     if (!has_counted) {
         has_counted = true;
-        ag_collector_cycle_count_waiting();
+        ag_bdwgc_cycle_count_waiting();
     }
-    const uint64_t elsewhere = ag_collector_own_bytes() + ag_collector_left_bytes();
+    const uint64_t elsewhere = ag_bdwgc_own_bytes() + ag_bdwgc_left_bytes();
     const uint64_t total = counted_bytes();
-    ret_runtime->told = ag_collector_told_bytes();
+    ret_runtime->told = ag_bdwgc_reported_bytes();
     ret_runtime->counted = total > elsewhere ? total - elsewhere : 0;
 }
 

@@ -59,37 +59,36 @@ struct row {
     enum shape shape;
 };
 static const struct row rows[] = {
-#define AG_COLLECTOR(name, shape) {#name, shape},
-#define AG_COLLECTOR_ALWAYS(name, shape) {#name, shape},
-#define AG_COLLECTOR_OFTEN(name, shape, does) {#name, shape},
+#define AG_BDWGC(name, shape) {#name, shape},
+#define AG_BDWGC_ALWAYS(name, shape) {#name, shape},
+#define AG_BDWGC_OFTEN(name, shape, does) {#name, shape},
 #include "collector_functions.def"
-#undef AG_COLLECTOR
-#undef AG_COLLECTOR_OFTEN
-#undef AG_COLLECTOR_ALWAYS
+#undef AG_BDWGC
+#undef AG_BDWGC_OFTEN
+#undef AG_BDWGC_ALWAYS
 };
 enum { N_ROWS = AG_ARRAY_SIZE(rows) };
 
 typedef uintptr_t original_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
-extern original_fn *ag_collector_originals[N_ROWS] AG_HIDDEN;
-original_fn *ag_collector_originals[N_ROWS];
-extern const unsigned char ag_collector_entries[] AG_HIDDEN, ag_collector_plain_entries[] AG_HIDDEN;
-extern uint32_t ag_collector_keeps_vectors
-    AG_HIDDEN; /* 1: ag_collector_call is to leave them alone */
-uint32_t ag_collector_keeps_vectors;
+extern original_fn *ag_bdwgc_originals[N_ROWS] AG_HIDDEN;
+original_fn *ag_bdwgc_originals[N_ROWS];
+extern const unsigned char ag_bdwgc_entries[] AG_HIDDEN, ag_bdwgc_plain_entries[] AG_HIDDEN;
+extern uint32_t ag_bdwgc_keeps_vectors AG_HIDDEN; /* 1: ag_bdwgc_call is to leave them alone */
+uint32_t ag_bdwgc_keeps_vectors;
 static struct ag_detour detours[N_ROWS];
 
-struct ag_collector_functions ag_collector;
+struct ag_bdwgc_functions ag_bdwgc;
 struct ag_address_bits ag_held;
-uint32_t ag_collector_heap;
+uint32_t ag_bdwgc_heap;
 _Atomic(ag_collection_listener *) ag_program_listener;
-__thread struct ag_collector_thread ag_collector_thread;
-_Static_assert(offsetof(struct ag_collector_thread, attention) == 8, "as the entries have it");
+__thread struct ag_bdwgc_thread ag_bdwgc_thread;
+_Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8, "as the entries have it");
 
 /* ---- sums ---- */
 
 enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
 struct sum { /* of one thread, but for the last */
-    AG_CACHE_ALIGNED _Atomic uint64_t told_bytes;
+    AG_CACHE_ALIGNED _Atomic uint64_t reported_bytes;
 };
 static struct sum *sums; /* mapped; wiped in a child */
 static _Atomic uint32_t n_sums;
@@ -102,9 +101,9 @@ AG_COLD static uint32_t take_sum(void) {
     return own_sum;
 }
 
-static void add_told(uint64_t bytes) {
+static void add_reported(uint64_t bytes) {
     const uint32_t at = (own_sum != 0 ? own_sum : take_sum()) - 1;
-    _Atomic uint64_t *sum = &sums[at].told_bytes;
+    _Atomic uint64_t *sum = &sums[at].reported_bytes;
     if (at == SUM_SHARED) {
         atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed);
     } else {
@@ -113,27 +112,27 @@ static void add_told(uint64_t bytes) {
     }
 }
 
-uint64_t ag_collector_told_bytes(void) {
+uint64_t ag_bdwgc_reported_bytes(void) {
     uint64_t total = 0;
     for (size_t i = 0; i < SUMS_MOST; i++) {
-        total += atomic_load_explicit(&sums[i].told_bytes, memory_order_relaxed);
+        total += atomic_load_explicit(&sums[i].reported_bytes, memory_order_relaxed);
     }
     return total;
 }
 
-uint64_t ag_collector_own_bytes(void) {
+uint64_t ag_bdwgc_own_bytes(void) {
     return atomic_load_explicit(&own_bytes, memory_order_relaxed);
 }
 
-void ag_collector_not_handed_out(uint64_t bytes) {
+void ag_bdwgc_not_handed_out(uint64_t bytes) {
     atomic_fetch_add_explicit(&left_bytes, bytes, memory_order_relaxed);
 }
 
-uint64_t ag_collector_listed_blocks(void) {
+uint64_t ag_bdwgc_listed_blocks(void) {
     return atomic_load_explicit(&listed_blocks, memory_order_relaxed);
 }
 
-uint64_t ag_collector_left_bytes(void) {
+uint64_t ag_bdwgc_left_bytes(void) {
     return atomic_load_explicit(&left_bytes, memory_order_relaxed);
 }
 
@@ -148,7 +147,7 @@ static int start_sums(void) {
     return 0;
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 /* Where the return address of the call lies. */
 static const uintptr_t *sp_of(const struct ag_kept_call *call) {
@@ -161,37 +160,37 @@ enum { LOOKS_MOST = 64 };
 
 /* The collector's block that the program's pointer points into. */
 static uintptr_t block_of(uintptr_t address) {
-    void *base = ag_collector.base((void *)address);
+    void *base = ag_bdwgc.base((void *)address);
     return base ? (uintptr_t)base : address;
 }
 
-static void tell_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
-    const bool is_told = ag_host_heap(ag_collector_heap) != NULL; /* the filter takes it */
+static void report_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
+    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* the filter takes it */
     if (address == 0) {
         return;
     }
     if (!ag_recorder_is_sampling()) {
         const uintptr_t block = block_of(address);
         (void)ag_address_bits_clear(&ag_held, AG_HELD_WAITING, block);
-        add_told(ag_collector.size((const void *)block));
-        if (is_told) {
+        add_reported(ag_bdwgc.size((const void *)block));
+        if (is_reported) {
             (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
         }
     }
-    if (!is_told) {
+    if (!is_reported) {
         return;
     }
-    ag_record_alloc_fast(sp_of(call), call->rbp, address, bytes, ag_collector_heap);
+    ag_record_alloc_fast(sp_of(call), call->rbp, address, bytes, ag_bdwgc_heap);
     const bool is_tracked = allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_);
     if (!ag_recorder_is_sampling()) {
         ag_crystal_types_allocated(address);
-    } else if (is_tracked || ag_sampled_may_hold_fast(ag_sampled_key(address, ag_collector_heap))) {
+    } else if (is_tracked || ag_sampled_may_hold_fast(ag_sampled_key(address, ag_bdwgc_heap))) {
         (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
         ag_crystal_types_allocated(address);
-        ag_collector_thread.attention = ag_crystal_types_are_wanted ? LOOKS_MOST : 0;
+        ag_bdwgc_thread.attention = ag_crystal_types_are_wanted ? LOOKS_MOST : 0;
     }
     if (AG_UNLIKELY(is_tracked)) {
-        ag_tracker_alloc(ag_collector_heap, address, bytes, 0);
+        ag_tracker_alloc(ag_bdwgc_heap, address, bytes, 0);
     }
 }
 
@@ -225,7 +224,8 @@ static bool is_by_collector(const struct ag_kept_call *call) {
 }
 
 /* true: it was told. */
-static bool tell_free(const struct ag_kept_call *call, enum ag_word_kind kind, uintptr_t address) {
+static bool report_free(const struct ag_kept_call *call, enum ag_word_kind kind,
+                        uintptr_t address) {
     if (address == 0 || is_by_collector(call)) {
         return false;
     }
@@ -236,12 +236,12 @@ static bool tell_free(const struct ag_kept_call *call, enum ag_word_kind kind, u
     if (!ag_address_bits_clear(&ag_held, AG_HELD_ALIVE, address) && ag_recorder_is_sampling()) {
         return false;
     }
-    if (!ag_host_heap(ag_collector_heap)) {
+    if (!ag_host_heap(ag_bdwgc_heap)) {
         return true;
     }
-    ag_record_free_fast(kind, address, ag_collector_heap, sp_of(call), call->rbp);
+    ag_record_free_fast(kind, address, ag_bdwgc_heap, sp_of(call), call->rbp);
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_)) {
-        ag_tracker_free(ag_collector_heap, address);
+        ag_tracker_free(ag_bdwgc_heap, address);
     }
     return true;
 }
@@ -250,10 +250,10 @@ static uintptr_t next_in_list(uintptr_t block) {
     return *(const uintptr_t *)block;
 }
 
-static void tell_list(const struct ag_kept_call *call, uintptr_t first, size_t bytes) {
+static void report_list(const struct ag_kept_call *call, uintptr_t first, size_t bytes) {
     uint64_t blocks = 0;
     for (uintptr_t block = first; block != 0; block = next_in_list(block), blocks++) {
-        tell_alloc(call, block, bytes);
+        report_alloc(call, block, bytes);
     }
     atomic_fetch_add_explicit(&listed_blocks, blocks, memory_order_relaxed);
 }
@@ -264,10 +264,10 @@ static void note_refill(uintptr_t first) {
     if (ag_recorder_is_sampling() || first == 0) {
         return;
     }
-    const size_t bytes = ag_collector.size((const void *)first);
+    const size_t bytes = ag_bdwgc.size((const void *)first);
     for (uintptr_t block = first; block != 0; block = next_in_list(block)) {
         if (ag_address_bits_has(&ag_held, AG_HELD_WAITING, block)) {
-            ag_collector_not_handed_out(bytes);
+            ag_bdwgc_not_handed_out(bytes);
         } else {
             (void)ag_address_bits_set(&ag_held, AG_HELD_WAITING, block);
         }
@@ -277,12 +277,12 @@ static void note_refill(uintptr_t first) {
 /* ---- calls ---- */
 
 static uintptr_t call_original(struct ag_kept_call *call) {
-    call->original = (uintptr_t)ag_collector_originals[call->datum];
+    call->original = (uintptr_t)ag_bdwgc_originals[call->datum];
     return ag_kept_original(call);
 }
 
 static uintptr_t call_inside(struct ag_kept_call *call) {
-    struct ag_collector_thread *thread = &ag_collector_thread;
+    struct ag_bdwgc_thread *thread = &ag_bdwgc_thread;
     thread->outermost = call;
     thread->inside = (uintptr_t)sp_of(call);
     const uintptr_t result = call_original(call);
@@ -291,7 +291,7 @@ static uintptr_t call_inside(struct ag_kept_call *call) {
 }
 
 static uintptr_t call_leaving(struct ag_kept_call *call) {
-    struct ag_collector_thread *thread = &ag_collector_thread;
+    struct ag_bdwgc_thread *thread = &ag_bdwgc_thread;
     const uintptr_t inside = thread->inside;
     const struct ag_kept_call *outermost = thread->outermost;
     thread->inside = 0;
@@ -302,38 +302,38 @@ static uintptr_t call_leaving(struct ag_kept_call *call) {
 }
 
 static uintptr_t call_own(struct ag_kept_call *call) {
-    const uint64_t before = ag_collector.total_bytes();
+    const uint64_t before = ag_bdwgc.total_bytes();
     const uintptr_t result = call_inside(call);
-    const uint64_t after = ag_collector.total_bytes();
+    const uint64_t after = ag_bdwgc.total_bytes();
     atomic_fetch_add_explicit(&own_bytes, after - before, memory_order_relaxed);
     return result;
 }
 
 static uintptr_t call_refill(struct ag_kept_call *call) {
     uintptr_t *list = (uintptr_t *)call->arguments[2];
-    if (ag_collector_thread.inside != 0) {
+    if (ag_bdwgc_thread.inside != 0) {
         const uintptr_t result = call_original(call);
         note_refill(*list);
         return result;
     }
     const uintptr_t result = call_inside(call);
-    tell_list(call, *list, call->arguments[0]);
+    report_list(call, *list, call->arguments[0]);
     return result;
 }
 
 static uintptr_t call_realloc(struct ag_kept_call *call) {
     const uintptr_t block = call->arguments[0];
     const size_t bytes = call->arguments[1];
-    const bool is_told = tell_free(call, AG_WORD_REALLOC_FREE, block);
+    const bool is_reported = report_free(call, AG_WORD_REALLOC_FREE, block);
     const uintptr_t moved = call_inside(call);
-    if (moved == 0 && is_told && bytes != 0) {
+    if (moved == 0 && is_reported && bytes != 0) {
         (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, block);
-        ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_collector_heap, sp_of(call), call->rbp);
+        ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_bdwgc_heap, sp_of(call), call->rbp);
     } else if (moved == block && moved != 0 && !ag_recorder_is_sampling()) {
-        const uint64_t again = ag_collector.size((const void *)block_of(moved));
-        add_told(-again); /* the collector does not count it again */
+        const uint64_t again = ag_bdwgc.size((const void *)block_of(moved));
+        add_reported(-again); /* the collector does not count it again */
     }
-    tell_alloc(call, moved, bytes);
+    report_alloc(call, moved, bytes);
     return moved;
 }
 
@@ -346,44 +346,44 @@ static uintptr_t set_listener(struct ag_kept_call *call) {
 static uintptr_t make_call(struct ag_kept_call *call) {
     const uintptr_t *a = call->arguments;
     uintptr_t result = 0;
-    ag_collector_thread.attention -= ag_collector_thread.attention > 0;
+    ag_bdwgc_thread.attention -= ag_bdwgc_thread.attention > 0;
     ag_crystal_types_return();
     switch (rows[call->datum].shape) {
     case SHAPE_BYTES:
         result = call_inside(call);
-        tell_alloc(call, result, a[0]);
+        report_alloc(call, result, a[0]);
         return result;
     case SHAPE_ATOMIC:
         result = call_inside(call);
         ag_crystal_types_prepare(result, a[0]);
-        tell_alloc(call, result, a[0]);
+        report_alloc(call, result, a[0]);
         return result;
     case SHAPE_COUNT_BYTES:
         result = call_inside(call);
-        tell_alloc(call, result, a[0] * a[1]);
+        report_alloc(call, result, a[0] * a[1]);
         return result;
     case SHAPE_ALIGNED:
         result = call_inside(call);
-        tell_alloc(call, result, a[1]);
+        report_alloc(call, result, a[1]);
         return result;
     case SHAPE_POSIX:
         result = call_inside(call);
         if ((int)result == 0) {
-            tell_alloc(call, *(const uintptr_t *)a[0], a[2]);
+            report_alloc(call, *(const uintptr_t *)a[0], a[2]);
         }
         return result;
     case SHAPE_TEXT:
         result = call_inside(call);
-        tell_alloc(call, result, result != 0 ? strlen((const char *)result) + 1 : 0);
+        report_alloc(call, result, result != 0 ? strlen((const char *)result) + 1 : 0);
         return result;
     case SHAPE_REALLOC:
         return call_realloc(call);
     case SHAPE_FREE:
-        (void)tell_free(call, AG_WORD_FREE, a[0]);
+        (void)report_free(call, AG_WORD_FREE, a[0]);
         return call_inside(call);
     case SHAPE_LIST:
         result = call_inside(call);
-        tell_list(call, result, a[0]);
+        report_list(call, result, a[0]);
         return result;
     case SHAPE_REFILL:
         return call_refill(call);
@@ -402,9 +402,9 @@ static uintptr_t make_call(struct ag_kept_call *call) {
 }
 
 /* Called from collector_entry_x86_64.S. */
-void ag_collector_call(struct ag_kept_call *call);
-void ag_collector_call(struct ag_kept_call *call) {
-    if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ag_collector_thread.inside == 0) {
+void ag_bdwgc_call(struct ag_kept_call *call);
+void ag_bdwgc_call(struct ag_kept_call *call) {
+    if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ag_bdwgc_thread.inside == 0) {
         ag_crystal_types_return();
         ag_tracker_deliver(); /* the arguments are on this stack, so what they point to lives */
     }
@@ -439,33 +439,33 @@ static uint64_t needed_bytes(const struct ag_kept_call *call) {
     __builtin_unreachable();
 }
 
-bool ag_collector_find_cause(struct ag_collector_cause *ret_cause) {
-    const struct ag_collector_thread *thread = &ag_collector_thread;
+bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause) {
+    const struct ag_bdwgc_thread *thread = &ag_bdwgc_thread;
     if (thread->inside == 0) {
         return false;
     }
     if ((thread->inside & 1) == 0) {
-        *ret_cause = (struct ag_collector_cause){.sp = sp_of(thread->outermost),
-                                                 .rbp = thread->outermost->rbp,
-                                                 .needed_bytes = needed_bytes(thread->outermost)};
+        *ret_cause = (struct ag_bdwgc_cause){.sp = sp_of(thread->outermost),
+                                             .rbp = thread->outermost->rbp,
+                                             .needed_bytes = needed_bytes(thread->outermost)};
         return true;
     }
     const uintptr_t *sp = (const uintptr_t *)(thread->inside - 1);
-    *ret_cause = (struct ag_collector_cause){.sp = sp, .rbp = sp[-2], .needed_bytes = sp[-1]};
+    *ret_cause = (struct ag_bdwgc_cause){.sp = sp, .rbp = sp[-2], .needed_bytes = sp[-1]};
     return true;
 }
 
 /* ---- hooking ---- */
 
-size_t ag_collector_n_calls(void) {
+size_t ag_bdwgc_n_calls(void) {
     return N_ROWS;
 }
 
-const char *ag_collector_call_name(size_t row) {
+const char *ag_bdwgc_call_name(size_t row) {
     return rows[row].name;
 }
 
-static bool is_hooked_already(const struct ag_collector_place *places, size_t row) {
+static bool is_hooked_already(const struct ag_bdwgc_place *places, size_t row) {
     for (size_t i = 0; i < row; i++) {
         if (places[i].address == places[row].address) {
             return true; /* one function under two names */
@@ -474,11 +474,11 @@ static bool is_hooked_already(const struct ag_collector_place *places, size_t ro
     return false;
 }
 
-int ag_collector_hook(const struct ag_collector_place *places, bool in_program,
-                      const char **ret_reason, const char **ret_name) {
-    const unsigned char *entries = in_program ? ag_collector_entries : ag_collector_plain_entries;
-    ag_collector_keeps_vectors = in_program;
-    own_code.address = (uintptr_t)ag_collector.statistics;
+int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const char **ret_reason,
+                  const char **ret_name) {
+    const unsigned char *entries = in_program ? ag_bdwgc_entries : ag_bdwgc_plain_entries;
+    ag_bdwgc_keeps_vectors = in_program;
+    own_code.address = (uintptr_t)ag_bdwgc.statistics;
     (void)ag_objects_visit(find_own_code, &own_code);
     int r = start_sums();
     r = r < 0 ? r : ag_address_bits_start(&ag_held, AG_HELD_KINDS, /* forgets_on_fork= */ true);
@@ -492,8 +492,8 @@ int ag_collector_hook(const struct ag_collector_place *places, bool in_program,
             continue;
         }
         r = ag_detour_install(&detours[i], (void *)places[i].address, places[i].bytes,
-                              (void *)(uintptr_t)(entries + i * AG_COLLECTOR_ENTRY_BYTES),
-                              (void **)&ag_collector_originals[i]);
+                              (void *)(uintptr_t)(entries + i * AG_BDWGC_ENTRY_BYTES),
+                              (void **)&ag_bdwgc_originals[i]);
         *ret_reason = detours[i].reason ? detours[i].reason : "cannot be detoured";
         *ret_name = rows[i].name;
     }
@@ -503,22 +503,21 @@ int ag_collector_hook(const struct ag_collector_place *places, bool in_program,
     return r;
 }
 
-void ag_collector_listen(ag_collection_listener *listener) {
+void ag_bdwgc_listen(ag_collection_listener *listener) {
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (rows[i].shape == SHAPE_SET_LISTENER && ag_collector_originals[i]) {
-            (void)ag_collector_originals[i]((uintptr_t)listener, 0, 0, 0, 0, 0);
+        if (rows[i].shape == SHAPE_SET_LISTENER && ag_bdwgc_originals[i]) {
+            (void)ag_bdwgc_originals[i]((uintptr_t)listener, 0, 0, 0, 0, 0);
         }
     }
 }
 
-void ag_collector_listen_besides(ag_collection_listener *listener) {
+void ag_bdwgc_listen_besides(ag_collection_listener *listener) {
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (rows[i].shape == SHAPE_GET_LISTENER && ag_collector_originals[i]) {
-            atomic_store_explicit(
-                &ag_program_listener,
-                (ag_collection_listener *)ag_collector_originals[i](0, 0, 0, 0, 0, 0),
-                memory_order_release);
+        if (rows[i].shape == SHAPE_GET_LISTENER && ag_bdwgc_originals[i]) {
+            atomic_store_explicit(&ag_program_listener,
+                                  (ag_collection_listener *)ag_bdwgc_originals[i](0, 0, 0, 0, 0, 0),
+                                  memory_order_release);
         }
     }
-    ag_collector_listen(listener);
+    ag_bdwgc_listen(listener);
 }

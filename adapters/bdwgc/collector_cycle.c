@@ -46,14 +46,14 @@ static struct {
 } now;
 
 static uint64_t used_bytes(void) {
-    struct ag_collector_statistics statistics = {0};
-    (void)ag_collector.statistics(&statistics, sizeof(statistics));
+    struct ag_bdwgc_statistics statistics = {0};
+    (void)ag_bdwgc.statistics(&statistics, sizeof(statistics));
     return statistics.heap_bytes - statistics.free_bytes;
 }
 
 static bool is_alive(uintptr_t address) {
-    void *base = ag_collector.base((void *)address);
-    return base && ag_collector.is_marked(base);
+    void *base = ag_bdwgc.base((void *)address);
+    return base && ag_bdwgc.is_marked(base);
 }
 
 static void bury(void *context, uintptr_t address) {
@@ -61,9 +61,9 @@ static void bury(void *context, uintptr_t address) {
     if (is_alive(address) || !ag_address_bits_clear(&ag_held, AG_HELD_ALIVE, address)) {
         return;
     }
-    ag_record_free_fast(AG_WORD_FREE, address, ag_collector_heap, sp, 0);
+    ag_record_free_fast(AG_WORD_FREE, address, ag_bdwgc_heap, sp, 0);
     if (allogram_mode_ & ALLOGRAM_FREES_) {
-        ag_tracker_free_later(ag_collector_heap, address);
+        ag_tracker_free_later(ag_bdwgc_heap, address);
     }
 }
 
@@ -71,8 +71,8 @@ static void bury(void *context, uintptr_t address) {
 static void forget_waiting(void *context, uintptr_t address) {
     uint64_t *bytes = context;
     if (!is_alive(address) && ag_address_bits_clear(&ag_held, AG_HELD_WAITING, address)) {
-        void *base = ag_collector.base((void *)address);
-        *bytes += base ? ag_collector.size(base) : 0;
+        void *base = ag_bdwgc.base((void *)address);
+        *bytes += base ? ag_bdwgc.size(base) : 0;
     }
 }
 
@@ -81,13 +81,13 @@ static void sweep(void) {
     uint64_t bytes = 0;
     ag_address_bits_walk(&ag_held, AG_HELD_ALIVE, bury, (void *)(uintptr_t)(frame + 1));
     ag_address_bits_walk(&ag_held, AG_HELD_WAITING, forget_waiting, &bytes);
-    ag_collector_not_handed_out(bytes);
+    ag_bdwgc_not_handed_out(bytes);
     now.is_swept = true;
 }
 
 static void tell(const char *kind) {
-    struct ag_collector_cause cause = {.needed_bytes = 0};
-    const bool is_called = ag_collector_find_cause(&cause);
+    struct ag_bdwgc_cause cause = {.needed_bytes = 0};
+    const bool is_called = ag_bdwgc_find_cause(&cause);
     const uintptr_t *frame = __builtin_frame_address(0);
     const struct ag_host_collection collection = {
         .start_raw = now.begun_raw,
@@ -97,8 +97,8 @@ static void tell(const char *kind) {
         .needed_bytes = cause.needed_bytes,
         .stack = is_called ? ag_record_stack(cause.sp, cause.rbp)
                            : ag_record_stack(frame + 1, frame[0])};
-    ag_host_tell_collection(ag_collector_heap, &collection, kind);
-    ag_collector_memory_tell();
+    ag_host_report_collection(ag_bdwgc_heap, &collection, kind);
+    ag_bdwgc_memory_report();
 }
 
 static void begin(void) {
@@ -143,7 +143,7 @@ static void follow(enum event event) {
     }
 }
 
-void ag_collector_cycle_event(int event) {
+void ag_bdwgc_cycle_event(int event) {
     ag_collection_listener *listener =
         atomic_load_explicit(&ag_program_listener, memory_order_acquire);
     if (ag_recorder_is_active()) {
@@ -161,15 +161,15 @@ void ag_collector_cycle_event(int event) {
 static void count_waiting(void *context, uintptr_t address) {
     enum { NUMBERS_MOST = 4096 }; /* of gc_inline.h and thread_local_alloc.h: counters in lists */
     uint64_t *bytes = context;
-    void *base = ag_collector.base((void *)address);
+    void *base = ag_bdwgc.base((void *)address);
     const uintptr_t link = base ? *(const uintptr_t *)address : 0;
     if (base && (link < NUMBERS_MOST || ag_address_bits_has(&ag_held, AG_HELD_WAITING, link))) {
-        *bytes += ag_collector.size(base);
+        *bytes += ag_bdwgc.size(base);
     }
 }
 
-void ag_collector_cycle_count_waiting(void) {
+void ag_bdwgc_cycle_count_waiting(void) {
     uint64_t bytes = 0;
     ag_address_bits_walk(&ag_held, AG_HELD_WAITING, count_waiting, &bytes);
-    ag_collector_not_handed_out(bytes);
+    ag_bdwgc_not_handed_out(bytes);
 }

@@ -2,7 +2,7 @@
  *
  * A thread that is inside the collector already goes straight on to the original (the collector's functions call each other
  * by their public names), but for the rows that are looked at always. Else all registers are kept (hook/kept_call.h; the datum
- * is the row) and ag_collector_call does the rest. Vector registers are saved only where the collector is in the program:
+ * is the row) and ag_bdwgc_call does the rest. Vector registers are saved only where the collector is in the program:
  * callers of a library's function expect none of them back, nor rax, r10 and r11.
  *
  * Where a recorder samples, and for it alone, the rows that nearly all calls are of pay less: the thread's skip (a subtraction and
@@ -16,15 +16,15 @@
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
 #define LEFT_BYTES 16       /* in struct ag_skip */
 #define TRACKERS 14         /* ALLOGRAM_SAMPLES_, ALLOGRAM_FREES_ and ALLOGRAM_EACH_ */
-#define ATTENTION 8         /* in struct ag_collector_thread */
+#define ATTENTION 8         /* in struct ag_bdwgc_thread */
 
     .text
-    .hidden ag_collector_entries
-    .hidden ag_collector_originals
-    .hidden ag_collector_call
-    .hidden ag_collector_keeps_vectors
+    .hidden ag_bdwgc_entries
+    .hidden ag_bdwgc_originals
+    .hidden ag_bdwgc_call
+    .hidden ag_bdwgc_keeps_vectors
     .hidden ag_call_keeping_vectors
-    .hidden ag_collector_thread
+    .hidden ag_bdwgc_thread
     .hidden ag_recorder
     .hidden ag_thread_skip
     .hidden ag_sampled_filter
@@ -33,12 +33,12 @@ kept_function collector_enter
     kept_begin
     lea -KEPT_BYTES(%rbp), %rsi
     mov %rsi, %rdi
-    cmpl $0, ag_collector_keeps_vectors(%rip)
+    cmpl $0, ag_bdwgc_keeps_vectors(%rip)
     jne 1f
-    call ag_collector_call
+    call ag_bdwgc_call
     kept_return
 1:
-    lea ag_collector_call(%rip), %rdi
+    lea ag_bdwgc_call(%rip), %rdi
     call ag_call_keeping_vectors
     kept_return
 kept_end collector_enter
@@ -93,13 +93,13 @@ enter_from_scratch:
     .size enter_from_scratch, . - enter_from_scratch
 
     .macro begin_entry
-    .org 9b + 288 * row, 0x90 /* behind the table's label 9; AG_COLLECTOR_ENTRY_BYTES: an error where one is longer */
+    .org 9b + 288 * row, 0x90 /* behind the table's label 9; AG_BDWGC_ENTRY_BYTES: an error where one is longer */
     endbr64
     .endm
 
     .macro inside_goes_on
     keep_scratch
-    mov ag_collector_thread@gottpoff(%rip), %r11
+    mov ag_bdwgc_thread@gottpoff(%rip), %r11
     cmpq $0, %fs:(%r11)
     jne 2f
     .endm
@@ -110,7 +110,7 @@ enter_from_scratch:
     jmp enter_from_scratch
 2:
     restore_scratch
-    jmp *(ag_collector_originals + 8 * row)(%rip)
+    jmp *(ag_bdwgc_originals + 8 * row)(%rip)
     .set row, row + 1
     .endm
 
@@ -171,13 +171,13 @@ enter_from_scratch:
     .cfi_adjust_cfa_offset 8
     lea -8(%rsp), %rsp
     .cfi_adjust_cfa_offset 8
-    call *(ag_collector_originals + 8 * row)(%rip)
+    call *(ag_bdwgc_originals + 8 * row)(%rip)
     lea 24(%rsp), %rsp
     .cfi_adjust_cfa_offset -24
     .if keeps
     mov %r11, WAITS_R11(%rsp)
     .endif
-    mov ag_collector_thread@gottpoff(%rip), %r11
+    mov ag_bdwgc_thread@gottpoff(%rip), %r11
     movq $0, %fs:(%r11)
     .if keeps
     mov WAITS_R11(%rsp), %r11
@@ -213,36 +213,36 @@ enter_from_scratch:
     end_entry
     .endm
 
-#define AG_COLLECTOR(name, shape) collector_entry
-#define AG_COLLECTOR_ALWAYS(name, shape) collector_entry_always
-#define AG_COLLECTOR_OFTEN(name, shape, does) collector_entry_##does
+#define AG_BDWGC(name, shape) collector_entry
+#define AG_BDWGC_ALWAYS(name, shape) collector_entry_always
+#define AG_BDWGC_OFTEN(name, shape, does) collector_entry_##does
 
-    .globl ag_collector_entries
-    .type ag_collector_entries, @object
+    .globl ag_bdwgc_entries
+    .type ag_bdwgc_entries, @object
     .p2align 7
-ag_collector_entries:
+ag_bdwgc_entries:
 9:
     .set row, 0
     .set keeps, 1
     .cfi_startproc
 #include "collector_functions.def"
-    .org ag_collector_entries + 288 * row, 0x90
+    .org ag_bdwgc_entries + 288 * row, 0x90
     .cfi_endproc
-    .size ag_collector_entries, . - ag_collector_entries
+    .size ag_bdwgc_entries, . - ag_bdwgc_entries
 
     /* For a collector that is a library: rax, r10 and r11 belong to no one. */
-    .hidden ag_collector_plain_entries
-    .globl ag_collector_plain_entries
-    .type ag_collector_plain_entries, @object
+    .hidden ag_bdwgc_plain_entries
+    .globl ag_bdwgc_plain_entries
+    .type ag_bdwgc_plain_entries, @object
     .p2align 7
-ag_collector_plain_entries:
+ag_bdwgc_plain_entries:
 9:
     .set row, 0
     .set keeps, 0
     .cfi_startproc
 #include "collector_functions.def"
-    .org ag_collector_plain_entries + 288 * row, 0x90
+    .org ag_bdwgc_plain_entries + 288 * row, 0x90
     .cfi_endproc
-    .size ag_collector_plain_entries, . - ag_collector_plain_entries
+    .size ag_bdwgc_plain_entries, . - ag_bdwgc_plain_entries
 
     .section .note.GNU-stack, "", @progbits

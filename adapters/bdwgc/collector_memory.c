@@ -26,22 +26,22 @@ static void *map(map_fn *next, void *address, size_t bytes, int flags, int prote
     ag_record_resume(suspended);
     if (mapped != MAP_FAILED && !(flags & MAP_FIXED)) {
         atomic_fetch_add_explicit(&mapped_bytes, bytes, memory_order_relaxed);
-        allogram_map(ag_collector_heap, (uintptr_t)mapped, bytes);
+        allogram_map(ag_bdwgc_heap, (uintptr_t)mapped, bytes);
     }
     return mapped;
 }
 
 /* The last call of the program's own is a jump: its stack begins at who called. */
-static void *told_mmap(void *address, size_t bytes, int protection, int flags, int fd,
-                       long offset) {
-    return ag_collector_thread.inside != 0 && offset == 0
+static void *hooked_mmap(void *address, size_t bytes, int protection, int flags, int fd,
+                         long offset) {
+    return ag_bdwgc_thread.inside != 0 && offset == 0
                ? map(next_mmap, address, bytes, flags, protection, fd)
                : next_mmap(address, bytes, protection, flags, fd, offset);
 }
 
-static void *told_mmap64(void *address, size_t bytes, int protection, int flags, int fd,
-                         long offset) {
-    return ag_collector_thread.inside != 0 && offset == 0
+static void *hooked_mmap64(void *address, size_t bytes, int protection, int flags, int fd,
+                           long offset) {
+    return ag_bdwgc_thread.inside != 0 && offset == 0
                ? map(next_mmap64, address, bytes, flags, protection, fd)
                : next_mmap64(address, bytes, protection, flags, fd, offset);
 }
@@ -54,23 +54,23 @@ static void follow(const char *name, map_fn *told, map_fn **next) {
     void *unused = NULL;
     if (ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place)) {
         *next = (map_fn *)(uintptr_t)place.address;
-        (void)ag_import_replace((const void *)(uintptr_t)ag_collector.statistics, name,
+        (void)ag_import_replace((const void *)(uintptr_t)ag_bdwgc.statistics, name,
                                 (void *)(uintptr_t)told, &unused);
     }
 }
 
-void ag_collector_memory_follow(void) {
-    follow("mmap", told_mmap, &next_mmap);
-    follow("mmap64", told_mmap64, &next_mmap64);
+void ag_bdwgc_memory_follow(void) {
+    follow("mmap", hooked_mmap, &next_mmap);
+    follow("mmap64", hooked_mmap64, &next_mmap64);
 }
 
-void ag_collector_memory_tell(void) {
-    struct ag_collector_statistics counted = {0};
-    (void)ag_collector.statistics(&counted, sizeof(counted));
+void ag_bdwgc_memory_report(void) {
+    struct ag_bdwgc_statistics counted = {0};
+    (void)ag_bdwgc.statistics(&counted, sizeof(counted));
     const uint64_t told = atomic_load_explicit(&mapped_bytes, memory_order_relaxed);
     const uint64_t reserved = told > counted.heap_bytes ? told : counted.heap_bytes;
     const struct ag_held_memory memory = {
-        .heap = ag_collector_heap,
+        .heap = ag_bdwgc_heap,
         .known = AG_MEMORY_SIZES | AG_MEMORY_FREE,
         .reserved_bytes = reserved,
         .committed_bytes = reserved - counted.unmapped_bytes,

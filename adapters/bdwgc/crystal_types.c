@@ -156,7 +156,7 @@ static uint32_t type_of_number(uint32_t number) {
     return type != 0 ? type : register_number(number);
 }
 
-static void tell_stack(uint32_t stack, uint32_t type) {
+static void report_stack(uint32_t stack, uint32_t type) {
     const struct ag_wide_stack_type fields = {.stack = stack, .type = type};
     const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
     ag_record_wide(AG_WIDE_STACK_TYPE, parts, AG_ARRAY_SIZE(parts));
@@ -183,7 +183,7 @@ static bool is_new_pair(uint32_t stack, uint32_t type) {
 /* Gives the block's event a stack of its own, while nobody else has seen it. */
 static void give_leaf(const struct ring *ring, const struct pending *block, uint32_t type) {
     struct ag_thread *thread = ag_thread_current;
-    const uint32_t site = ag_told_names_site(&ag_host.types, type);
+    const uint32_t site = ag_defined_names_site(&ag_host.types, type);
     if (ring->thread != thread || thread->words != block->words ||
         thread->sequence != block->sequence || site == 0) {
         return;
@@ -204,7 +204,7 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
     }
     if (word == 0 && atomic_compare_exchange_strong_explicit(
                          known, &word, type, memory_order_relaxed, memory_order_relaxed)) {
-        tell_stack(block->stack, type);
+        report_stack(block->stack, type);
         return;
     }
     if (TYPE_OF(word) == type) {
@@ -235,7 +235,7 @@ static void tell(const struct ring *ring, const struct pending *block, uint32_t 
         learn(ring, block, number);
     }
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_)) {
-        ag_tracker_complete(ag_collector_heap, address);
+        ag_tracker_complete(ag_bdwgc_heap, address);
     }
 }
 
@@ -350,7 +350,7 @@ static bool is_crystal(void) {
 }
 
 static enum ag_adapter_answer start(struct ag_runtime_definition *ret_runtime) {
-    if (ag_collector_heap == 0 || !is_crystal()) {
+    if (ag_bdwgc_heap == 0 || !is_crystal()) {
         return AG_ADAPTER_ABSENT;
     }
     types_of_stacks = map_zeros(STACKS_MOST * sizeof(*types_of_stacks), /* is_wiped= */ true);

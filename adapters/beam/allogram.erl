@@ -9,7 +9,7 @@
 %% for `allogram run` and `allogram attach`
 -export([inject/0, start/1, stop/0]).
 -export([prepare/0, is_counted/0, flags/0, name/1, trace_processes/3, untrace/0, others/0, has_sessions/0, join_session/1,
-         tell_session/0, end_session/0, forget_all/0, tell_runtime/2]).
+         report_session/0, end_session/0, forget_all/0, report_runtime/2]).
 %% for allogram_built_in
 -export([native/0, session/1, text/1, complain/1, count_calls/4]).
 %% for init and the emulator
@@ -23,8 +23,8 @@
 -nifs([enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
        trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
        trace_procs/5, enabled_receive/3, trace_receive/5, find_layout/0, learn/1, learned/0,
-       name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, tell_session/0,
-       end_session/0, tell_runtime/2, count_calls/4, say/1]).
+       name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
+       end_session/0, report_runtime/2, count_calls/4, say/1]).
 
 %% The native half lies beside this module; who sends the module's bytes says where (adapters/beam_link), and hears why it
 %% does not load. A module that does not load ends a node that was started with it: there it loads always, and says later why it
@@ -65,9 +65,9 @@ is_recording() -> erlang:nif_error(not_loaded).
 table(_Pid) -> erlang:nif_error(not_loaded).
 begin_session(_Options) -> erlang:nif_error(not_loaded).
 join_session(_Live) -> erlang:nif_error(not_loaded).
-tell_session() -> erlang:nif_error(not_loaded).
+report_session() -> erlang:nif_error(not_loaded).
 end_session() -> erlang:nif_error(not_loaded).
-tell_runtime(_Release, _Note) -> erlang:nif_error(not_loaded).
+report_runtime(_Release, _Note) -> erlang:nif_error(not_loaded).
 count_calls(_Mfa, _Calls, _Words, _Ns) -> erlang:nif_error(not_loaded).
 say(_Text) -> erlang:nif_error(not_loaded).
 
@@ -94,7 +94,7 @@ run(Module, Function, Arguments, Options) ->
 run_traced(Module, Function, Arguments, Options) ->
     Session = session(maps:get(output, Options, temporary())),
     Self = self(),
-    ok = tell_runtime(erlang:system_info(otp_release), ""),
+    ok = report_runtime(erlang:system_info(otp_release), ""),
     {Pid, Monitor} =
         spawn_monitor(fun() ->
                               receive {Self, go} -> ok end,
@@ -151,7 +151,7 @@ inject_here() ->
     catch
         _:Why ->
             Line = "Erlang is not counted: " ++ text(Why),
-            _ = (catch tell_runtime(erlang:system_info(otp_release), lists:sublist(Line, 250))),
+            _ = (catch report_runtime(erlang:system_info(otp_release), lists:sublist(Line, 250))),
             complain(Line)
     end.
 
@@ -185,7 +185,7 @@ start_traced(Options) ->
                     all -> erlang:processes();
                     Some -> Some
                 end,
-    ok = tell_runtime(erlang:system_info(otp_release), ""),
+    ok = report_runtime(erlang:system_info(otp_release), ""),
     [name(Pid) || Pid <- Processes],
     trace_processes(case maps:get(processes, Options, all) of
                         all -> [all];

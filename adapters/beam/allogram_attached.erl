@@ -86,7 +86,7 @@ begin_recording(#{owner := Owner, live := Live} = Options) ->
     State = #{options => Options, patterns => Patterns, others => Others, reloaded => [], is_paused => false,
               began => Now, told => Now},
     try
-        ok = allogram:tell_runtime(erlang:system_info(otp_release), note(Options)),
+        ok = allogram:report_runtime(erlang:system_info(otp_release), note(Options)),
         trace(Processes, State),
         {ok, State}
     catch
@@ -118,7 +118,7 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
             From ! {Tag, ok},
             loop(State#{is_paused := false});
         {Action, From, Tag} when Action =:= stop; Action =:= reset; Action =:= dump ->
-            _ = [allogram:tell_session() || Action =:= dump],
+            _ = [allogram:report_session() || Action =:= dump],
             Owner ! {allogram, Action},
             From ! {Tag, ok},
             loop(State);
@@ -126,14 +126,14 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
             From ! {Tag, {error, "the node knows no such action"}},
             loop(State)
     after ?LOOK_MS ->
-        loop(tell_when_due(look_for_new_code(State)))
+        loop(report_when_due(look_for_new_code(State)))
     end.
 
 %% Each as long after the last one as a tenth of the whole: a long recording does not write itself again and again.
-tell_when_due(#{began := Began, told := Told} = State) ->
+report_when_due(#{began := Began, told := Told} = State) ->
     Now = erlang:monotonic_time(millisecond),
     case Now - Told >= max(?FIRST_TELL_MS, (Now - Began) div 10) of
-        true -> allogram:tell_session(), State#{told := Now};
+        true -> allogram:report_session(), State#{told := Now};
         false -> State
     end.
 

@@ -560,7 +560,7 @@ static ERL_NIF_TERM join_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
                : enif_make_string(env, message, ERL_NIF_LATIN1);
 }
 
-static ERL_NIF_TERM tell_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+static ERL_NIF_TERM report_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)env;
     (void)argc;
     (void)argv;
@@ -575,8 +575,8 @@ static ERL_NIF_TERM end_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return enif_make_string(env, allogram_trace(), ERL_NIF_LATIN1);
 }
 
-/* For the first lines of a report: tell_runtime(Release, Note), Note "" where all is counted. */
-static ERL_NIF_TERM tell_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
+/* For the first lines of a report: report_runtime(Release, Note), Note "" where all is counted. */
+static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char release[64], note[256];
     (void)argc;
     if (enif_get_string(env, argv[0], release, sizeof release, ERL_NIF_LATIN1) <= 0 ||
@@ -698,9 +698,9 @@ static ErlNifFunc functions[] = {
     {"is_recording", 0, is_recording, 0},
     {"begin_session", 1, begin_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"join_session", 1, join_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"tell_session", 0, tell_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"report_session", 0, report_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"end_session", 0, end_session, ERL_NIF_DIRTY_JOB_IO_BOUND},
-    {"tell_runtime", 2, tell_runtime, 0},
+    {"report_runtime", 2, report_runtime, 0},
     {"count_calls", 4, count_calls, 0},
     {"say", 1, say, 0},
 };

@@ -285,7 +285,7 @@ static void remove_modules(struct ag_link *link) {
 }
 
 /* Where the native half is: while a module is loaded it does not know that itself. */
-static void tell_folder(struct ag_link *link, bool is_there) {
+static void report_folder(struct ag_link *link, bool is_there) {
     ei_x_buff arguments, answer;
     int at;
     begin_arguments(&arguments, is_there ? 3 : 2);
@@ -304,7 +304,7 @@ static void tell_folder(struct ag_link *link, bool is_there) {
 static int load_modules(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
     char path[PATH_BYTES + 64], why[AG_LINK_TEXT_BYTES];
     int r = 0;
-    tell_folder(link, /* is_there= */ true);
+    report_folder(link, /* is_there= */ true);
     for (size_t i = 0; r == 0 && i < AG_ARRAY_SIZE(modules); i++) {
         char *bytes = NULL;
         long length = 0;
@@ -324,7 +324,7 @@ static int load_modules(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES])
         }
         free(bytes);
     }
-    tell_folder(link, /* is_there= */ false);
+    report_folder(link, /* is_there= */ false);
     if (r < 0) {
         remove_modules(link);
     }
@@ -345,7 +345,7 @@ static void encode_texts(ei_x_buff *arguments, const char *name, const char *con
     (void)ei_x_encode_empty_list(arguments);
 }
 
-static int start(struct ag_link *link, const struct ag_link_wishes *wishes,
+static int start(struct ag_link *link, const struct ag_link_options *wishes,
                  char ret_text[AG_LINK_TEXT_BYTES]) {
     ei_x_buff arguments;
     if (link->folder[0] == '\0') {

@@ -247,16 +247,16 @@ static int watch_collections(void *state, char *ret_problem, size_t problem_byte
 }
 
 static int collections(void *state, struct allogram_answers *answers) {
-    return node_collections_tell(state, answers);
+    return node_collections_report(state, answers);
 }
 
 static int processes(void *state, struct allogram_answers *answers) {
     load_code(state);
-    return node_tell_processes(state, answers);
+    return node_report_processes(state, answers);
 }
 
 static int allocators(void *state, struct allogram_answers *answers) {
-    return node_tell_allocators(state, answers);
+    return node_report_allocators(state, answers);
 }
 
 static int code(void *state,

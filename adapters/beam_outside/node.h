@@ -104,8 +104,8 @@ bool node_code_catch_up(struct node *node);
 
 /* The addresses of all processes, by the table; the caller frees them. */
 int node_process_addresses(struct node *node, uint64_t **ret_addresses, size_t *ret_n);
-int node_tell_processes(struct node *node, struct allogram_answers *answers);
-int node_tell_allocators(struct node *node, struct allogram_answers *answers);
+int node_report_processes(struct node *node, struct allogram_answers *answers);
+int node_report_allocators(struct node *node, struct allogram_answers *answers);
 /* Whether the row fits what is in memory: -EBADMSG when real processes contradict it. */
 int node_check_processes(struct node *node);
 

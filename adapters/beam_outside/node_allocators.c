@@ -129,8 +129,8 @@ static int name_of(struct node *node, uint64_t address, char *ret_name, size_t l
     return 0;
 }
 
-static int tell_instance(struct node *node, uint64_t address, uint32_t number,
-                         struct allogram_answers *answers) {
+static int report_instance(struct node *node, uint64_t address, uint32_t number,
+                           struct allogram_answers *answers) {
     uint8_t instance[INSTANCE_BYTES];
     char name[32];
     struct instance_sizes sizes = {0};
@@ -162,13 +162,13 @@ static int tell_instance(struct node *node, uint64_t address, uint32_t number,
 }
 
 /* The instances of one row. */
-static int tell_row(struct node *node, const uint8_t *row, struct allogram_answers *answers) {
+static int report_row(struct node *node, const uint8_t *row, struct allogram_answers *answers) {
     const uint64_t extra = ag_get_64(row + 16);
     if (ag_get_32(row) == 0 || ag_get_32(row + 4) == 0 || extra == 0) {
         return 0; /* not of the usual kind, or switched off */
     }
     if (ag_get_32(row + 8) == 0) {
-        return tell_instance(node, extra, 0, answers);
+        return report_instance(node, extra, 0, answers);
     }
     uint8_t threads[24];
     uint64_t addresses[INSTANCES_MOST];
@@ -179,12 +179,12 @@ static int tell_row(struct node *node, const uint8_t *row, struct allogram_answe
     }
     r = allogram_target_read(node->target, ag_get_64(threads + 16), addresses, n * 8);
     for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = addresses[i] == 0 ? 0 : tell_instance(node, addresses[i], i, answers);
+        r = addresses[i] == 0 ? 0 : report_instance(node, addresses[i], i, answers);
     }
     return r;
 }
 
-int node_tell_allocators(struct node *node, struct allogram_answers *answers) {
+int node_report_allocators(struct node *node, struct allogram_answers *answers) {
     struct allogram_target_symbol table;
     uint8_t rows[ROWS_MOST * ROW_BYTES];
     int r = allogram_target_symbol(node->target, "erts_allctrs_info", &table);
@@ -196,7 +196,7 @@ int node_tell_allocators(struct node *node, struct allogram_answers *answers) {
     }
     uint64_t n_lost = 0;
     for (size_t at = 0; r == 0 && at < table.n_bytes; at += ROW_BYTES) {
-        n_lost += tell_row(node, rows + at, answers) < 0;
+        n_lost += report_row(node, rows + at, answers) < 0;
     }
     if (n_lost > 0) {
         allogram_answers_lost(answers, n_lost, "allocators whose counters contradict each other");

@@ -47,9 +47,9 @@ struct node_collections {
     uint64_t n_dropped;
     struct pace_look {
         uint64_t time_ns, n_seen, bytes;
-    } look;                /* the last one */
-    uint64_t told_bytes;   /* weights of all that were noted */
-    uint64_t period_bytes; /* that the kernel half was given */
+    } look;                  /* the last one */
+    uint64_t reported_bytes; /* weights of all that were noted */
+    uint64_t period_bytes;   /* that the kernel half was given */
 };
 
 void node_collections_note(struct node *node, const struct node_event *event, size_t n_words) {
@@ -64,7 +64,7 @@ void node_collections_note(struct node *node, const struct node_event *event, si
         collections->n_dropped++;
         return;
     }
-    collections->told_bytes += event->weight_bytes;
+    collections->reported_bytes += event->weight_bytes;
     noted->next = NULL;
     memcpy(&noted->event, event, n_bytes);
     noted->event.n_words = n_words;
@@ -132,8 +132,8 @@ static void keep_delegated(struct node_collections *collections, struct noted *n
 }
 
 /* CAUSE is the call with the stack, EVENT the one that collected: mostly the same. */
-static void tell_collection(struct node *node, const struct node_event *cause,
-                            const struct node_event *event, struct allogram_answers *answers) {
+static void report_collection(struct node *node, const struct node_event *cause,
+                              const struct node_event *event, struct allogram_answers *answers) {
     char process[NODE_IDENTIFIER_BYTES];
     const struct node_moment moment = {
         .process = cause->process,
@@ -159,13 +159,13 @@ static void tell_collection(struct node *node, const struct node_event *cause,
         .weight_bytes = cause->weight_bytes,
     };
     struct allogram_stack *stack = allogram_answers_stack(answers);
-    if (node_tell_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE) {
+    if (node_report_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE) {
         stack = NULL;
     }
     allogram_answers_collection(answers, &told, stack);
 }
 
-static void tell_noted(struct node *node, struct noted *noted, struct allogram_answers *answers) {
+static void report_noted(struct node *node, struct noted *noted, struct allogram_answers *answers) {
     struct node_collections *collections = node->collections;
     struct node_event *event = &noted->event;
     if (!is_sound(&event->before) || !is_sound(&event->after)) {
@@ -176,11 +176,11 @@ static void tell_noted(struct node *node, struct noted *noted, struct allogram_a
     } else if (event->before.abandoned_heap != 0 && event->after.abandoned_heap == 0) {
         struct noted *cause = take_delegated(collections, event->id);
         if (cause != NULL) { /* else it was given up before we looked, or is not told of */
-            tell_collection(node, &cause->event, event, answers);
+            report_collection(node, &cause->event, event, answers);
         }
         free(cause);
     } else if (!changed_nothing(event)) {
-        tell_collection(node, event, event, answers);
+        report_collection(node, event, event, answers);
     }
     free(noted);
 }
@@ -203,7 +203,7 @@ static void keep_pace(struct node *node, uint64_t n_seen) {
     const struct pace_look now = {
         .time_ns = (uint64_t)time.tv_sec * SECOND_NS + (uint64_t)time.tv_nsec,
         .n_seen = n_seen,
-        .bytes = collections->told_bytes,
+        .bytes = collections->reported_bytes,
     };
     if (now.time_ns - collections->look.time_ns < PACE_NS) {
         return;
@@ -217,7 +217,7 @@ static void keep_pace(struct node *node, uint64_t n_seen) {
     }
 }
 
-int node_collections_tell(struct node *node, struct allogram_answers *answers) {
+int node_collections_report(struct node *node, struct allogram_answers *answers) {
     struct node_collections *collections = node->collections;
     node_kernel_drain(node);
     struct noted *noted = collections->first;
@@ -226,7 +226,7 @@ int node_collections_tell(struct node *node, struct allogram_answers *answers) {
     collections->n = 0;
     while (noted != NULL) {
         struct noted *next = noted->next;
-        tell_noted(node, noted, answers);
+        report_noted(node, noted, answers);
         noted = next;
     }
     if (node->kernel != NULL) {

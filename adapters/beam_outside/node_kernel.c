@@ -27,7 +27,7 @@ struct node_kernel {
     bool has_sessions;
     uint64_t period_bytes;
     int current_of, settings, lost, watched; /* maps */
-    uint64_t lost_told;
+    uint64_t lost_reported;
 };
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list arguments) {
@@ -237,8 +237,8 @@ uint64_t node_kernel_take_lost(struct node *node) {
     if (node->kernel == NULL || bpf_map_lookup_elem(node->kernel->lost, &zero, &n) != 0) {
         return 0;
     }
-    const uint64_t since = n - node->kernel->lost_told;
-    node->kernel->lost_told = n;
+    const uint64_t since = n - node->kernel->lost_reported;
+    node->kernel->lost_reported = n;
     return since;
 }
 

@@ -140,8 +140,8 @@ static uint64_t queue_len(const struct node *node, const struct node_process *pr
     return (taken < QUEUE_MOST ? taken : 0) + (incoming < QUEUE_MOST ? incoming : 0);
 }
 
-static void tell_process(struct node *node, const struct node_process *process,
-                         struct allogram_answers *answers) {
+static void report_process(struct node *node, const struct node_process *process,
+                           struct allogram_answers *answers) {
     const struct node_layout *layout = node->layout;
     char id[NODE_IDENTIFIER_BYTES], name[NODE_ATOM_BYTES], function[NODE_FUNCTION_BYTES];
     if (node_identifier_text(node, process->words[0], id) < 0) {
@@ -170,7 +170,7 @@ static void tell_process(struct node *node, const struct node_process *process,
     allogram_answers_process(answers, &told, stack);
 }
 
-int node_tell_processes(struct node *node, struct allogram_answers *answers) {
+int node_report_processes(struct node *node, struct allogram_answers *answers) {
     uint64_t *addresses;
     size_t n;
     const int r = node_process_addresses(node, &addresses, &n);
@@ -181,7 +181,7 @@ int node_tell_processes(struct node *node, struct allogram_answers *answers) {
     for (size_t i = 0; i < n; i++) {
         struct node_process process;
         if (node_read_process(node, addresses[i], &process) == 0 && is_alive(node, &process)) {
-            tell_process(node, &process, answers);
+            report_process(node, &process, answers);
         } else {
             n_lost++;
         }

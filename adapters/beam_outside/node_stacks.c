@@ -48,8 +48,8 @@ static bool is_word_address(uint64_t address) {
 /* ---- the stack of a process -------------------------------------------------------------- */
 
 /* ADDRESS lies in the instruction, not behind it. */
-static void tell_function(const struct node_function *function, uint64_t address,
-                          struct allogram_stack *stack) {
+static void report_function(const struct node_function *function, uint64_t address,
+                            struct allogram_stack *stack) {
     struct allogram_managed_frame frame = {.function = function->name};
     (void)node_function_line(function, address, &frame.file, &frame.line); // unknown: no line
     allogram_stack_managed(stack, &frame);
@@ -60,18 +60,18 @@ static const struct node_function *caller_at(const struct node *node, uint64_t w
 }
 
 /* Where the process goes on, when it was not running. */
-static void tell_instruction(const struct node *node, uint64_t instruction,
-                             struct allogram_stack *stack) {
+static void report_instruction(const struct node *node, uint64_t instruction,
+                               struct allogram_stack *stack) {
     const struct node_function *function = node_code_find(&node->code, instruction);
     if (function != NULL && !node_function_is_plumbing(function)) {
         /* mostly the return address of a call; where a function starts, there is nothing before */
-        tell_function(function, instruction - (instruction > function->low), stack);
+        report_function(function, instruction - (instruction > function->low), stack);
     }
 }
 
 /* The innermost frame, so far as it is not told. True: the first word has been told by it. */
-static bool tell_innermost(const struct node *node, const struct node_moment *moment,
-                           struct allogram_stack *stack) {
+static bool report_innermost(const struct node *node, const struct node_moment *moment,
+                             struct allogram_stack *stack) {
     const uint64_t first = moment->n_words > 0 ? moment->words[0] : 0;
     const struct node_function *caller = first != 0 ? node_code_find(&node->code, first - 1) : NULL;
     switch (moment->innermost) {
@@ -79,14 +79,14 @@ static bool tell_innermost(const struct node *node, const struct node_moment *mo
         return false;
     case NODE_TOP_CALLED:
         if (caller != NULL && !node_function_is_plumbing(caller)) {
-            tell_function(caller, first - 1, stack);
+            report_function(caller, first - 1, stack);
             return true;
         }
-        tell_instruction(node, moment->instruction, stack);
+        report_instruction(node, moment->instruction, stack);
         return false;
     case NODE_TOP_RESTS:
         if (first != moment->instruction) {
-            tell_instruction(node, moment->instruction, stack);
+            report_instruction(node, moment->instruction, stack);
         }
         return false;
     }
@@ -102,11 +102,11 @@ enum node_top node_top_of(uint32_t state) {
     return (state & NODE_STATE_RUNNING) != 0 ? NODE_TOP_CALLED : NODE_TOP_RESTS;
 }
 
-enum allogram_stack_verdict node_tell_moment(struct node *node, const struct node_moment *moment,
-                                             struct allogram_stack *stack) {
-    size_t n_told = 0;
+enum allogram_stack_verdict node_report_moment(struct node *node, const struct node_moment *moment,
+                                               struct allogram_stack *stack) {
+    size_t n_reported = 0;
     bool has_frame = false;
-    for (size_t i = tell_innermost(node, moment, stack); i < moment->n_words; i++) {
+    for (size_t i = report_innermost(node, moment, stack); i < moment->n_words; i++) {
         const struct node_function *function = caller_at(node, moment->words[i]);
         if (function == NULL) {
             continue;
@@ -115,8 +115,8 @@ enum allogram_stack_verdict node_tell_moment(struct node *node, const struct nod
         if (is_bottom(function)) {
             return ALLOGRAM_STACK_COMPLETE;
         }
-        if (!node_function_is_plumbing(function) && n_told++ < FRAMES_MOST) {
-            tell_function(function, moment->words[i] - 1, stack);
+        if (!node_function_is_plumbing(function) && n_reported++ < FRAMES_MOST) {
+            report_function(function, moment->words[i] - 1, stack);
         }
     }
     return has_frame ? ALLOGRAM_STACK_INCOMPLETE : ALLOGRAM_STACK_STALE;
@@ -170,7 +170,7 @@ int node_stack_of_waiting(struct node *node, const struct node_process *process,
     if (node_read_process(node, process->address, &again) == 0) {
         const struct node_moment after = moment_of(node, &again);
         if (is_same_moment(&moment, &after)) {
-            r = node_tell_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE ? -1 : 0;
+            r = node_report_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE ? -1 : 0;
         }
     }
     free(words);
@@ -218,7 +218,7 @@ static uint64_t process_of_thread(struct node *node, const char *name) {
                : 0;
 }
 
-static void tell_native(size_t n, struct allogram_stack *stack) {
+static void report_native(size_t n, struct allogram_stack *stack) {
     for (size_t i = 0; i < n; i++) {
         allogram_stack_native(stack, i);
     }
@@ -322,15 +322,15 @@ static size_t n_words_known(const struct allogram_sample *sample,
 }
 
 /* The stack from .top on: as it was in the sample, else when it was captured, else as it is now. */
-static enum allogram_stack_verdict tell_words(struct node *node,
-                                              const struct allogram_sample *sample,
-                                              const struct sampled_process *process,
-                                              struct allogram_stack *stack) {
+static enum allogram_stack_verdict report_words(struct node *node,
+                                                const struct allogram_sample *sample,
+                                                const struct sampled_process *process,
+                                                struct allogram_stack *stack) {
     struct node_moment moment = process->moment;
     const struct node_captured *captured = process->captured;
     if (captured != NULL && moment.innermost != NODE_TOP_TOLD && moment.top == moment.heap_end) {
-        if ((moment.state & NODE_STATE_EXITING) == 0) { /* else what it was in last is over */
-            (void)tell_innermost(node, &moment, stack); /* it begins: no frame yet */
+        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else what it was in last is over */
+            (void)report_innermost(node, &moment, stack); /* it begins: no frame yet */
         }
         return ALLOGRAM_STACK_COMPLETE;
     }
@@ -353,7 +353,7 @@ static enum allogram_stack_verdict tell_words(struct node *node,
             overlay(&moment, words, captured->top, captured->words, captured->n_words * 8);
         }
         overlay(&moment, words, sample->stack_address, sample->stack, sample->stack_bytes);
-        verdict = node_tell_moment(node, &moment, stack);
+        verdict = node_report_moment(node, &moment, stack);
     }
     free(words);
     return verdict;
@@ -403,31 +403,31 @@ static uint64_t stack_top_of(struct node *node, const struct allogram_native_fra
 }
 
 /* FUNCTION holds the pc of frames[n_native]; those before it are native. */
-static enum allogram_stack_verdict tell_generated(struct node *node,
-                                                  const struct allogram_sample *sample,
-                                                  size_t n_native,
-                                                  const struct node_function *function,
-                                                  struct allogram_stack *stack) {
+static enum allogram_stack_verdict report_generated(struct node *node,
+                                                    const struct allogram_sample *sample,
+                                                    size_t n_native,
+                                                    const struct node_function *function,
+                                                    struct allogram_stack *stack) {
     const struct allogram_native_frame *frame = &sample->frames[n_native];
     const uint64_t at = frame->pc - !frame->is_exact;
     struct sampled_process process;
-    tell_native(n_native, stack);
+    report_native(n_native, stack);
     if (is_scheduling(function)) {
-        tell_function(function, at, stack);
+        report_function(function, at, stack);
         return ALLOGRAM_STACK_COMPLETE;
     }
     if ((frame->registers.known >> ALLOGRAM_R13 & 1) == 0 ||
         !look_at_process(node, sample, frame->registers.value[ALLOGRAM_R13], &process)) {
-        tell_function(function, at, stack);
+        report_function(function, at, stack);
         return ALLOGRAM_STACK_INCOMPLETE;
     }
     process.moment.innermost = NODE_TOP_CALLED;
     if (!node_function_is_plumbing(function)) {
         process.moment.innermost = NODE_TOP_TOLD;
-        tell_function(function, at, stack);
+        report_function(function, at, stack);
     }
     process.moment.top = stack_top_of(node, frame, &process.moment);
-    return tell_words(node, sample, &process, stack);
+    return report_words(node, sample, &process, stack);
 }
 
 /* How many native frames belong to what the process does, the scheduler's own loop last. */
@@ -463,7 +463,7 @@ enum allogram_stack_verdict node_stack_of_sample(struct node *node,
         at = find_generated(node, sample, &function);
     }
     if (function != NULL) {
-        return tell_generated(node, sample, at, function, stack);
+        return report_generated(node, sample, at, function, stack);
     }
     if (at < sample->n_frames) {
         return ALLOGRAM_STACK_STALE; /* unloaded since */
@@ -475,7 +475,7 @@ enum allogram_stack_verdict node_stack_of_sample(struct node *node,
     if (address == 0 || !look_at_process(node, sample, address, &process)) {
         return ALLOGRAM_STACK_NATIVE;
     }
-    tell_native(frames_of_process(node, sample), stack);
+    report_native(frames_of_process(node, sample), stack);
     process.moment.innermost = node_top_of(process.moment.state);
-    return tell_words(node, sample, &process, stack);
+    return report_words(node, sample, &process, stack);
 }

@@ -24,8 +24,8 @@ struct node_moment {
 
 /* Tells the frames of a stack. COMPLETE, INCOMPLETE (it ends before the process' first function),
  * STALE (words that are no stack). */
-enum allogram_stack_verdict node_tell_moment(struct node *node, const struct node_moment *moment,
-                                             struct allogram_stack *stack);
+enum allogram_stack_verdict node_report_moment(struct node *node, const struct node_moment *moment,
+                                               struct allogram_stack *stack);
 /* What `state` says about the innermost frame of a process that no pc tells of. */
 enum node_top node_top_of(uint32_t state);
 /* The stack of a process that does not run. */

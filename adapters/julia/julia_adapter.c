@@ -269,7 +269,7 @@ void ag_julia_end(struct ag_runtime_definition *ret_runtime) {
     for (; thread; thread = thread->next) {
         ag_julia_restored(thread);
     }
-    ag_julia_tell_memory();
+    ag_julia_report_memory();
     if (ag_recorder_is_sampling()) {
         return; /* a sample has only the samples */
     }

@@ -70,8 +70,8 @@ AG_FAST void leave(struct ag_julia_thread *thread, enum ag_julia_heap heap, uint
 }
 
 /* Who calls: as CALLER_SP and CALLER_RBP. */
-AG_NOINLINE static void *told_pool_alloc_slow(void *ptls, int offset, int bytes,
-                                              const uintptr_t *sp, uintptr_t rbp) {
+AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int bytes,
+                                                const uintptr_t *sp, uintptr_t rbp) {
     struct ag_julia_thread *thread = enter(sp, rbp, (size_t)bytes);
     void *object = pool_alloc(ptls, offset, bytes);
     if (AG_LIKELY(thread && object)) {
@@ -87,10 +87,10 @@ AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
            !ag_julia_waits(thread) && ag_julia_collections_are_followed;
 }
 
-static void *told_pool_alloc(void *ptls, int offset, int bytes) {
+static void *hooked_pool_alloc(void *ptls, int offset, int bytes) {
     struct ag_julia_thread *thread = ag_julia_own;
     if (!is_left_out(thread, (size_t)bytes)) {
-        return told_pool_alloc_slow(ptls, offset, bytes, CALLER_SP(), CALLER_RBP());
+        return hooked_pool_alloc_slow(ptls, offset, bytes, CALLER_SP(), CALLER_RBP());
     }
     ag_thread_skip.left_bytes -= (size_t)bytes + 1;
     thread->caller_sp = CALLER_SP(); /* who causes a collection */
@@ -102,7 +102,7 @@ static void *told_pool_alloc(void *ptls, int offset, int bytes) {
     return object;
 }
 
-static void *told_big_alloc(void *ptls, size_t bytes) {
+static void *hooked_big_alloc(void *ptls, size_t bytes) {
     struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
     void *object = big_alloc(ptls, bytes);
     if (AG_LIKELY(thread && object)) {
@@ -113,7 +113,7 @@ static void *told_big_alloc(void *ptls, size_t bytes) {
     return object;
 }
 
-static void *told_managed_malloc(size_t bytes) {
+static void *hooked_managed_malloc(size_t bytes) {
     struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
     void *data = managed_malloc(bytes);
     if (AG_LIKELY(thread && data)) {
@@ -125,8 +125,8 @@ static void *told_managed_malloc(size_t bytes) {
 
 /* Where the memory moves, libjulia's free tells it (julia_imports.c); memory that somebody else got
  * from malloc is malloc's before and after. */
-static void *told_managed_realloc(void *data, size_t bytes, size_t old_bytes, int is_aligned,
-                                  void *owner) {
+static void *hooked_managed_realloc(void *data, size_t bytes, size_t old_bytes, int is_aligned,
+                                    void *owner) {
     struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
     if (thread) {
         ag_julia_settle(thread, /* with_data= */ true);
@@ -149,17 +149,17 @@ static void count_call(void) {
     }
 }
 
-static void *told_counted_malloc(size_t bytes) {
+static void *hooked_counted_malloc(size_t bytes) {
     count_call();
     return counted_malloc(bytes);
 }
 
-static void *told_counted_calloc(size_t count, size_t bytes) {
+static void *hooked_counted_calloc(size_t count, size_t bytes) {
     count_call();
     return counted_calloc(count, bytes);
 }
 
-static void *told_counted_realloc(void *block, size_t old_bytes, size_t bytes) {
+static void *hooked_counted_realloc(void *block, size_t old_bytes, size_t bytes) {
     count_call();
     return counted_realloc(block, old_bytes, bytes);
 }
@@ -175,7 +175,7 @@ static struct ag_julia_thread *begin_restoring(void) {
     return thread;
 }
 
-static void *told_restore(const char *path, void *modules) {
+static void *hooked_restore(const char *path, void *modules) {
     struct ag_julia_thread *thread = begin_restoring();
     void *restored = restore(path, modules);
     if (thread) {
@@ -184,7 +184,7 @@ static void *told_restore(const char *path, void *modules) {
     return restored;
 }
 
-static void *told_restore_from(const char *bytes, size_t n_bytes, void *modules) {
+static void *hooked_restore_from(const char *bytes, size_t n_bytes, void *modules) {
     struct ag_julia_thread *thread = begin_restoring();
     void *restored = restore_from(bytes, n_bytes, modules);
     if (thread) {
@@ -193,7 +193,7 @@ static void *told_restore_from(const char *bytes, size_t n_bytes, void *modules)
     return restored;
 }
 
-static void *told_malloc_stack(size_t *bytes, void *owner) {
+static void *hooked_malloc_stack(size_t *bytes, void *owner) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (thread) {
         thread->makes_stack = true;
@@ -205,7 +205,7 @@ static void *told_malloc_stack(size_t *bytes, void *owner) {
     return stack;
 }
 
-static void told_atexit_hook(int code) {
+static void hooked_atexit_hook(int code) {
     ag_julia_code_name_new();
     atexit_hook(code);
     ag_julia_code_name_new();
@@ -229,19 +229,21 @@ static struct door {
     void **original;
     struct ag_detour detour;
 } doors[] = {
-    {.name = "jl_gc_pool_alloc", (void *)told_pool_alloc, (void **)&pool_alloc},
-    {.name = "jl_gc_big_alloc", (void *)told_big_alloc, (void **)&big_alloc},
-    {.name = "jl_gc_managed_malloc", (void *)told_managed_malloc, (void **)&managed_malloc},
-    {.name = "jl_gc_managed_realloc", (void *)told_managed_realloc, (void **)&managed_realloc},
-    {.name = "jl_gc_counted_malloc", (void *)told_counted_malloc, (void **)&counted_malloc},
-    {.name = "jl_gc_counted_calloc", (void *)told_counted_calloc, (void **)&counted_calloc},
+    {.name = "jl_gc_pool_alloc", (void *)hooked_pool_alloc, (void **)&pool_alloc},
+    {.name = "jl_gc_big_alloc", (void *)hooked_big_alloc, (void **)&big_alloc},
+    {.name = "jl_gc_managed_malloc", (void *)hooked_managed_malloc, (void **)&managed_malloc},
+    {.name = "jl_gc_managed_realloc", (void *)hooked_managed_realloc, (void **)&managed_realloc},
+    {.name = "jl_gc_counted_malloc", (void *)hooked_counted_malloc, (void **)&counted_malloc},
+    {.name = "jl_gc_counted_calloc", (void *)hooked_counted_calloc, (void **)&counted_calloc},
     {.name = "jl_gc_counted_realloc_with_old_size",
-     (void *)told_counted_realloc,
+     (void *)hooked_counted_realloc,
      (void **)&counted_realloc},
-    {.name = "jl_restore_incremental", (void *)told_restore, (void **)&restore},
-    {.name = "jl_restore_incremental_from_buf", (void *)told_restore_from, (void **)&restore_from},
-    {.name = "jl_malloc_stack", (void *)told_malloc_stack, (void **)&malloc_stack},
-    {.name = "jl_atexit_hook", (void *)told_atexit_hook, (void **)&atexit_hook},
+    {.name = "jl_restore_incremental", (void *)hooked_restore, (void **)&restore},
+    {.name = "jl_restore_incremental_from_buf",
+     (void *)hooked_restore_from,
+     (void **)&restore_from},
+    {.name = "jl_malloc_stack", (void *)hooked_malloc_stack, (void **)&malloc_stack},
+    {.name = "jl_atexit_hook", (void *)hooked_atexit_hook, (void **)&atexit_hook},
     {.name = "jl_safe_printf", (void *)ag_julia_printf_entry, &ag_julia_printf_original},
 };
 

@@ -131,8 +131,8 @@ static void ends(int collection) {
                                                 .heap_after_bytes = live_at_end,
                                                 .stack = now.stack};
         const bool is_full = collection == FULL || num.full_sweep != now.n_full;
-        ag_host_tell_collection(ag_julia_heaps[AG_JULIA_POOL], &told,
-                                is_full ? "full" : "incremental");
+        ag_host_report_collection(ag_julia_heaps[AG_JULIA_POOL], &told,
+                                  is_full ? "full" : "incremental");
         ag_julia_code_name_new();
     }
     now.is_begun = false;

@@ -50,7 +50,7 @@ static int (*next_dyn_register)(void *);
 
 /* ---- blocks ---- */
 
-static int told_posix_memalign(void **ret_block, size_t alignment, size_t bytes) {
+static int hooked_posix_memalign(void **ret_block, size_t alignment, size_t bytes) {
     struct ag_julia_thread *thread = ag_julia_thread();
     const uintptr_t suspended = ag_record_suspend();
     const int r = next_posix_memalign(ret_block, alignment, bytes);
@@ -82,7 +82,7 @@ static void move(struct ag_julia_thread *thread, uintptr_t from, const uintptr_t
     thread->fresh = 0;
 }
 
-static void told_free(void *block) {
+static void hooked_free(void *block) {
     const uintptr_t address = (uintptr_t)block;
     struct ag_julia_thread *thread = block ? ag_julia_thread() : NULL;
     const bool has_moved = thread && thread->fresh != 0;
@@ -141,7 +141,7 @@ static uint64_t resident_bytes(const struct region *region) {
     return pages * PAGE_BYTES;
 }
 
-void ag_julia_tell_memory(void) {
+void ag_julia_report_memory(void) {
     const uint32_t all = atomic_load_explicit(&n_regions, memory_order_relaxed);
     struct ag_held_memory pools = {.heap = ag_julia_heaps[AG_JULIA_POOL], .known = AG_MEMORY_SIZES};
     for (uint32_t i = 0; i < all && i < REGIONS_MOST; i++) {
@@ -162,8 +162,8 @@ static bool is_pool_page(int protection, int flags, int fd) {
            flags == (MAP_NORESERVE | MAP_PRIVATE | MAP_ANONYMOUS);
 }
 
-static void *told_mmap64(void *address, size_t bytes, int protection, int flags, int fd,
-                         long offset) {
+static void *hooked_mmap64(void *address, size_t bytes, int protection, int flags, int fd,
+                           long offset) {
     const struct ag_julia_thread *thread = ag_julia_thread();
     const bool is_stack = thread && thread->makes_stack;
     if (!is_stack && !is_pool_page(protection, flags, fd)) {
@@ -185,7 +185,7 @@ static void *told_mmap64(void *address, size_t bytes, int protection, int flags,
     return mapped;
 }
 
-static int told_munmap(void *address, size_t bytes) {
+static int hooked_munmap(void *address, size_t bytes) {
     if (!ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_STACK, (uintptr_t)address)) {
         return next_munmap(address, bytes);
     }
@@ -239,7 +239,7 @@ static void follow_code(const struct dyn_info *info) {
     }
 }
 
-static int told_dyn_register(void *description) {
+static int hooked_dyn_register(void *description) {
     follow_code(description);
     return next_dyn_register(description);
 }
@@ -267,12 +267,12 @@ static const char *const families[] = {
     "malloc",       "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "memalign",
     "reallocarray", "valloc", "pvalloc", "mmap", "mmap64",         "munmap",
 };
-static struct ag_import_wish wishes[AG_ARRAY_SIZE(families)];
-static size_t n_wishes;
+static struct ag_import_target wishes[AG_ARRAY_SIZE(families)];
+static size_t n_targets;
 static uint64_t rebound_version;
 
 void ag_julia_look_at_libraries(void) {
-    ag_imports_rebind(wishes, n_wishes, &rebound_version);
+    ag_imports_rebind(wishes, n_targets, &rebound_version);
 }
 
 /* Where the program has an allocator of its own in front of the C library's, all is left as it is.
@@ -284,9 +284,9 @@ static void wish_for_families(void) {
             ag_symbol_find(families[i], AG_SYMBOL_NEXT, (const void *)(uintptr_t)wish_for_families,
                            &next) &&
             !first.in_executable) {
-            wishes[n_wishes++] = (struct ag_import_wish){.name = families[i],
-                                                         .passed_by = (uintptr_t)next.address,
-                                                         .wanted = (uintptr_t)first.address};
+            wishes[n_targets++] = (struct ag_import_target){.name = families[i],
+                                                            .passed_by = (uintptr_t)next.address,
+                                                            .wanted = (uintptr_t)first.address};
         }
     }
 }
@@ -299,12 +299,12 @@ static struct {
     void **original;
     bool is_replaced;
 } imports[] = {
-    {"posix_memalign", (void *)told_posix_memalign, (void **)&next_posix_memalign, false},
-    {"free", (void *)told_free, (void **)&next_free, false},
-    {"mmap64", (void *)told_mmap64, (void **)&next_mmap64, false},
-    {"munmap", (void *)told_munmap, (void **)&next_munmap, false},
+    {"posix_memalign", (void *)hooked_posix_memalign, (void **)&next_posix_memalign, false},
+    {"free", (void *)hooked_free, (void **)&next_free, false},
+    {"mmap64", (void *)hooked_mmap64, (void **)&next_mmap64, false},
+    {"munmap", (void *)hooked_munmap, (void **)&next_munmap, false},
     {"dlsym", (void *)ag_julia_dlsym_entry, &ag_julia_dlsym_original, false},
-    {"_U_dyn_register", (void *)told_dyn_register, (void **)&next_dyn_register, false},
+    {"_U_dyn_register", (void *)hooked_dyn_register, (void **)&next_dyn_register, false},
 };
 
 int ag_julia_imports_follow(const void *inside, const char **ret_name) {

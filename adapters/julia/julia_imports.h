@@ -10,7 +10,7 @@ int ag_julia_imports_follow(const void *inside, const char **ret_name);
 void ag_julia_imports_follow_earlier_code(void);
 
 /* How much memory Julia holds: at the end. */
-void ag_julia_tell_memory(void);
+void ag_julia_report_memory(void);
 
 /* Gives back what a function of libjulia returned, as libjulia would. */
 void ag_julia_free(void *block);

@@ -61,7 +61,7 @@ AG_FAST void list_object(struct ag_julia_objects *list, uintptr_t object) {
     }
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 /* The stack with a leaf for the type; remembered, since most stacks make one type. */
 static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uintptr_t tag,
@@ -79,7 +79,7 @@ static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uint
     if (AG_LIKELY(known->tag == key && known->stack == stack && known->node != 0)) {
         return known->node;
     }
-    const uint32_t site = ag_told_names_site(&ag_host.types, ag_julia_type(tag, is_data));
+    const uint32_t site = ag_defined_names_site(&ag_host.types, ag_julia_type(tag, is_data));
     const uint32_t node = ag_stack_with_leaf(stack, site);
     *known = (struct ag_julia_node){
         .tag = key, .stack = stack, .node = node != AG_ROOT_NOT_KEPT ? node : 0};
@@ -92,7 +92,7 @@ static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pendin
         pending->address = 0;
         return;
     }
-    const struct ag_told_block block = {
+    const struct ag_reported_block block = {
         .stack = typed_stack(thread, pending->stack, tag, is_data),
         .via = ag_julia_heaps[pending->heap],
         .address = pending->address,
@@ -100,7 +100,7 @@ static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pendin
         .interval_bytes = pending->interval_bytes,
         .is_by_bytes = true,
     };
-    ag_record_alloc_told(&block);
+    ag_record_reported_alloc(&block);
     if (AG_LIKELY(pending->heap == AG_JULIA_POOL)) {
         list_object(&thread->objects, pending->address);
     } else {
@@ -179,8 +179,8 @@ AG_FAST bool is_wanted(enum ag_julia_heap heap, size_t bytes, uint64_t *ret_inte
     if (!ag_julia_is_recorded() || !ag_host_heap(ag_julia_heaps[heap])) {
         return false;
     }
-    return (!ag_recorder_is_sampling() || ag_sampler_takes(bytes, ret_interval_bytes)) &&
-           ag_block_choice_takes(ag_julia_heaps[heap], bytes, AG_BLOCK_TYPE_TAKEN);
+    return (!ag_recorder_is_sampling() || ag_sampler_selects(bytes, ret_interval_bytes)) &&
+           ag_block_choice_selects(ag_julia_heaps[heap], bytes, AG_BLOCK_TYPE_TAKEN);
 }
 
 AG_FAST uint32_t stack_at(const uintptr_t *sp, uintptr_t rbp) {
@@ -220,13 +220,13 @@ void ag_julia_made(struct ag_julia_thread *thread, enum ag_julia_heap heap,
 
 /* ---- deaths ---- */
 
-static void tell_death(enum ag_word_kind kind, uintptr_t address, enum ag_julia_heap heap,
-                       const uintptr_t *sp, uintptr_t rbp) {
+static void report_death(enum ag_word_kind kind, uintptr_t address, enum ag_julia_heap heap,
+                         const uintptr_t *sp, uintptr_t rbp) {
     if (!ag_julia_is_recorded()) {
         return;
     }
     if (ag_recorder_is_sampling() || ag_block_choice.asks) { /* of blocks that were told */
-        ag_record_free_told(address, ag_julia_heaps[heap]);
+        ag_record_reported_free(address, ag_julia_heaps[heap]);
     } else {
         ag_record_free_fast(kind, address, ag_julia_heaps[heap], sp, rbp);
     }
@@ -238,11 +238,11 @@ bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *
         ag_julia_settle(thread, /* with_data= */ true);
     }
     if (ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_BIG, address)) {
-        tell_death(kind, address, AG_JULIA_BIG, sp, rbp);
+        report_death(kind, address, AG_JULIA_BIG, sp, rbp);
         return true;
     }
     if (ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_STD, address)) {
-        tell_death(kind, address, AG_JULIA_STD, sp, rbp);
+        report_death(kind, address, AG_JULIA_STD, sp, rbp);
         return true;
     }
     return false;
@@ -258,7 +258,7 @@ static void sweep_list(struct ag_julia_objects *list, bool is_old, const uintptr
             const uintptr_t object = from->objects[i];
             const uintptr_t bits = ag_julia_word(object) & AG_JULIA_OLD_MARKED;
             if (!(bits & AG_JULIA_MARKED)) {
-                tell_death(AG_WORD_FREE, object, AG_JULIA_POOL, sp, 0);
+                report_death(AG_WORD_FREE, object, AG_JULIA_POOL, sp, 0);
             } else if (bits == AG_JULIA_OLD_MARKED && !is_old) {
                 list_object(&old, object);
             } else {

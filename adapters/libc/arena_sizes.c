@@ -43,7 +43,7 @@ static bool may_be_in_a_handler(void) {
     return r != 0 || blocked != 0;
 }
 
-void ag_libc_arenas_tell(void) {
+void ag_libc_arenas_report(void) {
     if (!ask || !ag_recorder_is_active() || ag_process_is_forked() ||
         ag_recorder.process_number != recorded_process || may_be_in_a_handler()) {
         return;

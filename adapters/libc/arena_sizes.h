@@ -5,6 +5,6 @@
 /* Looks whether the malloc behind ours is glibc's and can be asked. At the start. */
 void ag_libc_arenas_find(void);
 /* exit runs destructors, in the calling thread: tells what malloc holds. Takes malloc's locks. */
-void ag_libc_arenas_tell(void);
+void ag_libc_arenas_report(void);
 
 #endif

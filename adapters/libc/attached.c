@@ -121,7 +121,7 @@ static void *suspended_pvalloc(size_t bytes) {
 }
 
 /* A death without it, or without exit's destructors, is a signal's. */
-static void tell_and_exit(int status) {
+static void say_and_exit(int status) {
     /* as lifecycle.c has it */
     if (ag_attached_runtimes_are_there() &&
         (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
@@ -153,7 +153,7 @@ static const struct {
     {"posix_memalign", ag_entry_posix_memalign, (void **)&originals.posix_memalign, false},
     {"valloc", ag_entry_valloc, (void **)&originals.valloc, false},
     {"pvalloc", ag_entry_pvalloc, (void **)&originals.pvalloc, false},
-    {"_exit", (const void *)(uintptr_t)tell_and_exit, (void **)&originals._exit, false},
+    {"_exit", (const void *)(uintptr_t)say_and_exit, (void **)&originals._exit, false},
 };
 enum { N_HOOKED = AG_ARRAY_SIZE(hooked) };
 static struct ag_detour detours[N_HOOKED];
@@ -215,7 +215,7 @@ static int hook_all(void) {
     }
     for (size_t i = 0; i < N_HOOKED; i++) {
         struct ag_symbol_place place;
-        if (has_own && hooked[i].entry != (const void *)(uintptr_t)tell_and_exit) {
+        if (has_own && hooked[i].entry != (const void *)(uintptr_t)say_and_exit) {
             continue;
         }
         if (!ag_symbol_find(hooked[i].name, AG_SYMBOL_FIRST, NULL, &place) ||

@@ -24,8 +24,8 @@ int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const ui
 void *ag_valloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 
-AG_FAST void *tell_alloc(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
-                         uintptr_t rbp) {
+AG_FAST void *report_alloc(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
+                           uintptr_t rbp) {
     if (AG_LIKELY(block != NULL)) {
         ag_record_alloc_fast(sp, rbp, (uintptr_t)block, bytes, via);
     }
@@ -33,17 +33,17 @@ AG_FAST void *tell_alloc(void *block, size_t bytes, enum ag_libc_via via, const 
 }
 
 void *ag_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
-    return tell_alloc(ag_next.malloc(bytes), bytes, VIA_MALLOC, sp, rbp);
+    return report_alloc(ag_next.malloc(bytes), bytes, VIA_MALLOC, sp, rbp);
 }
 
 void *ag_calloc(size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
-    return tell_alloc(ag_next.calloc(count, bytes), count * bytes, VIA_CALLOC, sp, rbp);
+    return report_alloc(ag_next.calloc(count, bytes), count * bytes, VIA_CALLOC, sp, rbp);
 }
 
 AG_FAST void *reallocate(void *block, size_t bytes, enum ag_libc_via via, const uintptr_t *sp,
                          uintptr_t rbp) {
     if (block == NULL) {
-        return tell_alloc(ag_next.realloc(NULL, bytes), bytes, via, sp, rbp);
+        return report_alloc(ag_next.realloc(NULL, bytes), bytes, via, sp, rbp);
     }
     ag_record_free_fast(AG_WORD_REALLOC_FREE, (uintptr_t)block, via, sp, rbp);
     void *moved = ag_next.realloc(block, bytes);
@@ -75,31 +75,31 @@ void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *
 }
 
 void *ag_memalign(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
-    return tell_alloc(ag_next.memalign(alignment, bytes), bytes, VIA_MEMALIGN, sp, rbp);
+    return report_alloc(ag_next.memalign(alignment, bytes), bytes, VIA_MEMALIGN, sp, rbp);
 }
 
 void *ag_aligned_alloc(size_t alignment, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
-    return tell_alloc(ag_next.aligned_alloc(alignment, bytes), bytes, VIA_ALIGNED_ALLOC, sp, rbp);
+    return report_alloc(ag_next.aligned_alloc(alignment, bytes), bytes, VIA_ALIGNED_ALLOC, sp, rbp);
 }
 
 int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const uintptr_t *sp,
                       uintptr_t rbp) {
     const int r = ag_next.posix_memalign(ret_block, alignment, bytes);
     if (r == 0) {
-        (void)tell_alloc(*ret_block, bytes, VIA_POSIX_MEMALIGN, sp,
-                         rbp); /* NULL for 0 bytes is nothing */
+        (void)report_alloc(*ret_block, bytes, VIA_POSIX_MEMALIGN, sp,
+                           rbp); /* NULL for 0 bytes is nothing */
     }
     return r;
 }
 
 void *ag_valloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     ag_libc_start();
-    return tell_alloc(ag_next.valloc(bytes), bytes, VIA_VALLOC, sp, rbp);
+    return report_alloc(ag_next.valloc(bytes), bytes, VIA_VALLOC, sp, rbp);
 }
 
 void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     ag_libc_start();
-    return tell_alloc(ag_next.pvalloc(bytes), bytes, VIA_PVALLOC, sp, rbp);
+    return report_alloc(ag_next.pvalloc(bytes), bytes, VIA_PVALLOC, sp, rbp);
 }
 
 /* ---- free ---- */
@@ -109,7 +109,7 @@ void ag_free(void *block);
 
 /* The frame is that of the function this becomes part of: its caller's rbp lies there, and the
  * return address behind it. */
-AG_FAST void tell_free(void *block, enum ag_libc_via via) {
+AG_FAST void report_free(void *block, enum ag_libc_via via) {
     const uintptr_t *frame = __builtin_frame_address(0);
     if (AG_LIKELY(block != NULL)) {
         ag_record_free_fast(AG_WORD_FREE, (uintptr_t)block, via, frame + 1, frame[0]);
@@ -118,7 +118,7 @@ AG_FAST void tell_free(void *block, enum ag_libc_via via) {
 
 /* Also the first of all calls: ag_next.free starts. */
 AG_NOINLINE void ag_free_slowly(void *block, enum ag_libc_via via) {
-    tell_free(block, via);
+    report_free(block, via);
     ag_next.free(block);
 }
 

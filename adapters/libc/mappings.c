@@ -65,8 +65,8 @@ void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...) {
     return mapped;
 }
 
-static void tell_break(const uintptr_t *sp, uintptr_t rbp, enum ag_libc_via via, uintptr_t before,
-                       uintptr_t after) {
+static void report_break(const uintptr_t *sp, uintptr_t rbp, enum ag_libc_via via, uintptr_t before,
+                         uintptr_t after) {
     if (after > before) {
         ag_record_map(sp, rbp, via, before, after - before, PROT_READ | PROT_WRITE, 0);
     } else if (after < before) {
@@ -79,7 +79,7 @@ int brk(void *end) {
     const uintptr_t before = (uintptr_t)ag_next.sbrk(0);
     const int r = ag_next.brk(end);
     if (r == 0) {
-        tell_break(CALLER_SP(), CALLER_RBP(), VIA_BRK, before, (uintptr_t)end);
+        report_break(CALLER_SP(), CALLER_RBP(), VIA_BRK, before, (uintptr_t)end);
     }
     return r;
 }
@@ -88,8 +88,8 @@ void *sbrk(intptr_t increment) {
     ag_libc_start();
     void *before = ag_next.sbrk(increment);
     if (before != (void *)-1 && increment != 0) {
-        tell_break(CALLER_SP(), CALLER_RBP(), VIA_SBRK, (uintptr_t)before,
-                   (uintptr_t)before + (uintptr_t)increment);
+        report_break(CALLER_SP(), CALLER_RBP(), VIA_SBRK, (uintptr_t)before,
+                     (uintptr_t)before + (uintptr_t)increment);
     }
     return before;
 }

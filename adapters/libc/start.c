@@ -173,7 +173,7 @@ void ag_libc_end(void) {
 }
 
 __attribute__((destructor)) static void note_the_exit(void) {
-    ag_libc_arenas_tell();
+    ag_libc_arenas_report();
     ag_libc_end();
 }
 

@@ -264,7 +264,7 @@ static void end(struct ag_runtime_definition *ret_runtime) {
     ret_runtime->told = ret_runtime->counted = 0;
     ag_lua_states_visit(add_state, ret_runtime);
     if (ret_runtime->counted > 0) {
-        ag_lua_tell_memory();
+        ag_lua_report_memory();
     }
 }
 

@@ -37,7 +37,7 @@ static void add_step(struct ag_lua_state *state, const struct ag_host_collection
         cycle->heap_after_bytes = step->heap_after_bytes;
     }
     if (ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE) {
-        ag_host_tell_collection(ag_lua_heap, cycle, "incremental");
+        ag_host_report_collection(ag_lua_heap, cycle, "incremental");
         cycle->start_raw = 0;
     }
 }
@@ -57,7 +57,7 @@ void ag_lua_step(lua_State *L) {
     original(L);
     end(&step, global);
     if (is_generational) {
-        ag_host_tell_collection(ag_lua_heap, &step, "generational");
+        ag_host_report_collection(ag_lua_heap, &step, "generational");
     } else {
         add_step(state, &step, global, begins);
     }
@@ -76,5 +76,5 @@ void ag_lua_full(lua_State *L, int is_emergency) {
     original(L, is_emergency);
     end(&full, global);
     state->cycle.start_raw = 0; /* it has ended a cycle that ran */
-    ag_host_tell_collection(ag_lua_heap, &full, is_emergency ? "emergency" : "full");
+    ag_host_report_collection(ag_lua_heap, &full, is_emergency ? "emergency" : "full");
 }

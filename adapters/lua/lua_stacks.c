@@ -236,7 +236,7 @@ struct cursor { /* how far the calls of L are told */
     lua_State *L;
     void *ci; /* NULL: all are */
 };
-struct telling {
+struct reporting {
     struct ag_managed_frame *frames;
     uint32_t n, most;
     struct cursor cursors[STATES_MOST];
@@ -246,16 +246,16 @@ struct telling {
 };
 
 /* NULL: there are too many. */
-static struct cursor *cursor_of(struct telling *telling, lua_State *L) {
-    for (uint32_t i = 0; i < telling->n_cursors; i++) {
-        if (telling->cursors[i].L == L) {
-            return &telling->cursors[i];
+static struct cursor *cursor_of(struct reporting *reporting, lua_State *L) {
+    for (uint32_t i = 0; i < reporting->n_cursors; i++) {
+        if (reporting->cursors[i].L == L) {
+            return &reporting->cursors[i];
         }
     }
-    if (telling->n_cursors == STATES_MOST) {
+    if (reporting->n_cursors == STATES_MOST) {
         return NULL;
     }
-    struct cursor *made = &telling->cursors[telling->n_cursors++];
+    struct cursor *made = &reporting->cursors[reporting->n_cursors++];
     *made = (struct cursor){L, ag_lua_pointer(L, ag_lua.release->state_ci)};
     return made;
 }
@@ -266,17 +266,17 @@ static bool is_c(const void *ci) {
 
 /* The next run of Lua calls, at the native frame that lies at POSITION; END: of
  * the instruction that the innermost is in, see lua_pcs.h. */
-static void tell_run(struct telling *telling, struct ag_lua_state *state, struct cursor *cursor,
-                     uintptr_t position, uintptr_t end) {
+static void report_run(struct reporting *reporting, struct ag_lua_state *state,
+                       struct cursor *cursor, uintptr_t position, uintptr_t end) {
     void *ci = cursor->ci;
     bool is_fresh = false;
     while (ci && is_c(ci)) {
         ci = ag_lua_caller(ci);
     }
-    for (; ci && !is_fresh && telling->n < telling->most && !is_c(ci); ci = ag_lua_caller(ci)) {
+    for (; ci && !is_fresh && reporting->n < reporting->most && !is_c(ci); ci = ag_lua_caller(ci)) {
         const struct ag_lua_place place = ag_lua_place_of(state, cursor->L, ci, end);
         end = 0; /* who calls has saved it */
-        telling->frames[telling->n++] = (struct ag_managed_frame){
+        reporting->frames[reporting->n++] = (struct ag_managed_frame){
             .function = place.function, .line = place.line, .position = position};
         is_fresh = ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH;
     }
@@ -284,46 +284,46 @@ static void tell_run(struct telling *telling, struct ag_lua_state *state, struct
 }
 
 /* natives[entry] is of an API function that was called with L: what ran inside of it. */
-static void tell_entry(struct telling *telling, lua_State *L, bool is_base,
-                       const struct ag_walked_frame *natives, uint32_t entry) {
+static void report_entry(struct reporting *reporting, lua_State *L, bool is_base,
+                         const struct ag_walked_frame *natives, uint32_t entry) {
     struct ag_lua_state *state = ag_lua_state_of(L);
-    struct cursor *cursor = state ? cursor_of(telling, L) : NULL;
+    struct cursor *cursor = state ? cursor_of(reporting, L) : NULL;
     uintptr_t position = natives[entry].sp;
-    for (uint32_t i = 0; cursor && i < telling->n_runs; i++) {
-        const uint32_t run = telling->runs[i];
+    for (uint32_t i = 0; cursor && i < reporting->n_runs; i++) {
+        const uint32_t run = reporting->runs[i];
         position = natives[run].sp;
-        tell_run(telling, state, cursor, position, ag_lua_end_at(natives, run));
+        report_run(reporting, state, cursor, position, ag_lua_end_at(natives, run));
     }
-    while (cursor && is_base && cursor->ci && telling->n < telling->most) {
-        tell_run(telling, state, cursor, position, /* end= */ 0);
+    while (cursor && is_base && cursor->ci && reporting->n < reporting->most) {
+        report_run(reporting, state, cursor, position, /* end= */ 0);
     }
 }
 
-static uint32_t tell_all(const struct lua_thread *thread, const struct ag_walked_frame *natives,
-                         uint32_t n_natives, struct ag_managed_frame *ret_frames, uint32_t most) {
+static uint32_t report_all(const struct lua_thread *thread, const struct ag_walked_frame *natives,
+                           uint32_t n_natives, struct ag_managed_frame *ret_frames, uint32_t most) {
     static const bool is_base[] = {
 #define AG_LUA_ENTRY(name, is_base) is_base,
 #include "lua_entries.def"
 #undef AG_LUA_ENTRY
     };
-    struct telling telling; /* a kilobyte, most of it never looked at */
-    telling.frames = ret_frames;
-    telling.most = most;
-    telling.n = telling.n_cursors = telling.n_runs = 0;
+    struct reporting reporting; /* a kilobyte, most of it never looked at */
+    reporting.frames = ret_frames;
+    reporting.most = most;
+    reporting.n = reporting.n_cursors = reporting.n_runs = 0;
     forget_stale_classes();
     for (uint32_t i = 0; i + 1 < n_natives; i++) {
         const uint32_t class = class_of(natives[i].pc);
-        if (class == FRAME_EXECUTES && telling.n_runs < RUNS_MOST) {
-            telling.runs[telling.n_runs++] = i;
+        if (class == FRAME_EXECUTES && reporting.n_runs < RUNS_MOST) {
+            reporting.runs[reporting.n_runs++] = i;
         } else if (class >= FRAME_ENTRY) {
             lua_State *L = state_noted(thread, natives[i + 1].sp);
             if (L) {
-                tell_entry(&telling, L, is_base[class - FRAME_ENTRY], natives, i);
+                report_entry(&reporting, L, is_base[class - FRAME_ENTRY], natives, i);
             }
-            telling.n_runs = 0;
+            reporting.n_runs = 0;
         }
     }
-    return telling.n;
+    return reporting.n;
 }
 
 /* The call whose frames are kept stands on this stack. */
@@ -349,7 +349,7 @@ static uint32_t walk(void *context, const struct ag_walked_frame *natives, uint3
         memcpy(ret_frames, thread->kept, n * sizeof(*ret_frames));
         return n;
     }
-    const uint32_t n = tell_all(thread, natives, n_natives, ret_frames, most);
+    const uint32_t n = report_all(thread, natives, n_natives, ret_frames, most);
     if (thread->is_keeping) {
         thread->n_kept = n < KEPT_MOST ? n : KEPT_MOST;
         memcpy(thread->kept, ret_frames, thread->n_kept * sizeof(*ret_frames));

@@ -63,7 +63,7 @@ static int is_object_of_both(struct dl_phdr_info *info, size_t size, void *conte
     return has[0] && has[1];
 }
 
-void ag_lua_tell_memory(void) {
+void ag_lua_report_memory(void) {
     const bool is_other = atomic_load_explicit(&has_other_allocator, memory_order_relaxed);
     const struct ag_held_memory memory = {.heap = ag_lua_heap,
                                           .known = is_other ? 0 : AG_MEMORY_IN_MALLOC};
@@ -82,7 +82,7 @@ static void look_at_allocator(ag_lua_alloc *allocate) {
     if (ag_objects_visit(is_object_of_both, both) == 0) {
         atomic_store_explicit(&has_other_allocator, true, memory_order_relaxed);
     }
-    ag_lua_tell_memory();
+    ag_lua_report_memory();
 }
 
 /* ---- states ---- */
@@ -182,7 +182,7 @@ static void *allocate(struct ag_lua_state *state, size_t tag, size_t bytes,
         if (AG_UNLIKELY(state->counters != NULL)) {
             ag_lua_calls_allocated(state, bytes);
         }
-        if (ag_host_takes(bytes)) {
+        if (ag_host_wants_alloc(bytes)) {
             ag_host_alloc(caller, ag_lua_heap, (uintptr_t)made, bytes,
                           types[tag < AG_LUA_TAGS ? tag : 0]);
         }
@@ -200,7 +200,7 @@ static void *release(struct ag_lua_state *state, void *block, size_t bytes,
         ag_lua_calls_freed(state, block);
     }
     state->in_use_bytes -= (int64_t)bytes;
-    if (ag_host_hears(ag_lua_heap, (uintptr_t)block)) {
+    if (ag_host_wants_free(ag_lua_heap, (uintptr_t)block)) {
         ag_host_free(caller, ag_lua_heap, (uintptr_t)block);
     }
     void *nothing = call_host(state, block, bytes, 0);
@@ -221,8 +221,8 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
     } else {
         ag_lua_stacks_let_go(caller); /* what a call kept that was left by a jump */
     }
-    const bool is_heard = ag_host_hears(ag_lua_heap, (uintptr_t)block);
-    const bool is_taken = ag_host_takes(new_bytes);
+    const bool is_heard = ag_host_wants_free(ag_lua_heap, (uintptr_t)block);
+    const bool is_taken = ag_host_wants_alloc(new_bytes);
     if (is_heard) {
         ag_host_realloc_begin(caller, ag_lua_heap, (uintptr_t)block);
     }

@@ -60,6 +60,6 @@ ag_lua_alloc ag_lua_allocate;
 void ag_lua_states_start(void);
 extern allogram_heap ag_lua_heap AG_HIDDEN;
 /* Says anew where Lua's blocks lie. */
-void ag_lua_tell_memory(void);
+void ag_lua_report_memory(void);
 
 #endif

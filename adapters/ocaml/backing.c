@@ -8,7 +8,7 @@
  * lock. */
 #include "collector_hooks.h"
 #include "heap_memory.h"
-#include "hush.h"
+#include "suppress.h"
 
 enum { BLOCKS_MOST = 4096 }; /* chunks of a heap: each new one is 15 % of what there is */
 
@@ -32,9 +32,9 @@ static void (*stat_free)(void *block);
 static void tell(void *block, void *address, size_t bytes, allogram_heap heap) {
     if (address && n_blocks < BLOCKS_MOST) {
         blocks[n_blocks++] = (struct backing){block, (uintptr_t)address, bytes, heap};
-        const uintptr_t spoke = ag_ocaml_speak();
+        const uintptr_t resumed = ag_ocaml_resume();
         allogram_map(heap, (uintptr_t)address, bytes);
-        ag_ocaml_hush(spoke);
+        ag_ocaml_suppress(resumed);
     }
 }
 
@@ -44,16 +44,16 @@ static bool take_back(const void *block) {
         const struct backing found = blocks[i - 1];
         if (found.block == block) {
             blocks[i - 1] = blocks[--n_blocks];
-            const uintptr_t spoke = ag_ocaml_speak();
+            const uintptr_t resumed = ag_ocaml_resume();
             allogram_unmap(found.heap, found.address, found.bytes);
-            ag_ocaml_hush(spoke);
+            ag_ocaml_suppress(resumed);
             return true;
         }
     }
     return false;
 }
 
-static char *told_alloc_for_heap(size_t bytes) {
+static char *hooked_alloc_for_heap(size_t bytes) {
     const uintptr_t suspended = ag_record_suspend();
     is_nested = true;
     char *chunk = alloc_for_heap(bytes);
@@ -63,20 +63,20 @@ static char *told_alloc_for_heap(size_t bytes) {
     return chunk;
 }
 
-static void told_free_for_heap(char *chunk) {
+static void hooked_free_for_heap(char *chunk) {
     const uintptr_t suspended = take_back(chunk) ? ag_record_suspend() : 0;
     free_for_heap(chunk);
     ag_record_resume(suspended);
 }
 
-static void told_shrink_heap(char *chunk) {
-    const bool is_told = chunk != *first_chunk && take_back(chunk);
-    const uintptr_t suspended = is_told ? ag_record_suspend() : 0;
+static void hooked_shrink_heap(char *chunk) {
+    const bool is_reported = chunk != *first_chunk && take_back(chunk);
+    const uintptr_t suspended = is_reported ? ag_record_suspend() : 0;
     shrink_heap(chunk);
     ag_record_resume(suspended);
 }
 
-static void *told_alloc_aligned(size_t bytes, int modulo, void **ret_block) {
+static void *hooked_alloc_aligned(size_t bytes, int modulo, void **ret_block) {
     if (is_nested) {
         return alloc_aligned(bytes, modulo, ret_block);
     }
@@ -89,7 +89,7 @@ static void *told_alloc_aligned(size_t bytes, int modulo, void **ret_block) {
     return address;
 }
 
-static void told_stat_free(void *block) {
+static void hooked_stat_free(void *block) {
     const uintptr_t suspended = block && take_back(block) ? ag_record_suspend() : 0;
     stat_free(block);
     ag_record_resume(suspended);
@@ -109,16 +109,16 @@ void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major) {
     /* Frees first: what cannot be seen going is not told. */
     first_chunk = ag_ocaml_find_data("caml_heap_start");
     if (first_chunk &&
-        ag_ocaml_detour("caml_free_for_heap", ag_kept_call_void, (void *)told_free_for_heap,
+        ag_ocaml_detour("caml_free_for_heap", ag_kept_call_void, (void *)hooked_free_for_heap,
                         (void **)&free_for_heap) &&
-        ag_ocaml_detour("caml_shrink_heap", ag_kept_call_void, (void *)told_shrink_heap,
+        ag_ocaml_detour("caml_shrink_heap", ag_kept_call_void, (void *)hooked_shrink_heap,
                         (void **)&shrink_heap)) {
-        (void)ag_ocaml_detour("caml_alloc_for_heap", ag_kept_call, (void *)told_alloc_for_heap,
+        (void)ag_ocaml_detour("caml_alloc_for_heap", ag_kept_call, (void *)hooked_alloc_for_heap,
                               (void **)&alloc_for_heap);
     }
-    if (ag_ocaml_detour("caml_stat_free", ag_kept_call_void, (void *)told_stat_free,
+    if (ag_ocaml_detour("caml_stat_free", ag_kept_call_void, (void *)hooked_stat_free,
                         (void **)&stat_free)) {
         (void)ag_ocaml_detour("caml_stat_alloc_aligned_noexc", ag_kept_call,
-                              (void *)told_alloc_aligned, (void **)&alloc_aligned);
+                              (void *)hooked_alloc_aligned, (void **)&alloc_aligned);
     }
 }

@@ -70,14 +70,14 @@ static void forget_all(void) {
     ag_ocaml_forget_stacks();
 }
 
-static ag_ocaml_value told_add_debug_info(void *start, ag_ocaml_value bytes,
-                                          ag_ocaml_value events) {
+static ag_ocaml_value hooked_add_debug_info(void *start, ag_ocaml_value bytes,
+                                            ag_ocaml_value events) {
     const ag_ocaml_value result = add_debug_info(start, bytes, events);
     forget_all();
     return result;
 }
 
-static ag_ocaml_value told_remove_debug_info(void *start) {
+static ag_ocaml_value hooked_remove_debug_info(void *start) {
     const ag_ocaml_value result = remove_debug_info(start);
     forget_all();
     return result;
@@ -179,14 +179,14 @@ uint32_t ag_ocaml_bytecode_stack(ag_ocaml_value callstack, const uintptr_t *sp, 
 static ag_ocaml_value (*callback_many)(ag_ocaml_value closure, int n_arguments,
                                        const ag_ocaml_value *arguments);
 
-static ag_ocaml_value told_callback_many(ag_ocaml_value closure, int n_arguments,
-                                         const ag_ocaml_value *arguments) {
+static ag_ocaml_value hooked_callback_many(ag_ocaml_value closure, int n_arguments,
+                                           const ag_ocaml_value *arguments) {
     ag_ocaml_function *const function = ag_ocaml_memprof_function(closure);
     return function ? function(arguments[0]) : callback_many(closure, n_arguments, arguments);
 }
 
 void ag_ocaml_bytecode_follow(void) {
-    (void)ag_ocaml_detour("caml_callbackN_exn", ag_kept_call, (void *)told_callback_many,
+    (void)ag_ocaml_detour("caml_callbackN_exn", ag_kept_call, (void *)hooked_callback_many,
                           (void **)&callback_many);
 }
 
@@ -206,9 +206,9 @@ bool ag_ocaml_bytecode_find(void) {
     extract_place = (void *(*)(const void *))ag_ocaml_find("caml_debuginfo_extract");
     find_place = (void (*)(void *, struct place *))ag_ocaml_find("caml_debuginfo_location");
     return primitives && start_code && code_bytes && add_to_table && extract_place && find_place &&
-           ag_ocaml_detour("caml_add_debug_info", ag_kept_call, (void *)told_add_debug_info,
+           ag_ocaml_detour("caml_add_debug_info", ag_kept_call, (void *)hooked_add_debug_info,
                            (void **)&add_debug_info) &&
-           ag_ocaml_detour("caml_remove_debug_info", ag_kept_call, (void *)told_remove_debug_info,
+           ag_ocaml_detour("caml_remove_debug_info", ag_kept_call, (void *)hooked_remove_debug_info,
                            (void **)&remove_debug_info);
 }
 

@@ -33,8 +33,8 @@
 #include "base/stack_tree.h"
 #include "collector_hooks.h"
 #include "embed/host_events.h"
-#include "hush.h"
 #include "known_stacks.h"
+#include "suppress.h"
 
 AG_FAST bool is_place(ag_ocaml_value slot) {
     return slot & 2;
@@ -160,7 +160,7 @@ static uint32_t put_together(struct choice *choice, const uintptr_t *sp, uintptr
 /* ---- what was walked when C code allocated ---- */
 
 static void keep(const ag_ocaml_value *slots, size_t n_slots, const uintptr_t *sp, uintptr_t rbp) {
-    const uintptr_t spoke = ag_ocaml_speak();
+    const uintptr_t resumed = ag_ocaml_resume();
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
         struct choice choice = {.slots = slots, .n_slots = n_slots, .is_later = true};
@@ -169,7 +169,7 @@ static void keep(const ag_ocaml_value *slots, size_t n_slots, const uintptr_t *s
             ag_ocaml_remember_stack(ag_ocaml_stack_key(slots, n_slots, NULL), stack);
         }
     }
-    ag_ocaml_hush(spoke);
+    ag_ocaml_suppress(resumed);
 }
 
 static intptr_t (*collect_4)(ag_ocaml_value **ret_slots, intptr_t *ret_capacity, intptr_t most,
@@ -177,8 +177,8 @@ static intptr_t (*collect_4)(ag_ocaml_value **ret_slots, intptr_t *ret_capacity,
 static size_t (*collect_5)(size_t most, ag_ocaml_value **ret_slots, size_t *ret_capacity,
                            intptr_t allocation);
 
-static intptr_t told_collect_4(ag_ocaml_value **ret_slots, intptr_t *ret_capacity, intptr_t most,
-                               int allocation) {
+static intptr_t hooked_collect_4(ag_ocaml_value **ret_slots, intptr_t *ret_capacity, intptr_t most,
+                                 int allocation) {
     const intptr_t n = collect_4(ret_slots, ret_capacity, most, allocation);
     if (allocation < 0 && n > 0) {
         keep(*ret_slots, (size_t)n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
@@ -186,8 +186,8 @@ static intptr_t told_collect_4(ag_ocaml_value **ret_slots, intptr_t *ret_capacit
     return n;
 }
 
-static size_t told_collect_5(size_t most, ag_ocaml_value **ret_slots, size_t *ret_capacity,
-                             intptr_t allocation) {
+static size_t hooked_collect_5(size_t most, ag_ocaml_value **ret_slots, size_t *ret_capacity,
+                               intptr_t allocation) {
     const size_t n = collect_5(most, ret_slots, ret_capacity, allocation);
     if (allocation < 0 && n > 0) {
         keep(*ret_slots, n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
@@ -198,9 +198,9 @@ static size_t told_collect_5(size_t most, ag_ocaml_value **ret_slots, size_t *re
 void ag_ocaml_callstacks_follow(void) {
     if (ag_ocaml.generation == AG_OCAML_4) {
         (void)ag_ocaml_detour("caml_collect_current_callstack", ag_kept_call,
-                              (void *)told_collect_4, (void **)&collect_4);
+                              (void *)hooked_collect_4, (void **)&collect_4);
     } else {
-        (void)ag_ocaml_detour("caml_get_callstack", ag_kept_call, (void *)told_collect_5,
+        (void)ag_ocaml_detour("caml_get_callstack", ag_kept_call, (void *)hooked_collect_5,
                               (void **)&collect_5);
     }
 }

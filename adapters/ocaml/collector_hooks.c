@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 
 #include "embed/host_events.h"
-#include "hush.h"
 #include "runtime_counters.h"
+#include "suppress.h"
 
 static allogram_heap minor_heap, major_heap;
 static void (*at_minor_end)(void); /* of a program that was attached to; or NULL */
@@ -27,7 +27,7 @@ static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
 static void minor_begins(void) {
     struct ag_ocaml_counters counters = {0};
     atomic_store_explicit(&is_in_minor, true, memory_order_relaxed);
-    spoke_in_minor = ag_ocaml_speak();
+    spoke_in_minor = ag_ocaml_resume();
     (void)ag_ocaml_counters_read(&counters); /* 0: not known */
     promoted_before_words = counters.promoted_words;
     allogram_gc_begin(minor_heap, 0, counters.minor_used_words * 8);
@@ -45,13 +45,13 @@ static void minor_ends(void) {
         ag_host_gc_end(minor_heap, "minor", counters.minor_used_words * 8,
                        is_known ? &promoted_bytes : NULL);
     }
-    ag_ocaml_hush(spoke_in_minor);
+    ag_ocaml_suppress(spoke_in_minor);
 }
 
 static void slice_begins(void) {
     struct ag_ocaml_counters counters = {0};
     atomic_store_explicit(&is_in_slice, true, memory_order_relaxed);
-    spoke_in_slice = ag_ocaml_speak();
+    spoke_in_slice = ag_ocaml_resume();
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_begin(major_heap, 0, in_use_bytes(&counters));
 }
@@ -61,19 +61,19 @@ static void slice_ends(void) {
     atomic_store_explicit(&is_in_slice, false, memory_order_relaxed);
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_end(major_heap, "major slice", in_use_bytes(&counters));
-    ag_ocaml_hush(spoke_in_slice);
+    ag_ocaml_suppress(spoke_in_slice);
 }
 
 /* What finishes a whole cycle at once has no hooks: Gc.full_major, Gc.compact, Gc.major.
  * Collections of a minor heap and slices are part of it, and told as such. */
 struct cycle {
     struct ag_host_collection told;
-    uintptr_t spoke;
+    uintptr_t resumed;
 };
 
 static struct cycle cycle_begins(const uintptr_t *sp, uintptr_t rbp) {
     struct ag_ocaml_counters counters = {0};
-    struct cycle cycle = {.spoke = ag_ocaml_speak()};
+    struct cycle cycle = {.resumed = ag_ocaml_resume()};
     (void)ag_ocaml_counters_read(&counters);
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
@@ -90,28 +90,28 @@ static void cycle_ends(struct cycle *cycle, const char *kind) {
     if (cycle->told.stack != 0 && allogram_mode_ & ALLOGRAM_TELLS_) {
         cycle->told.end_raw = ag_host_elapsed_raw();
         cycle->told.heap_after_bytes = in_use_bytes(&counters);
-        ag_host_tell_collection(major_heap, &cycle->told, kind);
+        ag_host_report_collection(major_heap, &cycle->told, kind);
     }
-    ag_ocaml_hush(cycle->spoke);
+    ag_ocaml_suppress(cycle->resumed);
 }
 
 static void (*finish_cycle_4)(void);
 static void (*finish_cycle_5)(int is_compaction);
 static void (*compact)(intptr_t new_policy);
 
-static void told_finish_cycle_4(void) {
+static void hooked_finish_cycle_4(void) {
     struct cycle cycle = cycle_begins(AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     finish_cycle_4();
     cycle_ends(&cycle, "major");
 }
 
-static void told_finish_cycle_5(int is_compaction) {
+static void hooked_finish_cycle_5(int is_compaction) {
     struct cycle cycle = cycle_begins(AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     finish_cycle_5(is_compaction);
     cycle_ends(&cycle, is_compaction ? "compaction" : "major");
 }
 
-static void told_compact(intptr_t new_policy) {
+static void hooked_compact(intptr_t new_policy) {
     struct cycle cycle = cycle_begins(AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     compact(new_policy);
     cycle_ends(&cycle, "compaction");
@@ -158,12 +158,12 @@ void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major) {
     major_heap = major;
     if (ag_ocaml.generation == AG_OCAML_4) {
         (void)ag_ocaml_detour("caml_finish_major_cycle", ag_kept_call_void,
-                              (void *)told_finish_cycle_4, (void **)&finish_cycle_4);
-        (void)ag_ocaml_detour("caml_compact_heap", ag_kept_call_void, (void *)told_compact,
+                              (void *)hooked_finish_cycle_4, (void **)&finish_cycle_4);
+        (void)ag_ocaml_detour("caml_compact_heap", ag_kept_call_void, (void *)hooked_compact,
                               (void **)&compact);
     } else {
         (void)ag_ocaml_detour("caml_finish_major_cycle", ag_kept_call_void,
-                              (void *)told_finish_cycle_5, (void **)&finish_cycle_5);
+                              (void *)hooked_finish_cycle_5, (void **)&finish_cycle_5);
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(hooks); i++) {
         void (**hook)(void) = ag_ocaml_find_data(hooks[i].name);

@@ -59,14 +59,14 @@ static void name_memory(const char *identifier, size_t bytes, const uintptr_t *s
         return;
     }
     const allogram_type type = allogram_register_type(identifier, "ocaml");
-    const uint32_t site = ag_told_names_site(&ag_host.types, type);
+    const uint32_t site = ag_defined_names_site(&ag_host.types, type);
     if (site != 0) {
         ag_record_block_type(newest.address, newest.via, &newest.told, bytes, site);
     }
 }
 
-static ag_ocaml_value told_alloc_custom_mem(const struct operations *operations, uintptr_t bytes,
-                                            uintptr_t memory_bytes) {
+static ag_ocaml_value hooked_alloc_custom_mem(const struct operations *operations, uintptr_t bytes,
+                                              uintptr_t memory_bytes) {
     if (allogram_mode_ & ALLOGRAM_TELLS_ && memory_bytes > 0 && operations->identifier) {
         name_memory(operations->identifier, memory_bytes, AG_KEPT_CALLER_SP(),
                     AG_KEPT_CALLER_RBP());
@@ -75,6 +75,6 @@ static ag_ocaml_value told_alloc_custom_mem(const struct operations *operations,
 }
 
 void ag_ocaml_custom_memory_follow(void) {
-    (void)ag_ocaml_detour("caml_alloc_custom_mem", ag_kept_call, (void *)told_alloc_custom_mem,
+    (void)ag_ocaml_detour("caml_alloc_custom_mem", ag_kept_call, (void *)hooked_alloc_custom_mem,
                           (void **)&alloc_custom_mem);
 }

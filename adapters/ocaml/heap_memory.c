@@ -11,8 +11,8 @@
 
 #include "collector_hooks.h"
 #include "format/decode.h"
-#include "hush.h"
 #include "runtime_counters.h"
+#include "suppress.h"
 
 static allogram_heap minor_heap, major_heap;
 static uint32_t recorded_pid;
@@ -37,7 +37,7 @@ static struct mapped *owner_of(const void *address) {
     return (uintptr_t)address - minor_low < minor_high - minor_low ? &minor : &major;
 }
 
-static void *told_map(uintptr_t bytes, intptr_t reserve_only) {
+static void *hooked_map(uintptr_t bytes, intptr_t reserve_only) {
     const uintptr_t suspended = ag_record_suspend();
     void *address = mem_map(bytes, reserve_only);
     ag_record_resume(suspended);
@@ -50,14 +50,14 @@ static void *told_map(uintptr_t bytes, intptr_t reserve_only) {
         add(&major.committed_bytes, bytes);
     }
     if (address) {
-        const uintptr_t spoke = ag_ocaml_speak();
+        const uintptr_t resumed = ag_ocaml_resume();
         allogram_map(reserve_only ? minor_heap : major_heap, (uintptr_t)address, bytes);
-        ag_ocaml_hush(spoke);
+        ag_ocaml_suppress(resumed);
     }
     return address;
 }
 
-static void *told_commit(void *address, uintptr_t bytes, const char *name) {
+static void *hooked_commit(void *address, uintptr_t bytes, const char *name) {
     const uintptr_t suspended = ag_record_suspend();
     void *committed = mem_commit(address, bytes, name);
     ag_record_resume(suspended);
@@ -65,20 +65,20 @@ static void *told_commit(void *address, uintptr_t bytes, const char *name) {
     return committed;
 }
 
-static void told_decommit(void *address, uintptr_t bytes, const char *name) {
+static void hooked_decommit(void *address, uintptr_t bytes, const char *name) {
     const uintptr_t suspended = ag_record_suspend();
     mem_decommit(address, bytes, name);
     ag_record_resume(suspended);
     add(&owner_of(address)->committed_bytes, -(uint64_t)bytes);
 }
 
-static void told_unmap(void *address, uintptr_t bytes) {
+static void hooked_unmap(void *address, uintptr_t bytes) {
     struct mapped *owner = owner_of(address);
     add(&owner->reserved_bytes, -(uint64_t)bytes);
     add(&owner->committed_bytes, owner == &major ? -(uint64_t)bytes : 0);
-    const uintptr_t spoke = ag_ocaml_speak();
+    const uintptr_t resumed = ag_ocaml_resume();
     allogram_unmap(owner == &major ? major_heap : minor_heap, (uintptr_t)address, bytes);
-    ag_ocaml_hush(spoke);
+    ag_ocaml_suppress(resumed);
     const uintptr_t suspended = ag_record_suspend();
     mem_unmap(address, bytes);
     ag_record_resume(suspended);
@@ -86,19 +86,19 @@ static void told_unmap(void *address, uintptr_t bytes) {
 
 void ag_ocaml_mappings_follow(void) {
     /* What goes first, as in backing.c. */
-    if (ag_ocaml_detour("caml_mem_unmap", ag_kept_call_void, (void *)told_unmap,
+    if (ag_ocaml_detour("caml_mem_unmap", ag_kept_call_void, (void *)hooked_unmap,
                         (void **)&mem_unmap) &&
-        ag_ocaml_detour("caml_mem_decommit", ag_kept_call_void, (void *)told_decommit,
+        ag_ocaml_detour("caml_mem_decommit", ag_kept_call_void, (void *)hooked_decommit,
                         (void **)&mem_decommit) &&
-        ag_ocaml_detour("caml_mem_commit", ag_kept_call, (void *)told_commit,
+        ag_ocaml_detour("caml_mem_commit", ag_kept_call, (void *)hooked_commit,
                         (void **)&mem_commit)) {
-        (void)ag_ocaml_detour("caml_mem_map", ag_kept_call, (void *)told_map, (void **)&mem_map);
+        (void)ag_ocaml_detour("caml_mem_map", ag_kept_call, (void *)hooked_map, (void **)&mem_map);
     }
 }
 
 /* ---- both ---- */
 
-static void tell_4(const struct ag_ocaml_counters *counters) {
+static void report_4(const struct ag_ocaml_counters *counters) {
     const uint64_t minor_bytes = ag_ocaml_backing_bytes(minor_heap);
     const uint64_t major_bytes = ag_ocaml_backing_bytes(major_heap);
     const uint64_t used_bytes = counters->minor_used_words * 8;
@@ -123,7 +123,7 @@ static uint64_t read(_Atomic uint64_t *sum) {
     return atomic_load_explicit(sum, memory_order_relaxed);
 }
 
-static void tell_5(const struct ag_ocaml_counters *counters) {
+static void report_5(const struct ag_ocaml_counters *counters) {
     const uint64_t large_bytes = counters->large_words * 8;
     const struct ag_held_memory of_minor = {.heap = minor_heap,
                                             .known = AG_MEMORY_SIZES,
@@ -147,13 +147,13 @@ void ag_ocaml_memory_prepare(allogram_heap minor_number, allogram_heap major_num
     recorded_pid = ag_recorder.pid;
 }
 
-void ag_ocaml_memory_tell(void) {
+void ag_ocaml_memory_report(void) {
     struct ag_ocaml_counters counters = {0};
     /* of its parent's blocks a child knows nothing */
     const bool is_known = ag_recorder.pid == recorded_pid && ag_ocaml_counters_read(&counters);
     if (ag_ocaml.generation == AG_OCAML_4 && is_known && ag_ocaml_backing_bytes(minor_heap) > 0) {
-        tell_4(&counters);
+        report_4(&counters);
     } else if (ag_ocaml.generation == AG_OCAML_5 && is_known && read(&minor.reserved_bytes) > 0) {
-        tell_5(&counters);
+        report_5(&counters);
     }
 }

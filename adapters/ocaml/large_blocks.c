@@ -18,7 +18,7 @@ static uintptr_t (*try_alloc)(void *heap, uintptr_t words, uintptr_t tag, uintpt
 static void (*host_free)(void *block);
 static bool is_followed;
 
-static uintptr_t told_try_alloc(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved) {
+static uintptr_t hooked_try_alloc(void *heap, uintptr_t words, uintptr_t tag, uintptr_t reserved) {
     if (words + 1 <= POOLED_WORDS) {
         return try_alloc(heap, words, tag, reserved);
     }
@@ -31,7 +31,7 @@ static uintptr_t told_try_alloc(void *heap, uintptr_t words, uintptr_t tag, uint
     return block;
 }
 
-static void told_free(void *block) {
+static void hooked_free(void *block) {
     if (block && ag_address_bits_clear(&large, /* set= */ 0, (uintptr_t)block)) {
         const uintptr_t suspended = ag_record_suspend();
         host_free(block);
@@ -52,8 +52,8 @@ bool ag_ocaml_large_blocks_follow(void) {
     }
     host_free = (void (*)(void *))place.address;
     /* The free first: what cannot be seen going is not left out. */
-    is_followed = ag_import_replace(inside, "free", (void *)told_free, &bound) == 0 &&
-                  ag_ocaml_detour("caml_shared_try_alloc", ag_kept_call, (void *)told_try_alloc,
+    is_followed = ag_import_replace(inside, "free", (void *)hooked_free, &bound) == 0 &&
+                  ag_ocaml_detour("caml_shared_try_alloc", ag_kept_call, (void *)hooked_try_alloc,
                                   (void **)&try_alloc);
     return is_followed;
 }

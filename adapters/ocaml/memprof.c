@@ -28,13 +28,13 @@
 #include "embed/host_heaps.h"
 #include "fibers.h"
 #include "heap_memory.h"
-#include "hush.h"
 #include "known_stacks.h"
 #include "record/block_choice.h"
 #include "runtime_counters.h"
+#include "suppress.h"
 
 struct ag_ocaml_runtime ag_ocaml;
-struct ag_ocaml_told ag_ocaml_told;
+struct ag_ocaml_reported ag_ocaml_reported;
 
 /* What was unmarshalled into the minor heap is apart from what went into the major one at once:
  * only of the former the survival of a collection is told. */
@@ -91,7 +91,7 @@ static void count_own_words(enum source source, ag_ocaml_value callstack) {
     const uint64_t depth = ag_ocaml_words(callstack);
     const bool is_shared = source == SOURCE_MARSHAL && callstack == last_shared;
     last_shared = source == SOURCE_MARSHAL ? callstack : 0;
-    atomic_fetch_add_explicit(&ag_ocaml_told.own_words,
+    atomic_fetch_add_explicit(&ag_ocaml_reported.own_words,
                               5 + (depth > 0 && !is_shared ? depth + 1 : 0), memory_order_relaxed);
 }
 
@@ -111,8 +111,8 @@ static uint32_t stack_of(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_
     return stack;
 }
 
-static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
-                                 uintptr_t rbp) {
+static ag_ocaml_value report_alloc(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
+                                   uintptr_t rbp) {
     const enum source source = (enum source)ag_ocaml_number(ag_ocaml_field(info, 2));
     const uint64_t words = (uint64_t)ag_ocaml_number(ag_ocaml_field(info, 1));
     const ag_ocaml_value callstack = ag_ocaml_field(info, 3);
@@ -123,43 +123,43 @@ static ag_ocaml_value tell_alloc(ag_ocaml_value info, enum heap born, const uint
     const enum heap heap = source != SOURCE_MARSHAL ? born
                            : born == HEAP_MINOR     ? HEAP_MARSHAL_MINOR
                                                     : HEAP_MARSHAL;
-    atomic_fetch_add_explicit(&ag_ocaml_told.words, words + 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ag_ocaml_reported.words, words + 1, memory_order_relaxed);
     ag_ocaml_counters_see_domain();
     ag_host_get_ready();
     if (!ag_host_heap(heaps[heap]) ||
-        !ag_block_choice_takes(heaps[heap], words * WORD, AG_BLOCK_TYPE_UNKNOWN)) {
+        !ag_block_choice_selects(heaps[heap], words * WORD, AG_BLOCK_TYPE_UNKNOWN)) {
         return ag_ocaml_integer(0);
     }
     const uint64_t number = next_number();
-    const struct ag_told_block block = {
+    const struct ag_reported_block block = {
         .stack = stack_of(callstack, sp, rbp),
         .via = heaps[heap],
         .address = number * ADDRESS_STEP,
         .bytes = words * WORD,
         .interval_bytes = interval_bytes,
     };
-    ag_record_alloc_told(&block);
+    ag_record_reported_alloc(&block);
     return make_some(ag_ocaml_integer((intptr_t)(number << HEAP_BITS | heap)));
 }
 
 static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
                                 uintptr_t rbp) {
-    const uintptr_t spoke = ag_ocaml_speak();
-    const ag_ocaml_value result = tell_alloc(info, born, sp, rbp);
-    ag_ocaml_hush(spoke);
+    const uintptr_t resumed = ag_ocaml_resume();
+    const ag_ocaml_value result = report_alloc(info, born, sp, rbp);
+    ag_ocaml_suppress(resumed);
     return result;
 }
 
 /* TELL: of its address and heap. */
-static void tell_fate(ag_ocaml_value tracked, void (*tell)(uintptr_t address, uint32_t heap)) {
+static void report_end(ag_ocaml_value tracked, void (*tell)(uintptr_t address, uint32_t heap)) {
     const uint64_t content = (uint64_t)ag_ocaml_number(tracked);
     const allogram_heap heap = heaps[content & ((1 << HEAP_BITS) - 1)];
-    const uintptr_t spoke = ag_ocaml_speak();
+    const uintptr_t resumed = ag_ocaml_resume();
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
         tell((content >> HEAP_BITS) * ADDRESS_STEP, heap);
     }
-    ag_ocaml_hush(spoke);
+    ag_ocaml_suppress(resumed);
 }
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
@@ -174,17 +174,17 @@ ag_ocaml_value ag_ocaml_alloc_major(ag_ocaml_value info) {
 }
 
 ag_ocaml_value ag_ocaml_promote(ag_ocaml_value tracked) {
-    tell_fate(tracked, ag_record_promote_told);
+    report_end(tracked, ag_record_reported_promote);
     return make_some(tracked);
 }
 
 ag_ocaml_value ag_ocaml_dealloc_minor(ag_ocaml_value tracked) {
-    tell_fate(tracked, ag_record_free_told);
+    report_end(tracked, ag_record_reported_free);
     return ag_ocaml_integer(0);
 }
 
 ag_ocaml_value ag_ocaml_dealloc_major(ag_ocaml_value tracked) {
-    tell_fate(tracked, ag_record_free_told);
+    report_end(tracked, ag_record_reported_free);
     return ag_ocaml_integer(0);
 }
 
@@ -251,7 +251,7 @@ struct result {
 static struct result (*run_callbacks)(void);
 static ag_ocaml_value (*broadcast)(ag_ocaml_value condition);
 
-static ag_ocaml_value told_broadcast(ag_ocaml_value condition) {
+static ag_ocaml_value hooked_broadcast(ag_ocaml_value condition) {
     const ag_ocaml_value result = broadcast(condition);
     if (ag_ocaml_memprof_is_ours()) {
         (void)run_callbacks(); /* ours raise nothing */
@@ -262,7 +262,7 @@ static ag_ocaml_value told_broadcast(ag_ocaml_value condition) {
 static void follow_ends_of_domains(void) {
     run_callbacks = (struct result(*)(void))ag_ocaml_find("caml_memprof_run_callbacks_res");
     if (run_callbacks) {
-        (void)ag_ocaml_detour("caml_ml_condition_broadcast", ag_kept_call, (void *)told_broadcast,
+        (void)ag_ocaml_detour("caml_ml_condition_broadcast", ag_kept_call, (void *)hooked_broadcast,
                               (void **)&broadcast);
     }
 }
@@ -290,7 +290,7 @@ void ag_ocaml_memprof_prepare(void) {
                                                       .kind = rows[i].kind};
         heaps[i] = allogram_register_heap(&options);
     }
-    ag_ocaml_hush_follow();
+    ag_ocaml_suppress_follow();
     if (ag_ocaml.is_bytecode) {
         ag_ocaml_bytecode_follow();
     } else {

@@ -5,11 +5,11 @@
 #include "ocaml_runtime.h"
 
 /* What was told, in the runtime's words (with headers), for coverage. */
-struct ag_ocaml_told {
+struct ag_ocaml_reported {
     _Atomic uint64_t words;     /* of blocks in OCaml's heap */
     _Atomic uint64_t own_words; /* that Memprof allocated to call us */
 };
-extern struct ag_ocaml_told ag_ocaml_told AG_HIDDEN;
+extern struct ag_ocaml_reported ag_ocaml_reported AG_HIDDEN;
 
 /* Before anything of the runtime has run: registers the heaps. */
 void ag_ocaml_memprof_prepare(void);

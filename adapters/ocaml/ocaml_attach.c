@@ -21,9 +21,9 @@
 #include "heap_memory.h"
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
-#include "hush.h"
 #include "memprof.h"
 #include "runtime_counters.h"
+#include "suppress.h"
 
 void *ag_ocaml_c_call;
 
@@ -263,7 +263,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
         return AG_ADAPTER_REFUSED;
     }
     prepare();
-    if (!ag_ocaml_hush_is_whole()) { /* its hooks stay unused, and go with the agent */
+    if (!ag_ocaml_suppress_is_whole()) { /* its hooks stay unused, and go with the agent */
         ag_ocaml_hooks_take_back();
         ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
@@ -305,17 +305,18 @@ static void end(struct ag_runtime_definition *ret_runtime) {
         ret_runtime->note = has_its_own;
         return;
     }
-    ag_ocaml_memory_tell();
-    if (late_state == NOT_LATE && !ag_ocaml_memprof_is_ours() && ag_ocaml_told.words > 0) {
+    ag_ocaml_memory_report();
+    if (late_state == NOT_LATE && !ag_ocaml_memprof_is_ours() && ag_ocaml_reported.words > 0) {
         ret_runtime->note =
             "the program has begun a Gc.Memprof of its own, and was left alone from then on";
         return;
     }
     if (!ag_recorder_is_sampling() && has_start && ag_ocaml_counters_read(&now)) {
-        ret_runtime->told = 8 * atomic_load_explicit(&ag_ocaml_told.words, memory_order_relaxed);
+        ret_runtime->told =
+            8 * atomic_load_explicit(&ag_ocaml_reported.words, memory_order_relaxed);
         ret_runtime->counted =
             8 * (now.allocated_words - at_start.allocated_words -
-                 atomic_load_explicit(&ag_ocaml_told.own_words, memory_order_relaxed) -
+                 atomic_load_explicit(&ag_ocaml_reported.own_words, memory_order_relaxed) -
                  ag_ocaml_fibers_own_words());
     }
 }

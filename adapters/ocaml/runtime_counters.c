@@ -130,7 +130,7 @@ void ag_ocaml_counters_see_domain(void) {
 static void (*orphan_stats)(const unsigned char *state);
 
 /* By the thread whose domain ends, which allocates no more. */
-static void told_orphan_stats(const unsigned char *state) {
+static void hooked_orphan_stats(const unsigned char *state) {
     for (size_t i = 0; chosen && i < DOMAINS_MOST; i++) {
         if (atomic_load_explicit(&domains[i], memory_order_relaxed) == (uintptr_t)state) {
             atomic_fetch_add_explicit(&ended_words, allocated_words(state), memory_order_relaxed);
@@ -160,7 +160,7 @@ void ag_ocaml_counters_prepare(void) {
         free_words = ag_ocaml_find_data("caml_fl_cur_wsz");
     } else if (ag_symbol_find("caml_state", AG_SYMBOL_FIRST_TLS, NULL, &place) &&
                ag_ocaml_detour("caml_orphan_alloc_stats", ag_kept_call_void,
-                               (void *)told_orphan_stats, (void **)&orphan_stats)) {
+                               (void *)hooked_orphan_stats, (void **)&orphan_stats)) {
         state_offset = (intptr_t)place.address - (intptr_t)__builtin_thread_pointer();
         compute_stats = (void (*)(struct gc_stats *))ag_ocaml_find("caml_compute_gc_stats");
     }

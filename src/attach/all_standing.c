@@ -5,7 +5,7 @@
 #include <sys/ptrace.h>
 
 #include "attach_state.h"
-#include "base/told_failure.h"
+#include "base/error_message.h"
 #include "remote/remote_memory.h"
 
 enum { STAND_TRIES = 200 };
@@ -17,8 +17,8 @@ void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *tim
 
 int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
     return ag_observed_images_refresh(&attach->images) < 0
-               ? ag_told_failure(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
-                                 attach->process.name)
+               ? ag_error_message(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
+                                  attach->process.name)
                : ag_stopped_threads_all(&attach->threads, message);
 }
 
@@ -33,10 +33,10 @@ size_t ag_attach_site_ranges(const struct ag_attach *attach,
     return attachment->n_sites;
 }
 
-bool ag_attach_anybody_stands_in(struct ag_attach *attach, const struct ag_code_range *ranges,
-                                 size_t n_ranges) {
+bool ag_attach_any_thread_in_ranges(struct ag_attach *attach, const struct ag_code_range *ranges,
+                                    size_t n_ranges) {
     for (size_t i = 0; i < attach->threads.n; i++) {
-        if (ag_thread_stands_in(&attach->ground, &attach->threads.items[i], ranges, n_ranges)) {
+        if (ag_thread_is_in_ranges(&attach->ground, &attach->threads.items[i], ranges, n_ranges)) {
             return true;
         }
     }
@@ -82,7 +82,7 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
         }
         r = r < 0 ? r : write_code(attach, site->place, is_on ? site->after : site->before);
         if (r < 0) {
-            result = ag_told_failure(
+            result = ag_error_message(
                 message, r, "%d (%s): its code at 0x%llx cannot be changed: %s",
                 attach->process.pid, attach->process.name, (unsigned long long)site->place,
                 r == -EBUSY ? "somebody else changed it" : strerror(-r));
@@ -96,7 +96,7 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
                                size_t n_ranges, struct ag_attach_times *times, char message[512]) {
     for (int i = 0; i < STAND_TRIES; i++) {
         const int r = ag_attach_stop_all(attach, message);
-        if (r == 0 && !ag_attach_anybody_stands_in(attach, ranges, n_ranges)) {
+        if (r == 0 && !ag_attach_any_thread_in_ranges(attach, ranges, n_ranges)) {
             return 0;
         }
         ag_attach_release_all(attach, times);
@@ -108,7 +108,7 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
         }
         ag_attach_pause(attach);
     }
-    return ag_told_failure(
+    return ag_error_message(
         message, -EAGAIN,
         "%d (%s): its threads were never all outside of the beginnings of allocation "
         "functions; try again",
@@ -121,5 +121,5 @@ bool ag_attach_anybody_is_inside(struct ag_attach *attach) {
     for (uint32_t i = 0; i < attachment->n_pages; i++) {
         ranges[1 + i] = (struct ag_code_range){attachment->pages[i].low, attachment->pages[i].high};
     }
-    return ag_attach_anybody_stands_in(attach, ranges, 1 + attachment->n_pages);
+    return ag_attach_any_thread_in_ranges(attach, ranges, 1 + attachment->n_pages);
 }

@@ -41,8 +41,8 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
                                size_t n_ranges, struct ag_attach_times *times,
                                char ret_message[512]);
 /* While all stand. */
-bool ag_attach_anybody_stands_in(struct ag_attach *attach, const struct ag_code_range *ranges,
-                                 size_t n_ranges);
+bool ag_attach_any_thread_in_ranges(struct ag_attach *attach, const struct ag_code_range *ranges,
+                                    size_t n_ranges);
 bool ag_attach_anybody_is_inside(struct ag_attach *attach); /* of the agent */
 /* Bytes that no thread may stand in while they change. Returns how many ranges. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,

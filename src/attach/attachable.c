@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/told_failure.h"
+#include "base/error_message.h"
 
 enum { STATUS_BYTES = 4096 };
 #define LIBC_DLOPEN_FLAG UINT64_C(0x80000000) /* __RTLD_DLOPEN: of __libc_dlopen_mode's callers */
@@ -27,7 +27,7 @@ static bool is_over(const struct ag_remote_process *process) {
 }
 
 static int ended(const struct ag_remote_process *process, char message[512]) {
-    return ag_told_failure(message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
+    return ag_error_message(message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
 }
 
 static bool read_status(pid_t pid, char ret_text[STATUS_BYTES]) {
@@ -67,32 +67,32 @@ static int check_status(const struct ag_remote_process *process, const char *sta
     const char *features = field(status, "x86_Thread_features");
     const long tracer = number(status, "TracerPid"), seccomp = number(status, "Seccomp");
     if (tracer != 0) {
-        return ag_told_failure(
+        return ag_error_message(
             message, -EBUSY,
             "%d (%s): is traced by process %ld (gdb, strace or the like); end that first", pid,
             name, tracer);
     }
     if (state != NULL && (*state == 'T' || *state == 't')) {
-        return ag_told_failure(message, -EBUSY,
-                               "%d (%s): is stopped; let it go on (kill -CONT %d) and attach again",
-                               pid, name, pid);
+        return ag_error_message(
+            message, -EBUSY, "%d (%s): is stopped; let it go on (kill -CONT %d) and attach again",
+            pid, name, pid);
     }
     if (seccomp != 0) {
-        return ag_told_failure(
+        return ag_error_message(
             message, -EPERM,
             "%d (%s): a seccomp %s forbids it system calls, and one that the agent needs "
             "might end it; look from outside: allogram observe %d",
             pid, name, seccomp == 1 ? "sandbox" : "filter", pid);
     }
     if (ignores(status, SIGTRAP) && ignores(status, SIGSEGV)) {
-        return ag_told_failure(
+        return ag_error_message(
             message, -ENOTSUP,
             "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be told; "
             "look from outside: allogram observe %d",
             pid, name, pid);
     }
     if (features != NULL && strncmp(features, "shstk", 5) == 0) {
-        return ag_told_failure(
+        return ag_error_message(
             message, -ENOTSUP,
             "%d (%s): runs with a shadow stack, which no call from outside passes; start "
             "it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or look from outside: "
@@ -124,7 +124,7 @@ int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
     for (size_t i = 0; i < images->maps.n; i++) {
         const char *path = images->maps.items[i].path;
         if (strncmp(name_of(path), "liballogram-", 12) == 0 || strstr(path, "/.allogram-live.")) {
-            return ag_told_failure(
+            return ag_error_message(
                 message, -EALREADY,
                 "%d (%s): is recorded by allogram already; end that recording first", process->pid,
                 process->name);
@@ -200,7 +200,7 @@ static int find_functions(const struct ag_remote_process *process, struct ag_att
     if (attachable->dlopen == 0 || attachable->dlclose == 0 ||
         attachable->functions.errno_location == 0 || attachable->functions.mmap == 0 ||
         attachable->functions.munmap == 0 || (attachable->trap == 0 && !ignores_traps)) {
-        return ag_told_failure(
+        return ag_error_message(
             message, -ENOTSUP,
             "%d (%s): its libc (%.200s) has no loader that could be called; start it "
             "under allogram run",
@@ -213,15 +213,15 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
                         struct ag_attachable *ret_attachable, char ret_message[512]) {
     char status[STATUS_BYTES];
     if (!read_status(process->pid, status)) {
-        return ag_told_failure(ret_message, -ESRCH, "%d (%s): ended while it was being looked at",
-                               process->pid, process->name);
+        return ag_error_message(ret_message, -ESRCH, "%d (%s): ended while it was being looked at",
+                                process->pid, process->name);
     }
     int r = check_status(process, status, ret_message);
     if (r < 0) {
         return r;
     }
     if (is_static(images)) {
-        return ag_told_failure(
+        return ag_error_message(
             ret_message, -ENOTSUP,
             "%d (%s): is statically linked, so nothing can be loaded into it; look from "
             "outside: allogram observe %d",
@@ -232,7 +232,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
         return ended(process, ret_message);
     }
     if (attachable.libc == NULL) {
-        return ag_told_failure(
+        return ag_error_message(
             ret_message, -ENOTSUP,
             "%d (%s): its C library is not glibc (or cannot be read), and no other is "
             "known; look from outside: allogram observe %d",
@@ -257,7 +257,7 @@ int ag_attachable_check_file(const struct ag_remote_process *process, const char
     if (is_over(process)) {
         return ended(process, ret_message);
     }
-    return ag_told_failure(
+    return ag_error_message(
         ret_message, -ENOENT,
         "%d (%s): lives in another mount namespace, where %.200s is not to be found; run "
         "allogram inside of that container",

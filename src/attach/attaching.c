@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #include "attach_state.h"
-#include "base/told_failure.h"
+#include "base/error_message.h"
 #include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
 #include "remote/remote_memory.h"
@@ -47,15 +47,15 @@ enum {
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
 
 static int ended(const struct ag_attach *attach, char message[512]) {
-    return ag_told_failure(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
-                           attach->process.name);
+    return ag_error_message(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
+                            attach->process.name);
 }
 
 int ag_attach_interrupted(const struct ag_attach *attach, char message[512]) {
-    return ag_told_failure(message, -EINTR,
-                           "%d (%s): a signal ended this before its threads were at a place where "
-                           "they can be stopped safely",
-                           attach->process.pid, attach->process.name);
+    return ag_error_message(message, -EINTR,
+                            "%d (%s): a signal ended this before its threads were at a place where "
+                            "they can be stopped safely",
+                            attach->process.pid, attach->process.name);
 }
 
 void ag_attach_take_time(struct ag_attach *attach) {
@@ -91,7 +91,7 @@ static int prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach 
                    char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
-        return ag_told_failure(ret_message, -ENOMEM, "attach: no memory");
+        return ag_error_message(ret_message, -ENOMEM, "attach: no memory");
     }
     attach->random = (uint32_t)ag_attach_now_ns();
     attach->end = *end;
@@ -107,8 +107,8 @@ static int prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach 
     r = r < 0 ? r : check(attach, ret_message);
     if (r == 0 &&
         ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
-        r = ag_told_failure(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all",
-                            pid, attach->process.name);
+        r = ag_error_message(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all",
+                             pid, attach->process.name);
     }
     if (r < 0) {
         (void)ag_attach_free(attach);
@@ -218,14 +218,15 @@ static int give_up(const struct ag_attach *attach, const struct ag_attach_times 
                    const char *obstacle, const char *remedy, char message[512]) {
     const struct ag_remote_process *process = &attach->process;
     return ag_remote_process_is_stopped(process)
-               ? ag_told_failure(message, -EAGAIN,
-                                 "%d (%s): is stopped by a signal; let it go on (kill -CONT %d) "
-                                 "and %s",
-                                 process->pid, process->name, process->pid, remedy)
-               : ag_told_failure(message, -EAGAIN,
-                                 "%d (%s): no thread was at a place where it can be stopped safely "
-                                 "in %u tries, the last was %s; %s",
-                                 process->pid, process->name, times->n_tries, obstacle, remedy);
+               ? ag_error_message(message, -EAGAIN,
+                                  "%d (%s): is stopped by a signal; let it go on (kill -CONT %d) "
+                                  "and %s",
+                                  process->pid, process->name, process->pid, remedy)
+               : ag_error_message(
+                     message, -EAGAIN,
+                     "%d (%s): no thread was at a place where it can be stopped safely "
+                     "in %u tries, the last was %s; %s",
+                     process->pid, process->name, times->n_tries, obstacle, remedy);
 }
 
 static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
@@ -255,7 +256,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
         }
     }
     if (r == -EPERM) {
-        return ag_told_failure(
+        return ag_error_message(
             message, r,
             "%d (%s): the kernel does not let it be traced; another tracer came first, or "
             "kernel.yama.ptrace_scope or a container forbid it: allogram doctor",
@@ -288,8 +289,8 @@ static int look_into_agent(struct ag_attach *attach, const char *agent, char mes
     }
     return code != NULL && attach->end_function != 0 && attach->variable != 0
                ? 0
-               : ag_told_failure(message, -ENOEXEC, "%.300s: is not the agent of this allogram",
-                                 agent);
+               : ag_error_message(message, -ENOEXEC, "%.300s: is not the agent of this allogram",
+                                  agent);
 }
 
 static int write_attachment(struct ag_attach *attach) {
@@ -355,7 +356,7 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
     r = r < 0 ? r
               : ag_remote_call_make(call, attach->attachable.dlopen, dlopen_arguments, 2, &handle);
     if (r == 0 && handle == 0) {
-        return ag_told_failure(
+        return ag_error_message(
             message, -ENOEXEC,
             "%d (%s): its loader refused %.200s; may user %u read it, and is there room "
             "for thread-local variables?",
@@ -370,15 +371,15 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
     r = r < 0 ? r : ag_remote_call_make(call, bias + attach->begin_function, NULL, 0, &result);
     r = r < 0 ? r : read_attachment(attach);
     if (r == 0 && (int32_t)result < 0) {
-        return ag_told_failure(message, (int32_t)result, "%d (%s): cannot be recorded: %.200s: %s",
-                               attach->process.pid, attach->process.name, attach->attachment.note,
-                               strerror(-(int32_t)result));
+        return ag_error_message(message, (int32_t)result, "%d (%s): cannot be recorded: %.200s: %s",
+                                attach->process.pid, attach->process.name, attach->attachment.note,
+                                strerror(-(int32_t)result));
     }
-    return r < 0 ? ag_told_failure(message, r, "%d (%s): loading the agent failed: %s",
-                                   attach->process.pid, attach->process.name,
-                                   r == -EINTR       ? "ended before its loader returned"
-                                   : r == -ETIMEDOUT ? "its loader does not return"
-                                                     : strerror(-r))
+    return r < 0 ? ag_error_message(message, r, "%d (%s): loading the agent failed: %s",
+                                    attach->process.pid, attach->process.name,
+                                    r == -EINTR       ? "ended before its loader returned"
+                                    : r == -ETIMEDOUT ? "its loader does not return"
+                                                      : strerror(-r))
                  : 0;
 }
 
@@ -425,12 +426,12 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     }
     r = ag_attach_begin_call(attach, &thread);
     if (r < 0) {
-        (void)ag_told_failure(ret_message, r, "%d (%s): cannot be made to call anything: %s",
-                              attach->process.pid, attach->process.name,
-                              r == -EFAULT
-                                  ? "it has just executed another program, or unmapped what "
-                                    "was there; attach again"
-                                  : strerror(-r));
+        (void)ag_error_message(ret_message, r, "%d (%s): cannot be made to call anything: %s",
+                               attach->process.pid, attach->process.name,
+                               r == -EFAULT
+                                   ? "it has just executed another program, or unmapped what "
+                                     "was there; attach again"
+                                   : strerror(-r));
     } else {
         r = load(attach, agent, session_path, ret_message);
         if (r < 0) {
@@ -538,7 +539,7 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
             return ag_attach_interrupted(attach, message);
         }
         if (ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
-            return ag_told_failure(
+            return ag_error_message(
                 message, -EBUSY,
                 "%d (%s): a thread stays inside of the agent: its code is left in the "
                 "process, unhooked",
@@ -562,10 +563,10 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         return ended(attach, ret_message);
     }
     if (!is_there(attach)) {
-        return ag_told_failure(ret_message, -ESTALE,
-                               "%d (%s): executed another program, which is not recorded; attach "
-                               "again for that",
-                               attach->process.pid, attach->process.name);
+        return ag_error_message(ret_message, -ESTALE,
+                                "%d (%s): executed another program, which is not recorded; attach "
+                                "again for that",
+                                attach->process.pid, attach->process.name);
     }
     if (attach->attachment.wants_standing != 0) {
         return ag_attach_runtimes_off(attach, ret_times, ret_message);
@@ -588,8 +589,8 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         r = r == -EINTR || (r == 0 && attach->call.is_abandoned) ? -ETIMEDOUT : r;
     }
     ret_times->one_ns = ag_traced_thread_release(&thread);
-    return r < 0 ? ag_told_failure(ret_message, r, "%d (%s): unloading the agent failed: %s",
-                                   attach->process.pid, attach->process.name, strerror(-r))
+    return r < 0 ? ag_error_message(ret_message, r, "%d (%s): unloading the agent failed: %s",
+                                    attach->process.pid, attach->process.name, strerror(-r))
                  : 0;
 }
 

@@ -77,7 +77,7 @@ static int last_cpu_of(pid_t pid) {
 }
 
 /* How many threads run or wait for a CPU, on the whole machine, is the fourth field of
- * /proc/loadavg (proc(5)). We are one, our collector is another, and who started us may be: so no
+ * /proc/loadavg (proc(5)). We are one, our writer is another, and who started us may be: so no
  * CPU need be busy before each has two. */
 bool ag_awake_cpus_are_wanted(void) {
     int n_running = 0;

@@ -175,7 +175,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             } else if (why != 0 && ag_attach_now_ns() - cut_short_ns > STOP_PATIENCE_NS) {
                 return why; /* it waits for a disk: nothing of it can be put back */
             }
-            ag_attach_sleep_until_told(NAP_NS);
+            ag_attach_sleep_until_woken(NAP_NS);
             continue;
         }
         if (!WIFSTOPPED(status)) {

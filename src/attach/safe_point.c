@@ -364,8 +364,8 @@ static bool has_word_in(struct ag_safe_ground *ground, const struct ag_traced_th
     return false;
 }
 
-bool ag_thread_stands_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
-                         const struct ag_code_range *ranges, size_t n_ranges) {
+bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                            const struct ag_code_range *ranges, size_t n_ranges) {
     enum allogram_walk_end end = ALLOGRAM_WALK_UNKNOWN;
     const size_t n = walk(ground, thread, &end);
     for (size_t i = 0; i < n; i++) {

@@ -42,8 +42,8 @@ bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
 
 /* Does it stand, or will it come back to, inside of one of these ranges? What cannot be walked to
  * its end is searched word by word; then true means that it may. */
-bool ag_thread_stands_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
-                         const struct ag_code_range *ranges, size_t n_ranges);
+bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                            const struct ag_code_range *ranges, size_t n_ranges);
 /* The same, but for a thread that the code in the ranges has begun, and that has gone on from there
  * into other code. */
 bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 
 #include "attach_state.h"
-#include "base/told_failure.h"
+#include "base/error_message.h"
 #include "remote/remote_memory.h"
 
 enum { RANGES_MOST = AG_ATTACHMENT_SITES + 1 + AG_ATTACHMENT_PAGES + AG_ZONES_MOST };
@@ -50,8 +50,8 @@ static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ra
     if (r < 0) {
         return r;
     }
-    const bool is_quiet =
-        !ag_attach_anybody_stands_in(attach, ranges, n_ranges) && !anybody_is_in_a_runtime(attach);
+    const bool is_quiet = !ag_attach_any_thread_in_ranges(attach, ranges, n_ranges) &&
+                          !anybody_is_in_a_runtime(attach);
     *ret_caller = is_quiet ? find_caller(attach) : NULL;
     return *ret_caller != NULL ? 0 : -EAGAIN;
 }
@@ -66,7 +66,7 @@ static int call_stand(struct ag_attach *attach, bool is_on) {
 }
 
 static int never_quiet(const struct ag_attach *attach, char message[512]) {
-    return ag_told_failure(
+    return ag_error_message(
         message, -EAGAIN,
         "%d (%s): its threads were never all outside of the runtime and the allocator; "
         "try again",
@@ -84,8 +84,8 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
             r = call_stand(attach, /* is_on= */ true);
             ag_remote_call_end(&attach->call);
         }
-        r = r < 0 ? ag_told_failure(message, r, "%d (%s): its runtime cannot be called: %s",
-                                    attach->process.pid, attach->process.name, strerror(-r))
+        r = r < 0 ? ag_error_message(message, r, "%d (%s): its runtime cannot be called: %s",
+                                     attach->process.pid, attach->process.name, strerror(-r))
                   : 0;
     }
     if (r < 0) {

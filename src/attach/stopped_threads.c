@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/told_failure.h"
+#include "base/error_message.h"
 
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
@@ -156,7 +156,7 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
             threads->items[threads->n++] = thread;
         } else if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
-            result = ag_told_failure(
+            result = ag_error_message(
                 message, ag_attach_end_is_due(threads->end) ? -EINTR : r,
                 "%d (%s): thread %d does not let itself be stopped: it waits in the "
                 "kernel; try again",
@@ -213,8 +213,8 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
     const size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
     int refused = 0;
     if (n > AG_THREADS_MOST) {
-        return ag_told_failure(message, -E2BIG, "%d (%s): has more than %d threads", pid,
-                               threads->process->name, AG_THREADS_MOST);
+        return ag_error_message(message, -E2BIG, "%d (%s): has more than %d threads", pid,
+                                threads->process->name, AG_THREADS_MOST);
     }
     for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
         if (stands(threads, tids[i])) {
@@ -224,8 +224,8 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
         threads->n += r == 0;
         if (r != 0 && r != -ESRCH && !ag_thread_has_ended(pid, tids[i])) {
             refused =
-                ag_told_failure(message, r, "%d (%s): thread %d does not let itself be traced: %s",
-                                pid, threads->process->name, tids[i], strerror(-r));
+                ag_error_message(message, r, "%d (%s): thread %d does not let itself be traced: %s",
+                                 pid, threads->process->name, tids[i], strerror(-r));
         }
     }
     const bool were_some = threads->n > first;
@@ -239,14 +239,14 @@ int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[
     r = r < 0 ? r : 1;
     while (r == 1) {
         r = ag_attach_end_is_due(threads->end)
-                ? ag_told_failure(ret_message, -EINTR,
-                                  "%d (%s): a signal ended this before all of its threads stood",
-                                  threads->process->pid, threads->process->name)
+                ? ag_error_message(ret_message, -EINTR,
+                                   "%d (%s): a signal ended this before all of its threads stood",
+                                   threads->process->pid, threads->process->name)
                 : stop_more(threads, ret_message);
     }
     if (r == 0 && threads->n == 0) {
-        r = ag_told_failure(ret_message, -ESRCH, "%d (%s): has ended", threads->process->pid,
-                            threads->process->name);
+        r = ag_error_message(ret_message, -ESRCH, "%d (%s): has ended", threads->process->pid,
+                             threads->process->name);
     }
     return r;
 }

@@ -40,7 +40,7 @@ static bool is_our_stop(int status) {
 }
 
 /* A stop of a thread that we trace tells us by SIGCHLD, which is blocked. */
-void ag_attach_sleep_until_told(uint64_t most_ns) {
+void ag_attach_sleep_until_woken(uint64_t most_ns) {
     sigset_t told;
     const struct timespec most = {.tv_nsec = (long)most_ns};
     (void)sigemptyset(&told);
@@ -72,7 +72,7 @@ static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
         if (now_ns >= until_ns) {
             return -ETIMEDOUT;
         }
-        ag_attach_sleep_until_told(until_ns - now_ns < NAP_NS ? until_ns - now_ns : NAP_NS);
+        ag_attach_sleep_until_woken(until_ns - now_ns < NAP_NS ? until_ns - now_ns : NAP_NS);
     }
 }
 

@@ -32,6 +32,6 @@ long ag_traced_thread_call(const struct ag_traced_thread *thread);
 
 uint64_t ag_attach_now_ns(void);
 /* Until a thread that we trace changes its state, or the time is over. SIGCHLD is blocked. */
-void ag_attach_sleep_until_told(uint64_t most_ns);
+void ag_attach_sleep_until_woken(uint64_t most_ns);
 
 #endif

@@ -6,7 +6,7 @@
  *     options, process, agent     a bad one is one line and a status
  *     live segment, trace         their files, which are removed again
  *     the agent is put in         one thread of the process stands for a moment
- *     fork: the collector         the agent is taken out again
+ *     fork: the writer         the agent is taken out again
  *     the hooks are switched on   all threads stand for a moment
  *     wait
  *     hooks off, agent out        the trace is sealed, the summary printed */
@@ -43,10 +43,10 @@
 #include "cli/run_summary.h"
 #include "cli/sampling_options.h"
 #include "cli/shepherd.h"
-#include "collect/collector.h"
-#include "collect/session_clock.h"
 #include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
+#include "writer/session_clock.h"
+#include "writer/writer.h"
 
 enum {
     OPTION_MODE = AG_OPTION_LONG_ONLY,
@@ -266,7 +266,7 @@ static void wait_for_end(struct request *request) {
     const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
     bool is_over = pidfd < 0 && errno == ESRCH; /* it did not live that long */
     while (!is_over) {
-        ag_shepherd_look_at_collector(shepherd);
+        ag_shepherd_look_at_writer(shepherd);
         const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
@@ -339,16 +339,16 @@ static bool finish_in_background(struct request *request) {
     _exit(0);
 }
 
-/* The agent is in. Collector, hooks, wait, hooks off. Returns the exit status. */
+/* The agent is in. Writer, hooks, wait, hooks off. Returns the exit status. */
 static int record(struct request *request, struct ag_session *session, const char *trace) {
     struct ag_shepherd *shepherd = &request->shepherd;
     char message[512] = "";
     int status = AG_EXIT_OK;
-    int r = ag_shepherd_start_collector(shepherd);
+    int r = ag_shepherd_start_writer(shepherd);
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
     hurry(request, true);
     if (r < 0) {
-        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: start the collector: %s", strerror(-r));
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: start the writer: %s", strerror(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
@@ -365,7 +365,7 @@ static int record(struct request *request, struct ag_session *session, const cha
     } else {
         const bool is_over = r == -ESRCH || r == -ESTALE; /* an end like any other */
         const bool is_under_way = r == -EINTR && finish_in_background(request);
-        if (r != -ESRCH) { /* how that came about the collector sees */
+        if (r != -ESRCH) { /* how that came about the writer sees */
             ag_session_first_is_gone(session, is_over ? AG_GONE_BY_EXEC : AG_GONE_LEFT_ALONE);
         }
         if (!request->is_quiet || !(is_over || is_under_way)) {
@@ -381,13 +381,13 @@ static int record(struct request *request, struct ag_session *session, const cha
     while (read(shepherd->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         /* asked for this end; the next signal is about the trace's */
     }
-    shepherd->child_ended = true; /* as far as the collector is waited for */
-    if (shepherd->collector == 0) {
+    shepherd->child_ended = true; /* as far as the writer is waited for */
+    if (shepherd->writer == 0) {
         return status;
     }
     if (!ag_shepherd_watch(shepherd)) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "the collector failed; what was recorded can be saved: allogram check %s",
+                       "the writer failed; what was recorded can be saved: allogram check %s",
                        trace);
     }
     if (!request->is_quiet && status == AG_EXIT_OK) {
@@ -443,10 +443,10 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* While no collector is there to do it. */
+/* While no writer is there to do it. */
 static void remove_files(void *context) {
     const struct request *request = context;
-    if (request->shepherd.collector == 0 && request->session_path[0] != '\0') {
+    if (request->shepherd.writer == 0 && request->session_path[0] != '\0') {
         ag_session_remove_path(request->session_path); /* there, or not yet or no longer */
         (void)unlink(request->trace);
     }
@@ -485,8 +485,8 @@ static int attach(struct request *request) {
         (void)snprintf(request->session_path, sizeof request->session_path, "%s",
                        ag_session_path(session));
         status = attach_session(request, session, agent);
-        if (request->shepherd.collector == 0) {
-            ag_session_remove(session); /* the collector does it where there was one */
+        if (request->shepherd.writer == 0) {
+            ag_session_remove(session); /* the writer does it where there was one */
         }
         (void)ag_session_close(session); /* NULL */
     }

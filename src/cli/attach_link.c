@@ -1,17 +1,17 @@
 /* attach_link.c: records a virtual machine that has a name, from here: the session and its
- * collector are ours, the machine joins and leaves.
+ * writer are ours, the machine joins and leaves.
  *
  * The order of things, and what each failure leaves behind (nothing):
  *
  *     cookie, connection         one line
  *     live segment, trace        their files, removed again
- *     collector                  ended again
+ *     writer                  ended again
  *     the machine begins         it refuses, or all of it is there
  *     wait                       for Ctrl-C, the time, somebody's stop or reset, the machine's end
- *     the machine leaves         then the collector seals, and the summary is printed
+ *     the machine leaves         then the writer seals, and the summary is printed
  *
  * A reset ends the trace and begins another one: what was counted is kept, what comes counts from
- * 0. When the machine is gone its collector seals what it told until then. */
+ * 0. When the machine is gone its writer seals what it told until then. */
 #include "cli/attach_link.h"
 
 #include <errno.h>
@@ -33,8 +33,8 @@
 #include "cli/message.h"
 #include "cli/run_summary.h"
 #include "cli/shepherd.h"
-#include "collect/collector.h"
 #include "remote/machine_link.h"
+#include "writer/writer.h"
 
 enum {
     COOKIE_BYTES = 1024,
@@ -175,9 +175,9 @@ static int make_session(struct attachment *at, char message[512]) {
         .session = session, .report_fd = -1, .signal_fd = at->shepherd.signal_fd};
     r = ag_session_first_trace(session, pid, program, at->trace, message);
     if (r == 0) {
-        r = ag_shepherd_start_collector(&at->shepherd);
+        r = ag_shepherd_start_writer(&at->shepherd);
         if (r < 0) {
-            (void)snprintf(message, 512, "start the collector: %s", strerror(-r));
+            (void)snprintf(message, 512, "start the writer: %s", strerror(-r));
             remove_if_empty(at->trace);
         }
     }
@@ -188,11 +188,11 @@ static int make_session(struct attachment *at, char message[512]) {
     return r;
 }
 
-/* Its collector has nobody to wait for. */
+/* Its writer has nobody to wait for. */
 static void abandon(struct attachment *at) {
     struct ag_shepherd *shepherd = &at->shepherd;
-    (void)kill(shepherd->collector, SIGKILL); /* our child, not waited for yet */
-    (void)waitpid(shepherd->collector, NULL, 0);
+    (void)kill(shepherd->writer, SIGKILL); /* our child, not waited for yet */
+    (void)waitpid(shepherd->writer, NULL, 0);
     (void)close(shepherd->report_fd); /* nothing was written */
     ag_session_remove(shepherd->session);
     remove_if_empty(at->trace);
@@ -201,7 +201,7 @@ static void abandon(struct attachment *at) {
 
 /* ---- waiting ---- */
 
-/* false: the collector has reported, or is no more. */
+/* false: the writer has reported, or is no more. */
 static bool read_report(struct ag_shepherd *shepherd) {
     uint8_t *bytes = (uint8_t *)&shepherd->report;
     const ssize_t n = read(shepherd->report_fd, bytes + shepherd->report_bytes,
@@ -276,15 +276,14 @@ static void finish(struct attachment *at, int patience_ms) {
     }
     (void)close(shepherd->report_fd); /* nothing was written */
     if (shepherd->report_bytes < sizeof(shepherd->report)) {
-        (void)kill(shepherd->collector, SIGKILL); /* our child, not waited for yet */
-        (void)waitpid(shepherd->collector, NULL, 0);
+        (void)kill(shepherd->writer, SIGKILL); /* our child, not waited for yet */
+        (void)waitpid(shepherd->writer, NULL, 0);
         ag_say("the trace is not whole; what was recorded can be saved: allogram check %s",
                at->trace);
         shepherd->session = ag_session_close(shepherd->session);
         return;
     }
-    (void)waitpid(shepherd->collector, NULL,
-                  0); /* a moment more: what may still fork is waited for */
+    (void)waitpid(shepherd->writer, NULL, 0); /* a moment more: what may still fork is waited for */
     ag_session_free_memory(shepherd->session);
     shepherd->session = ag_session_close(shepherd->session);
     if (!shepherd->report.registered) {
@@ -317,12 +316,12 @@ static enum outcome record_once(struct attachment *at) {
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
         return FAILED;
     }
-    const struct ag_link_wishes wishes = {.live_path = ag_session_path(at->shepherd.session),
-                                          .is_exact = attach->is_exact,
-                                          .processes = attach->processes.texts,
-                                          .n_processes = attach->processes.count,
-                                          .functions = attach->functions.texts,
-                                          .n_functions = attach->functions.count};
+    const struct ag_link_options wishes = {.live_path = ag_session_path(at->shepherd.session),
+                                           .is_exact = attach->is_exact,
+                                           .processes = attach->processes.texts,
+                                           .n_processes = attach->processes.count,
+                                           .functions = attach->functions.texts,
+                                           .n_functions = attach->functions.count};
     if (attach->kind->start(at->link, &wishes, text) < 0) {
         abandon(at);
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", text);

@@ -10,9 +10,9 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
-#include "collect/collector.h"
 #include "format/verify.h"
 #include "report/page.h"
+#include "writer/writer.h"
 
 static uint64_t lost_total(const struct ag_verdict *verdict) {
     uint64_t total = verdict->lost_unknown;
@@ -106,7 +106,7 @@ int ag_command_check(int argc, char **argv) {
     struct ag_verdict verdict;
 
     /* What a killed session left in its live file is brought into the trace first. */
-    int r = ag_collector_seal(path, message);
+    int r = ag_writer_seal(path, message);
     if (r < 0) {
         ag_say("check: %s; going on with what is there", message);
     }

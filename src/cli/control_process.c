@@ -19,16 +19,16 @@
 #include "attach/attach_claim.h"
 #include "attach/attaching.h"
 #include "base/compiler.h"
-#include "base/told_failure.h"
+#include "base/error_message.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
 #include "cli/message.h"
-#include "collect/collector.h"
-#include "collect/process_watch.h"
-#include "collect/session_control.h"
 #include "remote/foreign_file.h"
 #include "remote/remote_maps.h"
 #include "remote/remote_process.h"
+#include "writer/process_watch.h"
+#include "writer/session_control.h"
+#include "writer/writer.h"
 
 enum {
     LEAVE_PATIENCE_MS = 120 * 1000, /* the trace is sealed in it */
@@ -86,7 +86,7 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
     (void)sigprocmask(SIG_BLOCK, &told, NULL); /* as attaching.h wants it */
     const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
     int r = ag_end_guard_begin("control", NULL, NULL);
-    r = r < 0 ? ag_told_failure(message, r, "signals: %s", strerror(-r))
+    r = r < 0 ? ag_error_message(message, r, "signals: %s", strerror(-r))
               : ag_attach_claim(process->pid, &end, &claim, message);
     r = r < 0 ? r : ag_attach_clean_up(process->pid, &end, message);
     ag_attach_claim_end(&claim);
@@ -94,7 +94,7 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
         return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
     }
     for (int ms = 0; access(ag_session_path(session), F_OK) == 0; ms += SEAL_LOOK_MS) {
-        if (ms > LEAVE_PATIENCE_MS || !ag_session_has_collector(session)) {
+        if (ms > LEAVE_PATIENCE_MS || !ag_session_has_writer(session)) {
             return ag_fail(AG_EXIT_FAILURE,
                            "control: %d (%s) was left, and who recorded it was killed: allogram "
                            "check %s saves what there is",

@@ -4,7 +4,7 @@
  * `run` printed, as ?token= or as a bearer: other users of the machine, and web pages in a browser
  * of this user, can reach the port and do not know it.
  *
- * 2. What is answered. Each page is a snapshot of the first process (collect/snapshot.c), put into
+ * 2. What is answered. Each page is a snapshot of the first process (writer/snapshot.c), put into
  * a folder of our own, and exported to pprof by a child that is `allogram export`: what is served
  * is what the command writes. `growth` is what was allocated since it was last asked for and is
  * still in use.
@@ -13,9 +13,9 @@
  * time: whoever connects and says nothing holds up nobody. When all places are taken the client
  * that has been silent for longest goes for one that comes. What costs something, and what a client
  * can delay by not reading, is done for who knows the token alone. A process of its own, so that
- * nothing that a client does reaches `run` or the collector. */
+ * nothing that a client does reaches `run` or the writer. */
 #include "cli/endpoint.h"
-#include "collect/session_clock.h"
+#include "writer/session_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,7 +114,7 @@ static bool take_snapshot(const struct server *server, const char *path) {
     struct ag_snapshot_desk *desk = server->desk;
     const uint32_t asked = atomic_load_explicit(&desk->n_asked, memory_order_relaxed) + 1;
     (void)snprintf(desk->path, sizeof(desk->path), "%s", path);
-    /* release: pairs with the collector's acquire; the path is there */
+    /* release: pairs with the writer's acquire; the path is there */
     atomic_store_explicit(&desk->n_asked, asked, memory_order_release);
     for (int ms = 0; ms < SNAPSHOT_PATIENCE_MS && !is_over; ms++) {
         if (atomic_load_explicit(&desk->n_done, memory_order_acquire) == asked) {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/collector.h"
+#include "writer/writer.h"
 
 enum { AG_ENDPOINT_TOKEN_BYTES = 33 };
 struct ag_endpoint {

@@ -16,11 +16,11 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/types_file.h"
-#include "collect/collector.h"
 #include "export/export.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "symbol/decoder.h"
+#include "writer/writer.h"
 
 enum {
     OPTION_TO = AG_OPTION_LONG_ONLY,
@@ -167,7 +167,7 @@ static int open_trace(const struct request *request, const char *path,
     char message[512] = "";
     /* A trace whose session was killed is completed first. What cannot be completed can often be
      * read all the same. */
-    const bool was_sealed = ag_collector_seal(path, message) >= 0;
+    const bool was_sealed = ag_writer_seal(path, message) >= 0;
     char open_message[512] = "";
     if (ag_profile_open(path, &request->profile, ret_profile, open_message) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "export: %s", open_message);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cli/target.h"
-#include "collect/cut_files.h"
+#include "writer/cut_files.h"
 
 void ag_launch_guard_standard(void) {
     int fd = 0;

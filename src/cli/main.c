@@ -8,7 +8,7 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
-#include "collect/cut_files.h"
+#include "writer/cut_files.h"
 
 static const struct ag_command commands[] = {
     {"run", ag_command_run, "record a program and the processes it starts"},

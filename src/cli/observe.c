@@ -18,8 +18,8 @@
 #include "cli/message.h"
 #include "cli/observe_report.h"
 #include "cli/options.h"
-#include "collect/trace_name.h"
 #include "observe/observation.h"
+#include "writer/trace_name.h"
 
 enum {
     OPTION_DURATION = AG_OPTION_LONG_ONLY,
@@ -64,7 +64,7 @@ static const struct ag_option table[] = {
 
 struct request {
     struct ag_observe_options options;
-    struct ag_observe_wish wish;
+    struct ag_observe_selection wish;
     const char *output;
     bool json, live, writes_perf_map;
     struct ag_observation *observation;

@@ -131,7 +131,7 @@ static void maps(struct ag_json *json, struct ag_observation *observation) {
 }
 
 static void allocators(struct ag_json *json, struct ag_observation *observation) {
-    const struct ag_told_allocator *list;
+    const struct ag_reported_allocator *list;
     const size_t n = ag_observation_allocators(observation, &list);
     ag_json_open(json, "allocators", '[');
     for (size_t i = 0; i < n; i++) {
@@ -148,7 +148,7 @@ static void allocators(struct ag_json *json, struct ag_observation *observation)
 }
 
 static void processes(struct ag_json *json, struct ag_observation *observation) {
-    const struct ag_told_process *list;
+    const struct ag_reported_process *list;
     const size_t n = ag_observation_processes(observation, &list);
     ag_json_open(json, "processes", '[');
     for (size_t i = 0; i < n; i++) {
@@ -166,7 +166,7 @@ static void processes(struct ag_json *json, struct ag_observation *observation) 
 }
 
 static void collections(struct ag_json *json, struct ag_observation *observation) {
-    const struct ag_told_collection *list;
+    const struct ag_reported_collection *list;
     const size_t n = ag_observation_collections(observation, &list);
     ag_json_open(json, "gc", '{');
     ag_json_integer(json, "seen", ag_observation_facts(observation)->collections_seen);
@@ -203,7 +203,7 @@ static void collections(struct ag_json *json, struct ag_observation *observation
 }
 
 void ag_observe_report_json(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_wish *wish) {
+                            const struct ag_observe_selection *wish) {
     struct ag_json json = {.out = out, .line_depth = 2};
     const char *const *notes;
     ag_json_open(&json, NULL, '{');

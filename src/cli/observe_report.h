@@ -7,15 +7,15 @@
 
 #include "observe/observation.h"
 
-struct ag_observe_wish { /* which tables */
-    unsigned what;       /* enum ag_observe_what */
+struct ag_observe_selection { /* which tables */
+    unsigned what;            /* enum ag_observe_what */
     bool stacks;
     const char *blame; /* NULL: none */
     size_t limit;      /* rows of a table in text; 0: all */
 };
 void ag_observe_report_json(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_wish *wish);
+                            const struct ag_observe_selection *wish);
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_wish *wish);
+                            const struct ag_observe_selection *wish);
 
 #endif

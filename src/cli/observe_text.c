@@ -181,7 +181,7 @@ static void allocators(struct ag_page *page, struct ag_observation *observation)
         {.head = "mapped"},
         {.head = "resident"},
     };
-    const struct ag_told_allocator *list;
+    const struct ag_reported_allocator *list;
     const size_t n = ag_observation_allocators(observation, &list);
     struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
     for (size_t i = 0; i < n && table != NULL; i++) {
@@ -207,7 +207,7 @@ static void processes(struct ag_page *page, struct ag_observation *observation, 
         {.head = "function", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 20},
         {.head = "name", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 8},
     };
-    const struct ag_told_process *list;
+    const struct ag_reported_process *list;
     const size_t n = ag_observation_processes(observation, &list);
     struct ag_table *table = ag_table_new(columns, AG_ARRAY_SIZE(columns));
     for (size_t i = 0; i < n && table != NULL && (limit == 0 || i < limit); i++) {
@@ -225,7 +225,7 @@ static void processes(struct ag_page *page, struct ag_observation *observation, 
 }
 
 static void collections_heading(struct ag_page *page, struct ag_observation *observation) {
-    const struct ag_told_collection *list;
+    const struct ag_reported_collection *list;
     const size_t n = ag_observation_collections(observation, &list);
     const uint64_t n_seen = ag_observation_facts(observation)->collections_seen;
     struct ag_quantity seen, told, total, longest;
@@ -280,7 +280,7 @@ static void collections(struct ag_page *page, struct ag_observation *observation
 }
 
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_wish *wish) {
+                            const struct ag_observe_selection *wish) {
     struct ag_page page = {.out = out,
                            .columns = ag_terminal_columns(),
                            .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO)};

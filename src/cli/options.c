@@ -63,7 +63,7 @@ void ag_options_start(struct ag_options *options, int argc, char **argv) {
     opterr = 0; /* the messages are ours */
 }
 
-static int tell_error(struct ag_options *options, bool lacks_value) {
+static int option_error(struct ag_options *options, bool lacks_value) {
     const char *word = options->argv[optind > 1 ? optind - 1 : 1];
     char letter[3] = {'-', (char)optopt, '\0'};
     if (optopt > 0 && optopt < 128 && strncmp(word, "--", 2) != 0) {
@@ -107,7 +107,7 @@ int ag_options_next(struct ag_options *options) {
         return AG_OPTIONS_STOP;
     case '?':
     case ':':
-        return tell_error(options, id == ':');
+        return option_error(options, id == ':');
     case -1:
         options->operands = options->argv + optind;
         options->n_operands = options->argc - optind;

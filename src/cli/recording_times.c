@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "cli/dump_wish.h"
+#include "cli/dump_trigger.h"
 #include "cli/options.h"
 
 enum { NS_PER_MS = 1000 * 1000 };

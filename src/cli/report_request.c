@@ -9,9 +9,9 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/types_file.h"
-#include "collect/collector.h"
 #include "model/answers/blocks.h"
 #include "symbol/decoder.h"
+#include "writer/writer.h"
 
 enum {
     OPTION_VIEW = AG_OPTION_LONG_ONLY,
@@ -448,7 +448,7 @@ int ag_report_request_open(const struct ag_report_request *request, const char *
     char message[512] = "", open_message[512] = "";
     /* A trace whose session was killed is completed first. What cannot be completed can often be
      * read all the same. */
-    const bool was_sealed = ag_collector_seal(path, message) >= 0;
+    const bool was_sealed = ag_writer_seal(path, message) >= 0;
     const int r = ag_profile_open(path, &request->profile, ret_profile, open_message);
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "%s: %s", request->command, open_message);

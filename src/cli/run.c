@@ -6,7 +6,7 @@
  *     live segment                 its file
  *     fork: the child waits        (its number is in the trace's name)
  *     trace file                   a folder that takes no file stops here, before the program runs
- *     fork: the collector
+ *     fork: the writer
  *     the child executes           or the trace and the segment are removed again
  *     wait, seal, summary          the program's own status */
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
-#include "cli/dump_wish.h"
+#include "cli/dump_trigger.h"
 #include "cli/endpoint.h"
 #include "cli/filter_option.h"
 #include "cli/launch.h"
@@ -120,7 +120,7 @@ static int add_dump(struct wishes *wishes, const char *name, const char *value) 
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: given more than %d times", name, value,
                        AG_DUMPS_MOST);
     }
-    if (!ag_dump_wish_parse(value, &session->dumps[session->n_dumps])) {
+    if (!ag_dump_trigger_parse(value, &session->dumps[session->n_dumps])) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
                        "%s=%s: not one of gc, peak, every=64M, every=10s, signal=USR1 (HUP, QUIT, "
                        "USR1 or USR2)",
@@ -341,7 +341,7 @@ static int end_status(int wait_status) {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-static void print_summary(const struct ag_collector_report *report, const char *program,
+static void print_summary(const struct ag_writer_report *report, const char *program,
                           const struct ag_launch *launch) {
     ag_run_summary_print(report, program);
     if (!report->registered && ag_target_refuses_preload(launch->path)) {
@@ -365,8 +365,7 @@ static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, 
             print_summary(&shepherd->report, program, launch);
         }
     } else if (!wishes->is_quiet && !shepherd->gave_up) {
-        ag_say("the collector failed; what was recorded can be saved: allogram check %s",
-               first_trace);
+        ag_say("the writer failed; what was recorded can be saved: allogram check %s", first_trace);
     }
     return shepherd->child_ended ? end_status(shepherd->wait_status) : AG_EXIT_OWN_FAILURE;
 }
@@ -385,7 +384,7 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
            endpoint->port, endpoint->token);
 }
 
-/* Trace, collector, go. Returns the exit status. */
+/* Trace, writer, go. Returns the exit status. */
 static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
                           struct wishes *wishes, const char *program,
                           struct ag_endpoint *endpoint) {
@@ -403,12 +402,12 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
     int r = ag_shepherd_take_signals(&shepherd);
-    r = r < 0 ? r : ag_shepherd_start_collector(&shepherd);
+    r = r < 0 ? r : ag_shepherd_start_writer(&shepherd);
     if (r < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
         remove_if_empty(first_trace);
-        return ag_fail(AG_EXIT_OWN_FAILURE, "start the collector: %s", strerror(-r));
+        return ag_fail(AG_EXIT_OWN_FAILURE, "start the writer: %s", strerror(-r));
     }
     start_endpoint(endpoint, session);
     ag_recording_times_start(&wishes->times, session, ag_shepherd_now_ms());
@@ -416,7 +415,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
     if (error > 0) {
         ag_endpoint_stop(endpoint);
         shepherd.child_ended = true;
-        (void)ag_shepherd_watch(&shepherd); /* the collector leaves when the child does */
+        (void)ag_shepherd_watch(&shepherd); /* the writer leaves when the child does */
         remove_if_empty(first_trace);
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));

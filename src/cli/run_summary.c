@@ -62,7 +62,7 @@ static const char *short_path(const char *path) {
 
 /* What is missing from the trace, or that nothing is: the one line that every closing summary ends
  * with. */
-static const char *loss_text(const struct ag_collector_report *report, char ret_text[256]) {
+static const char *loss_text(const struct ag_writer_report *report, char ret_text[256]) {
     char events[32], stacks[32];
     const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
     if (has_events || has_stacks) {
@@ -86,7 +86,7 @@ static const char *loss_text(const struct ag_collector_report *report, char ret_
     return ret_text;
 }
 
-static void print_strangers(const struct ag_collector_report *report) {
+static void print_strangers(const struct ag_writer_report *report) {
     if (report->n_strangers > 0) {
         ag_say("%u process%s not recorded, as the agent did not start in %s: %s",
                report->n_strangers, report->n_strangers == 1 ? " was" : "es were",
@@ -94,7 +94,7 @@ static void print_strangers(const struct ag_collector_report *report) {
     }
 }
 
-static void print_closed(const struct ag_collector_report *report) {
+static void print_closed(const struct ag_writer_report *report) {
     if (report->is_closed) {
         ag_say("the live file was removed while the program ran: programs that were executed after "
                "that were not recorded");
@@ -105,21 +105,20 @@ static void print_cost(const struct ag_profile *profile) {
     const struct ag_profile_cost *cost = ag_profile_cost(profile);
     const struct ag_profile_sampler *sampler = ag_profile_sampler(profile);
     const double spent_ns = (double)sampler->cpu_ns + (double)cost->cpu_ns;
-    char samples[32], collector[32], program[32], spent[32], least[32], most[32];
+    char samples[32], writer[32], program[32], spent[32], least[32], most[32];
     if (sampler->budget_percent > 0 && cost->target_cpu_ns > 0) {
-        ag_say(
-            "spent %.2f %% of the program's CPU, budget %.2f %%: %s of %s (samples %s, collector "
-            "%s); one sample in %s to %s",
-            100 * spent_ns / (double)cost->target_cpu_ns, sampler->budget_percent,
-            time_text((uint64_t)spent_ns, spent), time_text(cost->target_cpu_ns, program),
-            time_text(sampler->cpu_ns, samples), time_text(cost->cpu_ns, collector),
-            bytes_text(sampler->least_interval_bytes, least),
-            bytes_text(sampler->most_interval_bytes, most));
+        ag_say("spent %.2f %% of the program's CPU, budget %.2f %%: %s of %s (samples %s, writer "
+               "%s); one sample in %s to %s",
+               100 * spent_ns / (double)cost->target_cpu_ns, sampler->budget_percent,
+               time_text((uint64_t)spent_ns, spent), time_text(cost->target_cpu_ns, program),
+               time_text(sampler->cpu_ns, samples), time_text(cost->cpu_ns, writer),
+               bytes_text(sampler->least_interval_bytes, least),
+               bytes_text(sampler->most_interval_bytes, most));
     }
 }
 
 /* A sampled trace: what the samples stand for takes a look at them. They are few. */
-static void print_sampled(const struct ag_collector_report *report) {
+static void print_sampled(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {
         .size = sizeof(options),
         .thread = -1,
@@ -154,7 +153,7 @@ static void print_sampled(const struct ag_collector_report *report) {
 }
 
 /* Whoever asked for it knows; but not where it could not be followed. */
-static void print_filter(const struct ag_collector_report *report) {
+static void print_filter(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
     struct ag_profile *profile = NULL;
     char message[512], heaps[256] = "";
@@ -192,7 +191,7 @@ static const char *remedy(uint32_t error) {
     }
 }
 
-static void print_others_missing(const struct ag_collector_report *report) {
+static void print_others_missing(const struct ag_writer_report *report) {
     const char *have = report->n_without_trace == 1 ? "process has" : "processes have";
     if (report->n_without_trace > 0 && report->without_error == 0) {
         ag_say("%u %s no trace: the file was deleted while it was written", report->n_without_trace,
@@ -204,7 +203,7 @@ static void print_others_missing(const struct ag_collector_report *report) {
 }
 
 /* Of the first process: what is not to be had is not described. */
-static void print_missing(const struct ag_collector_report *report) {
+static void print_missing(const struct ag_writer_report *report) {
     if (report->missing_error == 0) {
         ag_say("trace %s was deleted while it was written: nothing of it can be had",
                short_path(report->path));
@@ -218,7 +217,7 @@ static void print_missing(const struct ag_collector_report *report) {
 }
 
 /* All events are in the file, but not what is written behind them. */
-static void print_unsealed(const struct ag_collector_report *report) {
+static void print_unsealed(const struct ag_writer_report *report) {
     if (!report->is_cut && !report->is_missing && report->error != 0) {
         ag_say("the trace could not be sealed: %s; reports of it read all of its events, and check "
                "calls it not sealed",
@@ -226,7 +225,7 @@ static void print_unsealed(const struct ag_collector_report *report) {
     }
 }
 
-void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view) {
+void ag_run_summary_print_trace(const struct ag_writer_report *report, const char *view) {
     char time[32], size[32], lost[256];
     const char *path = short_path(report->path);
     if (report->is_missing) {
@@ -245,7 +244,7 @@ void ag_run_summary_print_trace(const struct ag_collector_report *report, const 
            report->lost_events || report->lost_stacks ? loss_text(report, lost) : "", path, view);
 }
 
-void ag_run_summary_print(const struct ag_collector_report *report, const char *program) {
+void ag_run_summary_print(const struct ag_writer_report *report, const char *program) {
     char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32],
         missing[256];
     if (!report->registered) {

@@ -2,13 +2,13 @@
 #ifndef AG_RUN_SUMMARY_H
 #define AG_RUN_SUMMARY_H
 
-#include "collect/collector.h"
+#include "writer/writer.h"
 
 /* program: as the user typed it. */
-void ag_run_summary_print(const struct ag_collector_report *report, const char *program);
+void ag_run_summary_print(const struct ag_writer_report *report, const char *program);
 
 /* The same where only a runtime was recorded: the trace, and VIEW to look at it with. */
-void ag_run_summary_print_trace(const struct ag_collector_report *report, const char *view);
+void ag_run_summary_print_trace(const struct ag_writer_report *report, const char *view);
 
 /* What the process had before it was attached to. */
 struct ag_glibc_heap;

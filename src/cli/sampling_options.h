@@ -2,7 +2,7 @@
 #ifndef AG_SAMPLING_OPTIONS_H
 #define AG_SAMPLING_OPTIONS_H
 
-#include "collect/collector.h"
+#include "writer/writer.h"
 
 enum ag_sampling_option { AG_SAMPLING_INTERVAL, AG_SAMPLING_BUDGET, AG_SAMPLING_SEED };
 

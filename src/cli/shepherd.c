@@ -7,7 +7,7 @@
  * our group; when the program stops for itself we stop too, and the shell sees what it would have
  * seen.
  *
- * The collector is asked to end by SIGTERM and SIGINT: when the whole machine is, say, and the
+ * The writer is asked to end by SIGTERM and SIGINT: when the whole machine is, say, and the
  * program with it, it has that program's end to record first. One that died is followed by another,
  * which finds everything in the segment. One that fails at its start is not tried again and again:
  * the program goes on, and `allogram check` seals what the segment holds. */
@@ -30,7 +30,7 @@
 
 enum {
     MAX_RESTARTS = 100,
-    REPORT_PATIENCE_MS = 120 * 1000, /* after the child's end: the collector is done in
+    REPORT_PATIENCE_MS = 120 * 1000, /* after the child's end: the writer is done in
                                         milliseconds, or reads a trace back */
     STOP_SETTLES_MS = 20,
 };
@@ -93,14 +93,14 @@ void ag_shepherd_step_back(const struct ag_shepherd *shepherd) {
         0, 1); /* a reader of the program's output must see its end when the program closes it */
 }
 
-/* ---- the collector ---- */
+/* ---- the writer ---- */
 
 static void ask_to_end(int unused) {
     (void)unused;
-    ag_collector_ask_to_end();
+    ag_writer_ask_to_end();
 }
 
-static _Noreturn void be_the_collector(struct ag_session *session, int report_fd) {
+static _Noreturn void be_the_writer(struct ag_session *session, int report_fd) {
     static const int ignored[] = {SIGHUP,  SIGQUIT, SIGPIPE, SIGXFSZ,
                                   SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP};
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, ask = {.sa_handler = ask_to_end};
@@ -125,17 +125,17 @@ static _Noreturn void be_the_collector(struct ag_session *session, int report_fd
     keep[count++] = report_fd;
     close_all_but(keep, count);
     (void)!chdir("/"); /* hold no file system: the names we use are absolute */
-    _exit(ag_collector_run(session, report_fd) < 0);
+    _exit(ag_writer_run(session, report_fd) < 0);
 }
 
-int ag_shepherd_start_collector(struct ag_shepherd *shepherd) {
+int ag_shepherd_start_writer(struct ag_shepherd *shepherd) {
     int report[2];
     if (pipe2(report, O_CLOEXEC) < 0) {
         return -errno;
     }
     const pid_t pid = fork();
     if (pid == 0) {
-        be_the_collector(shepherd->session, report[1]);
+        be_the_writer(shepherd->session, report[1]);
     }
     const int error = errno;
     (void)close(report[1]); /* nothing was written */
@@ -143,14 +143,14 @@ int ag_shepherd_start_collector(struct ag_shepherd *shepherd) {
         (void)close(report[0]);
         return -error;
     }
-    shepherd->collector = pid;
+    shepherd->writer = pid;
     shepherd->report_fd = report[0];
     shepherd->report_bytes = 0;
     return 0;
 }
 
-static void collector_ended(struct ag_shepherd *shepherd, int status) {
-    shepherd->collector = 0;
+static void writer_ended(struct ag_shepherd *shepherd, int status) {
+    shepherd->writer = 0;
     const bool was_killed = WIFSIGNALED(status);
     if (shepherd->report_bytes == sizeof(shepherd->report) || !was_killed ||
         shepherd->n_restarts++ >= MAX_RESTARTS) {
@@ -158,7 +158,7 @@ static void collector_ended(struct ag_shepherd *shepherd, int status) {
     }
     (void)close(shepherd->report_fd); /* nothing was written */
     shepherd->report_fd = -1;
-    (void)ag_shepherd_start_collector(shepherd); /* without one the segment keeps all */
+    (void)ag_shepherd_start_writer(shepherd); /* without one the segment keeps all */
 }
 
 static void read_report(struct ag_shepherd *shepherd) {
@@ -202,7 +202,7 @@ static int status_of(const siginfo_t *info) {
                : info->si_status | (info->si_code == CLD_DUMPED ? CORE_DUMPED : 0);
 }
 
-/* The ended child is not reaped: as long as it is a zombie the collector can ask the kernel about
+/* The ended child is not reaped: as long as it is a zombie the writer can ask the kernel about
  * it. It is init's when we leave. */
 static void look_at_child(struct ag_shepherd *shepherd) {
     siginfo_t info = {0};
@@ -221,11 +221,10 @@ static void look_at_child(struct ag_shepherd *shepherd) {
     }
 }
 
-void ag_shepherd_look_at_collector(struct ag_shepherd *shepherd) {
+void ag_shepherd_look_at_writer(struct ag_shepherd *shepherd) {
     int status = 0;
-    if (shepherd->collector != 0 &&
-        waitpid(shepherd->collector, &status, WNOHANG) == shepherd->collector) {
-        collector_ended(shepherd, status);
+    if (shepherd->writer != 0 && waitpid(shepherd->writer, &status, WNOHANG) == shepherd->writer) {
+        writer_ended(shepherd, status);
     }
 }
 
@@ -233,7 +232,7 @@ static void reap(struct ag_shepherd *shepherd) {
     if (!shepherd->child_ended) {
         look_at_child(shepherd);
     }
-    ag_shepherd_look_at_collector(shepherd);
+    ag_shepherd_look_at_writer(shepherd);
 }
 
 /* Is `pid` the child or a descendant of it? */
@@ -315,7 +314,7 @@ bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
     reap(shepherd); /* what ended before signals were data */
     while (!shepherd->gave_up) {
         const bool has_report = shepherd->report_bytes == sizeof(shepherd->report);
-        const bool may_come = shepherd->report_fd >= 0 || shepherd->collector != 0;
+        const bool may_come = shepherd->report_fd >= 0 || shepherd->writer != 0;
         if (shepherd->child_ended && (has_report || !may_come)) {
             break;
         }

@@ -1,4 +1,4 @@
-/* shepherd.h: what `run` does while its program runs: it passes signals on, keeps a collector
+/* shepherd.h: what `run` does while its program runs: it passes signals on, keeps a writer
  * alive, and waits. */
 #ifndef AG_SHEPHERD_H
 #define AG_SHEPHERD_H
@@ -7,12 +7,12 @@
 #include <sys/types.h>
 
 #include "cli/recording_times.h"
-#include "collect/collector.h"
+#include "writer/writer.h"
 
 struct ag_shepherd {
     struct ag_session *session;
-    pid_t child, collector; /* collector 0: none */
-    int report_fd;          /* of the collector; -1: closed */
+    pid_t child, writer; /* writer 0: none */
+    int report_fd;       /* of the writer; -1: closed */
     int signal_fd;
     int wait_status;
     const struct ag_dump_when *dumps; /* a signal that asks for one is not passed on */
@@ -21,17 +21,17 @@ struct ag_shepherd {
     bool child_ended, gave_up;
     unsigned n_restarts;
     size_t report_bytes; /* received so far */
-    struct ag_collector_report report;
+    struct ag_writer_report report;
 };
 
 /* Of the monotonic clock. */
 uint64_t ag_shepherd_now_ms(void);
 
-/* Forks a collector. 0 or negative errno. */
-int ag_shepherd_start_collector(struct ag_shepherd *shepherd);
+/* Forks a writer. 0 or negative errno. */
+int ag_shepherd_start_writer(struct ag_shepherd *shepherd);
 /* Has it ended? One that was killed is followed by another, which finds everything in the segment.
  */
-void ag_shepherd_look_at_collector(struct ag_shepherd *shepherd);
+void ag_shepherd_look_at_writer(struct ag_shepherd *shepherd);
 /* From here on signals reach us as data. Call after the child was forked. */
 int ag_shepherd_take_signals(struct ag_shepherd *shepherd);
 /* Lets go of everything that belongs to the program: its streams, descriptors that we inherited as

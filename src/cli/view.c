@@ -17,10 +17,10 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/types_file.h"
-#include "collect/collector.h"
 #include "model/profile.h"
 #include "page/html_page.h"
 #include "symbol/decoder.h"
+#include "writer/writer.h"
 
 enum {
     OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
@@ -80,7 +80,7 @@ static int set_option(struct wish *wish, int id, const char *value) {
 
 static int open_profile(const struct wish *wish, const char *path, struct ag_profile **ret) {
     char message[512] = "", seal_message[512] = "";
-    const int sealed = ag_collector_seal(path, seal_message);
+    const int sealed = ag_writer_seal(path, seal_message);
     const int r = ag_profile_open(path, &wish->profile, ret, message);
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", message);

@@ -297,7 +297,7 @@ AG_COLD static bool renew(struct allogram_counters *set) {
     set->slot = ag_recorder.slot_index;
     set->slot_generation = ag_recorder.slot_generation;
     set->snapshot = 0;
-    set->n_lost_told = 0;
+    set->n_lost_reported = 0;
     atomic_store_explicit(&set->n_lost, 0, memory_order_relaxed);
     if (set->is_of_thread) {
         set->thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0);
@@ -526,7 +526,7 @@ void allogram_end_counters_gc(allogram_counters *set, const char *kind, uint64_t
         set->since_raw = elapsed_raw(); /* nobody's time */
         ag_host_get_ready();
         if (counts(set)) {
-            ag_counters_tell_collection(set, kind ? kind : "", heap_bytes);
+            ag_counters_report_collection(set, kind ? kind : "", heap_bytes);
         }
         set->collecting.start_raw = 0;
     }
@@ -544,17 +544,17 @@ void allogram_tell_counters(allogram_counters *set) {
         take_time(set);
         ag_host_get_ready();
         if (ag_host_lock_take(&all.lock)) {
-            ag_counters_tell_locked(set);
+            ag_counters_report_locked(set);
             ag_host_lock_give(&all.lock);
         }
     }
 }
 
-void ag_counters_tell_all(void) {
+void ag_counters_report_all(void) {
     ag_host_get_ready();
     if (ag_host_lock_take(&all.lock)) {
         for (struct allogram_counters *set = all.first; set; set = set->next) {
-            ag_counters_tell_locked(set);
+            ag_counters_report_locked(set);
         }
         ag_host_lock_give(&all.lock);
     }

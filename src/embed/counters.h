@@ -41,7 +41,7 @@ struct allogram_counters {
     uint64_t beyond;         /* of these: had no room for a node, the innermost ones */
     uint64_t since_raw;      /* up to here time is counted */
     _Atomic uint64_t n_lost; /* calls without a node */
-    uint64_t n_lost_told;
+    uint64_t n_lost_reported;
     uint32_t current;         /* node; 0: outside of all functions */
     _Atomic uint32_t n_nodes; /* nodes [0, this) are whole; node 0 is the root */
     struct ag_counter_node *pages[AG_COUNTER_PAGES];
@@ -78,7 +78,7 @@ AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
            set->slot_generation == ag_recorder.slot_generation;
 }
 /* Writes a snapshot of each set into the trace. From any thread; not from a handler. */
-void ag_counters_tell_all(void);
+void ag_counters_report_all(void);
 /* Is there a set? */
 bool ag_counters_are_there(void);
 
@@ -91,12 +91,12 @@ uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32
 /* What the path's function allocated itself. */
 void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words);
 
-/* ---- between counters.c and counters_told.c ---- */
+/* ---- between counters.c and counters_report.c ---- */
 
 /* Under the lock of the list. Nothing where the set counted nothing in this recording. */
-void ag_counters_tell_locked(struct allogram_counters *set);
+void ag_counters_report_locked(struct allogram_counters *set);
 /* The collection that has begun, now that it has ended. By the set's owner. */
-void ag_counters_tell_collection(const struct allogram_counters *set, const char *kind,
-                                 uint64_t heap_bytes);
+void ag_counters_report_collection(const struct allogram_counters *set, const char *kind,
+                                   uint64_t heap_bytes);
 
 #endif

@@ -50,7 +50,7 @@ AG_COLD static void refresh_state(struct ag_thread *thread) {
         thread->gate = AG_GATE_ABSENT;
     }
     if (label_now != 0) {
-        ag_record_set_label_site(ag_told_names_site(&ag_host.labels, label_now));
+        ag_record_set_label_site(ag_defined_names_site(&ag_host.labels, label_now));
     }
 }
 
@@ -66,7 +66,7 @@ void ag_host_get_ready(void) {
     get_ready();
 }
 
-AG_FAST const struct ag_host_heap *heap_to_tell(allogram_heap heap) {
+AG_FAST const struct ag_host_heap *wanted_heap(allogram_heap heap) {
     get_ready();
     return ag_host_heap(heap);
 }
@@ -81,7 +81,7 @@ static bool tracks(void) {
 
 /* Whether the trace is told of a block of this type. What else the filter says of it is asked by
  * the recorder, which then remembers it until its end. */
-static bool tells_of(allogram_type type) {
+static bool is_wanted_type(allogram_type type) {
     return tells() && ag_host_takes_type(type);
 }
 
@@ -94,17 +94,17 @@ static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
                      const struct allogram_block *block) {
     uint64_t interval_bytes = 0;
     if ((allogram_mode_ & ALLOGRAM_RATED_) &&
-        !ag_host_rate_takes(counted_bytes(block->bytes), &interval_bytes)) {
+        !ag_host_rate_selects(counted_bytes(block->bytes), &interval_bytes)) {
         return;
     }
     struct ag_managed_frame frames[AG_HOST_BLOCK_FRAMES_MOST];
     const bool is_typed_late = ag_host_heap(heap)->has_late_types && block->type == 0;
-    struct ag_told_site told = {.stack = 0};
-    const struct ag_typed_place place = {.site = ag_told_names_site(&ag_host.types, block->type),
+    struct ag_block_site told = {.stack = 0};
+    const struct ag_typed_place place = {.site = ag_defined_names_site(&ag_host.types, block->type),
                                          .pc = block->pc,
                                          .frames = frames,
                                          .n_frames = ag_host_frames_of(block, frames),
-                                         .ret_told = is_typed_late ? &told : NULL,
+                                         .ret_site = is_typed_late ? &told : NULL,
                                          .chosen_interval_bytes = interval_bytes};
     const size_t bytes = counted_bytes(block->bytes);
     ag_record_alloc_typed(sp, rbp, (uintptr_t)block->address, bytes, heap, &place);
@@ -117,10 +117,10 @@ static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
 
 void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
                    size_t bytes, allogram_type type) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     const struct allogram_block block = {.address = address, .bytes = bytes, .type = type};
     if (found && !found->is_backing) {
-        if (tells_of(type)) {
+        if (is_wanted_type(type)) {
             alloc_at(caller->sp, caller->rbp, heap, &block);
         }
         if (tracks()) {
@@ -135,12 +135,12 @@ void allogram_tell_alloc_(allogram_heap heap, uint64_t address, size_t bytes, al
 
 void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *blocks,
                            size_t n_blocks) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (!found || found->is_backing) {
         return;
     }
     for (size_t i = 0; i < n_blocks && tells(); i++) {
-        if (tells_of(blocks[i].type)) {
+        if (is_wanted_type(blocks[i].type)) {
             alloc_at(CALLER_SP(), CALLER_RBP(), heap, &blocks[i]);
         }
     }
@@ -152,7 +152,7 @@ void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *bloc
 
 static void end_block(enum ag_word_kind kind, const struct ag_host_caller *caller,
                       allogram_heap heap, uint64_t address) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (found && !found->is_backing) {
         if (tells()) {
             if (found->has_late_types) {
@@ -179,7 +179,7 @@ void allogram_tell_collect_(allogram_heap heap, uint64_t address) {
 }
 
 void allogram_tell_move_(allogram_heap heap, uint64_t address, uint64_t new_address) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (!found || found->is_backing) {
         return;
     }
@@ -195,7 +195,7 @@ void allogram_tell_move_(allogram_heap heap, uint64_t address, uint64_t new_addr
 }
 
 void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (!found || found->is_backing) {
         return;
     }
@@ -208,15 +208,16 @@ void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
 }
 
 int allogram_tell_block_type_(allogram_heap heap, uint64_t address, allogram_type type) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
-    const uint32_t site =
-        found && tells() && ag_recorder_is_active() ? ag_told_names_site(&ag_host.types, type) : 0;
-    return site != 0 && found->has_late_types && ag_late_types_tell(heap, address, site);
+    const struct ag_host_heap *found = wanted_heap(heap);
+    const uint32_t site = found && tells() && ag_recorder_is_active()
+                              ? ag_defined_names_site(&ag_host.types, type)
+                              : 0;
+    return site != 0 && found->has_late_types && ag_late_types_report(heap, address, site);
 }
 
 void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
                            uint64_t address) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (found && !found->is_backing && tells()) {
         if (found->has_late_types) {
             ag_late_types_died(heap, address);
@@ -228,7 +229,7 @@ void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap he
 
 void ag_host_realloc_failed(const struct ag_host_caller *caller, allogram_heap heap,
                             uint64_t address) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (found && !found->is_backing && tells()) {
         ag_record_free_fast(AG_WORD_UNDO_FREE, (uintptr_t)address, heap, caller->sp, caller->rbp);
     }
@@ -236,11 +237,11 @@ void ag_host_realloc_failed(const struct ag_host_caller *caller, allogram_heap h
 
 void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
                          const struct allogram_block *block) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (!found || found->is_backing) {
         return;
     }
-    if (tells_of(block->type)) {
+    if (is_wanted_type(block->type)) {
         alloc_at(caller->sp, caller->rbp, heap, block);
     }
     if (allogram_mode_ & ALLOGRAM_FREES_) {
@@ -265,13 +266,13 @@ static uintptr_t place_in(allogram_heap heap, uint64_t address) {
 }
 
 void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes) {
-    if (heap_to_tell(heap)) {
+    if (wanted_heap(heap)) {
         ag_record_map(CALLER_SP(), CALLER_RBP(), heap, place_in(heap, address), bytes, 0, 0);
     }
 }
 
 void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes) {
-    if (heap_to_tell(heap)) {
+    if (wanted_heap(heap)) {
         ag_record_unmap(place_in(heap, address), bytes);
     }
 }
@@ -296,7 +297,7 @@ uint64_t ag_host_elapsed_raw(void) {
 }
 
 void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t heap_bytes) {
-    if (!heap_to_tell(heap) || !ag_recorder_is_active()) {
+    if (!wanted_heap(heap) || !ag_recorder_is_active()) {
         return;
     }
     ag_record_cut_windows();
@@ -311,10 +312,10 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
     collecting.n++;
 }
 
-void ag_host_tell_collection(allogram_heap heap, const struct ag_host_collection *collection,
-                             const char *kind) {
+void ag_host_report_collection(allogram_heap heap, const struct ag_host_collection *collection,
+                               const char *kind) {
     enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4, PROMOTED_KNOWN = 8 }; /* of the gc record */
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     if (!found || !ag_recorder_is_active()) {
         return;
     }
@@ -340,7 +341,7 @@ void ag_host_tell_collection(allogram_heap heap, const struct ag_host_collection
 
 void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
                     const uint64_t *promoted_bytes) {
-    const struct ag_host_heap *found = heap_to_tell(heap);
+    const struct ag_host_heap *found = wanted_heap(heap);
     uint32_t at = collecting.n;
     while (at > 0 && collecting.begun[at - 1].heap != heap) {
         at--;
@@ -361,7 +362,7 @@ void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
             .promoted_bytes = promoted_bytes ? *promoted_bytes : 0,
             .has_promoted = promoted_bytes != NULL,
             .stack = collecting.begun[at - 1].stack};
-        ag_host_tell_collection(heap, &collection, kind);
+        ag_host_report_collection(heap, &collection, kind);
     }
 }
 
@@ -391,7 +392,7 @@ void allogram_tell_runtime(const struct allogram_runtime_options *options) {
 
 allogram_label allogram_set_label(allogram_label label) {
     const allogram_label before = label_now;
-    label_now = ag_told_names_get(&ag_host.labels, label) ? label : 0;
-    ag_record_set_label_site(ag_told_names_site(&ag_host.labels, label_now));
+    label_now = ag_defined_names_get(&ag_host.labels, label) ? label : 0;
+    ag_record_set_label_site(ag_defined_names_site(&ag_host.labels, label_now));
     return before;
 }

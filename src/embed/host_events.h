@@ -25,8 +25,8 @@ struct ag_host_collection {
     uint32_t stack;
     bool has_promoted; /* promoted_bytes is known, and may be 0 */
 };
-void ag_host_tell_collection(uint32_t heap, const struct ag_host_collection *collection,
-                             const char *kind);
+void ag_host_report_collection(uint32_t heap, const struct ag_host_collection *collection,
+                               const char *kind);
 /* As allogram_gc_end. promoted_bytes: put where blocks live longer; NULL: not known. */
 void ag_host_gc_end(uint32_t heap, const char *kind, uint64_t heap_bytes,
                     const uint64_t *promoted_bytes);

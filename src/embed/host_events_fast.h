@@ -19,7 +19,7 @@ AG_FAST bool ag_host_samples_alone(void) {
 
 /* Is an allocation of so many bytes to be told (ag_host_alloc, ag_host_realloc_end)? Asked once for
  * each: no means that it has been counted. It may be asked before the block is there. */
-AG_FAST bool ag_host_takes(size_t bytes) {
+AG_FAST bool ag_host_wants_alloc(size_t bytes) {
     if (ag_host_samples_alone() && AG_LIKELY(ag_host_left > bytes)) {
         ag_host_left -= bytes + 1;
         return false;
@@ -29,7 +29,7 @@ AG_FAST bool ag_host_takes(size_t bytes) {
 
 /* Is the end of a block (ag_host_free, ag_host_realloc_begin and _failed)? The heap has no late
  * types. */
-AG_FAST bool ag_host_hears(allogram_heap heap, uint64_t address) {
+AG_FAST bool ag_host_wants_free(allogram_heap heap, uint64_t address) {
     return !ag_host_samples_alone() ||
            ag_sampled_may_hold_fast(ag_sampled_key((uintptr_t)address, heap));
 }

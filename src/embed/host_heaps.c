@@ -14,14 +14,14 @@ struct ag_host ag_host = {.types = {.image = AG_IMAGE_TYPE}, .labels = {.image =
 
 static struct ag_host_lock registering;
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static struct ag_wide_part text_part(const char *text) {
-    return (struct ag_wide_part){.data = text, .bytes = strnlen(text, AG_TOLD_NAME_BYTES - 1)};
+    return (struct ag_wide_part){.data = text, .bytes = strnlen(text, AG_DEFINED_NAME_BYTES - 1)};
 }
 
 /* Another recording may have another filter. */
-static void tell_heap(uint32_t index) {
+static void report_heap(uint32_t index) {
     struct ag_host_heap *heap = &ag_host.heaps[index];
     const bool is_shut = !ag_block_choice_takes_heap(heap->domain, heap->allocator, heap->name);
     atomic_store_explicit(&heap->is_shut, is_shut, memory_order_relaxed);
@@ -47,8 +47,8 @@ static void tell_heap(uint32_t index) {
     ag_record_wide(AG_WIDE_VIA, via_parts, AG_ARRAY_SIZE(via_parts));
 }
 
-static void tell_name(struct ag_told_names *names, uint32_t number, enum ag_wide_kind kind) {
-    struct ag_told_name *entry = ag_told_names_get(names, number);
+static void report_name(struct ag_defined_names *names, uint32_t number, enum ag_wide_kind kind) {
+    struct ag_defined_name *entry = ag_defined_names_get(names, number);
     const bool is_shut = kind == AG_WIDE_TYPE && !ag_block_choice_takes_type(entry->name);
     atomic_store_explicit(&entry->is_shut, is_shut, memory_order_relaxed);
     const struct ag_wide_part name = text_part(entry->name), runtime = text_part(entry->runtime);
@@ -59,7 +59,7 @@ static void tell_name(struct ag_told_names *names, uint32_t number, enum ag_wide
     ag_record_wide(kind, parts, AG_ARRAY_SIZE(parts));
 }
 
-static void tell_frame(uint32_t frame, const struct ag_told_function *told) {
+static void report_frame(uint32_t frame, const struct ag_registered_function *told) {
     const struct ag_wide_part runtime = text_part(told->runtime), name = text_part(told->name),
                               file = text_part(told->file);
     const struct ag_wide_frame fields = {.frame = frame,
@@ -71,34 +71,34 @@ static void tell_frame(uint32_t frame, const struct ag_told_function *told) {
     ag_record_wide(AG_WIDE_FRAME, parts, AG_ARRAY_SIZE(parts));
 }
 
-static void tell_functions(void) {
-    static const struct ag_told_function none = {
+static void report_functions(void) {
+    static const struct ag_registered_function none = {
         .name = "[no registered function]", .file = "", .runtime = "c"};
     const uint32_t count = atomic_load_explicit(&ag_host.functions.count, memory_order_acquire);
-    tell_frame(AG_NO_FUNCTION_FRAME, &none);
+    report_frame(AG_NO_FUNCTION_FRAME, &none);
     for (uint32_t number = 1; number <= count; number++) {
-        tell_frame(number, ag_told_functions_get(&ag_host.functions, number));
+        report_frame(number, ag_registered_functions_get(&ag_host.functions, number));
     }
 }
 
-static void tell_all(void) {
+static void report_all(void) {
     const uint32_t n_heaps = atomic_load_explicit(&ag_host.n_heaps, memory_order_acquire);
     for (uint32_t i = 0; i < n_heaps; i++) {
-        tell_heap(i);
+        report_heap(i);
     }
     const uint32_t n_types = atomic_load_explicit(&ag_host.types.count, memory_order_acquire);
     for (uint32_t number = 1; number <= n_types; number++) {
-        tell_name(&ag_host.types, number, AG_WIDE_TYPE);
+        report_name(&ag_host.types, number, AG_WIDE_TYPE);
     }
     const uint32_t n_labels = atomic_load_explicit(&ag_host.labels.count, memory_order_acquire);
     for (uint32_t number = 1; number <= n_labels; number++) {
-        tell_name(&ag_host.labels, number, AG_WIDE_LABEL);
+        report_name(&ag_host.labels, number, AG_WIDE_LABEL);
     }
-    tell_functions();
+    report_functions();
 }
 
 void ag_host_announce(void) {
-    static const struct ag_announcement announcement = {.tell_more = tell_all};
+    static const struct ag_announcement announcement = {.report_more = report_all};
     ag_recorder_announce(&announcement);
 }
 
@@ -138,7 +138,7 @@ static allogram_heap register_locked(const struct ag_host_heap *wanted) {
         return 0;
     }
     copy_heap(&ag_host.heaps[count], wanted);
-    tell_heap(count);
+    report_heap(count);
     atomic_store_explicit(&ag_host.n_heaps, count + 1, memory_order_release);
     return AG_VIA_HOST + count;
 }
@@ -176,14 +176,14 @@ allogram_heap allogram_register_heap(const struct allogram_heap_options *options
 
 /* ---- types and labels ---- */
 
-static uint32_t register_name(struct ag_told_names *names, enum ag_wide_kind kind, const char *name,
-                              const char *runtime) {
+static uint32_t register_name(struct ag_defined_names *names, enum ag_wide_kind kind,
+                              const char *name, const char *runtime) {
     int is_new = 0;
     uint32_t number = 0;
     if (name && name[0] && ag_host_lock_take(&registering)) {
-        number = ag_told_names_intern(names, name, runtime ? runtime : "", &is_new);
+        number = ag_defined_names_intern(names, name, runtime ? runtime : "", &is_new);
         if (is_new) {
-            tell_name(names, number, kind);
+            report_name(names, number, kind);
         }
         ag_host_lock_give(&registering);
     }
@@ -207,14 +207,14 @@ allogram_function allogram_register_function(const struct allogram_function_opti
         !ag_host_lock_take(&registering)) {
         return 0;
     }
-    const struct ag_told_function wanted = {
+    const struct ag_registered_function wanted = {
         .name = options->name,
         .file = options->file ? options->file : "",
         .runtime = options->runtime && options->runtime[0] ? options->runtime : "c",
         .line = options->line};
-    number = ag_told_functions_intern(&ag_host.functions, &wanted, &is_new);
+    number = ag_registered_functions_intern(&ag_host.functions, &wanted, &is_new);
     if (is_new) {
-        tell_frame(number, ag_told_functions_get(&ag_host.functions, number));
+        report_frame(number, ag_registered_functions_get(&ag_host.functions, number));
     }
     ag_host_lock_give(&registering);
     return number;
@@ -223,6 +223,6 @@ allogram_function allogram_register_function(const struct allogram_function_opti
 /* ---- the filter ---- */
 
 bool ag_host_takes_type(uint32_t type) {
-    const struct ag_told_name *entry = ag_told_names_get(&ag_host.types, type);
+    const struct ag_defined_name *entry = ag_defined_names_get(&ag_host.types, type);
     return !entry || !atomic_load_explicit(&entry->is_shut, memory_order_relaxed);
 }

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
+#include "defined_names.h"
 #include "format/segment.h"
-#include "told_functions.h"
-#include "told_names.h"
+#include "registered_functions.h"
 
 enum {
     AG_HOST_HEAPS_MOST = AG_VIAS_MOST - AG_VIA_HOST,
@@ -30,8 +30,8 @@ struct ag_host_heap {
 struct ag_host {
     struct ag_host_heap heaps[AG_HOST_HEAPS_MOST];
     _Atomic uint32_t n_heaps; /* heaps [0, this) are whole */
-    struct ag_told_names types, labels;
-    struct ag_told_functions functions;
+    struct ag_defined_names types, labels;
+    struct ag_registered_functions functions;
 };
 extern struct ag_host ag_host AG_HIDDEN;
 

@@ -39,7 +39,7 @@ static void settle_grant(void) {
     }
 }
 
-bool ag_host_rate_takes(size_t bytes, uint64_t *ret_interval_bytes) {
+bool ag_host_rate_selects(size_t bytes, uint64_t *ret_interval_bytes) {
     settle_grant();
     const bool is_taken = ag_sampler_takes_from(&own.skip, bytes, ret_interval_bytes);
     const uint64_t left = own.skip.left_bytes;

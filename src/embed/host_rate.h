@@ -11,6 +11,6 @@
 void ag_host_rate_follow(bool has_tracker);
 /* Whether this block of the calling thread is a sample, and with which interval it was chosen. For
  * each block that allogram.h did not pass by. */
-bool ag_host_rate_takes(size_t bytes, uint64_t *ret_interval_bytes);
+bool ag_host_rate_selects(size_t bytes, uint64_t *ret_interval_bytes);
 
 #endif

@@ -46,7 +46,7 @@ static void forget_locked(uint64_t key) {
 }
 
 void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
-                        const struct ag_told_site *told) {
+                        const struct ag_block_site *told) {
     const uint64_t key = key_of(heap, address);
     uint64_t signals;
     if (!lock(&signals)) {
@@ -87,9 +87,9 @@ void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_addr
     unlock(&signals);
 }
 
-bool ag_late_types_tell(allogram_heap heap, uint64_t address, uint32_t site) {
+bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site) {
     const uint64_t key = key_of(heap, address);
-    struct ag_told_site told = {.stack = 0};
+    struct ag_block_site told = {.stack = 0};
     size_t bytes = 0;
     uint64_t signals;
     if (!ag_tracked_may_have(&late.blocks, key) || !lock(&signals)) {

@@ -11,10 +11,10 @@
 #include "record/recorder.h"
 
 void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
-                        const struct ag_told_site *told);
+                        const struct ag_block_site *told);
 void ag_late_types_died(allogram_heap heap, uint64_t address);
 void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address);
 /* false: the block is not known. site: of the type. */
-bool ag_late_types_tell(allogram_heap heap, uint64_t address, uint32_t site);
+bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site);
 
 #endif

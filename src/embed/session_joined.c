@@ -25,7 +25,7 @@ void ag_host_join(void) {
 
 void ag_host_exiting(void) {
     ag_host_mode(0, ALLOGRAM_COUNTS_);
-    ag_counters_tell_all();
+    ag_counters_report_all();
 }
 
 static int refuse(const char *why, int error, char *ret_message, size_t message_bytes) {
@@ -51,7 +51,7 @@ int allogram_session_join(const char *live_path, char *ret_message, size_t messa
 }
 
 void allogram_session_tell(void) {
-    ag_counters_tell_all();
+    ag_counters_report_all();
 }
 
 int allogram_session_stop(void) {
@@ -72,7 +72,7 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
 }
 
 const char *allogram_session_trace(void) {
-    return ""; /* only the collector knows its name */
+    return ""; /* only the writer knows its name */
 }
 
 static void change_mode(uint32_t set, uint32_t clear) {

@@ -1,12 +1,12 @@
 /* session_own.c: sessions of a program that is linked with the library and runs alone: the library
  * makes the live file, records into it, and seals the trace itself when the session ends.
  *
- * There is no collector: nothing in the program compresses or writes while it runs, and what was
+ * There is no writer: nothing in the program compresses or writes while it runs, and what was
  * told is in the live file, whoever kills the program (`allogram check TRACE` makes the trace
  * then). The price: a session holds all its events, up to half of what is free in /dev/shm (or
  * beside the trace, where that has more); then events are lost and counted.
  *
- * Or the session is another process' (allogram_session_join): that one has a collector, which
+ * Or the session is another process' (allogram_session_join): that one has a writer, which
  * drains the live file while the program runs, and the trace. */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #include "allogram/allogram.h"
-#include "collect/collector.h"
 #include "counters.h"
 #include "host_events.h"
 #include "host_heaps.h"
 #include "host_lock.h"
 #include "record/block_choice.h"
 #include "record/recorder.h"
+#include "writer/writer.h"
 
 static struct {
     struct ag_host_lock lock;
@@ -90,7 +90,7 @@ static void announce_once(void) {
     }
 }
 
-static void begin_telling(void) {
+static void begin_reporting(void) {
     session.is_active = true;
     ag_counters_follow();
     ag_host_mode(ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_, 0);
@@ -121,7 +121,7 @@ static int start_locked(const struct allogram_options *options, char message[512
     session.is_active = false; /* one of a parent before a fork */
     if (r == 0) {
         session.is_joined = false;
-        begin_telling();
+        begin_reporting();
     }
     return r;
 }
@@ -142,7 +142,7 @@ static int join_locked(const char *live_path, char message[512]) {
     (void)snprintf(session.trace, sizeof(session.trace), "%s", live_path);
     session.pid = (uint32_t)getpid();
     session.is_joined = true;
-    begin_telling();
+    begin_reporting();
     return 0;
 }
 
@@ -177,7 +177,7 @@ void allogram_session_tell(void) {
     const int host_errno = errno;
     if (ag_host_lock_take(&session.lock)) {
         if (is_ours()) {
-            ag_counters_tell_all();
+            ag_counters_report_all();
         }
         ag_host_lock_give(&session.lock);
     }
@@ -190,10 +190,10 @@ static int stop_locked(void) {
         return -ENOENT;
     }
     ag_host_mode(0, ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_);
-    ag_counters_tell_all();
+    ag_counters_report_all();
     ag_recorder_leave();
     session.is_active = false;
-    const int r = session.is_joined ? 0 : ag_collector_seal_own(session.trace, message);
+    const int r = session.is_joined ? 0 : ag_writer_seal_own(session.trace, message);
     return r < 0 ? r : 0;
 }
 
@@ -269,13 +269,13 @@ static int snapshot_locked(const struct allogram_snapshot_options *options, char
         (void)snprintf(message, 512, "the session is another process'");
         return -ENOTSUP;
     }
-    ag_counters_tell_all();
+    ag_counters_report_all();
     if (options->output) {
-        return ag_collector_snapshot_own(session.live, options->output, path, message);
+        return ag_writer_snapshot_own(session.live, options->output, path, message);
     }
     char pattern[4096 + 16];
     (void)snprintf(pattern, sizeof(pattern), "%.4000s.passing", session.trace);
-    int r = ag_collector_snapshot_own(session.live, pattern, path, message);
+    int r = ag_writer_snapshot_own(session.live, pattern, path, message);
     if (r == 0) {
         r = pass_on(path, options);
         (void)unlink(path); /* it was ours, and was passed on */

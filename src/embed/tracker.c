@@ -387,7 +387,7 @@ void ag_tracker_free(allogram_heap heap, uint64_t address) {
     }
 }
 
-static void tell_kept(allogram_heap heap, uint64_t address, bool is_promotion) {
+static void report_kept(allogram_heap heap, uint64_t address, bool is_promotion) {
     const uint64_t key = key_of(heap, address);
     struct call call = {.callback = NULL};
     uint64_t signals;
@@ -408,7 +408,7 @@ static void tell_kept(allogram_heap heap, uint64_t address, bool is_promotion) {
 }
 
 void ag_tracker_promote(allogram_heap heap, uint64_t address) {
-    tell_kept(heap, address, /* is_promotion= */ true);
+    report_kept(heap, address, /* is_promotion= */ true);
 }
 
 void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address) {
@@ -510,7 +510,7 @@ void ag_tracker_deliver(void) {
 
 void allogram_tell_complete_(allogram_heap heap, uint64_t address) {
     if (ag_host_heap(heap)) {
-        tell_kept(heap, address, /* is_promotion= */ false);
+        report_kept(heap, address, /* is_promotion= */ false);
     }
 }
 

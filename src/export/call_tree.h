@@ -4,8 +4,8 @@
 #ifndef AG_CALL_TREE_H
 #define AG_CALL_TREE_H
 
+#include "export/format_writer.h"
 #include "export/numbering.h"
-#include "export/writer.h"
 
 enum ag_call_key {
     AG_CALL_FUNCTION, /* frames of one function of one image are one, whatever their line */

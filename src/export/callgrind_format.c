@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/format_writer.h"
 #include "export/numbering.h"
-#include "export/writer.h"
 
 struct cost {       /* of a function's line, or of a call from there */
     int64_t frame;  /* that stands for the line */

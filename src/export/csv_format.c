@@ -10,7 +10,7 @@
  * (OWASP calls it CSV injection), so such a name gets an apostrophe in front: it is text then. */
 #include <string.h>
 
-#include "export/writer.h"
+#include "export/format_writer.h"
 #include "model/answers/labels.h"
 #include "model/answers/types.h"
 #include "model/interval.h"

@@ -18,8 +18,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "export/format_writer.h"
 #include "export/numbering.h"
-#include "export/writer.h"
 #include "model/pass/replay.h"
 #include "text/json_writer.h"
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "export/writer.h"
+#include "export/format_writer.h"
 #include "model/interval.h"
 
 bool ag_export_is_estimate(const struct ag_export *export) {

@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "export/export.h"
-#include "export/writer.h"
+#include "export/format_writer.h"
 
 static const struct format {
     const char *name;

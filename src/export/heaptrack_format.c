@@ -127,7 +127,7 @@ static void put_stacks(struct heaptrack *all) {
 
 /* ---- the history ---- */
 
-static void tell_time(struct heaptrack *all, uint64_t time_ns) {
+static void write_time(struct heaptrack *all, uint64_t time_ns) {
     FILE *out = all->export->out;
     put_one(out, 'c', time_ns / NS_PER_MS);
     const size_t before = all->next_point;
@@ -144,7 +144,7 @@ static int put_step(void *context, const struct ag_replay_step *step) {
     struct heaptrack *all = context;
     bool is_new;
     if (step->time_ns >= all->next_tick_ns) {
-        tell_time(all, step->time_ns);
+        write_time(all, step->time_ns);
     }
     const uint32_t allocation = ag_numbering_of(&all->allocations, step->bytes, step->row, &is_new);
     if (all->allocations.has_failed) {
@@ -179,7 +179,7 @@ static int put_history(struct heaptrack *all) {
         put_numbers(out, 'a', 0, 1);
     }
     const int r = ag_profile_replay(all->export->profile, put_step, all);
-    tell_time(all, ag_profile_summary(all->export->profile)->duration_ns);
+    write_time(all, ag_profile_summary(all->export->profile)->duration_ns);
     return r;
 }
 

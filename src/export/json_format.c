@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "export/format_writer.h"
 #include "export/numbering.h"
-#include "export/writer.h"
 #include "model/answers/labels.h"
 #include "model/answers/types.h"
 #include "text/json_writer.h"

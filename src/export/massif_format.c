@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/writer.h"
+#include "export/format_writer.h"
 #include "model/pass/replay.h"
 
 enum { SNAPSHOTS = 100, DETAILED_EVERY = 10, DEPTH_MOST = 30, THRESHOLD_PERCENT = 1 };

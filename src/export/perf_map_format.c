@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/writer.h"
+#include "export/format_writer.h"
 
 struct code_place {
     uint64_t address;

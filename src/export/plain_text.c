@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "export/writer.h"
+#include "export/format_writer.h"
 #include "text/utf8.h"
 
 void ag_put_plain(FILE *out, const char *text, char from, char to) {

@@ -28,10 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/format_writer.h"
 #include "export/gzip_stream.h"
 #include "export/numbering.h"
 #include "export/protobuf.h"
-#include "export/writer.h"
 #include "model/answers/labels.h"
 #include "model/answers/types.h"
 #include "model/interval.h"

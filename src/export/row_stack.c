@@ -3,7 +3,7 @@
  * gets a frame of its own, outermost. */
 #include <stdlib.h>
 
-#include "export/writer.h"
+#include "export/format_writer.h"
 
 static const struct ag_frame marks[] = {
     {.function = "[no stack]", .label = "[no stack]", .image = "", .runtime = "c"},

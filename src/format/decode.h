@@ -341,7 +341,7 @@ uint64_t ag_trace_file_bytes(const struct ag_trace_file *file);
 uint32_t ag_trace_file_version(const struct ag_trace_file *file);
 uint64_t ag_trace_file_session(const struct ag_trace_file *file);
 bool ag_trace_file_has_index(
-    const struct ag_trace_file *file); /* sealed by a collector that finished */
+    const struct ag_trace_file *file); /* sealed by a writer that finished */
 const struct ag_decode_error *ag_trace_file_damage(
     const struct ag_trace_file *file); /* NULL: whole as far as headers tell */
 /* All chunks in the order of the file; those of kind INDEX are the last ones. */

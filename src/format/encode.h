@@ -1,4 +1,4 @@
-/* encode.h: records to the bytes of a trace. Used by the collector only.
+/* encode.h: records to the bytes of a trace. Used by the writer only.
  *
  * An ag_event_encoder turns one stream's events into the body of a chunk; ag_record_* append
  * records to a growing ag_blob; ag_trace_writer_* puts chunks, index and footer into a file.

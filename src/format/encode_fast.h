@@ -1,6 +1,6 @@
 /* encode_fast.h: one stream's events to the body of a chunk, at a few nanoseconds each, one event
- * at a time: for encode_events.c, and for the collector's loop that does everything with an event
- * while it has it (collect/one_pass.c).
+ * at a time: for encode_events.c, and for the writer's loop that does everything with an event
+ * while it has it (writer/one_pass.c).
  *
  * What makes it small before any compression: an allocation mostly gets the address of a recent
  * free, a free mostly takes a recent allocation's, and either is often the neighbour of the one

@@ -1,4 +1,4 @@
-/* encode_records.c: records to bytes, for the collector.
+/* encode_records.c: records to bytes, for the writer.
  *
  * A record is kind, length, fields, all varints and strings, in the order of record_fields.def. A
  * batch is a record whose body is a table: number of rows, number of columns, then row by row the

@@ -1,9 +1,9 @@
-/* segment.h: the live segment, shared memory between the recorder and the collector of one session.
+/* segment.h: the live segment, shared memory between the recorder and the writer of one session.
  *
  * 1. What it is
  *
  * One sparse file (in /dev/shm where there is room, else in the output's folder), mapped by the
- * collector and by every process of the session. The recorder only writes into it; the collector
+ * writer and by every process of the session. The recorder only writes into it; the writer
  * turns what it finds into trace files, and gives chunks back. The file outlives every process:
  * whatever was committed when somebody was killed is still there, and `allogram check` seals it. A
  * forked child inherits the mapping and needs no system call to go on.
@@ -18,14 +18,14 @@
  *
  * 2. Trust
  *
- * Each side reads what the other wrote as data: the collector copies, checks, then uses; nothing
+ * Each side reads what the other wrote as data: the writer copies, checks, then uses; nothing
  * here is a pointer.
  *
  * 3. Streams, chunks, commit
  *
  * Each thread of each process is a stream (slot, stream). It owns one ACTIVE chunk and appends
  * 64-bit words to it; the words before control.used_words are complete (written before the release
- * store of used_words) and never change until the collector gives the chunk back. When a chunk is
+ * store of used_words) and never change until the writer gives the chunk back. When a chunk is
  * full the recorder marks it FULL and takes another. The order of a stream is the order of
  * control.sequence (from 0, no gap), then of words. A dead process' ACTIVE chunks are read up to
  * used_words like FULL ones.
@@ -38,14 +38,14 @@
  * (n_slots_used), a further page of controls before its first chunk is counted (n_chunks_touched),
  * a chunk before its first use (control.populated, or by the writer: n_chunks_ready), a level of a
  * tree before its first use (the
- * tree's own ready flag, kept by the process). The collector reads only what is known to be
+ * tree's own ready flag, kept by the process). The writer reads only what is known to be
  * populated: slots and controls below those counts, chunks that have a state, node words that an
  * event names.
  *
  * 5. Time
  *
  * Stamps are raw values of the session's clock (header.clock_kind); header.clock_* converts them to
- * nanoseconds since the session began. The collector bumps header.tick about every millisecond; a
+ * nanoseconds since the session began. The writer bumps header.tick about every millisecond; a
  * stream writes a stamp when it sees a new tick, every header.stamp_every events, and first in each
  * chunk. An event happened after the stamp before it in its stream.
  *
@@ -99,7 +99,7 @@ enum ag_pause {
     AG_PAUSE_OVER = 3,   /* as ALL, for good: somebody stopped it */
 };
 
-/* Who waits for the end of the session, beside the collector. */
+/* Who waits for the end of the session, beside the writer. */
 enum ag_keeper {
     AG_KEEPER_NONE = 0,   /* the program records itself */
     AG_KEEPER_RUN = 1,    /* `allogram run`: it ends when the program does */
@@ -122,15 +122,15 @@ struct ag_segment_header {
     uint32_t depth; /* frames kept of a stack */
     uint32_t follow_children;
     uint32_t stamp_every;  /* events between two stamps of a stream; 1 = every event */
-    uint32_t soft_chunks;  /* with a living collector no more chunks than this are in use */
+    uint32_t soft_chunks;  /* with a living writer no more chunks than this are in use */
     uint32_t clock_kind;   /* enum ag_clock_kind */
     uint64_t clock_origin; /* raw clock value at the session's start */
     uint64_t clock_origin_realtime_ns;
-    /* ns = (raw - clock_origin) * this >> 32; refined by the collector */
+    /* ns = (raw - clock_origin) * this >> 32; refined by the writer */
     _Atomic uint64_t clock_ns_per_2_32;
     uint64_t adapters;        /* reserved for the adapter mask */
     char trace_pattern[1024]; /* absolute path of the trace files, %p and the like unexpanded */
-    uint64_t max_trace_bytes; /* for the collector: a trace never grows past it; 0: none */
+    uint64_t max_trace_bytes; /* for the writer: a trace never grows past it; 0: none */
     uint64_t pid_namespace;   /* of `run`, see the slot's */
     uint32_t free_stacks;     /* 1: a free carries the stack of who freed */
     uint32_t reserved2;
@@ -143,9 +143,9 @@ struct ag_segment_header {
     uint32_t has_locks; /* 1: processes say by locks on the file that they live, see section 6 */
     char reserved1[328];
 
-    /* written by the collector, read by every thread: a cache line of its own */
-    AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a collector */
-    _Atomic uint32_t collector_pid;         /* 0: none */
+    /* written by the writer, read by every thread: a cache line of its own */
+    AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a writer */
+    _Atomic uint32_t writer_pid;            /* 0: none */
     _Atomic uint32_t stop;   /* 1: recording ended for the whole session (disk full, asked for) */
     _Atomic uint32_t paused; /* enum ag_pause; seen within a tick */
     /* How often somebody asked that reports begin anew; the next event of each process says so. */
@@ -155,7 +155,7 @@ struct ag_segment_header {
     _Atomic uint64_t interval_bytes;
     _Atomic uint64_t reset_raw; /* clock when it was asked for last; 0: never */
 
-    /* A dump that somebody asks the collector for (collect/session_control.c): one at a time, by
+    /* A dump that somebody asks the writer for (writer/session_control.c): one at a time, by
      * who holds the lock on this line of the file. Asked: count up n_dumps_asked last. */
     AG_CACHE_ALIGNED uint32_t dump_slot;
     uint32_t dump_generation; /* of the slot */
@@ -188,7 +188,7 @@ static inline int64_t ag_life_lock_place(uint64_t identity, enum ag_life_lock wh
 enum ag_slot_state {
     AG_SLOT_FREE = 0,
     AG_SLOT_CLAIMED = 1, /* being filled */
-    AG_SLOT_LIVE = 2,    /* filled: the collector opens its trace */
+    AG_SLOT_LIVE = 2,    /* filled: the writer opens its trace */
     AG_SLOT_REPLACED = 3 /* went on with exec, or left the session: the recording has ended */
 };
 enum ag_slot_end {
@@ -204,7 +204,7 @@ enum ag_lost_cause {
     AG_LOST_RING_FULL = 0, /* no chunk could be had in time */
     AG_LOST_NO_MEMORY,     /* thread state, tree or segment pages could not be had */
     AG_LOST_STOPPED,       /* recording had stopped (disk full, --max-size), the program went on */
-    AG_LOST_DAMAGED,       /* found damaged by the collector or a reader */
+    AG_LOST_DAMAGED,       /* found damaged by the writer or a reader */
     AG_LOST_CAUSES,
 };
 
@@ -225,8 +225,8 @@ struct ag_process_slot {
     /* Image ids given out by this slot's fork family; the slot that owns the tree counts. */
     _Atomic uint32_t n_images;
     _Atomic uint32_t max_rss_kib;   /* by `run`: ru_maxrss */
-    _Atomic uint32_t trace_created; /* by the collector: its trace file exists */
-    /* Of the tree with this slot's number, by the collector: bumped before it clears the tree. Who
+    _Atomic uint32_t trace_created; /* by the writer: its trace file exists */
+    /* Of the tree with this slot's number, by the writer: bumped before it clears the tree. Who
      * says in its slot that it uses the tree and then finds the number it knows has not been
      * overlooked (record/process.c). */
     _Atomic uint32_t tree_generation;
@@ -251,7 +251,7 @@ struct ag_process_slot {
     char text[AG_SLOT_TEXT_BYTES];
 };
 
-/* Where the trace of a slot's process is, so that a collector that takes over finds it, and the
+/* Where the trace of a slot's process is, so that a writer that takes over finds it, and the
  * process can say it: behind the slot, in the part of its 8 KiB that the recorder never writes.
  * Whole when trace_created says so. Untrusted like the rest: a file is believed for the identity in
  * its header. */
@@ -272,9 +272,9 @@ _Static_assert(AG_SLOT_TRACE_OFFSET + sizeof(struct ag_slot_trace) <= AG_SLOT_BY
 
 enum ag_chunk_state { AG_CHUNK_FREE = 0, AG_CHUNK_ACTIVE = 1, AG_CHUNK_FULL = 2 };
 
-/* One cache line: written by the owning thread at each event, read by the collector. */
+/* One cache line: written by the owning thread at each event, read by the writer. */
 struct ag_chunk_control {
-    /* Committed words; release, pairs with the collector's acquire. */
+    /* Committed words; release, pairs with the writer's acquire. */
     AG_CACHE_ALIGNED _Atomic uint32_t used_words;
     _Atomic uint32_t state; /* enum ag_chunk_state */
     uint32_t slot, slot_generation;

@@ -151,8 +151,8 @@ int ag_import_replace(const void *inside, const char *name, void *replacement,
 /* ---- all objects ---- */
 
 struct rebinding {
-    const struct ag_import_wish *wishes;
-    size_t n_wishes;
+    const struct ag_import_target *wishes;
+    size_t n_targets;
 };
 
 static uint64_t loader_version(const struct dl_phdr_info *info) {
@@ -165,8 +165,9 @@ static int read_version(struct dl_phdr_info *info, size_t size, void *context) {
     return 1;
 }
 
-static const struct ag_import_wish *wish_for(const struct rebinding *rebinding, const char *name) {
-    for (size_t i = 0; i < rebinding->n_wishes; i++) {
+static const struct ag_import_target *wish_for(const struct rebinding *rebinding,
+                                               const char *name) {
+    for (size_t i = 0; i < rebinding->n_targets; i++) {
         if (strcmp(rebinding->wishes[i].name, name) == 0) {
             return &rebinding->wishes[i];
         }
@@ -188,7 +189,7 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
                 continue;
             }
             const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
-            const struct ag_import_wish *wish =
+            const struct ag_import_target *wish =
                 wish_for(rebinding, tables->strings + symbol->st_name);
             if (!wish) {
                 continue;
@@ -226,9 +227,9 @@ static int rebind(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-void ag_imports_rebind(const struct ag_import_wish *wishes, size_t n_wishes, uint64_t *version) {
+void ag_imports_rebind(const struct ag_import_target *wishes, size_t n_targets, uint64_t *version) {
     uint64_t now = 0;
-    struct rebinding rebinding = {wishes, n_wishes};
+    struct rebinding rebinding = {wishes, n_targets};
     (void)ag_objects_visit(read_version, &now);
     if (now != __atomic_load_n(version, __ATOMIC_RELAXED)) {
         __atomic_store_n(version, now, __ATOMIC_RELAXED);

@@ -20,12 +20,12 @@ int ag_import_replace(const void *inside, const char *name, void *replacement, v
 
 /* For objects that the loader bound past who stands in front of a function (RTLD_DEEPBIND): in all
  * objects, imports of `name` that are `passed_by`, or are not bound yet, become `wanted`. */
-struct ag_import_wish {
+struct ag_import_target {
     const char *name;
     uintptr_t passed_by, wanted;
 };
 /* Costs a look at the loader's counters where nothing was loaded since VERSION, which is the
  * caller's, 0 at first. Objects that define one of the names themselves are left alone. */
-void ag_imports_rebind(const struct ag_import_wish *wishes, size_t n_wishes, uint64_t *version);
+void ag_imports_rebind(const struct ag_import_target *wishes, size_t n_targets, uint64_t *version);
 
 #endif

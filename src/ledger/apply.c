@@ -16,7 +16,7 @@ enum {
 
 /* ---- single steps, for the slow paths ---- */
 int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns) {
-    const int r = ag_ledger_tell_fast(ledger, AG_STEP_BIRTH, block, time_ns, time_ns);
+    const int r = ag_ledger_notify_fast(ledger, AG_STEP_BIRTH, block, time_ns, time_ns);
     if (r < 0) {
         return r;
     }
@@ -40,7 +40,7 @@ void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
     const uint64_t born_ns = ag_live_table_past(&ledger->live, at).born_ns;
     ag_live_table_remove(&ledger->live, at);
     /* a visit that fails here fails at the next step again */
-    (void)ag_ledger_tell_fast(ledger, AG_STEP_BIRTH_UNDONE, &block, born_ns, born_ns);
+    (void)ag_ledger_notify_fast(ledger, AG_STEP_BIRTH_UNDONE, &block, born_ns, born_ns);
 }
 
 int ag_ledger_put_back(struct ag_ledger *ledger, const struct ag_live_block *block,
@@ -65,8 +65,8 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freei
     ag_live_table_remove(&ledger->live, at);
     ag_ledger_count_death_fast(ledger, &ledger->sums[block.sum], &ledger->tally, block.size,
                                is_temporary);
-    int r = ledger->step_visit ? ag_ledger_tell_step(ledger, AG_STEP_DEATH, &block, time_ns,
-                                                     ret_death->past.born_ns, is_temporary)
+    int r = ledger->step_visit ? ag_ledger_notify_step(ledger, AG_STEP_DEATH, &block, time_ns,
+                                                       ret_death->past.born_ns, is_temporary)
                                : 0;
     if (r < 0) {
         return r;
@@ -116,8 +116,8 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
         stream->n_indexed =
             stream->n_indexed < stream->n_deaths ? stream->n_indexed : stream->n_deaths;
     }
-    const int r = ag_ledger_tell_fast(ledger, AG_STEP_DEATH_UNDONE, block, death->freed_ns,
-                                      death->past.born_ns);
+    const int r = ag_ledger_notify_fast(ledger, AG_STEP_DEATH_UNDONE, block, death->freed_ns,
+                                        death->past.born_ns);
     return r < 0 ? r : ag_ledger_put_back(ledger, block, death->past);
 }
 
@@ -256,19 +256,19 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
         return r;
     }
     const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
-    const bool is_told = ledger->step_visit != NULL;
+    const bool is_reported = ledger->step_visit != NULL;
     return event->kind == AG_RECORD_ALLOC
                ? ag_ledger_alloc_fast(ledger, hot, index, at,
                                       ag_ledger_sum(ledger, event->stack, event->via), event,
-                                      is_told)
-               : ag_ledger_free_fast(ledger, hot, index, at, event, is_told);
+                                      is_reported)
+               : ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
 }
 
 enum way { WAY_SMALL, WAY_LARGE, WAY_TOLD }; /* large and told: one step of it is slow anyway */
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
                         const struct ag_event *events, size_t count, const enum way way) {
-    const bool is_told = way == WAY_TOLD;
+    const bool is_reported = way == WAY_TOLD;
     const struct ag_event *const end = events + count;
     int r = 0;
     for (const struct ag_event *event = events; event < end && r >= 0; event++) {
@@ -287,9 +287,9 @@ AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uin
         } else if (is_alloc) {
             r = ag_ledger_alloc_fast(ledger, hot, index, at,
                                      ag_ledger_sum(ledger, event->stack, event->via), event,
-                                     is_told);
+                                     is_reported);
         } else {
-            r = ag_ledger_free_fast(ledger, hot, index, at, event, is_told);
+            r = ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
         }
     }
     return r;
@@ -312,8 +312,9 @@ static AG_NOINLINE int apply_small(struct ag_ledger *ledger, struct ag_ledger_ho
 }
 
 /* Apart, so that the others hold nothing of it. */
-static AG_NOINLINE int apply_told(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
-                                  uint32_t index, const struct ag_event *events, size_t count) {
+static AG_NOINLINE int apply_and_notify(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
+                                        uint32_t index, const struct ag_event *events,
+                                        size_t count) {
     return apply_batch(ledger, hot, index, events, count, WAY_TOLD);
 }
 
@@ -358,7 +359,7 @@ int ag_ledger_apply(struct ag_ledger *ledger, uint32_t number, const struct ag_e
         return r;
     }
     if (ledger->step_visit) {
-        r = apply_told(ledger, &hot, index, events, count);
+        r = apply_and_notify(ledger, &hot, index, events, count);
     } else {
         r = ag_ledger_is_large(ledger) ? apply_large(ledger, &hot, index, events, count)
                                        : apply_small(ledger, &hot, index, events, count);

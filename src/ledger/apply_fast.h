@@ -1,6 +1,6 @@
 /* apply_fast.h: what an event does to the books, at most some ten nanoseconds each: for apply.c,
- * and for the collector's loop that does everything with an event while it has it
- * (collect/one_pass.c).
+ * and for the writer's loop that does everything with an event while it has it
+ * (writer/one_pass.c).
  *
  * Totals live in registers (struct ag_ledger_hot) and are stored only where a slow path may look at
  * them.
@@ -100,19 +100,20 @@ AG_FAST int ag_ledger_put_fast(struct ag_live_table *live, uint64_t at,
 }
 
 /* Tells who wants to hear of it; 0 or negative errno. */
-AG_FAST int ag_ledger_tell_fast(struct ag_ledger *ledger, enum ag_step_kind kind,
-                                const struct ag_live_block *block, uint64_t time_ns,
-                                uint64_t allocated_ns) {
-    return ledger->step_visit ? ag_ledger_tell_step(ledger, kind, block, time_ns, allocated_ns,
-                                                    /* is_temporary= */ false)
+AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind kind,
+                                  const struct ag_live_block *block, uint64_t time_ns,
+                                  uint64_t allocated_ns) {
+    return ledger->step_visit ? ag_ledger_notify_step(ledger, kind, block, time_ns, allocated_ns,
+                                                      /* is_temporary= */ false)
                               : 0;
 }
 
 /* An alloc of a dead address, whose slot is AT, by stream INDEX with SUM of its stack and via
- * (AG_INDEX_NONE: there was no memory for it). is_told: somebody listens (ledger.step_visit). */
+ * (AG_INDEX_NONE: there was no memory for it). is_reported: somebody listens (ledger.step_visit).
+ * */
 AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                  uint32_t index, uint64_t at, uint32_t sum,
-                                 const struct ag_event *event, const bool is_told) {
+                                 const struct ag_event *event, const bool is_reported) {
     if (AG_UNLIKELY(sum == AG_INDEX_NONE)) {
         return -ENOMEM;
     }
@@ -127,9 +128,9 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
                                         .serial = hot->allocated_blocks,
                                         .sum = sum,
                                         .stream = index};
-    if (is_told) {
+    if (is_reported) {
         const int r =
-            ag_ledger_tell_fast(ledger, AG_STEP_BIRTH, &block, tally->now_ns, tally->now_ns);
+            ag_ledger_notify_fast(ledger, AG_STEP_BIRTH, &block, tally->now_ns, tally->now_ns);
         if (r < 0) {
             return r;
         }
@@ -170,7 +171,7 @@ AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_
 
 /* A free of the live block in slot AT. */
 AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
-                                uint64_t at, const struct ag_event *event, const bool is_told) {
+                                uint64_t at, const struct ag_event *event, const bool is_reported) {
     const struct ag_live_block block = ledger->live.blocks[at];
     const bool is_temporary =
         block.stream == index && hot->allocated_blocks - block.serial <= ledger->within;
@@ -185,9 +186,9 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
         r = ag_ledger_keep_death_fast(ledger, hot, &ledger->streams[index], at, event,
                                       is_temporary);
     }
-    if (is_told && r == 0) {
-        r = ag_ledger_tell_step(ledger, AG_STEP_DEATH, &block, tally->now_ns,
-                                ledger->live.times_ns[at], is_temporary);
+    if (is_reported && r == 0) {
+        r = ag_ledger_notify_step(ledger, AG_STEP_DEATH, &block, tally->now_ns,
+                                  ledger->live.times_ns[at], is_temporary);
     }
     ag_live_table_remove(&ledger->live, at);
     if (AG_UNLIKELY(block.stream != index) && r == 0) {

@@ -127,8 +127,8 @@ static int give_type(struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t born_ns = ag_live_table_past(&ledger->live, at).born_ns;
     ledger->live.blocks[at].sum = sum;
     const struct ag_live_block now = ledger->live.blocks[at];
-    r = ag_ledger_tell_fast(ledger, AG_STEP_BIRTH_UNDONE, &before, born_ns, born_ns);
-    return r < 0 ? r : ag_ledger_tell_fast(ledger, AG_STEP_BIRTH, &now, born_ns, born_ns);
+    r = ag_ledger_notify_fast(ledger, AG_STEP_BIRTH_UNDONE, &before, born_ns, born_ns);
+    return r < 0 ? r : ag_ledger_notify_fast(ledger, AG_STEP_BIRTH, &now, born_ns, born_ns);
 }
 
 int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event) {

@@ -188,7 +188,7 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
 }
 
 /* Tells of all of them; but not of number `kept`, which stays. Their sums come in no order. */
-static void tell_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
+static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
     uint32_t n_kept = 0, n_indexed = 0;
     for (uint32_t i = 0; i < stream->n_deaths; i++) {
@@ -219,7 +219,7 @@ static void tell_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint
 void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     const bool can_be_undone =
         stream->undo_kind == AG_UNDO_DEATH && stream->undo_serial == stream->allocated_blocks;
-    tell_deaths(ledger, stream, can_be_undone ? stream->undo.number : NO_DEATH);
+    notify_deaths(ledger, stream, can_be_undone ? stream->undo.number : NO_DEATH);
 }
 
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
@@ -799,7 +799,7 @@ int ag_ledger_close(struct ag_ledger *ledger) {
     }
     int r = ledger->error ? ledger->error : ag_ledger_expire(ledger, UINT64_MAX);
     for (size_t i = 0; i < ledger->n_streams; i++) {
-        tell_deaths(ledger, &ledger->streams[i], NO_DEATH);
+        notify_deaths(ledger, &ledger->streams[i], NO_DEATH);
     }
     if (r < 0) {
         return ledger->error = r;

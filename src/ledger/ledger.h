@@ -1,6 +1,6 @@
 /* ledger.h: the live blocks of a process and what each stack did, from a stream of events.
  *
- * Used twice on the same events: by the collector as they come (its result is the index of the
+ * Used twice on the same events: by the writer as they come (its result is the index of the
  * trace) and by the model when a reader asks for a part of them (a time window, a thread, another
  * --within). So both agree by construction.
  *

@@ -275,9 +275,9 @@ int ag_ledger_last_open_death(struct ag_ledger *ledger, uint64_t address, uint32
                               const struct ag_death **ret_death, uint32_t *ret_freed_by);
 
 /* ---- steps.c ---- */
-int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,
-                        const struct ag_live_block *block, uint64_t time_ns, uint64_t allocated_ns,
-                        bool is_temporary);
+int ag_ledger_notify_step(struct ag_ledger *ledger, enum ag_step_kind kind,
+                          const struct ag_live_block *block, uint64_t time_ns,
+                          uint64_t allocated_ns, bool is_temporary);
 
 /* ---- single steps, the way the slow paths take them (apply.c) ---- */
 /* Puts a block into the books and the live table; its address must be dead. */

@@ -45,7 +45,7 @@ struct ag_live_table {
 int ag_live_table_init(struct ag_live_table *table);
 void ag_live_table_done(struct ag_live_table *table);
 int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
-/* From now on, where times are kept; so far a collector did nothing to any block. 0 or -ENOMEM. */
+/* From now on, where times are kept; so far a writer did nothing to any block. 0 or -ENOMEM. */
 int ag_live_table_keep_collections(struct ag_live_table *table);
 /* Doubles. 0, or -ENOMEM: then it may only be ended. */
 int ag_live_table_grow(struct ag_live_table *table);

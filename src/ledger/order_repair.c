@@ -292,7 +292,8 @@ static uint64_t live_slot(const struct ag_ledger *ledger, uint64_t address, bool
     return at;
 }
 
-static void tell_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t bytes, bool is_alloc) {
+static void notify_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t bytes,
+                          bool is_alloc) {
     const int64_t change = (int64_t)(is_alloc ? bytes : -bytes);
     if (stream != ledger->applying) {
         ag_order_bounds_late(&ledger->bounds, stream, change);
@@ -310,7 +311,7 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     bool is_live;
     const uint64_t slot = live_slot(ledger, event.address, &is_live);
     if (event.kind == AG_RECORD_ALLOC) {
-        tell_bounds(ledger, event.stream, event.size, /* is_alloc= */ true);
+        notify_bounds(ledger, event.stream, event.size, /* is_alloc= */ true);
         const struct ag_live_block block = {.address = event.address,
                                             .size = event.size,
                                             .serial = event.serial,
@@ -318,7 +319,7 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
                                             .stream = event.stream};
         return ag_ledger_birth(ledger, &block, event.time_ns);
     }
-    tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
+    notify_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
     ag_ledger_count_collected(ledger, event.kind, event.address);
     struct ag_death death;
     const struct ag_freeing freeing = {.stream = event.stream,
@@ -405,8 +406,8 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
     bool is_live;
     const uint64_t at = live_slot(ledger, event.address, &is_live);
     struct ag_death again;
-    tell_bounds(ledger, freed_by, ledger->live.blocks[at].size, /* is_alloc= */ false);
-    tell_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
+    notify_bounds(ledger, freed_by, ledger->live.blocks[at].size, /* is_alloc= */ false);
+    notify_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
     const struct ag_freeing freeing = {.stream = freed_by,
                                        .serial = serial,
                                        .time_ns = death.freed_ns,
@@ -659,7 +660,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
                                          can_be_undone ? AG_RECORD_REALLOC_FREE : AG_RECORD_FREE,
                                      .n_passed_on = event.n_passed_on + 1};
     r = ag_ledger_restore(ledger, &death, freed_by);
-    tell_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
+    notify_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
     r = r < 0 ? r : apply_waiting(ledger, at);
     return r < 0 ? r : enlist(ledger, &other, /* in_front= */ true, &later);
 }
@@ -681,7 +682,7 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed
                                      .kind = AG_RECORD_ALLOC,
                                      .n_passed_on = n_passed_on + 1};
     uint32_t at;
-    tell_bounds(ledger, block.stream, block.size, /* is_alloc= */ false);
+    notify_bounds(ledger, block.stream, block.size, /* is_alloc= */ false);
     ag_ledger_unbirth(ledger, slot);
     return enlist(ledger, &later, /* in_front= */ true, &at);
 }
@@ -707,7 +708,7 @@ static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
             return r;
         }
         struct ag_death death;
-        tell_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
+        notify_bounds(ledger, event.stream, ledger->live.blocks[slot].size, /* is_alloc= */ false);
         const struct ag_freeing unseen = {.stream = AG_INDEX_NONE, .time_ns = event.time_ns};
         r = ag_ledger_death(ledger, slot, &unseen, &death);
     }

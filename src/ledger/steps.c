@@ -13,9 +13,9 @@ int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *cont
     return ag_live_table_keep_times(&ledger->live);
 }
 
-int ag_ledger_tell_step(struct ag_ledger *ledger, enum ag_step_kind kind,
-                        const struct ag_live_block *block, uint64_t time_ns, uint64_t allocated_ns,
-                        bool is_temporary) {
+int ag_ledger_notify_step(struct ag_ledger *ledger, enum ag_step_kind kind,
+                          const struct ag_live_block *block, uint64_t time_ns,
+                          uint64_t allocated_ns, bool is_temporary) {
     const struct ag_stack_sum *sum = &ledger->results[block->sum];
     const struct ag_step step = {.kind = kind,
                                  .address = block->address,

@@ -163,7 +163,7 @@ static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
 }
 
 /* Tells the frames of all sites: those of the part's site that each stands for. */
-static int tell_frames(struct ag_profile *merged) {
+static int merge_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_frame_table_init(&merged->frames, definitions, &merged->options.symbol);
     r = r < 0 ? r : ag_frame_table_expect_sites(&merged->frames);
@@ -176,8 +176,8 @@ static int tell_frames(struct ag_profile *merged) {
         merged->frames.answers[2 * site].is_shim = answer->is_shim;
         for (uint32_t i = 0; i < answer->count && r == 0; i++) {
             const uint32_t frame = own->list[answer->first + i];
-            r = ag_frame_table_tell(&merged->frames, (uint32_t)site,
-                                    &ag_frame_table_get(own, frame)->frame);
+            r = ag_frame_table_report(&merged->frames, (uint32_t)site,
+                                      &ag_frame_table_get(own, frame)->frame);
         }
     }
     return r;
@@ -635,7 +635,7 @@ static int merge(struct ag_profile *merged) {
         const struct ag_metrics nothing = ag_profile_nothing(merged->parts[p].profile);
         ag_metrics_add(&merged->total, &nothing);
     }
-    r = r < 0 ? r : tell_frames(merged);
+    r = r < 0 ? r : merge_frames(merged);
     r = r < 0 ? r : merge_timelines(merged);
     const size_t n_nodes = definitions->nodes.count;
     merged->node_is_used = malloc(n_nodes + 1);

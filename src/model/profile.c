@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "model/answers/runtime_types.h"
-#include "model/definitions/stacks_beside.h"
+#include "model/definitions/stack_loader.h"
 #include "model/interval.h"
 #include "model/metric.h"
 #include "model/pass/sampled_pass.h"
@@ -119,7 +119,7 @@ static uint64_t recording_ns(const struct ag_definitions *definitions) {
 
 /* What the events of the window could not tell, and what they told under another name: where older
  * blocks do not count, their frees look like ghosts. */
-static void tell_window(struct ag_profile *profile) {
+static void set_window(struct ag_profile *profile) {
     const struct ag_model_sums *index = &profile->definitions.index;
     struct ag_profile_window *window = &profile->window;
     struct ag_summary *summary = &profile->sums.summary;
@@ -155,7 +155,7 @@ static int make_sums(struct ag_profile *profile) {
         }
         const uint64_t start_ns = definitions->start_ns;
         struct ag_summary *summary = &profile->sums.summary;
-        tell_window(profile);
+        set_window(profile);
         summary->duration_ns =
             summary->duration_ns > start_ns ? summary->duration_ns - start_ns : 0;
     }
@@ -415,10 +415,10 @@ static int load_sums_and_stacks(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     int r;
     if (profile->needs_pass || !definitions->index.has_summary) {
-        struct ag_stacks_beside stacks;
-        ag_stacks_beside_start(&stacks, definitions, profile->file, profile->frames.symbolizer);
+        struct ag_stack_loader stacks;
+        ag_stack_loader_start(&stacks, definitions, profile->file, profile->frames.symbolizer);
         r = make_sums(profile);
-        const int r_stacks = ag_stacks_beside_end(&stacks);
+        const int r_stacks = ag_stack_loader_end(&stacks);
         r = r < 0 ? r : r_stacks;
     } else {
         r = ag_definitions_load_stacks_and_sums(definitions, profile->file);
@@ -524,8 +524,8 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     ag_index_map_done(&profile->frame_lists);
     ag_index_map_done(&profile->heaps_by_name);
     free(profile->list_places);
-    free(profile->spots);
-    free(profile->spot_of_row);
+    free(profile->blamed_lines);
+    free(profile->line_of_row);
     free(profile->site_types);
     ag_profile_forget_types(profile);
     free(profile->types);

@@ -10,17 +10,17 @@
  *     functions.c     function counters, from the trees of call_trees.c
  *     call_edges.c    who called whom, of all functions at once
  *     collections.c   what collectors did, and because of whom
- *     spots.c         the lines that its reader can change
+ *     blamed_lines.c         the lines that its reader can change
  *     findings.c      what is most worth a look */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
 
 #include <regex.h>
 
+#include "model/answers/blamed_lines.h"
 #include "model/answers/blocks.h"
 #include "model/answers/functions.h"
 #include "model/answers/lifetimes.h"
-#include "model/answers/spots.h"
 #include "model/answers/types.h"
 #include "model/definitions/definitions.h"
 #include "model/definitions/frame_table.h"
@@ -76,9 +76,9 @@ struct ag_profile {
     size_t n_lists;
     uint64_t listed_frames;
 
-    struct ag_spot *spots; /* NULL: nobody asked */
-    size_t n_spots;
-    uint32_t *spot_of_row;
+    struct ag_blamed_line *blamed_lines; /* NULL: nobody asked */
+    size_t n_blamed_lines;
+    uint32_t *line_of_row;
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
     uint32_t *site_types;              /* types.c: by site and exactness */

@@ -41,15 +41,15 @@ int ag_thread_filter_check(const struct ag_definitions *definitions,
     }
     size_t used = (size_t)snprintf(ret_message, 512, "%.200s: --thread=%lld: no such thread", path,
                                    (long long)thread);
-    size_t n_told = 0;
+    size_t n_reported = 0;
     for (size_t i = 0; i < definitions->n_threads && used < 440; i++) {
         const struct ag_model_thread *known = &definitions->threads[i];
         if (!(known->thread_id & AG_THREAD_NESTED)) {
             const char *name = known->name;
             used += (size_t)snprintf(ret_message + used, 512 - used, "%s %u%s%.40s%s",
-                                     n_told > 0 ? "," : "; it has", known->thread_id,
+                                     n_reported > 0 ? "," : "; it has", known->thread_id,
                                      *name != '\0' ? " (" : "", name, *name != '\0' ? ")" : "");
-            n_told++;
+            n_reported++;
         }
     }
     return -ESRCH;

@@ -264,7 +264,7 @@ void allogram_answers_process(struct allogram_answers *answers,
                    sizeof *observation->processes)) {
         return;
     }
-    observation->processes[observation->n_processes++] = (struct ag_told_process){
+    observation->processes[observation->n_processes++] = (struct ag_reported_process){
         .id = keep(observation, process->id),
         .name = keep(observation, process->name),
         .current_function = keep(observation, process->current_function),
@@ -282,10 +282,10 @@ void allogram_answers_collection(struct allogram_answers *answers,
     struct ag_observation *observation = answers->observation;
     if (!make_room((void **)&observation->collections, observation->n_collections,
                    sizeof *observation->collections)) {
-        observation->told_lost++;
+        observation->reported_lost++;
         return;
     }
-    observation->collections[observation->n_collections++] = (struct ag_told_collection){
+    observation->collections[observation->n_collections++] = (struct ag_reported_collection){
         .runtime = observation->seen.texts[answers->stack.runtime],
         .kind = keep(observation, collection->kind),
         .process = keep(observation, collection->process),
@@ -318,7 +318,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
         mapped += range->high - range->low;
         resident += ag_residency_bytes(observation->process.pid, range->low, range->high);
     }
-    observation->allocators[observation->n_allocators++] = (struct ag_told_allocator){
+    observation->allocators[observation->n_allocators++] = (struct ag_reported_allocator){
         .name = keep(observation, allocator->name),
         .instance = allocator->instance,
         .carriers_bytes = allocator->carriers_bytes,
@@ -330,7 +330,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
 
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause) {
     char line[PROBLEM_BYTES];
-    answers->observation->told_lost += n;
+    answers->observation->reported_lost += n;
     (void)snprintf(line, sizeof line, "%llu events lost: %s", (unsigned long long)n, cause);
     ag_observation_note(answers->observation, line);
 }

@@ -114,7 +114,7 @@ static int apply(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *
 
 /* ---- the order of calls ------------------------------------------------------------- */
 
-int ag_mapping_ledger_tell(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
+int ag_mapping_ledger_notify(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
     if (ledger->n_pending == ledger->pending_capacity) {
         const size_t capacity = ledger->pending_capacity != 0 ? 2 * ledger->pending_capacity : 256;
         struct ag_ledger_call *more = reallocarray(ledger->pending, capacity, sizeof *more);

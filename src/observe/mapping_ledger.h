@@ -29,7 +29,7 @@ int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64
 int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high);
 /* Calls are told as they come out of the buffers of several CPUs, and applied in the order of their
  * times: all that are older than UNTIL_NS. 0 or -ENOMEM. */
-int ag_mapping_ledger_tell(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call);
+int ag_mapping_ledger_notify(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call);
 int ag_mapping_ledger_settle(struct ag_mapping_ledger *ledger, uint64_t until_ns);
 void ag_mapping_ledger_done(struct ag_mapping_ledger *ledger);
 

@@ -371,7 +371,7 @@ static void take_sample(void *context, const struct ag_perf_sample *sample) {
     }
     case AG_SEEN_MAP:
         observation->facts.map_calls++;
-        (void)ag_mapping_ledger_tell(
+        (void)ag_mapping_ledger_notify(
             &observation->mappings,
             &(struct ag_ledger_call){
                 .time_ns = sample->time_ns,
@@ -506,7 +506,7 @@ static void finish(struct ag_observation *observation, uint64_t cpu_before_ns,
         }
         ask_inspectors(observation);
     }
-    facts->lost = ag_perf_watch_lost(observation->watch) + observation->told_lost;
+    facts->lost = ag_perf_watch_lost(observation->watch) + observation->reported_lost;
     facts->own_cpu_ns = own_cpu_ns() - own_before_ns;
     facts->target_cost_percent =
         facts->target_cpu_ns != 0 ? 100.0 * cost_ns(facts) / (double)facts->target_cpu_ns : 0;

@@ -109,28 +109,28 @@ struct ag_observed_map { /* what one stack mapped and has not unmapped */
 ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observed_map **ret_maps);
 
 /* What inspectors told, as they told it. */
-struct ag_told_process {
+struct ag_reported_process {
     const char *id, *name, *current_function, *runtime;
     uint64_t heap_words, stack_words, queue;
     uint32_t node; /* of its stack; AG_SEEN_COMPLETE: none */
 };
-struct ag_told_allocator {
+struct ag_reported_allocator {
     const char *name;
     uint32_t instance;
     uint64_t carriers_bytes, blocks_bytes, mapped_bytes, resident_bytes;
 };
-struct ag_told_collection {
+struct ag_reported_collection {
     const char *runtime, *kind, *process;
     uint32_t thread, node;
     uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes, allocated_bytes;
     uint64_t weight_bytes; /* allocated bytes that it stands for: its own, where all are told of */
 };
 size_t ag_observation_processes(const struct ag_observation *observation,
-                                const struct ag_told_process **ret_processes);
+                                const struct ag_reported_process **ret_processes);
 size_t ag_observation_allocators(const struct ag_observation *observation,
-                                 const struct ag_told_allocator **ret_allocators);
+                                 const struct ag_reported_allocator **ret_allocators);
 size_t ag_observation_collections(const struct ag_observation *observation,
-                                  const struct ag_told_collection **ret_collections);
+                                  const struct ag_reported_collection **ret_collections);
 
 struct ag_observed_collector { /* who made collections happen: the innermost managed function */
     const char *function;

@@ -92,11 +92,11 @@ struct ag_observation {
     size_t n_named_frames;
     const char **notes;
     size_t n_notes;
-    struct ag_told_process *processes;
-    struct ag_told_allocator *allocators;
-    struct ag_told_collection *collections;
+    struct ag_reported_process *processes;
+    struct ag_reported_allocator *allocators;
+    struct ag_reported_collection *collections;
     size_t n_processes, n_allocators, n_collections;
-    uint64_t told_lost;
+    uint64_t reported_lost;
     struct allogram_native_frame frames[AG_WALK_FRAMES];
 };
 

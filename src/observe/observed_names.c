@@ -455,19 +455,19 @@ ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observ
  */
 
 size_t ag_observation_processes(const struct ag_observation *observation,
-                                const struct ag_told_process **ret_processes) {
+                                const struct ag_reported_process **ret_processes) {
     *ret_processes = observation->processes;
     return observation->n_processes;
 }
 
 size_t ag_observation_allocators(const struct ag_observation *observation,
-                                 const struct ag_told_allocator **ret_allocators) {
+                                 const struct ag_reported_allocator **ret_allocators) {
     *ret_allocators = observation->allocators;
     return observation->n_allocators;
 }
 
 size_t ag_observation_collections(const struct ag_observation *observation,
-                                  const struct ag_told_collection **ret_collections) {
+                                  const struct ag_reported_collection **ret_collections) {
     *ret_collections = observation->collections;
     return observation->n_collections;
 }
@@ -484,7 +484,7 @@ struct collected { /* by one function */
 
 /* How many collections like this one there were, to one that is told of: it is told of with a
  * probability in proportion to its own bytes. */
-static double stands_for(const struct ag_told_collection *collection) {
+static double stands_for(const struct ag_reported_collection *collection) {
     return collection->allocated_bytes != 0 && collection->weight_bytes != 0
                ? (double)collection->weight_bytes / (double)collection->allocated_bytes
                : 1;
@@ -496,7 +496,7 @@ ssize_t ag_observation_collectors(struct ag_observation *observation,
     struct collected *collected = calloc(observation->n_collections + 1, sizeof *collected);
     bool is_whole = collected != NULL;
     for (size_t i = 0; i < observation->n_collections && is_whole; i++) {
-        const struct ag_told_collection *collection = &observation->collections[i];
+        const struct ag_reported_collection *collection = &observation->collections[i];
         const struct ag_observed_frame *frames;
         const size_t n = ag_observation_stack(observation, collection->node, &frames);
         size_t managed = 0;

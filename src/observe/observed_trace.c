@@ -17,12 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "collect/trace_file.h"
-#include "collect/trace_index.h"
-#include "collect/trace_name.h"
 #include "format/encode.h"
 #include "format/segment.h"
 #include "observation_state.h"
+#include "writer/trace_file.h"
+#include "writer/trace_index.h"
+#include "writer/trace_name.h"
 
 enum {
     GROWTH_HEAP = 64, /* the first number for a heap of its own; its via has the same */
@@ -341,7 +341,7 @@ static void write_call_trees(struct writing *writing) {
 static void write_collections(struct writing *writing) {
     const struct ag_observation *observation = writing->observation;
     for (size_t i = 0; i < observation->n_collections; i++) {
-        const struct ag_told_collection *told = &observation->collections[i];
+        const struct ag_reported_collection *told = &observation->collections[i];
         const struct ag_record record = {
             .kind = AG_RECORD_GC,
             .u.gc = {.known = AG_GC_KNOWN_END | AG_GC_KNOWN_HEAP | AG_GC_KNOWN_NEED |

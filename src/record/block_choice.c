@@ -13,11 +13,11 @@
 struct ag_block_choice ag_block_choice;
 
 static struct ag_block_filter filter;
-static __thread char own_mark;                           /* its address tells threads apart */
-static char *_Atomic only_thread;                        /* NULL: all */
-static bool is_shut[AG_VIA_HOST];                        /* of adapters' heaps, by via */
-static uint32_t n_shut, n_open;                          /* of these, without backing ones */
-static _Atomic uint8_t has_told_undecided[AG_VIAS_MOST]; /* by via */
+static __thread char own_mark;                               /* its address tells threads apart */
+static char *_Atomic only_thread;                            /* NULL: all */
+static bool is_shut[AG_VIA_HOST];                            /* of adapters' heaps, by via */
+static uint32_t n_shut, n_open;                              /* of these, without backing ones */
+static _Atomic uint8_t has_reported_undecided[AG_VIAS_MOST]; /* by via */
 
 static void settle(void) {
     const bool is_by_block = filter.has_sizes || filter.has_types ||
@@ -31,7 +31,7 @@ static void settle(void) {
 void ag_block_choice_forked(void) {
     n_shut = n_open = 0;
     for (uint32_t via = 0; via < AG_VIAS_MOST; via++) {
-        atomic_store_explicit(&has_told_undecided[via], 0, memory_order_relaxed);
+        atomic_store_explicit(&has_reported_undecided[via], 0, memory_order_relaxed);
     }
 }
 
@@ -91,10 +91,10 @@ bool ag_block_choice_takes_type(const char *name) {
     return ag_block_filter_takes_type(&filter, name);
 }
 
-static void tell_undecided(uint32_t via) {
+static void report_undecided(uint32_t via) {
     const struct ag_wide_undecided fields = {.via = via};
     const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
-    if (atomic_exchange_explicit(&has_told_undecided[via], 1, memory_order_relaxed) == 0) {
+    if (atomic_exchange_explicit(&has_reported_undecided[via], 1, memory_order_relaxed) == 0) {
         ag_record_wide(AG_WIDE_UNDECIDED, parts, AG_ARRAY_SIZE(parts));
     }
 }
@@ -108,7 +108,7 @@ bool ag_block_choice_takes_slow(uint32_t via, uint64_t bytes, enum ag_block_type
     if (!filter.has_types || type == AG_BLOCK_TYPE_TAKEN) {
         return true;
     }
-    tell_undecided(via);
+    report_undecided(via);
     return ag_block_filter_takes_type(&filter, NULL);
 }
 

@@ -45,7 +45,7 @@ enum ag_block_type { AG_BLOCK_TYPE_UNKNOWN, AG_BLOCK_TYPE_TAKEN };
 bool ag_block_choice_takes_slow(uint32_t via, uint64_t bytes, enum ag_block_type type);
 /* Whether a block that this thread allocates is to be recorded. type: TAKEN: takes_type has been
  * asked. From any thread and handler. */
-AG_FAST bool ag_block_choice_takes(uint32_t via, uint64_t bytes, enum ag_block_type type) {
+AG_FAST bool ag_block_choice_selects(uint32_t via, uint64_t bytes, enum ag_block_type type) {
     return AG_LIKELY(!ag_block_choice.asks) || ag_block_choice_takes_slow(via, bytes, type);
 }
 /* Whether the recorded blocks of this heap stand in the table. */

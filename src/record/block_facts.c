@@ -1,8 +1,8 @@
-/* block_facts.c: what a collector does to a living block, and a type that became known.
+/* block_facts.c: what a writer does to a living block, and a type that became known.
  *
  * Moves are told while the world of the heap stands still. Its threads' events lie before, up to
  * the last stamp and somewhat beyond, and behind; a reader has to know which. So who begins and
- * ends a collection bumps the tick that the collector's process bumps every millisecond: each
+ * ends a collection bumps the tick that the writer's process bumps every millisecond: each
  * stream then stamps before its next event, whichever thread tells it. */
 #include "block_choice.h"
 #include "recorder.h"
@@ -36,19 +36,19 @@ void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via) {
             ag_record_lost(AG_LOST_NO_MEMORY, 1);
         }
     }
-    ag_stream_tell(words, AG_ARRAY_SIZE(words), AG_INTERVAL_UNTOLD);
+    ag_stream_append_words(words, AG_ARRAY_SIZE(words), AG_INTERVAL_UNKNOWN);
 }
 
 void ag_record_promote(uintptr_t address, uint32_t via) {
     const uint64_t word = head_of(address, via, AG_WORD_PROMOTE);
     if (ag_recorder_is_active() && is_recorded(address, via)) {
-        ag_stream_tell(&word, 1, AG_INTERVAL_UNTOLD);
+        ag_stream_append_words(&word, 1, AG_INTERVAL_UNKNOWN);
     }
 }
 
-void ag_record_promote_told(uintptr_t address, uint32_t via) {
+void ag_record_reported_promote(uintptr_t address, uint32_t via) {
     const uint64_t word = head_of(address, via, AG_WORD_PROMOTE);
-    ag_stream_tell(&word, 1, AG_INTERVAL_UNTOLD);
+    ag_stream_append_words(&word, 1, AG_INTERVAL_UNKNOWN);
 }
 
 bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest) {
@@ -68,17 +68,17 @@ bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest) {
     *ret_newest = (struct ag_newest_alloc){.address = (uintptr_t)(words[0] >> 16),
                                            .via = AG_WORD_VIA(words[0]),
                                            .told = {stack, ag_recorder_is_sampling()
-                                                               ? thread->told_interval_bytes
-                                                               : AG_INTERVAL_UNTOLD}};
+                                                               ? thread->written_interval_bytes
+                                                               : AG_INTERVAL_UNKNOWN}};
     return true;
 }
 
-void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_told_site *told,
+void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *told,
                           size_t bytes, uint32_t site) {
     const uint64_t words[] = {head_of(address, via, AG_WORD_TYPED),
                               (uint64_t)ag_stack_with_leaf(told->stack, site) << 32, bytes};
     if (ag_recorder_is_active() && is_recorded(address, via)) {
-        ag_stream_tell(words, AG_ARRAY_SIZE(words), told->interval_bytes);
+        ag_stream_append_words(words, AG_ARRAY_SIZE(words), told->interval_bytes);
     }
 }
 
@@ -92,5 +92,5 @@ void ag_record_cut_windows(void) {
 void ag_record_reset(void) {
     const uint64_t word = AG_WORD_RESET;
     ag_record_cut_windows(); /* so there is a stamp before the word, and behind it in each stream */
-    ag_stream_tell(&word, 1, AG_INTERVAL_UNTOLD);
+    ag_stream_append_words(&word, 1, AG_INTERVAL_UNKNOWN);
 }

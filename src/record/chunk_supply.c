@@ -7,7 +7,7 @@
  * How long a thread waits when the list is empty:
  *
  *  - chunks in use < soft limit + one per thread that lives: not at all, it takes a fresh one;
- *  - the collector lives (its tick moves): 50 us and another look, up to WAIT_ALIVE_NS;
+ *  - the writer lives (its tick moves): 50 us and another look, up to WAIT_ALIVE_NS;
  *  - no tick for WAIT_DEAD_NS, so nobody drains: no longer, the ring grows to the end of the file;
  *  - the file's end, or no memory for it: WAIT_BARREN_NS for one that comes back, once; then events
  *    are lost, counted by the caller, and memory is asked for again once a tick.
@@ -18,7 +18,7 @@
  * shared file again.
  *
  * A host thread is never blocked for longer than WAIT_ALIVE_NS by one event, and only while the
- * collector is behind. */
+ * writer is behind. */
 #include "chunk_supply.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ enum {
     ASK_AGAIN_AFTER = 4096, /* events that were lost */
     WAIT_DEAD_NS =
         300 * 1000 *
-        1000, /* the collector bumps the tick every ms: 300 without one is death or SIGSTOP */
-    WAIT_BARREN_NS = 100 * 1000 * 1000,         /* the collector drains a chunk in less */
+        1000, /* the writer bumps the tick every ms: 300 without one is death or SIGSTOP */
+    WAIT_BARREN_NS = 100 * 1000 * 1000,         /* the writer drains a chunk in less */
     WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1, /* then the ring grows after all: slow beats lost */
 };
 
@@ -161,7 +161,7 @@ static int64_t pop_free(const struct ag_thread *thread, struct ag_segment_header
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];
         const uint32_t next = atomic_load_explicit(&control->next_free, memory_order_relaxed);
         const uint64_t replacement = ((head >> 32) + 1) << 32 | next;
-        /* acquire: pairs with the collector's release when it pushed; the chunk is ours to
+        /* acquire: pairs with the writer's release when it pushed; the chunk is ours to
          * overwrite */
         if (atomic_compare_exchange_weak_explicit(&header->free_head, &head, replacement,
                                                   memory_order_acq_rel, memory_order_acquire)) {
@@ -192,7 +192,7 @@ static bool has_words(uint32_t chunk) {
             ag_populate(bytes, AG_CHUNK_BYTES));
 }
 
-/* What memory there is has been asked for in this tick. Without a collector the tick stands, and a
+/* What memory there is has been asked for in this tick. Without a writer the tick stands, and a
  * thread asks at each ASK_AGAIN_AFTER. */
 static _Atomic uint64_t barren_tick; /* plus 1; 0: never */
 static _Atomic uint32_t n_barren;
@@ -256,8 +256,8 @@ static int64_t wait_for_chunk(const struct ag_thread *thread, struct ag_segment_
     }
 }
 
-static bool collector_is_gone(const struct ag_segment_header *header) {
-    return atomic_load_explicit(&header->collector_pid, memory_order_relaxed) == 0;
+static bool writer_is_gone(const struct ag_segment_header *header) {
+    return atomic_load_explicit(&header->writer_pid, memory_order_relaxed) == 0;
 }
 
 /* There is no memory for more, but what there is comes back: one wait, which ends with a chunk or
@@ -266,7 +266,7 @@ static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segme
                                  _Atomic bool *starves) {
     const uint64_t end = elapsed_ns() + WAIT_BARREN_NS;
     int64_t index = -1;
-    if (collector_is_gone(header) || atomic_load_explicit(starves, memory_order_relaxed)) {
+    if (writer_is_gone(header) || atomic_load_explicit(starves, memory_order_relaxed)) {
         return -1;
     }
     while (index < 0 && ag_thread_is_own(thread) && elapsed_ns() < end) {
@@ -287,7 +287,7 @@ int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control
     if (index >= 0 && atomic_load_explicit(&starves, memory_order_relaxed)) {
         atomic_store_explicit(&starves, false, memory_order_relaxed);
     }
-    if (index < 0 && !may_grow(header) && !collector_is_gone(header) &&
+    if (index < 0 && !may_grow(header) && !writer_is_gone(header) &&
         atomic_load_explicit(&tick_at_neglect, memory_order_relaxed) !=
             atomic_load_explicit(&header->tick, memory_order_relaxed)) {
         index = wait_for_chunk(thread, header);

@@ -8,7 +8,7 @@
 struct ag_thread;
 
 /* Takes a chunk for the calling thread: the one given back last, else a fresh one, else it waits
- * for the collector (see the .c). 0, or -EAGAIN: none came in time, or a handler forked and this is
+ * for the writer (see the .c). 0, or -EAGAIN: none came in time, or a handler forked and this is
  * the child; -ENOMEM: the segment's file has no room. Async-signal-safe. */
 int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
                          uint64_t **ret_words);

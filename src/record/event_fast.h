@@ -6,7 +6,7 @@
  * lock, no atomic read-modify-write, no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
- * collector's acquire). A process killed between any two instructions leaves a chunk whose
+ * writer's acquire). A process killed between any two instructions leaves a chunk whose
  * used_words cover only whole events. */
 #ifndef AG_EVENT_FAST_H
 #define AG_EVENT_FAST_H

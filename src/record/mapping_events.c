@@ -15,9 +15,9 @@ static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
 /* A handler that maps while its thread is inside a hook is not told: mappings are context, not
  * counts. */
 static struct ag_thread *own_state(void) {
-    const bool is_told = ag_recorder_is_active() &&
-                         !ag_record_is_suspended_call((uintptr_t)__builtin_frame_address(0));
-    struct ag_thread *thread = is_told ? ag_thread_ready() : NULL;
+    const bool is_reported = ag_recorder_is_active() &&
+                             !ag_record_is_suspended_call((uintptr_t)__builtin_frame_address(0));
+    struct ag_thread *thread = is_reported ? ag_thread_ready() : NULL;
     return thread && ag_thread_is_idle(thread) ? thread : NULL;
 }
 

@@ -18,7 +18,7 @@
  * process, not in the parent's slot; and the tree has a generation:
  *
  *     child       its slot says: tree T    then reads T's generation: the one it knows, or start
- * over collector   bumps T's generation     then looks once more for slots that say T, then clears
+ * over writer   bumps T's generation     then looks once more for slots that say T, then clears
  *
  * Each writes before it reads, so one of the two notices the other. A child that starts over
  * forgets what it knew of sites and takes the tree of its own slot.
@@ -229,8 +229,8 @@ static bool is_any_slot_ending(void) {
     return false;
 }
 
-/* Where many short processes come at once they wait for the collector, as events do: slow beats
- * lost. One that lives for long is not waited for, nor a collector that does nothing. */
+/* Where many short processes come at once they wait for the writer, as events do: slow beats
+ * lost. One that lives for long is not waited for, nor a writer that does nothing. */
 static int claim_slot(void) {
     enum { POLL_NS = 1000 * 1000, POLLS = 5000, POLLS_WITHOUT_TICK = 1000 };
     _Atomic uint64_t *tick = &ag_recorder.header->tick;
@@ -346,7 +346,7 @@ static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
     slot->n_arguments = description.n_arguments;
     slot->text_bytes = description.text_bytes;
     memcpy(slot->text, description.text, description.text_bytes);
-    /* release: pairs with the collector's acquire; all above is there when it sees LIVE */
+    /* release: pairs with the writer's acquire; all above is there when it sees LIVE */
     atomic_store_explicit(&slot->state, AG_SLOT_LIVE, memory_order_release);
 }
 
@@ -510,8 +510,8 @@ static void tell(struct ag_thread *thread, const struct ag_announcement *announc
     if (announcement->runtime) {
         ag_record_runtime(announcement->runtime);
     }
-    if (announcement->tell_more) {
-        announcement->tell_more();
+    if (announcement->report_more) {
+        announcement->report_more();
     }
 }
 
@@ -532,7 +532,7 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
 static bool keep_tree(void) {
     const struct ag_process_slot *owner = slot_at(ag_recorder.tree_index);
     atomic_store_explicit(&ag_recorder.slot->tree, ag_recorder.tree_index, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in ag_collector_retire */
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in ag_writer_retire */
     return atomic_load_explicit(&owner->tree_generation, memory_order_relaxed) ==
            ag_recorder.tree_generation;
 }
@@ -542,7 +542,7 @@ static void choose_own_tree(void) {
     ag_recorder.tree_index = ag_recorder.slot_index;
     ag_recorder.tree_generation =
         atomic_load_explicit(&ag_recorder.slot->tree_generation, memory_order_relaxed);
-    (void)keep_tree(); /* it is: the slot is ours, so the collector does not clear it */
+    (void)keep_tree(); /* it is: the slot is ours, so the writer does not clear it */
 }
 
 /* The file is closed by then: as in chunk_supply.c, a further mapping is made from one that is
@@ -693,7 +693,7 @@ static void forget_earlier(void) {
     ag_recorder.recording++;
 }
 
-static void tell_announcements(struct ag_thread *thread) {
+static void write_announcements(struct ag_thread *thread) {
     const uint32_t count = atomic_load_explicit(&ag_recorder.n_announcements, memory_order_relaxed);
     for (uint32_t i = 0; i < count && i < AG_MAX_ANNOUNCEMENTS; i++) {
         tell(thread, &ag_recorder.announcements[i]);
@@ -757,7 +757,7 @@ int ag_recorder_start(const char *session_path) {
         ag_thread_do_not_copy_caches(thread);
         ag_images_announce_all();
         ag_images_refresh();
-        tell_announcements(thread);
+        write_announcements(thread);
     }
     ag_recorder.slot->profiler_private_bytes =
         atomic_load_explicit(&ag_recorder.private_bytes, memory_order_relaxed);
@@ -852,7 +852,7 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
         return;
     }
     ag_images_announce_again();
-    tell_announcements(thread);
+    write_announcements(thread);
     if (is_suspended) {
         thread->gate = AG_GATE_SUSPENDED; /* ag_record_resume opens it */
     }
@@ -879,7 +879,7 @@ void ag_recorder_forked(uint32_t parent_tid) {
 
 bool ag_recorder_trace(char *ret_path, size_t capacity) {
     const struct ag_process_slot *slot = ag_recorder.slot;
-    /* acquire: pairs with the collector's release; the note is whole */
+    /* acquire: pairs with the writer's release; the note is whole */
     if (!slot || !atomic_load_explicit(&slot->trace_created, memory_order_acquire)) {
         return false;
     }

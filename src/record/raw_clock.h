@@ -1,4 +1,4 @@
-/* raw_clock.h: the session's clock as a raw number. The TSC where the collector found it constant
+/* raw_clock.h: the session's clock as a raw number. The TSC where the writer found it constant
  * (10 ns a read on the machines measured: research says never per event), else CLOCK_MONOTONIC in
  * ns. */
 #ifndef AG_RAW_CLOCK_H

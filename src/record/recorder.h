@@ -43,13 +43,13 @@ struct ag_runtime_definition {
     uint64_t told, counted; /* of what it counts itself, this much is in the trace; 0, 0: it does
                                not count */
 };
-typedef void ag_tell_fn(void); /* tells the trace by ag_record_wide */
-struct ag_announcement {       /* one per adapter; static, never freed */
+typedef void ag_report_fn(void); /* tells the trace by ag_record_wide */
+struct ag_announcement {         /* one per adapter; static, never freed */
     const struct ag_heap_definition *heaps;
     const struct ag_via_definition *vias;
     const struct ag_runtime_definition *runtime;
     size_t n_heaps, n_vias;
-    ag_tell_fn *tell_more; /* what became known later; or NULL */
+    ag_report_fn *report_more; /* what became known later; or NULL */
 };
 
 enum {
@@ -135,9 +135,9 @@ void ag_recorder_announce(const struct ag_announcement *announcement);
 void ag_record_runtime(const struct ag_runtime_definition *runtime);
 
 /* Events of all adapters, in this process alone: AG_PAUSE_ALL, or AG_PAUSE_NONE again. Seen by the
- * calling thread at once and by others within a tick of the collector's. */
+ * calling thread at once and by others within a tick of the writer's. */
 void ag_recorder_pause(enum ag_pause pause);
-/* Where the collector writes this process' trace. false: it does not say so, or not yet. */
+/* Where the writer writes this process' trace. false: it does not say so, or not yet. */
 bool ag_recorder_trace(char *ret_path, size_t capacity);
 
 /* exit was called: a death from here on is no signal's. */
@@ -184,53 +184,53 @@ struct ag_typed_place {
     uintptr_t pc;  /* where in the calling function it was allocated; 0: at the call */
     const struct ag_managed_frame *frames; /* of the block's own stack, innermost first */
     uint32_t n_frames;
-    struct ag_told_site *ret_told;  /* NULL: nobody asks. Filled where the block is recorded */
+    struct ag_block_site *ret_site; /* NULL: nobody asks. Filled where the block is recorded */
     uint64_t chosen_interval_bytes; /* sampled: it was chosen by who tells it; 0: nobody did yet */
 };
-struct ag_told_site {
+struct ag_block_site {
     uint32_t stack;
-    uint64_t interval_bytes; /* AG_INTERVAL_UNTOLD: it is no sample */
+    uint64_t interval_bytes; /* AG_INTERVAL_UNKNOWN: it is no sample */
 };
-#define AG_INTERVAL_UNTOLD UINT64_MAX
+#define AG_INTERVAL_UNKNOWN UINT64_MAX
 /* As ag_record_alloc_fast. */
 void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                            uint32_t via, const struct ag_typed_place *place);
 
-/* A block that somebody else chose, whose stack is known already (told_stacks.c): of a runtime that
- * samples itself, or tells of all its blocks. */
-struct ag_told_block {
+/* A block that somebody else chose, whose stack is known already (joined_stacks.c): of a runtime
+ * that samples itself, or tells of all its blocks. */
+struct ag_reported_block {
     uint32_t stack, via;
     uintptr_t address;
     size_t bytes;
     uint64_t interval_bytes; /* of a sampled recording: that it was chosen with ... */
     bool is_by_bytes; /* ... by the recorder's own sampler; else by the runtime's, by words */
 };
-void ag_record_alloc_told(const struct ag_told_block *block);
-void ag_record_free_told(uintptr_t address, uint32_t via);
-/* Of such a block: its collector put it where it lives longer. */
-void ag_record_promote_told(uintptr_t address, uint32_t via);
+void ag_record_reported_alloc(const struct ag_reported_block *block);
+void ag_record_reported_free(uintptr_t address, uint32_t via);
+/* Of such a block: its writer put it where it lives longer. */
+void ag_record_reported_promote(uintptr_t address, uint32_t via);
 /* What this thread recorded last, where that is an allocation of so many bytes: for who knows only
  * behind it what the block is (ag_record_block_type). false: it is something else. */
 struct ag_newest_alloc {
     uintptr_t address;
     uint32_t via;
-    struct ag_told_site told;
+    struct ag_block_site told;
 };
 bool ag_record_newest_alloc(size_t bytes, struct ag_newest_alloc *ret_newest);
 
-/* What a collector did to a block, and a type that became known (block_facts.c). In a sampled
+/* What a writer did to a block, and a type that became known (block_facts.c). In a sampled
  * recording only of samples. */
 void ag_record_move(uintptr_t address, uintptr_t to, uint32_t via);
 void ag_record_promote(uintptr_t address, uint32_t via);
 /* told: as it was allocated; site: of its type. */
-void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_told_site *told,
+void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *told,
                           size_t bytes, uint32_t site);
 /* What was counted so far is dropped: who reads the trace begins here. */
 void ag_record_reset(void);
 /* What any thread records from here on lies behind a stamp: a collection began or ended. */
 void ag_record_cut_windows(void);
 
-/* Stacks that are put together from walked ones and from what a runtime knows (told_stacks.c). */
+/* Stacks that are put together from walked ones and from what a runtime knows (joined_stacks.c). */
 bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller);
 /* Tells caches of nodes and sites when they are out of date: another recording, a forked child,
  * images that have gone. Never 0. */

@@ -32,7 +32,7 @@ AG_COLD static void begin(struct ag_skip *skip) {
     ag_skip_begin(skip, ag_recorder.header->seed, process << 32 | thread, current_interval());
 }
 
-bool ag_sampler_takes(size_t bytes, uint64_t *ret_interval_bytes) {
+bool ag_sampler_selects(size_t bytes, uint64_t *ret_interval_bytes) {
     return ag_sampler_takes_from(&ag_thread_skip, bytes, ret_interval_bytes);
 }
 

@@ -14,13 +14,13 @@
 #include "format/segment.h"
 
 /* Of the calling thread. A thread that has not begun has nothing left, so that its first allocation
- * comes to ag_sampler_takes. Entry stubs in assembly subtract from left_bytes. */
+ * comes to ag_sampler_selects. Entry stubs in assembly subtract from left_bytes. */
 extern __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 _Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "as entry_x86_64.S has it");
 
 /* Whether this block is a sample, and with which interval it was chosen. Begins the thread's
  * sampler; one that was told of another interval changes to it behind this sample. */
-bool ag_sampler_takes(size_t bytes, uint64_t *ret_interval_bytes);
+bool ag_sampler_selects(size_t bytes, uint64_t *ret_interval_bytes);
 /* The same with another line of bytes than the thread's, which the caller keeps for it; all zero:
  * it has not begun. */
 bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_interval_bytes);

@@ -40,7 +40,7 @@
  * it never does, since words may be half written: from then on the nested state, which has a walker
  * and a stream of its own, does the thread's work.
  *
- * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the collector, for a
+ * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the writer, for a
  * bounded time. */
 #include "thread_state.h"
 
@@ -309,7 +309,7 @@ static void hand_over_chunk(struct ag_thread *state) {
     state->next_sequence = state->sequence + 1;
     AG_SIGNAL_FENCE();
     if (is_own_active(state, control)) {
-        /* release: pairs with the collector's acquire of state; the words are complete */
+        /* release: pairs with the writer's acquire of state; the words are complete */
         atomic_store_explicit(&control->state, AG_CHUNK_FULL, memory_order_release);
     }
     AG_SIGNAL_FENCE();
@@ -347,7 +347,7 @@ static uintptr_t open_gate(const struct ag_thread *state) {
 }
 
 /* Without its name, but for the first one: to ask for it takes a system call that a sandbox may
- * forbid. The writer asks the kernel (collect/recording.c, 5). */
+ * forbid. The writer asks the kernel (writer/recording.c, 5). */
 static void announce_thread(struct ag_thread *state) {
     const struct ag_wide_thread fields = {
         .thread_id = state->thread_id,
@@ -494,10 +494,10 @@ AG_COLD static bool take_new_chunk(struct ag_thread *thread) {
     control->thread_id = thread->thread_id | thread->nested_mark;
     control->sequence = thread->sequence = thread->next_sequence;
     atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
-    /* release: the fields above are there when the collector sees the state */
+    /* release: the fields above are there when the writer sees the state */
     atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_release);
     thread->chunk_end = words + AG_CHUNK_WORDS;
-    thread->told_interval_bytes = AG_INTERVAL_UNTOLD;
+    thread->written_interval_bytes = AG_INTERVAL_UNKNOWN;
     AG_SIGNAL_FENCE();
     thread->cursor = words;
     return true;
@@ -509,7 +509,7 @@ static bool recording_has_stopped(void) {
 }
 
 /* Somebody outside asked that reports begin here: the first thread that comes by says so. */
-static void tell_reset(struct ag_thread *thread) {
+static void write_reset(struct ag_thread *thread) {
     uint32_t known = atomic_load_explicit(&ag_recorder.n_resets, memory_order_relaxed);
     const uint32_t asked =
         atomic_load_explicit(&ag_recorder.header->n_resets, memory_order_relaxed);
@@ -536,7 +536,7 @@ static uint64_t *write_stamp(struct ag_thread *thread) {
         ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
     *thread->cursor = elapsed << 8 | AG_WORD_STAMP;
     ag_stream_commit_fast(thread, thread->cursor + 1);
-    tell_reset(thread);
+    write_reset(thread);
     uint64_t *limit = thread->cursor + ag_recorder.stamp_words;
     uint64_t *last = thread->chunk_end - AG_EVENT_MAX_WORDS;
     thread->limit = limit < last ? limit : last;
@@ -752,9 +752,9 @@ static uint32_t with_pc(uint32_t stack, uintptr_t pc) {
     return ag_stack_tree_node(tree, stack, &caller, &replaced) ? ag_stack_push(caller, pc) : stack;
 }
 
-static void tell_site(const struct ag_typed_place *place, uint32_t stack, uint64_t interval_bytes) {
-    if (place && place->ret_told) {
-        *place->ret_told = (struct ag_told_site){stack, interval_bytes};
+static void fill_site(const struct ag_typed_place *place, uint32_t stack, uint64_t interval_bytes) {
+    if (place && place->ret_site) {
+        *place->ret_site = (struct ag_block_site){stack, interval_bytes};
     }
 }
 
@@ -777,25 +777,25 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
     ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
     AG_SIGNAL_FENCE();
     thread->gate = AG_GATE_OPEN;
-    tell_site(place, stack, AG_INTERVAL_UNTOLD);
+    fill_site(place, stack, AG_INTERVAL_UNKNOWN);
 }
 
 /* Before the event of a sampled block: with which interval, where the chunk does not say so yet.
  * Room for a stamp and the event is left behind it, so both stand in one chunk. */
-static void tell_interval(struct ag_thread *thread, uint64_t interval_bytes,
-                          enum ag_sampling_method method) {
+static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
+                           enum ag_sampling_method method) {
     enum { ROOM = 1 + AG_EVENT_MAX_WORDS };
     const bool has_room = thread->cursor && thread->chunk_end - thread->cursor >= ROOM;
-    if (has_room && thread->told_interval_bytes == interval_bytes &&
-        thread->told_method == method) {
+    if (has_room && thread->written_interval_bytes == interval_bytes &&
+        thread->reported_method == method) {
         return;
     }
     const struct ag_wide_sampling fields = {
         .interval_bytes = interval_bytes, .seed = ag_recorder.header->seed, .method = method};
     const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
     ag_stream_append_wide(thread, AG_WIDE_SAMPLING, parts, AG_ARRAY_SIZE(parts));
-    thread->told_interval_bytes = interval_bytes;
-    thread->told_method = method;
+    thread->written_interval_bytes = interval_bytes;
+    thread->reported_method = method;
 }
 
 /* false: this event is told by somebody else, or cannot be. */
@@ -816,8 +816,8 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     }
     stack = with_leaf(stack, ag_thread_current->label_site);
     stack = with_leaf(stack, place ? place->site : 0);
-    if (interval_bytes != AG_INTERVAL_UNTOLD) {
-        tell_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
+    if (interval_bytes != AG_INTERVAL_UNKNOWN) {
+        write_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
     }
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
@@ -825,19 +825,19 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
-    tell_site(place, stack, interval_bytes);
+    fill_site(place, stack, interval_bytes);
     return true;
 }
 
 /* Of who tells a block whose stack is known already; NULL: nothing can be told. */
-static struct ag_thread *told_state(const uintptr_t *sp) {
+static struct ag_thread *reporting_state(const uintptr_t *sp) {
     bool unused = false; /* nobody walks from here */
     return ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
 }
 
-void ag_record_alloc_told(const struct ag_told_block *block) {
+void ag_record_reported_alloc(const struct ag_reported_block *block) {
     const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
-    struct ag_thread *thread = told_state(sp);
+    struct ag_thread *thread = reporting_state(sp);
     if (!thread) {
         return;
     }
@@ -845,8 +845,8 @@ void ag_record_alloc_told(const struct ag_told_block *block) {
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
     if (ag_recorder_is_sampling()) {
-        tell_interval(thread, block->interval_bytes,
-                      block->is_by_bytes ? AG_SAMPLING_POISSON_BYTES : AG_SAMPLING_WORDS);
+        write_interval(thread, block->interval_bytes,
+                       block->is_by_bytes ? AG_SAMPLING_POISSON_BYTES : AG_SAMPLING_WORDS);
     }
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
@@ -857,9 +857,9 @@ void ag_record_alloc_told(const struct ag_told_block *block) {
     thread->gate = gate;
 }
 
-void ag_record_free_told(uintptr_t address, uint32_t via) {
+void ag_record_reported_free(uintptr_t address, uint32_t via) {
     const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
-    struct ag_thread *thread = told_state(sp);
+    struct ag_thread *thread = reporting_state(sp);
     if (!thread) {
         return;
     }
@@ -880,12 +880,12 @@ AG_COLD static void record_chosen(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
                                   size_t bytes, uint32_t via, const struct ag_typed_place *place) {
     const uintptr_t key = ag_sampled_key(address, via);
     const bool is_remembered = ag_block_choice_remembers(via);
-    if (!ag_block_choice_takes(via, bytes, type_of(place))) {
+    if (!ag_block_choice_selects(via, bytes, type_of(place))) {
         return;
     }
     if (is_remembered && !ag_sampled_blocks_insert(key)) {
         ag_record_lost(AG_LOST_NO_MEMORY, 1);
-    } else if (!record_alloc(sp, rbp, address, bytes, via, place, AG_INTERVAL_UNTOLD) &&
+    } else if (!record_alloc(sp, rbp, address, bytes, via, place, AG_INTERVAL_UNKNOWN) &&
                is_remembered) {
         (void)ag_sampled_blocks_remove(key); /* nobody else has it yet */
     }
@@ -901,8 +901,8 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
         return;
     }
     uint64_t interval_bytes = place ? place->chosen_interval_bytes : 0;
-    if ((interval_bytes == 0 && !ag_sampler_takes(bytes, &interval_bytes)) ||
-        pause_now() != AG_PAUSE_NONE || !ag_block_choice_takes(via, bytes, type_of(place))) {
+    if ((interval_bytes == 0 && !ag_sampler_selects(bytes, &interval_bytes)) ||
+        pause_now() != AG_PAUSE_NONE || !ag_block_choice_selects(via, bytes, type_of(place))) {
         return;
     }
     const uint64_t start_raw = ag_raw_clock(ag_recorder.header->clock_kind);
@@ -915,17 +915,17 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     ag_sampler_took(start_raw);
 }
 
-void ag_stream_tell(const uint64_t *words, size_t n_words, uint64_t interval_bytes) {
+void ag_stream_append_words(const uint64_t *words, size_t n_words, uint64_t interval_bytes) {
     const uintptr_t *sp = (const uintptr_t *)__builtin_frame_address(0);
-    struct ag_thread *thread = told_state(sp);
+    struct ag_thread *thread = reporting_state(sp);
     if (!thread) {
         return;
     }
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    if (interval_bytes != AG_INTERVAL_UNTOLD) {
-        tell_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
+    if (interval_bytes != AG_INTERVAL_UNKNOWN) {
+        write_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
     }
     AG_SIGNAL_FENCE();
     thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
@@ -991,21 +991,21 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
 
 /* ---- what a program tells of itself ---- */
 
-static struct ag_thread *state_to_tell_with(void) {
+static struct ag_thread *state_to_report_with(void) {
     bool can_walk = false;
     return ag_recorder_is_active() ? usable_state((uintptr_t)__builtin_frame_address(0), &can_walk)
                                    : NULL;
 }
 
 void ag_record_wide(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts) {
-    struct ag_thread *thread = state_to_tell_with();
+    struct ag_thread *thread = state_to_report_with();
     if (thread) {
         ag_stream_append_wide(thread, kind, parts, n_parts);
     }
 }
 
 void ag_record_moment(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts) {
-    struct ag_thread *thread = state_to_tell_with();
+    struct ag_thread *thread = state_to_report_with();
     if (!thread) {
         return;
     }
@@ -1025,7 +1025,7 @@ uint32_t ag_record_leaf_site(uint32_t number, uint32_t image) {
 }
 
 void ag_record_set_label_site(uint32_t site) {
-    struct ag_thread *thread = state_to_tell_with();
+    struct ag_thread *thread = state_to_report_with();
     thread = thread ? ag_thread_current : NULL; /* a handler's own state has none */
     if (!thread || thread->gate == AG_GATE_ABSENT) {
         return;

@@ -52,11 +52,12 @@ struct ag_thread {
     uint32_t nested_mark;            /* AG_THREAD_NESTED in a state that is another one's nested */
     struct ag_thread *nested;        /* for handlers that interrupt an append */
     struct ag_thread *next;          /* in ag_recorder.threads */
-    uint64_t told_interval_bytes; /* that the chunk's events are sampled with; AG_INTERVAL_UNTOLD */
-    uint32_t told_method;         /* and how: enum ag_sampling_method */
-    uint64_t lost_stopped;        /* events after recording stopped, not yet added to the slot */
-    uint32_t label_site;          /* leaf of all its stacks, 0: none */
-    uint32_t recording;           /* ag_recorder.recording when the state was begun */
+    uint64_t
+        written_interval_bytes; /* that the chunk's events are sampled with; AG_INTERVAL_UNKNOWN */
+    uint32_t reported_method;   /* and how: enum ag_sampling_method */
+    uint64_t lost_stopped;      /* events after recording stopped, not yet added to the slot */
+    uint32_t label_site;        /* leaf of all its stacks, 0: none */
+    uint32_t recording;         /* ag_recorder.recording when the state was begun */
     struct ag_walk_scratch *scratch; /* of managed_frames.c, NULL until it is needed */
 };
 
@@ -130,8 +131,8 @@ void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
 void ag_thread_reopen(void);
 
 /* An event of up to AG_EVENT_MAX_WORDS words, from any thread and handler. sampled: the interval
- * that the block it is about was chosen with, to stand before it, or AG_INTERVAL_UNTOLD. */
-void ag_stream_tell(const uint64_t *words, size_t n_words, uint64_t interval_bytes);
+ * that the block it is about was chosen with, to stand before it, or AG_INTERVAL_UNKNOWN. */
+void ag_stream_append_words(const uint64_t *words, size_t n_words, uint64_t interval_bytes);
 /* STACK with a leaf (site 0: none); AG_ROOT_NOT_KEPT where there is no memory for the node. */
 uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site);
 

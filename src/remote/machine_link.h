@@ -1,7 +1,7 @@
 /* machine_link.h: virtual machines that have a name and a protocol, and can be asked by it to
  * record themselves: `allogram attach NAME`, `allogram control NAME`.
  *
- * The machine joins a session (collect/collector.h) that the caller made, as the agent does in
+ * The machine joins a session (writer/writer.h) that the caller made, as the agent does in
  * other programs, and leaves it. An adapter implements a kind; adapters/machine_links.c has a row
  * for each. One thread per link. Texts come from another party: print them as such. */
 #ifndef AG_MACHINE_LINK_H
@@ -19,7 +19,7 @@ struct ag_link_place {
     const char *agent_folder; /* what the machine loads is found from there; NULL: loads nothing */
 };
 
-struct ag_link_wishes {
+struct ag_link_options {
     const char *live_path; /* of the session */
     bool is_exact;         /* every call; else what costs next to nothing */
     const char *const *processes, *const *functions; /* as typed; none: all */
@@ -51,7 +51,7 @@ struct ag_link_kind {
     int (*fd)(const struct ag_link *link);       /* readable: call next */
     /* From here on it records. Refusals change nothing. The text holds a remark on success, or "".
      */
-    int (*start)(struct ag_link *link, const struct ag_link_wishes *wishes,
+    int (*start)(struct ag_link *link, const struct ag_link_options *wishes,
                  char ret_text[AG_LINK_TEXT_BYTES]);
     /* What came, without waiting. Called at least every ten seconds. */
     enum ag_link_event (*next)(struct ag_link *link);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/told_failure.h"
+#include "base/error_message.h"
 
 enum { PATH_BYTES = 96, STAT_BYTES = 1024 };
 
@@ -106,7 +106,7 @@ static int check_access(const struct ag_remote_process *process, char message[51
         close(fd);
     }
     if (error == EACCES || error == EPERM) {
-        return ag_told_failure(
+        return ag_error_message(
             message, -EPERM,
             process->user != geteuid()
                 ? "%d (%s): belongs to user %u; run as that user or as root"
@@ -116,8 +116,8 @@ static int check_access(const struct ag_remote_process *process, char message[51
             process->pid, process->name, process->user);
     }
     if (error != 0) {
-        return ag_told_failure(message, -ESRCH, "%d (%s): ended while it was being opened",
-                               process->pid, process->name);
+        return ag_error_message(message, -ESRCH, "%d (%s): ended while it was being opened",
+                                process->pid, process->name);
     }
     return 0;
 }
@@ -131,27 +131,27 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     struct stat folder;
     (void)snprintf(path, sizeof path, "/proc/%d", pid);
     if (pid <= 0 || read_stat(pid, &line, process.name) < 0 || stat(path, &folder) < 0) {
-        return ag_told_failure(ret_message, -ESRCH,
-                               "%d: no such process; `ps -e` lists those that there are", pid);
+        return ag_error_message(ret_message, -ESRCH,
+                                "%d: no such process; `ps -e` lists those that there are", pid);
     }
     process.user = folder.st_uid;
     process.start_ticks = line.start_ticks;
     if (line.state == 'Z' && ag_remote_process_threads(&process, NULL, 0) > 1) {
-        return ag_told_failure(
+        return ag_error_message(
             ret_message, -ESRCH,
             "%d (%s): its first thread has ended, and the kernel shows no memory of a "
             "process without it; start it under allogram run",
             pid, process.name);
     }
     if (line.state == 'Z' || line.state == 'X') {
-        return ag_told_failure(
+        return ag_error_message(
             ret_message, -ESRCH,
             "%d (%s): has ended and waits to be reaped by its parent (a zombie); there is "
             "nothing to look at",
             pid, process.name);
     }
     if ((line.flags & KERNEL_THREAD) != 0) {
-        return ag_told_failure(
+        return ag_error_message(
             ret_message, -EINVAL,
             "%d (%s): is a thread of the kernel, not a program; perf record -a looks at "
             "those",
@@ -162,9 +162,9 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
         return r;
     }
     if (is_32_bit(pid)) {
-        return ag_told_failure(ret_message, -ENOTSUP,
-                               "%d (%s): is a 32-bit program; 64-bit ones can be read", pid,
-                               process.name);
+        return ag_error_message(ret_message, -ENOTSUP,
+                                "%d (%s): is a 32-bit program; 64-bit ones can be read", pid,
+                                process.name);
     }
     process.is_64_bit = true;
     find_root(&process);

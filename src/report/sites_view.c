@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/answers/spots.h"
+#include "model/answers/blamed_lines.h"
 #include "report/quantity.h"
 #include "report/ranking.h"
 #include "report/table.h"
@@ -13,30 +13,31 @@
 struct sites {
     const struct ag_site_row *rows;
     size_t n_rows;
-    struct ag_site_row *of_spots; /* the rows, where they are spots; else NULL */
+    struct ag_site_row *of_blamed_lines; /* the rows, where they are blamed_lines; else NULL */
     struct ag_ranking ranking;
 };
 
 static void end_sites(struct sites *sites) {
     ag_ranking_end(&sites->ranking);
-    free(sites->of_spots);
+    free(sites->of_blamed_lines);
 }
 
 static int find_spots(struct ag_view *view, struct sites *sites) {
-    const struct ag_spot *spots;
-    const int r = ag_profile_spots(view->profile, &spots, &sites->n_rows);
+    const struct ag_blamed_line *blamed_lines;
+    const int r = ag_profile_blamed_lines(view->profile, &blamed_lines, &sites->n_rows);
     if (r < 0) {
         return r;
     }
-    sites->of_spots = calloc(sites->n_rows + 1, sizeof *sites->of_spots);
-    if (sites->of_spots == NULL) {
+    sites->of_blamed_lines = calloc(sites->n_rows + 1, sizeof *sites->of_blamed_lines);
+    if (sites->of_blamed_lines == NULL) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < sites->n_rows; i++) {
-        sites->of_spots[i] = (struct ag_site_row){
-            .frame = spots[i].frame, .own = spots[i].metrics, .total = spots[i].metrics};
+        sites->of_blamed_lines[i] = (struct ag_site_row){.frame = blamed_lines[i].frame,
+                                                         .own = blamed_lines[i].metrics,
+                                                         .total = blamed_lines[i].metrics};
     }
-    sites->rows = sites->of_spots;
+    sites->rows = sites->of_blamed_lines;
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* elf_file.c: see elf_file.h. libelf maps the file: it checks every offset against the size at
  * opening. A file that is cut while it is read reads as zeros behind its end
- * (collect/cut_files.h). */
+ * (writer/cut_files.h). */
 #include "elf_file.h"
 
 #include <elfutils/libdwelf.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Kills with SIGKILL at random moments: the program, the collector, `run` itself, or several; then asks what is left.
+"""Kills with SIGKILL at random moments: the program, the writer, `run` itself, or several; then asks what is left.
 
 tests/programs/progress.c counts its own events in a shared file that survives the kill, before and after each call, so the
 truth is known to within the call that was in flight. After every kill the trace has to be readable, `check` has to find it
 whole (sealing what nobody was left to seal), and it must hold every event that was complete: all of them, or, where the
-collector died before the program, all but those that are counted as lost.
+writer died before the program, all but those that are counted as lost.
 """
 
 import argparse
@@ -25,11 +25,11 @@ import tap
 PROGRESS_BYTES = 16 + 16 * 32
 VICTIMS = {
     "program": ["program"],
-    "collector, then program": ["collector", None, "program"],
-    "both at once": ["collector", "program"],
-    "program, then collector": ["program", "collector"],
+    "writer, then program": ["writer", None, "program"],
+    "both at once": ["writer", "program"],
+    "program, then writer": ["program", "writer"],
     "run, then program": ["run", None, "program"],
-    "all at once": ["run", "collector", "program"],
+    "all at once": ["run", "writer", "program"],
 }
 
 
@@ -121,7 +121,7 @@ def start(tools, folder, threads):
         time.sleep(0.001)
     pids = {"run": process.pid}
     for pid in descendants(process.pid):
-        pids["program" if exe_of(pid) == program else "collector"] = pid
+        pids["program" if exe_of(pid) == program else "writer"] = pid
     return process, pids, progress
 
 
@@ -151,7 +151,7 @@ def verify(failures, tools, folder, progress, threads, may_lose):
 
 def may_run_alone(victims):
     """The program without its writer, and be it for the moment between two kills: a busy machine makes it long."""
-    return "collector" in victims and victims.index("collector") < victims.index("program")
+    return "writer" in victims and victims.index("writer") < victims.index("program")
 
 
 def run_once(tools, victims, seed):
@@ -161,8 +161,8 @@ def run_once(tools, victims, seed):
     with recorded.Folder() as folder:
         process, pids, progress = start(tools, folder, threads)
         try:
-            if "collector" not in pids:
-                return ["no collector beside the program"]
+            if "writer" not in pids:
+                return ["no writer beside the program"]
             time.sleep(chance.random() ** 2 * 0.25)
             for victim in victims:
                 if victim is None:

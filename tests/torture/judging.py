@@ -7,7 +7,7 @@
     sample     allogram run --mode=sample, with an interval of one byte or of more
     whole      allogram attach before the first act, until the program ends: an exact trace has all of the first process
     attach     attach and detach at random moments while the program repeats its acts
-    killed     allogram run, whose collector or whose self is killed at a random moment
+    killed     allogram run, whose writer or whose self is killed at a random moment
     removed    allogram run, whose live file is removed at a random moment: what was executed after that may be unrecorded, if that
                is said
     truncated  allogram run, whose live file is cut at a random moment: recorders may end with SIGBUS (SECURITY.md), and nothing else
@@ -311,7 +311,7 @@ class Judge:
     def _killed(self, command, plain, dice, findings):
         def disturb(pid, family, program):
             others = [child for child in family if child not in program]
-            victim = dice.choice(["run", "collector"]) if others else "run"
+            victim = dice.choice(["run", "writer"]) if others else "run"
             try:
                 os.kill(pid if victim == "run" else others[0], signal.SIGKILL)
             except OSError:

@@ -1,5 +1,5 @@
 /* fake_recorder.c: see fake_recorder.h. Chunks are waited for as the real recorder does while a
- * collector lives, and taken fresh when its tick stands still. */
+ * writer lives, and taken fresh when its tick stands still. */
 #include "fake_recorder.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/populate.h"
-#include "collect/session_clock.h"
+#include "writer/session_clock.h"
 
 enum { CHUNK_RESERVE_WORDS = 8 };
 

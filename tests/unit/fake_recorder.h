@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/session.h"
+#include "writer/session.h"
 
 struct fake_stream {
     struct ag_session *session;

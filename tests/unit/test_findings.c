@@ -44,7 +44,7 @@ static size_t foreign_frees_of(uint8_t via, enum ag_record_kind kind) {
     trace_record(&trace, &new);
     trace_nodes(&trace, &node, 1);
     trace_thread(&trace, 0, "main");
-    trace_thread(&trace, 1, "collector");
+    trace_thread(&trace, 1, "writer");
     trace_events(&trace, 0, births, BLOCKS + 1);
     trace_events(&trace, 1, deaths, BLOCKS + 1);
     trace_finish(&trace, 100, NULL);

@@ -140,8 +140,8 @@ static void imports_of_all_objects(void **state) {
     void *original = NULL;
     uint64_t version = 0;
     (void)getppid(); /* bound, if it was lazily */
-    const struct ag_import_wish there = {"getppid", real, (uintptr_t)fake_getppid};
-    const struct ag_import_wish back = {"getppid", (uintptr_t)fake_getppid, real};
+    const struct ag_import_target there = {"getppid", real, (uintptr_t)fake_getppid};
+    const struct ag_import_target back = {"getppid", (uintptr_t)fake_getppid, real};
     ag_imports_rebind(&there, 1, &version);
     assert_int_equal(getppid(), 12345);
     ag_imports_rebind(&back, 1, &version); /* nothing was loaded since: nothing is looked at */

@@ -577,7 +577,7 @@ static struct ag_timeline_point highest_between(const struct ag_ledger *ledger, 
     return highest;
 }
 
-/* Three events in three seconds, of which the collector hears at the end; by its own clock it has
+/* Three events in three seconds, of which the writer hears at the end; by its own clock it has
  * measured a hundred thousand times before. */
 static void events_that_come_late_stand_at_their_time(void **state) {
     (void)state;

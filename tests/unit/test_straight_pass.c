@@ -93,7 +93,7 @@ static void apply_straight(struct ag_ledger *ledger, struct ag_chunk_decoder *de
     }
 }
 
-static void compare_books(struct ag_ledger *left, struct ag_ledger *right) {
+static void compare_totals(struct ag_ledger *left, struct ag_ledger *right) {
     assert_int_equal(ag_ledger_close(left), 0);
     assert_int_equal(ag_ledger_close(right), 0);
     assert_memory_equal(ag_ledger_summary(left), ag_ledger_summary(right),
@@ -131,7 +131,7 @@ static size_t read_both_ways(const struct trace_builder *trace) {
             n_damaged += errors[0].code != AG_DECODE_OK;
         }
     }
-    compare_books(ledgers[0], ledgers[1]);
+    compare_totals(ledgers[0], ledgers[1]);
     (void)ag_chunk_decoder_free(decoder);
     (void)ag_ledger_free(ledgers[0]);
     (void)ag_ledger_free(ledgers[1]);

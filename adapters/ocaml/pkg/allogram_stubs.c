@@ -24,8 +24,8 @@ static allogram_heap heaps[HEAPS];
 static _Atomic uint64_t next_number = 1;
 
 /* whole_stack_x86_64.S: as allogram_tell_allocs_. */
-extern void tell_blocks(allogram_heap heap, const struct allogram_block *blocks,
-                        size_t n_blocks) __asm__("Gc.Memprof");
+extern void report_blocks(allogram_heap heap, const struct allogram_block *blocks,
+                          size_t n_blocks) __asm__("Gc.Memprof");
 
 /* ---- frames ---- */
 
@@ -96,7 +96,7 @@ value allogram_ocaml_alloc(value info, value is_major) {
                                          .bytes = (size_t)Long_val(Field(info, 1)) * sizeof(value),
                                          .n_frames = n_frames,
                                          .frames = frames};
-    tell_blocks(heaps[heap], &block, 1);
+    report_blocks(heaps[heap], &block, 1);
     return Val_long((intnat)(number << HEAP_BITS | heap));
 }
 

@@ -128,7 +128,7 @@ static int by_time(const void *a, const void *b) {
     return (left->address > right->address) - (left->address < right->address);
 }
 
-static void tell_ghosts(struct block_pass *pass) {
+static void note_ghosts(struct block_pass *pass) {
     const struct ag_pass_options *options = &pass->profile->pass;
     if (pass->n_ghosts > 0) {
         qsort(pass->ghosts, pass->n_ghosts, sizeof(*pass->ghosts), by_time);
@@ -186,7 +186,7 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
     r = r < 0 ? r : ag_profile_visit(profile, &options);
     r = r < 0 ? r : pass.error;
     if (r == 0 && has_ghosts) {
-        tell_ghosts(&pass);
+        note_ghosts(&pass);
     }
     ag_index_map_done(&kept);
     ag_index_map_done(&pass.newest);

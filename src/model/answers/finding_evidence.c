@@ -100,8 +100,8 @@ static size_t slice_of(const struct evidence_pass *pass, const struct ag_step *s
 
 static void end_slice(struct evidence_pass *pass, uint64_t time_ns) {
     struct ag_finding_search *search = pass->search;
-    for (size_t i = 0; i < search->n_spots; i++) {
-        struct ag_spot_evidence *evidence = &search->evidence[i];
+    for (size_t i = 0; i < search->n_blamed_lines; i++) {
+        struct ag_line_evidence *evidence = &search->evidence[i];
         evidence->course_bytes[pass->slice] = evidence->in_use_bytes;
     }
     for (size_t i = 0; i < pass->n_threads; i++) {
@@ -121,7 +121,7 @@ static void end_slices(struct evidence_pass *pass, uint64_t time_ns) {
 
 /* ---- what a birth tells ---- */
 
-static void count_size(struct ag_spot_evidence *evidence, uint64_t size) {
+static void count_size(struct ag_line_evidence *evidence, uint64_t size) {
     size_t class = 0;
     for (uint64_t rest = size >> 3; rest > 0 && class < AG_SIZE_CLASSES - 1; rest >>= 3) {
         class ++;
@@ -135,7 +135,7 @@ static struct chain *chain_at(struct evidence_pass *pass, uint64_t address) {
     return &pass->chains[(address * UINT64_C(0x9e3779b97f4a7c15)) >> 52 & (CHAINS - 1)];
 }
 
-static void count_enlarged(struct evidence_pass *pass, struct ag_spot_evidence *evidence,
+static void count_enlarged(struct evidence_pass *pass, struct ag_line_evidence *evidence,
                            const struct ag_step *born) {
     struct chain *before = chain_at(pass, pass->dead_address);
     struct chain chain = {.address = born->address,
@@ -162,7 +162,7 @@ static void count_enlarged(struct evidence_pass *pass, struct ag_spot_evidence *
 
 static void count_birth(struct evidence_pass *pass, uint32_t row, const struct ag_step *step) {
     struct ag_finding_search *search = pass->search;
-    struct ag_spot_evidence *evidence = &search->evidence[search->profile->spot_of_row[row]];
+    struct ag_line_evidence *evidence = &search->evidence[search->profile->line_of_row[row]];
     count_size(evidence, step->size);
     if (pass->has_dead && step->size > pass->dead_size && pass->row_reallocates[row]) {
         count_enlarged(pass, evidence, step);
@@ -186,7 +186,7 @@ static int count_step(void *context, const struct ag_step *step) {
     const uint32_t row = ag_step_rows_of(&pass->rows, step);
     const bool is_more = step->kind == AG_STEP_BIRTH || step->kind == AG_STEP_DEATH_UNDONE;
     if (row != UINT32_MAX) {
-        struct ag_spot_evidence *evidence = &search->evidence[search->profile->spot_of_row[row]];
+        struct ag_line_evidence *evidence = &search->evidence[search->profile->line_of_row[row]];
         const uint64_t bytes = is_more ? step->size : 0 - step->size;
         evidence->in_use_bytes += bytes;
         evidence->left_bytes[slice_of(pass, step)] += bytes;
@@ -218,7 +218,7 @@ static void count_block(void *context, const struct ag_block *block) {
     }
     const uint32_t row = ag_step_rows_find(&pass->rows, block->stack, block->via);
     if (row != AG_INDEX_NONE) {
-        pass->search->evidence[pass->search->profile->spot_of_row[row]].foreign_blocks++;
+        pass->search->evidence[pass->search->profile->line_of_row[row]].foreign_blocks++;
     }
 }
 
@@ -267,7 +267,7 @@ static int run(struct evidence_pass *pass) {
 
 int ag_finding_read_events(struct ag_finding_search *search) {
     struct evidence_pass *pass = calloc(1, sizeof(*pass));
-    search->evidence = calloc(search->n_spots + 1, sizeof(*search->evidence));
+    search->evidence = calloc(search->n_blamed_lines + 1, sizeof(*search->evidence));
     int r = pass && search->evidence ? 0 : -ENOMEM;
     if (r == 0) {
         pass->search = search;

@@ -12,7 +12,7 @@ enum {
     AG_COURSE_SLICES = 32, /* the way of a trace, by blocks made */
     AG_SIZE_CLASSES = 17, /* class 0: 0 to 7 bytes, 1: 8 to 63, 2: to 511 ...; the last: the rest */
 };
-struct ag_spot_evidence {
+struct ag_line_evidence {
     uint64_t in_use_bytes;
     uint64_t course_bytes[AG_COURSE_SLICES]; /* in use when each slice ended */
     uint64_t left_bytes[AG_COURSE_SLICES];   /* made in each slice, and in use at the end */
@@ -27,11 +27,11 @@ struct ag_spot_evidence {
 struct ag_finding_search {
     struct ag_profile *profile;
     const struct ag_summary *whole; /* of everything, whatever the filters let through */
-    const struct ag_spot *spots;
-    size_t n_spots;
-    bool *is_taken;                      /* by spot: a line has one finding */
+    const struct ag_blamed_line *blamed_lines;
+    size_t n_blamed_lines;
+    bool *is_taken;                      /* by blamed_line: a line has one finding */
     bool watches_threads;                /* set it to have foreign_blocks counted */
-    struct ag_spot_evidence *evidence;   /* beside the spots; NULL: nobody read the events */
+    struct ag_line_evidence *evidence;   /* beside the blamed_lines; NULL: nobody read the events */
     uint64_t slice_ns[AG_COURSE_SLICES]; /* when each ended, since the start of the recording */
     /* Frees of a block that was never seen allocated, at an address where there had been one
      * already; and the stack of most of them, where frees have stacks (0: none). */

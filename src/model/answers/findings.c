@@ -139,14 +139,14 @@ static bool is_whole(const struct ag_profile *profile) {
 }
 
 /* What lives when a window ends, or when recording stops before the process does, may yet die. */
-static bool can_tell_leaks(const struct ag_profile *profile) {
+static bool knows_leaks(const struct ag_profile *profile) {
     return is_whole(profile) && profile->n_parts == 0 && profile->options.to_ns == 0 &&
            (strcmp(profile->identity.end, "exit") == 0 ||
             strcmp(profile->identity.end, "signal") == 0);
 }
 
 /* The highest moment of what was made in a window is not the process'. */
-static bool can_tell_peak(const struct ag_profile *profile) {
+static bool knows_peak(const struct ag_profile *profile) {
     return !profile->has_window || profile->window.counts_older;
 }
 
@@ -188,7 +188,7 @@ static bool grows_by_the_clock(const struct ag_finding_search *search, const uin
 }
 
 /* Does a line have more in use than when the first of what is left was made? */
-static bool has_gained(const struct ag_spot_evidence *evidence, size_t first, uint64_t end) {
+static bool has_gained(const struct ag_line_evidence *evidence, size_t first, uint64_t end) {
     const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
     uint64_t most = 0;
     for (size_t i = first; i < AG_COURSE_SLICES; i++) {
@@ -198,7 +198,7 @@ static bool has_gained(const struct ag_spot_evidence *evidence, size_t first, ui
 }
 
 static bool is_growing(const struct ag_finding_search *search,
-                       const struct ag_spot_evidence *evidence) {
+                       const struct ag_line_evidence *evidence) {
     uint64_t made[AG_COURSE_SLICES + 1] = {0};
     for (size_t i = 0; i < AG_COURSE_SLICES; i++) {
         made[i + 1] = made[i] + evidence->left_bytes[i];
@@ -256,18 +256,20 @@ static bool must_have_grown(const struct ag_finding_search *search, uint64_t byt
            rises(floor_since(search, end_ns_of(search) / 2, 0), bytes, bytes);
 }
 
-static bool find_leak(struct ag_finding_search *search, size_t spot, struct ag_finding *finding) {
-    const struct ag_metrics *metrics = &search->spots[spot].metrics;
+static bool find_leak(struct ag_finding_search *search, size_t blamed_line,
+                      struct ag_finding *finding) {
+    const struct ag_metrics *metrics = &search->blamed_lines[blamed_line].metrics;
     const uint64_t blocks = metrics->in_use_blocks, bytes = metrics->in_use_bytes;
     const struct ag_summary *whole = search->whole;
     const bool is_much = (blocks >= LEAK_SMALL_BLOCKS && bytes >= LEAK_SMALL_BYTES) ||
                          (blocks >= LEAK_LARGE_BLOCKS && bytes >= LEAK_LARGE_BYTES);
-    if (!is_much || !can_tell_leaks(search->profile) ||
+    if (!is_much || !knows_leaks(search->profile) ||
         (!is_share(bytes, LEAK_PERCENT, whole->in_use_bytes) &&
          !is_share(blocks, LEAK_PERCENT, whole->in_use_blocks))) {
         return false;
     }
-    const struct ag_spot_evidence *evidence = search->evidence ? &search->evidence[spot] : NULL;
+    const struct ag_line_evidence *evidence =
+        search->evidence ? &search->evidence[blamed_line] : NULL;
     if (evidence ? !is_growing(search, evidence) : !must_have_grown(search, bytes)) {
         return false;
     }
@@ -285,8 +287,10 @@ static bool find_leak(struct ag_finding_search *search, size_t spot, struct ag_f
 
 /* ---- single blocks ---- */
 
-static bool find_steps(struct ag_finding_search *search, size_t spot, struct ag_finding *finding) {
-    const struct ag_spot_evidence *evidence = search->evidence ? &search->evidence[spot] : NULL;
+static bool find_steps(struct ag_finding_search *search, size_t blamed_line,
+                       struct ag_finding *finding) {
+    const struct ag_line_evidence *evidence =
+        search->evidence ? &search->evidence[blamed_line] : NULL;
     const uint64_t all = search->whole->allocated_bytes;
     if (!evidence || evidence->longest_chain < STEPS ||
         !is_share(evidence->stepped_blocks, STEPS_SAME_PERCENT, evidence->enlarged_blocks) ||
@@ -305,7 +309,7 @@ static bool find_steps(struct ag_finding_search *search, size_t spot, struct ag_
 }
 
 /* The class where the outsized blocks begin: the highest above a gap; AG_SIZE_CLASSES: no gap. */
-static size_t find_gap(const struct ag_spot_evidence *evidence) {
+static size_t find_gap(const struct ag_line_evidence *evidence) {
     size_t n_empty = 0, above = AG_SIZE_CLASSES;
     for (size_t class = AG_SIZE_CLASSES; class -- > 0;) {
         if (evidence->class_blocks[class] == 0) {
@@ -321,10 +325,11 @@ static size_t find_gap(const struct ag_spot_evidence *evidence) {
     return AG_SIZE_CLASSES;
 }
 
-static bool find_outsized(struct ag_finding_search *search, size_t spot,
+static bool find_outsized(struct ag_finding_search *search, size_t blamed_line,
                           struct ag_finding *finding) {
-    const struct ag_spot_evidence *evidence = search->evidence ? &search->evidence[spot] : NULL;
-    if (!evidence || !can_tell_peak(search->profile) || evidence->largest_bytes < OUTSIZED_BYTES ||
+    const struct ag_line_evidence *evidence =
+        search->evidence ? &search->evidence[blamed_line] : NULL;
+    if (!evidence || !knows_peak(search->profile) || evidence->largest_bytes < OUTSIZED_BYTES ||
         !is_share(evidence->largest_bytes, OUTSIZED_PERCENT, search->whole->peak_bytes)) {
         return false;
     }
@@ -349,9 +354,9 @@ static bool find_outsized(struct ag_finding_search *search, size_t spot,
 
 /* ---- sums ---- */
 
-static bool find_temporary(struct ag_finding_search *search, size_t spot,
+static bool find_temporary(struct ag_finding_search *search, size_t blamed_line,
                            struct ag_finding *finding) {
-    const uint64_t blocks = search->spots[spot].metrics.temporary_blocks;
+    const uint64_t blocks = search->blamed_lines[blamed_line].metrics.temporary_blocks;
     const uint64_t all = search->whole->allocated_blocks;
     if (blocks < TEMPORARY_BLOCKS || !is_share(blocks, TEMPORARY_PERCENT, all) ||
         blocks / TEMPORARY_A_SECOND < search->whole->duration_ns / SECOND_NS) {
@@ -365,10 +370,11 @@ static bool find_temporary(struct ag_finding_search *search, size_t spot,
     return true;
 }
 
-static bool find_peak(struct ag_finding_search *search, size_t spot, struct ag_finding *finding) {
-    const struct ag_metrics *metrics = &search->spots[spot].metrics;
+static bool find_peak(struct ag_finding_search *search, size_t blamed_line,
+                      struct ag_finding *finding) {
+    const struct ag_metrics *metrics = &search->blamed_lines[blamed_line].metrics;
     const uint64_t peak = search->whole->peak_bytes;
-    if (metrics->peak_bytes < PEAK_BYTES || !can_tell_peak(search->profile) ||
+    if (metrics->peak_bytes < PEAK_BYTES || !knows_peak(search->profile) ||
         !is_share(metrics->peak_bytes, PEAK_PERCENT, peak)) {
         return false;
     }
@@ -437,33 +443,33 @@ static bool find_foreign_frees(const struct ag_finding_search *search, struct ag
 
 /* The line that makes most of them, where events tell; it is that finding's then. */
 static void place_foreign_frees(struct ag_finding_search *search, struct ag_finding *finding) {
-    size_t most = search->n_spots;
-    for (size_t i = 0; i < search->n_spots && search->evidence; i++) {
+    size_t most = search->n_blamed_lines;
+    for (size_t i = 0; i < search->n_blamed_lines && search->evidence; i++) {
         if (search->evidence[i].foreign_blocks > 0 &&
-            (most == search->n_spots ||
+            (most == search->n_blamed_lines ||
              search->evidence[i].foreign_blocks > search->evidence[most].foreign_blocks)) {
             most = i;
         }
     }
-    if (most < search->n_spots) {
-        finding->frame = search->spots[most].frame;
+    if (most < search->n_blamed_lines) {
+        finding->frame = search->blamed_lines[most].frame;
         search->is_taken[most] = true;
     }
 }
 
 /* ---- blocks of another entry ---- */
 
-static bool can_tell_unseen(const struct ag_finding_search *search) {
+static bool knows_unseen(const struct ag_finding_search *search) {
     const struct ag_profile *profile = search->profile;
     return is_whole(profile) && !profile->has_window && profile->n_parts == 0;
 }
 
 static bool may_find_unseen(const struct ag_finding_search *search) {
-    return can_tell_unseen(search) && search->whole->ghost_frees >= UNSEEN_BLOCKS;
+    return knows_unseen(search) && search->whole->ghost_frees >= UNSEEN_BLOCKS;
 }
 
 static bool may_find_unseen_frees(const struct ag_finding_search *search) { /* each is a repair */
-    return can_tell_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
+    return knows_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
 }
 
 bool ag_findings_miss_frees(uint64_t buried, uint64_t freed) {
@@ -505,19 +511,19 @@ static bool find_unseen(const struct ag_finding_search *search, struct ag_findin
 
 /* ---- all rules over all lines, and the best of it ---- */
 
-typedef bool rule(struct ag_finding_search *search, size_t spot, struct ag_finding *finding);
+typedef bool rule(struct ag_finding_search *search, size_t blamed_line, struct ag_finding *finding);
 
 struct found { /* of one kind; the rules' shares leave room for no more than some twenty */
     struct ag_finding rows[FOUND_MOST];
-    size_t spots[FOUND_MOST];
+    size_t blamed_lines[FOUND_MOST];
     size_t count;
 };
 
 static void apply(struct ag_finding_search *search, rule *holds, struct found *found) {
-    for (size_t i = 0; i < search->n_spots && found->count < FOUND_MOST; i++) {
+    for (size_t i = 0; i < search->n_blamed_lines && found->count < FOUND_MOST; i++) {
         if (!search->is_taken[i] && holds(search, i, &found->rows[found->count])) {
-            found->rows[found->count].frame = search->spots[i].frame;
-            found->spots[found->count++] = i;
+            found->rows[found->count].frame = search->blamed_lines[i].frame;
+            found->blamed_lines[found->count++] = i;
             search->is_taken[i] = true;
         }
     }
@@ -538,7 +544,7 @@ static bool belongs_to(const struct ag_finding_search *search, const struct foun
         return !is_larger_share(&found->rows[one], &found->rows[other]);
     }
     return found->rows[one].kind == AG_FINDING_LEAK &&
-           ag_profile_spot_goes_through(search->profile, found->spots[one], outer);
+           ag_profile_blamed_line_goes_through(search->profile, found->blamed_lines[one], outer);
 }
 
 /* What belongs together: the parts of an object are made on several lines, or below the one that
@@ -556,7 +562,7 @@ static void fold(const struct ag_finding_search *search, struct found *found) {
             whole->bytes += part->bytes;
             whole->half_way_bytes += part->half_way_bytes;
             found->rows[i] = found->rows[--found->count];
-            found->spots[i] = found->spots[found->count];
+            found->blamed_lines[i] = found->blamed_lines[found->count];
             i = SIZE_MAX; /* from the beginning: the whole may be part of another */
             break;
         }
@@ -649,11 +655,12 @@ static bool can_read_events(const struct ag_finding_search *search, enum ag_find
 }
 
 static int take_spots(struct ag_finding_search *search) {
-    const int r = ag_profile_spots(search->profile, &search->spots, &search->n_spots);
+    const int r =
+        ag_profile_blamed_lines(search->profile, &search->blamed_lines, &search->n_blamed_lines);
     if (r < 0) {
         return r;
     }
-    search->is_taken = calloc(search->n_spots + 1, sizeof(*search->is_taken));
+    search->is_taken = calloc(search->n_blamed_lines + 1, sizeof(*search->is_taken));
     return search->is_taken ? 0 : -ENOMEM;
 }
 
@@ -668,7 +675,7 @@ static int search_all(struct ag_finding_search *search, enum ag_findings_reach r
         return 0;
     }
     int r = take_spots(search);
-    if (r == 0 && is_read && search->n_spots > SPOTS_MOST) {
+    if (r == 0 && is_read && search->n_blamed_lines > SPOTS_MOST) {
         is_read = false;
         findings->is_partial = true;
     }

@@ -84,7 +84,7 @@ static bool name_with_place(struct builder *builder, struct ag_function_row *row
 }
 
 /* Functions of a runtime that share a name are told apart by it. false: no memory. */
-static bool tell_apart(struct builder *builder, uint32_t row) {
+static bool make_distinct(struct builder *builder, uint32_t row) {
     struct ag_function_row *rows = builder->functions->rows;
     const struct ag_model_frame *model =
         ag_frame_table_get(&builder->profile->frames, rows[row].frame);
@@ -117,7 +117,7 @@ static uint32_t row_of_frame(struct builder *builder, uint32_t frame) {
         return NONE;
     }
     rows[functions->n_rows++] = (struct ag_function_row){.frame = frame};
-    return tell_apart(builder, row) ? row : NONE;
+    return make_distinct(builder, row) ? row : NONE;
 }
 
 /* The row of a FRAME's function. NONE: no memory. */

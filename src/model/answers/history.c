@@ -43,7 +43,7 @@ struct making {
     struct ag_history_entry *list; /* of one slice */
     size_t pair_capacity, leak_capacity;
     struct ag_block waiting[AHEAD]; /* that were told last, number N at N % AHEAD */
-    size_t n_told;
+    size_t n_reported;
     uint64_t slice_from_ns; /* where `slice` begins, session time */
     size_t slice;
     int error;
@@ -151,7 +151,7 @@ static struct ag_history_entry entry_of(uint32_t group, const struct ag_stack_su
     };
 }
 
-static void tell_slice(struct making *making, size_t slice, const struct ag_ledger *ledger,
+static void note_slice(struct making *making, size_t slice, const struct ag_ledger *ledger,
                        const struct ag_ledger_period *period) {
     struct ag_history *history = making->history;
     struct ag_history_slice *told = &history->slices[slice];
@@ -185,7 +185,7 @@ static void tell_slice(struct making *making, size_t slice, const struct ag_ledg
 static void end_slice(void *context, size_t slice, struct ag_ledger *ledger) {
     struct ag_ledger_period period;
     ag_ledger_end_period(ledger, &period);
-    tell_slice(context, slice, ledger, &period);
+    note_slice(context, slice, ledger, &period);
 }
 
 /* ---- the blocks ---- */
@@ -316,21 +316,21 @@ static void ask_for_row(const struct making *making, const struct ag_block *bloc
 
 static void take_block(void *context, const struct ag_block *block) { /* an ag_block_visit */
     struct making *making = context;
-    struct ag_block *place = &making->waiting[making->n_told % AHEAD];
-    if (making->n_told >= AHEAD) {
+    struct ag_block *place = &making->waiting[making->n_reported % AHEAD];
+    if (making->n_reported >= AHEAD) {
         count_block(making, place);
     }
     ask_for_row(making, block);
     *place = *block;
-    making->n_told++;
+    making->n_reported++;
 }
 
 static void count_waiting(struct making *making) {
-    const size_t n = making->n_told < AHEAD ? making->n_told : AHEAD;
-    for (size_t i = making->n_told - n; i < making->n_told; i++) {
+    const size_t n = making->n_reported < AHEAD ? making->n_reported : AHEAD;
+    for (size_t i = making->n_reported - n; i < making->n_reported; i++) {
         count_block(making, &making->waiting[i % AHEAD]);
     }
-    making->n_told = 0;
+    making->n_reported = 0;
 }
 
 static void round_one(uint64_t *blocks) {
@@ -385,9 +385,9 @@ static int name_threads(struct making *making) {
     qsort_r(history->thread_rows, n, sizeof(*history->thread_rows), by_allocations, (void *)rows);
     history->has_other_threads = n > AG_HISTORY_THREADS;
     history->n_threads = history->has_other_threads ? AG_HISTORY_THREADS : n;
-    const size_t told_apart = history->n_threads - history->has_other_threads;
+    const size_t n_distinct = history->n_threads - history->has_other_threads;
     int r = 0;
-    for (size_t i = 0; i < told_apart && r == 0; i++) {
+    for (size_t i = 0; i < n_distinct && r == 0; i++) {
         r = ag_index_map_insert(&making->threads, rows[history->thread_rows[i]].stream,
                                 (uint32_t)i);
     }
@@ -406,8 +406,8 @@ static int name_nested(struct making *making) {
             ag_index_map_find(&making->threads, thread->stream) != AG_INDEX_NONE) {
             continue;
         }
-        const size_t told_apart = making->history->n_threads - making->history->has_other_threads;
-        for (size_t k = 0; k < told_apart && r == 0; k++) {
+        const size_t n_distinct = making->history->n_threads - making->history->has_other_threads;
+        for (size_t k = 0; k < n_distinct && r == 0; k++) {
             if (rows[making->history->thread_rows[k]].thread_id ==
                 (thread->thread_id & ~AG_THREAD_NESTED)) {
                 r = ag_index_map_insert(&making->threads, thread->stream, (uint32_t)k);
@@ -498,7 +498,7 @@ static int run(struct making *making, const uint64_t *ends_ns) {
     if (r == 0) { /* the last slice ended with the books */
         const struct ag_summary *summary = ag_ledger_summary(ledger);
         count_waiting(making);
-        tell_slice(making, history->n_slices - 1, ledger,
+        note_slice(making, history->n_slices - 1, ledger,
                    &(struct ag_ledger_period){.peak_bytes = summary->peak_bytes,
                                               .peak_blocks = summary->peak_blocks,
                                               .peak_time_ns = summary->peak_time_ns});

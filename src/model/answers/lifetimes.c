@@ -317,8 +317,8 @@ static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifet
     const struct ag_text_store *texts = &pass->profile->definitions.texts;
     for (size_t i = 0; i < pass->n_sketches; i++) {
         const struct sketch *sketch = &pass->sketches[i];
-        const bool is_told = sketch->has_type && !sketch->has_types && sketch->type != 0;
-        const char *type = is_told ? ag_text(texts, sketch->type) : NULL;
+        const bool is_reported = sketch->has_type && !sketch->has_types && sketch->type != 0;
+        const char *type = is_reported ? ag_text(texts, sketch->type) : NULL;
         if (sketch->blocks > 0) {
             rows[result->n_rows++] =
                 (struct ag_lifetime_row){.frame = sketch->frame,

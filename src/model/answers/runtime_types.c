@@ -68,8 +68,8 @@ static bool find_place(struct ag_profile *profile, uint32_t node, struct place *
 
 /* The number that the process told of a stack's blocks ("#187", or "#187 Point" where it knew), 0:
  * none. ret_name: or NULL. */
-static uint32_t told_number(const struct ag_profile *profile, uint32_t stack,
-                            const char **ret_name) {
+static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
+                              const char **ret_name) {
     const struct ag_definitions *definitions = &profile->definitions;
     uint32_t type = ag_stack_nodes_leaf(&definitions->nodes, stack).type;
     if (type == 0) {
@@ -124,7 +124,7 @@ static const char *given_name(const struct ag_profile *profile, const struct ag_
 static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
                        struct sightings *sightings) {
     const char *told = NULL;
-    const uint32_t number = told_number(profile, profile->rows[row].stack, &told);
+    const uint32_t number = reported_type(profile, profile->rows[row].stack, &told);
     if (number == 0 || !find_place(profile, profile->row_nodes[row], place) ||
         place->kind != AG_PLACE_OBJECT || place->type[0] == '\0') {
         return 0;
@@ -263,7 +263,7 @@ uint32_t ag_profile_runtime_type(struct ag_profile *profile, uint32_t stack, uin
         return 0;
     }
     const char *told = NULL, *name = place.type[0] ? place.type : NULL;
-    const uint32_t number = told_number(profile, stack, &told);
+    const uint32_t number = reported_type(profile, stack, &told);
     name = place.kind == AG_PLACE_OBJECT && number != 0 && place.frame->line == 0 ? NULL : name;
     const bool is_object =
         place.kind == AG_PLACE_OBJECT ||

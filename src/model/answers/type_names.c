@@ -223,7 +223,7 @@ static bool strip_const(struct ag_type_text *type) {
 
 /* A map's or a set's, told by the type of its values: a pair is a map's where its first half cannot
  * change; else it is a set of pairs. */
-static bool tell_associative(struct ag_type_reading *reading, unsigned rank, const char *map,
+static bool name_associative(struct ag_type_reading *reading, unsigned rank, const char *map,
                              const char *set, struct ag_type_text value) {
     const struct path path = path_of(value);
     const struct part *last = last_of(&path);
@@ -292,7 +292,7 @@ static const char *form_of(const struct simple *list, struct ag_type_text name) 
 }
 
 /* The element is the block's type, unless it is a node that a container made around it. */
-static bool tell_cxx_element(struct ag_type_reading *reading, struct ag_type_text element) {
+static bool name_cxx_element(struct ag_type_reading *reading, struct ag_type_text element) {
     const struct path path = path_of(element);
     const struct part *last = last_of(&path);
     const struct ag_type_text none = {NULL, 0}, inner = argument(last->arguments, 0);
@@ -301,10 +301,10 @@ static bool tell_cxx_element(struct ag_type_reading *reading, struct ag_type_tex
         return tell(reading, RANK_FINAL, form, inner, none);
     }
     if (is(last->name, "_Rb_tree_node") || is(last->name, "__tree_node")) {
-        return tell_associative(reading, RANK_NODE, "std::map<1, 2>", "std::set<1>", inner);
+        return name_associative(reading, RANK_NODE, "std::map<1, 2>", "std::set<1>", inner);
     }
     if (is(last->name, "_Hash_node") || is(last->name, "__hash_node")) {
-        return tell_associative(reading, RANK_NODE, "std::unordered_map<1, 2>",
+        return name_associative(reading, RANK_NODE, "std::unordered_map<1, 2>",
                                 "std::unordered_set<1>", inner);
     }
     return tell(reading, RANK_ELEMENT, "1", element, none);
@@ -345,16 +345,16 @@ static bool read_cxx_class(struct ag_type_reading *reading, const struct part *c
                                            "_ReuseOrAllocNode", NULL};
     const struct ag_type_text first = argument(class->arguments, 0);
     if (is_one_of(class->name, allocators)) {
-        return begins(function->name, "allocate") && tell_cxx_element(reading, first);
+        return begins(function->name, "allocate") && name_cxx_element(reading, first);
     }
     if (is(class->name, "_Rb_tree") || is(class->name, "__tree")) {
         const size_t value = is(class->name, "_Rb_tree") ? 1 : 0;
-        return tell_associative(reading, RANK_CONTAINER, "std::map<1, 2>", "std::set<1>",
+        return name_associative(reading, RANK_CONTAINER, "std::map<1, 2>", "std::set<1>",
                                 argument(class->arguments, value));
     }
     if (is(class->name, "_Hashtable") || is(class->name, "__hash_table")) {
         const size_t value = is(class->name, "_Hashtable") ? 1 : 0;
-        return tell_associative(reading, RANK_CONTAINER, "std::unordered_map<1, 2>",
+        return name_associative(reading, RANK_CONTAINER, "std::unordered_map<1, 2>",
                                 "std::unordered_set<1>", argument(class->arguments, value));
     }
     const char *form = form_of(cxx_containers, class->name);
@@ -403,7 +403,7 @@ static struct ag_type_text rust_arguments(const struct part *class, const struct
     return is_name_only || !own.text ? method->arguments : own;
 }
 
-static bool tell_rust_box(struct ag_type_reading *reading, struct ag_type_text inner) {
+static bool name_rust_box(struct ag_type_reading *reading, struct ag_type_text inner) {
     const struct path path = path_of(inner);
     const struct part *last = last_of(&path);
     const struct ag_type_text none = {NULL, 0};
@@ -460,7 +460,7 @@ static bool read_rust_counted(struct ag_type_reading *reading, const struct part
     return true;
 }
 
-static bool tell_rust_table(struct ag_type_reading *reading, struct ag_type_text pair) {
+static bool name_rust_table(struct ag_type_reading *reading, struct ag_type_text pair) {
     const struct ag_type_text none = {NULL, 0};
     if (pair.len < 2 || pair.text[0] != '(') {
         return tell(reading, RANK_RAW, "HashMap<1>", pair, none);
@@ -485,7 +485,7 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
         }
         for (const char *const *maker = makers; *maker; maker++) {
             if (begins(method->name, *maker)) {
-                return tell_rust_box(reading, first);
+                return name_rust_box(reading, first);
             }
         }
         return false;
@@ -509,7 +509,7 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
         return tell(reading, RANK_FINAL, "String", class->name, none);
     }
     if (is(class->name, "RawTable")) {
-        return tell_rust_table(reading, first);
+        return name_rust_table(reading, first);
     }
     if (is(class->name, "HashMap") && reading->rank <= RANK_RAW) {
         return tell(reading, RANK_CONTAINER, is(second, "()") ? "HashSet<1>" : "HashMap<1, 2>",

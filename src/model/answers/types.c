@@ -68,7 +68,7 @@ static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
 }
 
 /* What the program told of a stack's blocks; NULL: nothing. */
-static const struct ag_model_type *told_type(const struct ag_profile *profile, uint32_t stack) {
+static const struct ag_model_type *hooked_type(const struct ag_profile *profile, uint32_t stack) {
     const uint32_t type = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type;
     return type != 0 ? ag_definitions_type(&profile->definitions, type) : NULL;
 }
@@ -86,7 +86,7 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
 /* ret_runtime: whose type it is. */
 static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t node,
                         const char **ret_runtime) {
-    const struct ag_model_type *told = told_type(profile, stack);
+    const struct ag_model_type *told = hooked_type(profile, stack);
     *ret_runtime = told && told->runtime[0] ? told->runtime : "c";
     const uint32_t text = ag_profile_runtime_type(profile, stack, node, ret_runtime);
     return text != 0 ? text : told ? told->name : type_of_node(profile, node);

@@ -44,17 +44,17 @@ int ag_code_places_take(struct ag_code_places *places, const struct ag_record *r
         int r = append(places, &place);
         r = r < 0 ? r : ag_index_map_insert(&places->by_pc, pc, (uint32_t)places->count - 1);
         places->open_pc = pc;
-        places->n_told = 1;
+        places->n_reported = 1;
         return r;
     }
-    if (pc == 0 || pc != places->open_pc || record->u.code.place != places->n_told ||
-        places->n_told == AG_CODE_PLACES_MOST) {
+    if (pc == 0 || pc != places->open_pc || record->u.code.place != places->n_reported ||
+        places->n_reported == AG_CODE_PLACES_MOST) {
         return 0;
     }
     const int r = append(places, &place);
     if (r == 0) {
         places->list[places->count - 2].next = (uint32_t)places->count;
-        places->n_told++;
+        places->n_reported++;
     }
     return r;
 }

@@ -19,7 +19,7 @@ struct ag_code_places { /* zero-initialise, then init */
     size_t count;
     struct ag_index_map by_pc; /* pc -> the innermost */
     uint64_t open_pc;          /* whose places are being told ... */
-    uint32_t n_told;           /* ... and how many of them have been */
+    uint32_t n_reported;       /* ... and how many of them have been */
 };
 
 int ag_code_places_init(struct ag_code_places *places);

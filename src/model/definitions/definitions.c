@@ -2,7 +2,7 @@
  *
  * Nearly all of that part are the nodes of the stacks and the index' sums per stack. Each of the
  * two are loaded apart from everything else, which is passed over then: both together, or the nodes
- * alone beside a pass over events, which makes the sums anew (stacks_beside.h). */
+ * alone beside a pass over events, which makes the sums anew (stack_loader.h). */
 #include "model/definitions/definitions.h"
 
 #include <errno.h>

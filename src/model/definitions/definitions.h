@@ -128,7 +128,7 @@ int ag_definitions_init(struct ag_definitions *definitions);
  * others. Damaged chunks are noted and skipped. 0 or -ENOMEM. */
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
 /* The nodes of the stacks. Touches nothing but nodes, so that another thread may do it meanwhile
- * (stacks_beside.h); *ret_damage is the first of its own, code AG_DECODE_OK: none. 0 or -ENOMEM. */
+ * (stack_loader.h); *ret_damage is the first of its own, code AG_DECODE_OK: none. 0 or -ENOMEM. */
 int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
                                struct ag_decode_error *ret_damage);
 /* The nodes, and the index' sums per stack. Where these are damaged, index.has_summary is false

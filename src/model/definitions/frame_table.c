@@ -298,7 +298,8 @@ uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame
     return intern(table, &copy);
 }
 
-int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame) {
+int ag_frame_table_report(struct ag_frame_table *table, uint32_t site,
+                          const struct ag_frame *frame) {
     struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
     const uint32_t number = ag_frame_table_copy(table, frame);
     if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {

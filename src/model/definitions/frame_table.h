@@ -45,7 +45,8 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
 int ag_frame_table_expect_sites(struct ag_frame_table *table);
 /* Adds a frame to a site's answer, exact or not, instead of asking the symbolizer; its texts are
  * copied. All frames of a site in one go. 0 or -ENOMEM. */
-int ag_frame_table_tell(struct ag_frame_table *table, uint32_t site, const struct ag_frame *frame);
+int ag_frame_table_report(struct ag_frame_table *table, uint32_t site,
+                          const struct ag_frame *frame);
 /* The number of a frame of another table in this one; its texts are copied. AG_INDEX_NONE: no
  * memory. */
 uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame *frame);

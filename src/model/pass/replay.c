@@ -49,16 +49,16 @@ struct replay {
 
 /* The step as it was of its stack, and what it stands for. */
 static void weigh(const struct replay *replay, struct ag_step *step,
-                  struct ag_replay_step *ret_told) {
+                  struct ag_replay_step *ret_site) {
     const struct ag_weight *weight = replay->profile->definitions.is_sampled
                                          ? ag_weights_of(&replay->weights, step->stack)
                                          : NULL;
-    ret_told->bytes = step->size; /* the ledger counts with what a sample stands for */
-    ret_told->block_parts = AG_REPLAY_ONE_BLOCK;
+    ret_site->bytes = step->size; /* the ledger counts with what a sample stands for */
+    ret_site->block_parts = AG_REPLAY_ONE_BLOCK;
     if (weight) {
         step->stack = weight->stack;
         step->size = weight->size;
-        ret_told->block_parts = ag_estimate_whole(weight->blocks * AG_REPLAY_ONE_BLOCK);
+        ret_site->block_parts = ag_estimate_whole(weight->blocks * AG_REPLAY_ONE_BLOCK);
     }
 }
 

@@ -59,7 +59,7 @@ AG_FAST int apply_alloc(struct at_hand *hand, uint64_t address,
     const uint64_t at = ag_live_table_seek(&ledger->live, event.address);
     if (ag_ledger_can_be_fast(ledger, at, event.address, /* is_alloc= */ true)) {
         return ag_ledger_alloc_fast(ledger, &hand->hot, hand->index, at, tuple->mark, &event,
-                                    /* is_told= */ false);
+                                    /* is_reported= */ false);
     }
     const struct ag_event aside = {.address = event.address,
                                    .size = event.size,
@@ -79,7 +79,7 @@ AG_FAST int apply_free(struct at_hand *hand, uint64_t address, uint8_t kind) {
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     if (ag_ledger_can_be_fast(ledger, at, address, /* is_alloc= */ false)) {
         return ag_ledger_free_fast(ledger, &hand->hot, hand->index, at, &event,
-                                   /* is_told= */ false);
+                                   /* is_reported= */ false);
     }
     struct ag_ledger_hot hot = hand->hot;
     const struct ag_event aside = event;

@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/collector.h"
+#include "model/answers/blamed_lines.h"
 #include "model/answers/blocks.h"
 #include "model/answers/findings.h"
 #include "model/answers/labels.h"
 #include "model/answers/lifetimes.h"
-#include "model/answers/spots.h"
 #include "model/answers/types.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "symbol/decoder.h"
+#include "writer/writer.h"
 
 /* The command line names the decoders; nothing is symbolized here. */
 const struct ag_decoder *const ag_decoders[] = {NULL};
@@ -72,7 +72,7 @@ struct ag_profile {
     struct fake_stack stacks[MOST_STACKS];
     size_t n_stacks;
     struct ag_site_row sites[AG_SITE_KEYS][64];
-    struct ag_spot spots[MOST_STACKS];
+    struct ag_blamed_line blamed_lines[MOST_STACKS];
     struct ag_tree_node nodes[MOST_NODES];
     size_t n_nodes;
     struct ag_timeline_point points[40];
@@ -408,20 +408,21 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
     return 0;
 }
 
-int ag_profile_spots(struct ag_profile *profile, const struct ag_spot **ret_spots, size_t *ret_n) {
+int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
+                            size_t *ret_n) {
     size_t count = 0;
-    memset(profile->spots, 0, sizeof profile->spots);
+    memset(profile->blamed_lines, 0, sizeof profile->blamed_lines);
     for (size_t s = 0; s < profile->n_stacks; s++) {
         const uint32_t frame = profile->stacks[s].frames[0];
-        size_t spot = 0;
-        while (spot < count && profile->spots[spot].frame != frame) {
-            spot++;
+        size_t line = 0;
+        while (line < count && profile->blamed_lines[line].frame != frame) {
+            line++;
         }
-        count += spot == count;
-        profile->spots[spot].frame = frame;
-        add_metrics(&profile->spots[spot].metrics, &profile->rows[s].metrics);
+        count += line == count;
+        profile->blamed_lines[line].frame = frame;
+        add_metrics(&profile->blamed_lines[line].metrics, &profile->rows[s].metrics);
     }
-    *ret_spots = profile->spots;
+    *ret_lines = profile->blamed_lines;
     *ret_n = count;
     return 0;
 }
@@ -770,7 +771,7 @@ const char *ag_decode_code_text(enum ag_decode_code code) {
     return code == AG_DECODE_CUT ? "cut short" : "damaged";
 }
 
-int ag_collector_seal(const char *path, char ret_message[512]) {
+int ag_writer_seal(const char *path, char ret_message[512]) {
     (void)path;
     (void)ret_message;
     return 0;

@@ -1,0 +1,94 @@
+/* suppress.c: see suppress.h.
+ *
+ * Each entry is one function of the runtime, called with at most four words and giving back two at
+ * most; the one here that stands in its place passes all of them on. None of them is left by an
+ * exception, since our callbacks raise none; where the program has a Memprof of its own, ours is
+ * over, and nothing is suppressed.
+ *
+ * What the program keeps is recorded all the same: collections (collector_hooks.c), and a stack
+ * that grows while our callback stands on it. */
+#include "suppress.h"
+
+#include "collector_hooks.h"
+#include "memprof.h"
+
+static __thread uintptr_t suppressed
+    __attribute__((tls_model("initial-exec")));                            /* to be resumed with */
+static __thread uint32_t depth __attribute__((tls_model("initial-exec"))); /* entries it is in */
+static bool is_whole = true; /* every entry that there is leads here */
+
+bool ag_ocaml_is_in_memprof(void) {
+    return depth > 0;
+}
+
+bool ag_ocaml_suppress_is_whole(void) {
+    return is_whole;
+}
+
+uintptr_t ag_ocaml_resume(void) {
+    const uintptr_t resumed = suppressed;
+    suppressed = 0;
+    ag_record_resume(resumed); /* 0: nothing was suspended */
+    return resumed;
+}
+
+void ag_ocaml_suppress(uintptr_t resumed) {
+    if (resumed) {
+        suppressed = ag_record_suspend();
+    }
+}
+
+/* Two words, for caml_result of OCaml 5; who gives back one leaves the other as it is. */
+struct result {
+    uintptr_t first, second;
+};
+typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+
+#define AG_HUSHED(name, call)                                                                \
+    static entry_fn *name;                                                                   \
+    static struct result hushed_##name(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d) { \
+        if (!ag_ocaml_memprof_is_ours()) {                                                   \
+            return name(a, b, c, d);                                                         \
+        }                                                                                    \
+        const uintptr_t suspended = suppressed ? 0 : ag_record_suspend();                    \
+        suppressed = suspended ? suspended : suppressed;                                     \
+        depth++;                                                                             \
+        const struct result result = name(a, b, c, d);                                       \
+        depth--;                                                                             \
+        if (suspended) {                                                                     \
+            (void)ag_ocaml_resume();                                                         \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+#include "memprof_entries.def"
+#undef AG_HUSHED
+
+/* Of the interpreter of OCaml 4; of a fiber of OCaml 5, with the memory that its registers are
+ * saved to. One is inside the other. */
+#define AG_SPOKEN(name)                               \
+    static uintptr_t (*name)(uintptr_t words);        \
+    static uintptr_t spoken_##name(uintptr_t words) { \
+        const uintptr_t resumed = ag_ocaml_resume();  \
+        const uintptr_t result = name(words);         \
+        ag_ocaml_suppress(resumed);                   \
+        return result;                                \
+    }
+AG_SPOKEN(realloc_stack)
+AG_SPOKEN(try_realloc_stack)
+AG_SPOKEN(maybe_expand_stack)
+#undef AG_SPOKEN
+
+void ag_ocaml_suppress_follow(void) {
+    (void)ag_ocaml_detour("caml_realloc_stack", ag_kept_call, (void *)spoken_realloc_stack,
+                          (void **)&realloc_stack);
+    (void)ag_ocaml_detour("caml_try_realloc_stack", ag_kept_call, (void *)spoken_try_realloc_stack,
+                          (void **)&try_realloc_stack);
+    (void)ag_ocaml_detour("caml_maybe_expand_stack", ag_kept_call,
+                          (void *)spoken_maybe_expand_stack, (void **)&maybe_expand_stack);
+#define AG_HUSHED(name, call)                    \
+    is_whole &=                                  \
+        !ag_ocaml_find("caml_memprof_" #name) || \
+        ag_ocaml_detour("caml_memprof_" #name, call, (void *)hushed_##name, (void **)&name);
+#include "memprof_entries.def"
+#undef AG_HUSHED
+}

@@ -1,0 +1,15 @@
+/* dump_trigger.h: `run --dump-at=WHEN` as typed. */
+#ifndef AG_DUMP_TRIGGER_H
+#define AG_DUMP_TRIGGER_H
+
+#include <stdbool.h>
+
+#include "writer/writer.h"
+
+/* gc, peak, every=BYTES, every=TIME, signal=NAME. false: it is none of them. */
+bool ag_dump_trigger_parse(const char *text, struct ag_dump_when *ret_when);
+
+/* HUP, QUIT, USR1 or USR2, with or without SIG: those that may be sent to allogram. */
+bool ag_dump_signal_parse(const char *name, uint64_t *ret_number);
+
+#endif

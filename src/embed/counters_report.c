@@ -1,0 +1,160 @@
+/* counters_report.c: a counter set becomes a snapshot in the trace: a functions record and rows of
+ * calls, told like any rare record, through the live segment. Its owner may go on counting
+ * meanwhile: each number is then some true one of the time between begin and end. */
+#include "counters.h"
+
+#include <string.h>
+
+#include "allogram/allogram.h"
+#include "base/raw_syscall.h"
+#include "host_heaps.h"
+#include "record/raw_clock.h"
+#include "record/recorder.h"
+#include "record/thread_state.h"
+
+enum { ROWS_AT_ONCE = 128 };
+
+/* Under the lock of the list: 5 KiB that a host's stack may not have. */
+static struct {
+    struct ag_wide_calls fields;
+    struct ag_wide_call rows[ROWS_AT_ONCE];
+} batch;
+
+static void report_batch(void) {
+    const struct ag_wide_part part = {&batch, sizeof(batch.fields) +
+                                                  batch.fields.n_rows * sizeof(batch.rows[0])};
+    if (batch.fields.n_rows > 0) {
+        ag_record_wide(AG_WIDE_CALLS, &part, 1);
+    }
+    batch.fields.n_rows = 0;
+}
+
+static void report_row(struct allogram_counters *set, uint32_t node, uint32_t number) {
+    const struct ag_counter_node *from = ag_counter_node(set, node);
+    batch.rows[batch.fields.n_rows++] = (struct ag_wide_call){
+        .node = number,
+        .parent = from->parent,
+        .frame = from->function != 0 ? from->function : (uint32_t)AG_NO_FUNCTION_FRAME,
+        .calls = atomic_load_explicit(&from->calls, memory_order_relaxed),
+        .own_words = atomic_load_explicit(&from->words, memory_order_relaxed),
+        .own_time = atomic_load_explicit(&from->time, memory_order_relaxed),
+    };
+    if (batch.fields.n_rows == ROWS_AT_ONCE) {
+        report_batch();
+    }
+}
+
+struct apart {
+    uint64_t count, words;
+};
+
+static struct apart apart_of(const struct allogram_counters *set, enum allogram_apart what) {
+    return (struct apart){
+        .count = atomic_load_explicit(&set->apart[what].count, memory_order_relaxed),
+        .words = atomic_load_explicit(&set->apart[what].words, memory_order_relaxed),
+    };
+}
+
+static bool has_apart(const struct allogram_counters *set) {
+    uint64_t all = 0;
+    for (uint32_t what = 0; what < AG_COUNTER_APARTS; what++) {
+        all |= apart_of(set, what).count | apart_of(set, what).words;
+    }
+    return all != 0;
+}
+
+static uint32_t count_folded(struct allogram_counters *set, uint32_t n_nodes) {
+    uint32_t n_folded = 0;
+    for (uint32_t node = 1; set->is_folding && node < n_nodes; node++) {
+        n_folded += (ag_counter_node(set, node)->function & AG_COUNTER_FOLDED) != 0;
+    }
+    return n_folded;
+}
+
+static void report_heading(const struct allogram_counters *set, uint32_t n_rows) {
+    const struct ag_segment_header *header = ag_recorder.header;
+    const struct ag_wide_functions fields = {
+        .tree = set->tree,
+        .snapshot = set->snapshot,
+        .epoch = 1,
+        .n_calls = n_rows,
+        .word_bytes = set->word_bytes,
+        .thread_id = set->thread_id,
+        .time_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
+        .messages = apart_of(set, ALLOGRAM_MESSAGES).count,
+        .message_words = apart_of(set, ALLOGRAM_MESSAGES).words,
+        .spawns = apart_of(set, ALLOGRAM_ARGUMENTS).count,
+        .spawn_words = apart_of(set, ALLOGRAM_ARGUMENTS).words,
+        .profiler_events = apart_of(set, ALLOGRAM_PROFILER).count,
+        .profiler_words = apart_of(set, ALLOGRAM_PROFILER).words,
+        .runtime_bytes = (uint16_t)strlen(set->runtime),
+        .process_bytes = (uint16_t)strlen(set->process),
+        .initial_call_bytes = (uint16_t)strlen(set->initial_call),
+    };
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
+                                         {set->runtime, fields.runtime_bytes},
+                                         {set->process, fields.process_bytes},
+                                         {set->initial_call, fields.initial_call_bytes}};
+    ag_record_wide(AG_WIDE_FUNCTIONS, parts, AG_ARRAY_SIZE(parts));
+}
+
+static void report_lost(struct allogram_counters *set) {
+    const uint64_t n_lost = atomic_load_explicit(&set->n_lost, memory_order_relaxed);
+    if (n_lost != set->n_lost_reported) {
+        ag_record_lost(AG_LOST_NO_MEMORY, n_lost - set->n_lost_reported);
+        set->n_lost_reported = n_lost;
+    }
+}
+
+void ag_counters_report_locked(struct allogram_counters *set) {
+    if (!ag_counters_are_of_now(set) || !ag_recorder_is_active()) {
+        return;
+    }
+    /* acquire: pairs with the release of who adds a node; it is whole */
+    const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_acquire);
+    const bool has_outside =
+        atomic_load_explicit(&ag_counter_node(set, 0)->words, memory_order_relaxed) > 0;
+    const uint32_t n_rows = n_nodes - 1 - count_folded(set, n_nodes) + has_outside;
+    if (n_rows == 0 && set->snapshot == 0 && !has_apart(set)) {
+        return;
+    }
+    set->snapshot++;
+    report_heading(set, n_rows);
+    batch.fields = (struct ag_wide_calls){
+        .tree = set->tree, .snapshot = set->snapshot, .time_is_raw = set->is_clocked};
+    for (uint32_t node = 1; node < n_nodes; node++) {
+        if (!(ag_counter_node(set, node)->function & AG_COUNTER_FOLDED)) {
+            report_row(set, node, node);
+        }
+    }
+    if (has_outside) {
+        report_row(set, 0, n_nodes);
+    }
+    report_batch();
+    report_lost(set);
+}
+
+void ag_counters_report_collection(const struct allogram_counters *set, const char *kind,
+                                   uint64_t heap_bytes) {
+    enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4, KIND_MOST = 64 }; /* of the gc record */
+    const struct ag_segment_header *header = ag_recorder.header;
+    const uint64_t before = set->collecting.heap_bytes, needed = set->collecting.needed_bytes;
+    const struct ag_wide_gc fields = {
+        .start_raw = set->collecting.start_raw,
+        .end_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
+        .needed_bytes = needed,
+        .heap_before_bytes = before,
+        .heap_after_bytes = heap_bytes,
+        .known = ENDED | (before != 0 ? HEAP_KNOWN : 0) | (needed != 0 ? NEED_KNOWN : 0),
+        .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
+        .runtime_bytes = (uint16_t)strlen(set->runtime),
+        .kind_bytes = (uint16_t)strnlen(kind, KIND_MOST),
+        .process_bytes = (uint16_t)strlen(set->process),
+        .frame = set->collecting.function != 0 ? set->collecting.function
+                                               : (uint32_t)AG_NO_FUNCTION_FRAME};
+    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
+                                         {set->runtime, fields.runtime_bytes},
+                                         {kind, fields.kind_bytes},
+                                         {set->process, fields.process_bytes}};
+    ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
+}

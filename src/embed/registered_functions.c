@@ -1,0 +1,77 @@
+/* registered_functions.c: see registered_functions.h. As defined_names.c: entries lie in pages that
+ * never move, and a number is given out after its entry is whole. */
+#include "registered_functions.h"
+
+#include <string.h>
+
+#include "defined_names.h"
+
+const struct ag_registered_function *ag_registered_functions_get(
+    const struct ag_registered_functions *functions, uint32_t number) {
+    const struct ag_registered_function *page = atomic_load_explicit(
+        &functions->pages[number / AG_REGISTERED_FUNCTION_PAGE], memory_order_relaxed);
+    return &page[number % AG_REGISTERED_FUNCTION_PAGE];
+}
+
+static uint32_t add_to_hash(uint32_t hash, const char *text) {
+    for (size_t i = 0; text[i] && i < AG_DEFINED_NAME_BYTES - 1; i++) {
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u; /* FNV-1a */
+    }
+    return hash;
+}
+
+static bool is_same_text(const char *kept, const char *given) {
+    return strncmp(kept, given, AG_DEFINED_NAME_BYTES - 1) == 0;
+}
+
+static bool is_same(const struct ag_registered_function *kept,
+                    const struct ag_registered_function *given) {
+    return kept->line == given->line && is_same_text(kept->name, given->name) &&
+           is_same_text(kept->file, given->file) && is_same_text(kept->runtime, given->runtime);
+}
+
+static struct ag_registered_function *new_place(struct ag_registered_functions *functions,
+                                                uint32_t number) {
+    struct ag_registered_function *_Atomic *at =
+        &functions->pages[number / AG_REGISTERED_FUNCTION_PAGE];
+    struct ag_registered_function *page = atomic_load_explicit(at, memory_order_relaxed);
+    if (!page) {
+        page = ag_reported_memory(AG_REGISTERED_FUNCTION_PAGE * sizeof(*page));
+        atomic_store_explicit(at, page, memory_order_relaxed);
+    }
+    return page ? &page[number % AG_REGISTERED_FUNCTION_PAGE] : NULL;
+}
+
+uint32_t ag_registered_functions_intern(struct ag_registered_functions *functions,
+                                        const struct ag_registered_function *wanted,
+                                        bool *ret_is_new) {
+    const uint32_t hash =
+        add_to_hash(add_to_hash(2166136261u ^ wanted->line, wanted->name), wanted->file);
+    uint32_t *head = &functions->heads[hash % AG_ARRAY_SIZE(functions->heads)];
+    *ret_is_new = false;
+    for (uint32_t number = *head; number != 0;) {
+        const struct ag_registered_function *known = ag_registered_functions_get(functions, number);
+        if (is_same(known, wanted)) {
+            return number;
+        }
+        number = known->next;
+    }
+    const uint32_t number = atomic_load_explicit(&functions->count, memory_order_relaxed) + 1;
+    struct ag_registered_function *made =
+        number <= AG_REGISTERED_FUNCTIONS_MOST ? new_place(functions, number) : NULL;
+    if (!made) {
+        return 0;
+    }
+    *made = (struct ag_registered_function){.name = ag_reported_text_copy(wanted->name),
+                                            .file = ag_reported_text_copy(wanted->file),
+                                            .runtime = ag_reported_text_copy(wanted->runtime),
+                                            .line = wanted->line,
+                                            .next = *head};
+    if (!made->name || !made->file || !made->runtime) {
+        return 0;
+    }
+    *head = number;
+    atomic_store_explicit(&functions->count, number, memory_order_release); /* it is whole */
+    *ret_is_new = true;
+    return number;
+}

@@ -1,0 +1,313 @@
+/* blamed_lines.c: from stacks to the lines that a report can point at.
+ *
+ * 1. Whose line. strdup allocates, but nobody can mend it there. So a stack belongs to its
+ * innermost frame whose file is its reader's own (own_code.h); where no file is known, to the
+ * innermost that is not the C library's or a language's; where that fails, to the innermost.
+ *
+ * 2. Wrappers. xmalloc allocates everything, and is the answer to no question: its callers are. A
+ * function is passed over when it allocates for several others and either says so by its name or
+ * makes half of all blocks or bytes. One that has a single caller is no wrapper, whatever it is
+ * called: there its own line is as good. Wrappers lie on top of each other (sqlite3Malloc,
+ * mallocWithAlarm, sqlite3MemMalloc), so this is done again until nothing moves.
+ *
+ * 3. All stacks of one line are one blamed_line. */
+#include "model/answers/blamed_lines.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "model/answers/own_code.h"
+#include "model/metric.h"
+#include "model/profile_state.h"
+
+enum {
+    WRAPPERS_MOST = 8,   /* on top of each other: seen in programs are up to 4 */
+    NAMED_CALLERS = 2,   /* of a function with "alloc" in its name */
+    UNNAMED_CALLERS = 3, /* of any other, which must make half of everything */
+};
+struct position { /* of a frame in a stack */
+    uint32_t node, at;
+};
+struct function { /* what has its position there, in this round */
+    uint64_t blocks, bytes;
+    uint32_t callers[UNNAMED_CALLERS]; /* different ones; as many as matter */
+    uint32_t n_callers;
+    bool is_wrapper, is_named;
+};
+struct walk {
+    struct ag_profile *profile;
+    struct position *positions;         /* by row; node AG_NODE_ROOT...: a stack without frames */
+    enum ag_frame_owner *least;         /* by row: frames of weaker owners are passed over */
+    uint8_t *owner_of_frame;            /* + 1; 0: not looked at */
+    uint32_t *function_of_frame;        /* + 1 */
+    struct ag_index_map function_index; /* name | image << 32 */
+    struct function *functions;
+    size_t n_functions;
+    uint64_t blocks, bytes; /* of all rows */
+};
+
+/* ---- frames along a stack ---- */
+
+static enum ag_frame_owner owner_of(struct walk *walk, uint32_t frame) {
+    uint8_t *known = &walk->owner_of_frame[frame];
+    if (*known == 0) {
+        *known = (uint8_t)(1 + ag_frame_owner(ag_profile_frame(walk->profile, frame)));
+    }
+    return (enum ag_frame_owner)(*known - 1);
+}
+
+static uint32_t frame_at(struct walk *walk, const struct position *position) {
+    size_t n;
+    return ag_profile_node_frames(walk->profile, position->node, &n)[position->at];
+}
+
+/* One frame outward; false: that was the outermost. */
+static bool go_out(struct walk *walk, struct position *position) {
+    size_t n;
+    (void)ag_profile_node_frames(walk->profile, position->node, &n);
+    if (position->at + 1 < n) {
+        position->at++;
+        return true;
+    }
+    const uint32_t parent = walk->profile->definitions.nodes.nodes[position->node].parent;
+    if (AG_IS_ROOT(parent)) {
+        return false;
+    }
+    *position = (struct position){.node = parent};
+    return true;
+}
+
+/* The innermost frame from the start on that belongs to LEAST or more. */
+static bool find_owned(struct walk *walk, struct position *position, enum ag_frame_owner least) {
+    struct position at = *position;
+    while (owner_of(walk, frame_at(walk, &at)) < least) {
+        if (!go_out(walk, &at)) {
+            return false;
+        }
+    }
+    *position = at;
+    return true;
+}
+
+static void start_row(struct walk *walk, size_t row) {
+    struct position *position = &walk->positions[row];
+    *position = (struct position){.node = walk->profile->row_nodes[row]};
+    walk->least[row] = AG_OWNER_SYSTEM;
+    if (AG_IS_ROOT(position->node)) {
+        return;
+    }
+    for (enum ag_frame_owner least = AG_OWNER_READER; least > AG_OWNER_SYSTEM; least--) {
+        if (find_owned(walk, position, least)) {
+            walk->least[row] = least;
+            return;
+        }
+    }
+}
+
+/* ---- wrappers ---- */
+
+static bool is_named_wrapper(const char *function) {
+    return function && strcasestr(function, "alloc");
+}
+
+/* The number of a frame's function, or AG_INDEX_NONE: no memory. */
+static uint32_t function_of(struct walk *walk, uint32_t frame) {
+    uint32_t *known = &walk->function_of_frame[frame];
+    if (*known != 0) {
+        return *known - 1;
+    }
+    const struct ag_model_frame *model = ag_frame_table_get(&walk->profile->frames, frame);
+    const uint64_t key = model->function | (uint64_t)model->image << 32;
+    uint32_t at = ag_index_map_find(&walk->function_index, key);
+    if (at == AG_INDEX_NONE) {
+        at = (uint32_t)walk->n_functions;
+        if (ag_index_map_insert(&walk->function_index, key, at) < 0) {
+            return AG_INDEX_NONE;
+        }
+        walk->functions[walk->n_functions++].is_named = is_named_wrapper(model->frame.function);
+    }
+    *known = at + 1;
+    return at;
+}
+
+/* Moves to the caller: the next frame that counts and is another function's. */
+static bool find_caller(struct walk *walk, size_t row, struct position *position) {
+    struct position at = *position;
+    const uint32_t callee = function_of(walk, frame_at(walk, &at));
+    do {
+        if (!go_out(walk, &at) || !find_owned(walk, &at, walk->least[row])) {
+            return false;
+        }
+    } while (function_of(walk, frame_at(walk, &at)) == callee);
+    *position = at;
+    return true;
+}
+
+static void count_row(struct walk *walk, size_t row) {
+    struct position at = walk->positions[row];
+    if (AG_IS_ROOT(at.node)) {
+        return;
+    }
+    const struct ag_metrics *metrics = &walk->profile->rows[row].metrics;
+    struct function *function = &walk->functions[function_of(walk, frame_at(walk, &at))];
+    function->blocks += metrics->allocated_blocks;
+    function->bytes += metrics->allocated_bytes;
+    if (function->n_callers < UNNAMED_CALLERS && find_caller(walk, row, &at)) {
+        const uint32_t caller = function_of(walk, frame_at(walk, &at));
+        bool is_known = false;
+        for (uint32_t i = 0; i < function->n_callers; i++) {
+            is_known = is_known || function->callers[i] == caller;
+        }
+        if (!is_known) {
+            function->callers[function->n_callers++] = caller;
+        }
+    }
+}
+
+static bool is_wrapper(const struct walk *walk, const struct function *function) {
+    const bool has_most =
+        function->blocks >= walk->blocks / 2 || function->bytes >= walk->bytes / 2;
+    return (function->is_named && function->n_callers >= NAMED_CALLERS) ||
+           (has_most && function->n_callers >= UNNAMED_CALLERS);
+}
+
+/* False: nothing moved. */
+static bool pass_wrappers(struct walk *walk) {
+    for (size_t i = 0; i < walk->n_functions; i++) {
+        walk->functions[i] = (struct function){.is_named = walk->functions[i].is_named};
+    }
+    for (size_t i = 0; i < walk->profile->n_rows; i++) {
+        count_row(walk, i);
+    }
+    for (size_t i = 0; i < walk->n_functions; i++) {
+        walk->functions[i].is_wrapper = is_wrapper(walk, &walk->functions[i]);
+    }
+    bool has_moved = false;
+    for (size_t i = 0; i < walk->profile->n_rows; i++) {
+        struct position *at = &walk->positions[i];
+        if (!AG_IS_ROOT(at->node) &&
+            walk->functions[function_of(walk, frame_at(walk, at))].is_wrapper) {
+            has_moved = find_caller(walk, i, at) || has_moved;
+        }
+    }
+    return has_moved;
+}
+
+/* ---- blamed_lines ---- */
+
+static int add_rows(struct walk *walk) {
+    struct ag_profile *profile = walk->profile;
+    struct ag_index_map by_frame = {0};
+    int r = ag_index_map_init(&by_frame);
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        const struct position *position = &walk->positions[i];
+        const uint32_t frame =
+            AG_IS_ROOT(position->node) ? profile->frames.no_stack : frame_at(walk, position);
+        uint32_t at = ag_index_map_find(&by_frame, frame);
+        if (at == AG_INDEX_NONE) {
+            at = (uint32_t)profile->n_blamed_lines++;
+            profile->blamed_lines[at].frame = frame;
+            r = ag_index_map_insert(&by_frame, frame, at);
+        }
+        profile->line_of_row[i] = at;
+        ag_metrics_add(&profile->blamed_lines[at].metrics, &profile->rows[i].metrics);
+    }
+    ag_index_map_done(&by_frame);
+    return r;
+}
+
+/* The room is for all frames and functions that there can be, so that nothing fails on the way. */
+static int make_room(struct walk *walk) {
+    struct ag_profile *profile = walk->profile;
+    const size_t n_rows = profile->n_rows, n_frames = profile->frames.n_frames;
+    profile->blamed_lines = calloc(n_rows + 1, sizeof(*profile->blamed_lines));
+    profile->line_of_row = calloc(n_rows + 1, sizeof(*profile->line_of_row));
+    walk->positions = calloc(n_rows + 1, sizeof(*walk->positions));
+    walk->least = calloc(n_rows + 1, sizeof(*walk->least));
+    walk->owner_of_frame = calloc(n_frames + 1, sizeof(*walk->owner_of_frame));
+    walk->function_of_frame = calloc(n_frames + 1, sizeof(*walk->function_of_frame));
+    walk->functions = calloc(n_frames + 1, sizeof(*walk->functions));
+    const bool has_room = profile->blamed_lines && profile->line_of_row && walk->positions &&
+                          walk->least && walk->owner_of_frame && walk->function_of_frame &&
+                          walk->functions;
+    return has_room ? ag_index_map_init(&walk->function_index) : -ENOMEM;
+}
+
+static int number_functions(struct walk *walk) {
+    for (size_t i = 0; i < walk->profile->frames.n_frames; i++) {
+        if (function_of(walk, (uint32_t)i) == AG_INDEX_NONE) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+static int make_spots(struct ag_profile *profile) {
+    struct walk walk = {.profile = profile};
+    int r = ag_profile_resolve(profile);
+    r = r < 0 ? r : make_room(&walk);
+    r = r < 0 ? r : number_functions(&walk);
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        start_row(&walk, i);
+        walk.blocks += profile->rows[i].metrics.allocated_blocks;
+        walk.bytes += profile->rows[i].metrics.allocated_bytes;
+    }
+    for (int round = 0; round < WRAPPERS_MOST && r == 0; round++) {
+        if (!pass_wrappers(&walk)) {
+            break;
+        }
+    }
+    r = r < 0 ? r : add_rows(&walk);
+    free(walk.positions);
+    free(walk.least);
+    free(walk.owner_of_frame);
+    free(walk.function_of_frame);
+    free(walk.functions);
+    ag_index_map_done(&walk.function_index);
+    return r;
+}
+
+int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
+                            size_t *ret_n) {
+    int r = 0;
+    if (!profile->blamed_lines) {
+        r = make_spots(profile);
+        if (r < 0) {
+            free(profile->blamed_lines);
+            free(profile->line_of_row);
+            profile->blamed_lines = NULL;
+            profile->line_of_row = NULL;
+            profile->n_blamed_lines = 0;
+            return r;
+        }
+    }
+    *ret_lines = profile->blamed_lines;
+    *ret_n = profile->n_blamed_lines;
+    return 0;
+}
+
+bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blamed_line,
+                                         uint32_t frame) {
+    enum { NEARLY_ALL_PERCENT = 90 };
+    const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
+    long double all_bytes = 0, through_bytes = 0;
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        if (profile->line_of_row[i] != blamed_line) {
+            continue;
+        }
+        bool is_through = false;
+        uint32_t node = profile->row_nodes[i];
+        for (; !AG_IS_ROOT(node) && !is_through; node = nodes->nodes[node].parent) {
+            size_t n;
+            const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
+            for (size_t k = 0; k < n && !is_through; k++) {
+                is_through = frames[k] == frame;
+            }
+        }
+        all_bytes += profile->rows[i].metrics.in_use_bytes;
+        through_bytes += is_through ? profile->rows[i].metrics.in_use_bytes : 0;
+    }
+    return all_bytes > 0 && through_bytes * 100 >= all_bytes * NEARLY_ALL_PERCENT;
+}

@@ -1,0 +1,315 @@
+/* chunk_round.c: one look at all chunk controls, and what follows from it.
+ *
+ * Chunks that will not change any more (FULL, or of an ended process) are taken in the order of
+ * their first stamps, so that the merge of several threads has little to keep. A thread's ACTIVE
+ * chunk is left alone until it is full, unless the books wait for that thread: then they are told
+ * what it holds so far.
+ *
+ * Up to when have all threads delivered? A chunk that was seen and not read holds the answer back
+ * to its stream's last known stamp; else it is the time of this look, less a margin: a recorder
+ * that was about to write an event when we looked has stamped it with a tick no older than that.
+ * One that was put off the CPU in just that place is late; the ledger repairs what comes late and
+ * counts it.
+ *
+ * A snapshot (snapshot.c) is of one moment, though the threads go on and might fill chunks faster
+ * than they are taken: one look, of which each stream keeps what has nothing unseen before it, and
+ * rounds until that is taken. */
+#include "writer_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
+    PEEK_AFTER_NS = 4 * 1000 * 1000,
+    GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 -
+                      1,  /* a missing chunk: its owner is between taking and filling it */
+    TAKEN_PER_ROUND = 64, /* then look again: 4 MiB of words */
+};
+
+static bool make_room(struct ag_writer *writer, size_t count) {
+    if (count <= writer->capacity) {
+        return true;
+    }
+    struct ag_chunk_ready *larger = realloc(writer->ready, count * 2 * sizeof(*larger));
+    if (larger) {
+        writer->ready = larger;
+        writer->capacity = count * 2;
+    }
+    return larger != NULL;
+}
+
+/* Copies a control. false: it is not for this round. */
+static bool look_at(struct ag_writer *writer, uint32_t chunk, struct ag_chunk_ready *ret_ready) {
+    const struct ag_session *session = writer->session;
+    struct ag_chunk_control *control = ag_session_control(session, chunk);
+    /* acquire: pairs with the recorder's release; the fields beside it are set, and the words when
+     * it is FULL */
+    const uint32_t state = atomic_load_explicit(&control->state, memory_order_acquire);
+    if (state != AG_CHUNK_ACTIVE && state != AG_CHUNK_FULL) {
+        return false;
+    }
+    const uint32_t generation = control->slot_generation;
+    *ret_ready = (struct ag_chunk_ready){
+        .chunk = chunk,
+        .slot = control->slot,
+        .stream = control->stream,
+        .thread_id = control->thread_id,
+        .used_words = atomic_load_explicit(
+            &control->used_words, memory_order_acquire), /* pairs with the commit's release */
+        .is_full = state == AG_CHUNK_FULL,
+        .sequence = control->sequence,
+    };
+    if (ret_ready->used_words > AG_CHUNK_WORDS) {
+        ret_ready->used_words = AG_CHUNK_WORDS;
+    }
+    if (ret_ready->slot >= session->n_slots) {
+        ag_session_release_chunk(writer->session, chunk);
+        return false;
+    }
+    struct ag_process_slot *slot = ag_session_slot(session, ret_ready->slot);
+    if (generation != atomic_load_explicit(&slot->generation, memory_order_acquire)) {
+        ag_session_release_chunk(writer->session,
+                                 chunk); /* of a process that was sealed long ago */
+        return false;
+    }
+    const struct ag_watched_slot *watched = &writer->slots[ret_ready->slot];
+    if (watched->phase != AG_PHASE_OPEN) {
+        return false;
+    }
+    if (!watched->has_ended) {
+        ag_recording_look_for_name(watched->recording, ret_ready->stream, ret_ready->thread_id,
+                                   writer->clock.last_tick_ns);
+    }
+    return !ag_recording_has(watched->recording, ret_ready);
+}
+
+static uint64_t first_raw(const struct ag_writer *writer, const struct ag_chunk_ready *ready) {
+    const uint64_t word =
+        ready->used_words > 0
+            ? __atomic_load_n(ag_session_chunk_words(writer->session, ready->chunk),
+                              __ATOMIC_RELAXED)
+            : 0;
+    return AG_WORD_KIND(word) == AG_WORD_STAMP ? AG_WORD_STAMP_RAW(word) : 0;
+}
+
+/* ready[0, n_ready) are chunks that will not change, the n_active behind them may. */
+static int look_at_all(struct ag_writer *writer) {
+    const struct ag_session *session = writer->session;
+    uint32_t touched =
+        atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
+    touched = touched < session->n_chunks ? touched : session->n_chunks;
+    if (!make_room(writer, touched)) {
+        return -ENOMEM;
+    }
+    size_t n_ready = 0, active_from = writer->capacity;
+    uint64_t pulse = 0;
+    for (uint32_t chunk = 0; chunk < touched; chunk++) {
+        struct ag_chunk_ready ready;
+        if (!look_at(writer, chunk, &ready)) {
+            continue;
+        }
+        pulse += ready.used_words + ready.sequence * AG_CHUNK_WORDS;
+        if (ready.is_full || writer->slots[ready.slot].has_ended) {
+            ready.first_raw = first_raw(writer, &ready);
+            writer->ready[n_ready++] = ready;
+        } else {
+            writer->ready[--active_from] = ready;
+        }
+    }
+    writer->pulse = pulse;
+    writer->n_ready = n_ready;
+    writer->n_active = writer->capacity - active_from;
+    return 0;
+}
+
+static int by_time(const void *left, const void *right) {
+    const struct ag_chunk_ready *a = left, *b = right;
+    if (a->slot != b->slot) {
+        return a->slot < b->slot ? -1 : 1;
+    }
+    if (a->first_raw != b->first_raw) {
+        return a->first_raw < b->first_raw ? -1 : 1;
+    }
+    if (a->stream != b->stream) {
+        return a->stream < b->stream ? -1 : 1;
+    }
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+/* The books go no further than this stream is known to them. */
+static void hold_back(struct ag_watched_slot *watched, uint32_t stream) {
+    const uint64_t totaled_ns = ag_recording_booked_ns(watched->recording, stream);
+    watched->advance_ns = totaled_ns < watched->advance_ns ? totaled_ns : watched->advance_ns;
+}
+
+static const struct ag_chunk_ready *active_at(const struct ag_writer *writer, size_t i) {
+    return &writer->ready[writer->capacity - 1 - i];
+}
+
+/* Threads that have not filled a chunk for a while must not hold up the others. */
+static void peek_at_quiet_streams(struct ag_writer *writer, uint64_t now_ns) {
+    for (size_t i = 0; i < writer->n_active; i++) {
+        const struct ag_chunk_ready *active = active_at(writer, i);
+        struct ag_watched_slot *watched = &writer->slots[active->slot];
+        if (writer->session->follows_bytes) {
+            (void)ag_recording_peek(watched->recording, active); /* now is soon enough */
+        }
+        if (!ag_recording_has_threads(watched->recording)) {
+            continue;
+        }
+        const bool is_quiet =
+            ag_recording_booked_ns(watched->recording, active->stream) + PEEK_AFTER_NS < now_ns;
+        const bool rests = ag_recording_rests(watched->recording, active, now_ns);
+        if ((!is_quiet && !rests) || !ag_recording_peek(watched->recording, active)) {
+            hold_back(watched, active->stream);
+        } else if (rests) {
+            ag_recording_end_window(watched->recording, active);
+        }
+    }
+}
+
+void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot) {
+    for (size_t i = 0; i < writer->n_active; i++) {
+        const struct ag_chunk_ready *active = active_at(writer, i);
+        struct ag_recording *recording = writer->slots[slot].recording;
+        if (active->slot == slot && ag_recording_peek(recording, active)) {
+            ag_recording_end_window(recording, active);
+        }
+    }
+}
+
+/* A missing chunk: soon there, or never. */
+static bool is_out_of_patience(struct ag_watched_slot *watched, uint64_t now_ns) {
+    if (watched->gap_ns == 0) {
+        watched->gap_ns = now_ns;
+    }
+    return now_ns - watched->gap_ns > GAP_PATIENCE_NS;
+}
+
+static int64_t take_ready(struct ag_writer *writer) {
+    int64_t taken = 0, first_left = 0;
+    for (size_t i = 0; i < writer->n_ready; i++) {
+        const struct ag_chunk_ready *ready = &writer->ready[i];
+        struct ag_watched_slot *watched = &writer->slots[ready->slot];
+        enum ag_taken result = AG_TAKEN_NOT_YET;
+        if (taken < TAKEN_PER_ROUND) {
+            result = ag_recording_take(watched->recording, ready, /* skip_gap= */ false);
+        }
+        if (result == AG_TAKEN_NOT_YET) {
+            writer->ready[first_left++] = *ready;
+            watched->has_unread = true;
+            hold_back(watched, ready->stream);
+            continue;
+        }
+        taken++;
+        if (!writer->is_offline) {
+            (void)ag_session_clock_tick(&writer->clock,
+                                        writer->session); /* a round may take longer than a tick */
+        }
+    }
+    writer->n_ready = (size_t)first_left;
+    return taken;
+}
+
+/* Nothing could be taken though there is something: chunks are missing before it. */
+static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
+    int64_t taken = 0;
+    for (size_t i = 0; i < writer->n_ready; i++) {
+        const struct ag_chunk_ready *ready = &writer->ready[i];
+        struct ag_watched_slot *watched = &writer->slots[ready->slot];
+        if (watched->has_ended || is_out_of_patience(watched, now_ns)) {
+            taken += ag_recording_take(watched->recording, ready, /* skip_gap= */ true) !=
+                     AG_TAKEN_NOT_YET;
+            watched->gap_ns = 0;
+        }
+    }
+    return taken;
+}
+
+/* Of a chunk that was not full we have the beginning, and its stream may have gone on to another
+ * before the look was over: that came later. */
+static void leave_what_came_later(struct ag_writer *writer) {
+    enum { LEFT = UINT32_MAX };
+    struct ag_chunk_ready *ready = writer->ready;
+    for (size_t i = 0; i < writer->n_ready; i++) {
+        for (size_t j = 0; !ready[i].is_full && j < writer->n_ready; j++) {
+            const bool is_behind = ready[j].stream == ready[i].stream &&
+                                   ready[j].slot == ready[i].slot &&
+                                   ready[j].sequence > ready[i].sequence;
+            ready[j].slot = is_behind ? LEFT : ready[j].slot;
+        }
+    }
+    size_t n_kept = 0;
+    for (size_t i = 0; i < writer->n_ready; i++) {
+        if (ready[i].slot != LEFT) {
+            ready[n_kept++] = ready[i];
+        }
+    }
+    writer->n_ready = n_kept;
+}
+
+/* A page of a private mapping that was written to is ours alone. The words are complete, so nobody
+ * else writes this one. */
+static void copy_words(const struct ag_writer *writer, const struct ag_chunk_ready *ready) {
+    enum { PAGE_WORDS = 4096 / 8 };
+    struct ag_session *session = writer->session;
+    uint64_t *words = (uint64_t *)(void *)(session->base + session->chunks_offset +
+                                           (uint64_t)ready->chunk * AG_CHUNK_BYTES);
+    for (uint32_t at = 0; at < ready->used_words; at += PAGE_WORDS) {
+        (void)__atomic_fetch_or(&words[at], 0, __ATOMIC_RELAXED);
+    }
+}
+
+int ag_writer_freeze(struct ag_writer *writer) {
+    const int r = look_at_all(writer);
+    if (r < 0) {
+        return r;
+    }
+    leave_what_came_later(writer);
+    for (size_t i = 0; i < writer->n_ready; i++) {
+        copy_words(writer, &writer->ready[i]);
+    }
+    writer->is_frozen = true;
+    return 0;
+}
+
+/* Nothing could be taken of what there is. */
+static int64_t take_the_rest(struct ag_writer *writer) {
+    if (!writer->is_frozen) {
+        return take_behind_gaps(writer, ag_monotonic_ns());
+    }
+    for (size_t i = 0; i < writer->n_ready; i++) {
+        writer->slots[writer->ready[i].slot].has_unread = false; /* it came later */
+    }
+    writer->n_ready = 0;
+    return 0;
+}
+
+int64_t ag_writer_round(struct ag_writer *writer) {
+    const uint64_t look_ns = ag_session_clock_now_ns(writer->session);
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        watched->has_unread = false;
+        watched->advance_ns = look_ns > MARGIN_NS ? look_ns - MARGIN_NS : 0;
+    }
+    int64_t taken = writer->is_frozen ? 0 : look_at_all(writer);
+    if (taken < 0) {
+        return taken;
+    }
+    if (writer->n_ready > 1) {
+        qsort(writer->ready, writer->n_ready, sizeof(*writer->ready), by_time);
+    }
+    taken = take_ready(writer);
+    if (taken == 0 && writer->n_ready > 0) {
+        taken = take_the_rest(writer);
+    }
+    peek_at_quiet_streams(writer, look_ns);
+    for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && watched->recording->has_threads) {
+            ag_recording_advance(watched->recording, watched->advance_ns);
+        }
+    }
+    return taken;
+}

@@ -1,0 +1,809 @@
+/* recording.c: chunks of raw words become chunks of a trace, and books are kept along the way.
+ *
+ * 1. One pass. A full chunk's words are decoded in batches that stay in the L1 cache; each batch
+ * goes to the stream's encoder (the trace) and to the merge and ledger (the books). The events of a
+ * program's only thread go there one by one, which is faster (one_pass.c). A trace chunk
+ * is written when SEAL_CHUNKS raw ones are in it, or when the writer asks because memory is
+ * short or time has passed. Only then are the raw chunks given back. More of them in one make the
+ * trace smaller and compressed sooner, since a chunk tells each of its tuples once and zstd starts
+ * anew with each (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth
+ * less time in zstd), but hold that much more memory of the segment.
+ * What streams have whose threads have ended is written as soon as there are a few of them: an
+ * encoder and a raw chunk for each thread that was would be gigabytes in a program that makes many.
+ *
+ * 2. Exactly once. A trace chunk holds whole raw chunks, and its header says which sequences of its
+ * stream. So after a death between the write and the giving back, a raw chunk whose sequence is in
+ * the file is given back unread, and all others are read again. Definitions (nodes, images, threads
+ * ...) are written before the events that need them; twice after a death, which is harmless.
+ * Mappings are events and travel with them.
+ *
+ * 3. The books may run ahead of the trace. With several threads, a quiet one would hold up the
+ * merge; so ACTIVE chunks are peeked into: their events go to the books only (totaled_words says
+ * how far), and to the trace when the chunk is full.
+ *
+ * A thread that rests has written no stamp behind its last events, so they could have happened at
+ * any time since, and the peak's range would count them as movable for as long as it rests. So the
+ * writer ends their window: it reads the clock between two looks that find the same words, which
+ * is a stamp of that place as good as the thread's own. It goes to the books at once and to the
+ * trace when the chunk does.
+ *
+ * 4. Cut. When a write fails or the size asked for is reached, the trace ends there. What comes
+ * later is counted as lost. The books know more than the file then: the sums are made anew, from
+ * the file.
+ *
+ * 5. Names of threads. A thread does not say its name: it would need a system call that sandboxes
+ * forbid. So the kernel is asked when a stream is seen for the first time, a little later, when the
+ * thread may have named itself, and then rarely; and again when the record that defines the thread
+ * is written. A thread that is gone by then has no name. One that renames itself later gets another
+ * record. */
+#include "recording.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "chunk_words.h"
+#include "process_watch.h"
+#include "session_clock.h"
+#include "wide_words.h"
+
+enum {
+    SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events a trace chunk */
+    SEAL_EARLY = 4,   /* see seal_at */
+    SHORT_TRACE_BYTES = 512 << 10,
+    BATCH_EVENTS = 512, /* 16 KiB: half of an L1 cache */
+    ODD_EVENTS = 8,     /* what one pass leaves standing is rare: then it goes on */
+    STREAM_PAGE = 4096,
+    MAX_STREAMS = 4096 * STREAM_PAGE,
+    WINDOWS_ENDED = 64, /* in one chunk; more stay open */
+    REST_NS = 1000 * 1000,
+    FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* four times as long each time */
+    RECORDS_MAX_BYTES = 4 << 20,
+    SAMPLES_MAX_BYTES = 16 << 10,
+};
+
+struct ag_stream {
+    struct ag_event_encoder *encoder; /* NULL when nothing is pending */
+    uint32_t thread_id;
+    uint32_t pending[SEAL_CHUNKS]; /* raw chunks in the encoder, in order */
+    uint32_t n_pending;
+    uint64_t next_sequence; /* the next raw chunk's; the pending ones end before it */
+    uint64_t first_ns;      /* of what is in the encoder */
+    uint64_t encoded_ns;    /* last stamp encoded */
+    uint64_t totaled_ns;    /* last stamp in the books */
+    uint32_t totaled_words; /* of chunk next_sequence */
+    uint32_t seen_words;    /* of it, at seen_ns: does the thread rest? */
+    uint64_t seen_ns;
+    bool is_named;         /* the trace has a record with .name */
+    char name[16];         /* of the thread, as last seen; empty: not known */
+    uint64_t next_name_ns; /* when to ask for it again */
+    uint64_t name_wait_ns; /* and after that */
+    uint32_t n_ended;      /* windows of it that the writer ended, in order */
+    struct {
+        uint32_t words;
+        uint64_t ns;
+    } * ended; /* WINDOWS_ENDED; NULL while there are none */
+};
+
+/* ---- streams ---- */
+
+static struct ag_stream *find_stream(const struct ag_recording *recording, uint32_t number) {
+    if (number >= MAX_STREAMS || !recording->stream_pages[number / STREAM_PAGE]) {
+        return NULL;
+    }
+    return recording->stream_pages[number / STREAM_PAGE][number % STREAM_PAGE];
+}
+
+/* The stream of this number, made when it is new. NULL: impossible number or no memory. */
+static struct ag_stream *stream_of(struct ag_recording *recording, uint32_t number) {
+    struct ag_stream *stream = find_stream(recording, number);
+    if (stream || number >= MAX_STREAMS) {
+        return stream;
+    }
+    struct ag_stream ***page = &recording->stream_pages[number / STREAM_PAGE];
+    if (!*page) {
+        *page = calloc(STREAM_PAGE, sizeof(**page));
+    }
+    stream = *page ? calloc(1, sizeof(*stream)) : NULL;
+    if (stream) {
+        (*page)[number % STREAM_PAGE] = stream;
+        recording->n_streams++;
+        stream->next_sequence =
+            recording->writer
+                ? (uint64_t)(ag_trace_writer_last_sequence(recording->writer, number) + 1)
+                : 0;
+    }
+    return stream;
+}
+
+/* ---- names of threads ---- */
+
+void ag_recording_found(struct ag_recording *recording, uint32_t pid) {
+    recording->found_pid = pid;
+    recording->has_our_numbers = pid != 0 && ag_process_has_our_numbers(pid, recording->pid);
+}
+
+static void ask_for_name(const struct ag_recording *recording, struct ag_stream *stream,
+                         uint32_t thread_id) {
+    if (recording->found_pid != 0) {
+        ag_process_thread_name(recording->found_pid, recording->has_our_numbers,
+                               thread_id & ~AG_THREAD_NESTED, stream->name);
+    }
+}
+
+static struct ag_bytes name_bytes(const char name[16]) {
+    return (struct ag_bytes){.data = name, .length = (uint32_t)strnlen(name, 16)};
+}
+
+void ag_recording_look_for_name(struct ag_recording *recording, uint32_t number, uint32_t thread_id,
+                                uint64_t now_ns) {
+    const uint64_t longest_wait_ns = UINT64_C(1) << 33;
+    struct ag_stream *stream = stream_of(recording, number);
+    char before[16];
+    if (!stream || now_ns < stream->next_name_ns) {
+        return;
+    }
+    const uint64_t wait_ns = stream->name_wait_ns ? stream->name_wait_ns : FIRST_NAME_WAIT_NS;
+    stream->next_name_ns = now_ns + wait_ns;
+    stream->name_wait_ns = wait_ns < longest_wait_ns ? 4 * wait_ns : wait_ns;
+    memcpy(before, stream->name, sizeof(before));
+    ask_for_name(recording, stream, thread_id);
+    if (stream->is_named && memcmp(before, stream->name, sizeof(before)) != 0) {
+        const struct ag_record record = {.kind = AG_RECORD_THREAD,
+                                         .u.thread = {.stream = number,
+                                                      .thread_id = thread_id,
+                                                      .name = name_bytes(stream->name)}};
+        ag_recording_define(recording, &record);
+    }
+}
+
+void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *record,
+                              char ret_name[16]) {
+    struct ag_stream *stream = find_stream(recording, record->u.thread.stream);
+    if (!stream) {
+        return;
+    }
+    if (stream->name[0] == '\0' && record->u.thread.name.length > 0) {
+        const uint32_t length = record->u.thread.name.length;
+        memcpy(stream->name, record->u.thread.name.data, length < 15 ? length : 15);
+    }
+    if (ag_monotonic_ns() >= stream->next_name_ns) { /* else what was seen is of a moment ago */
+        ask_for_name(recording, stream, record->u.thread.thread_id);
+    }
+    stream->is_named = true;
+    memcpy(ret_name, stream->name, 16);
+    record->u.thread.name = name_bytes(ret_name);
+}
+
+typedef void visit_stream(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                          uint64_t argument);
+
+static void for_each_stream(struct ag_recording *recording, visit_stream *visit,
+                            uint64_t argument) {
+    for (uint32_t page = 0; page < AG_ARRAY_SIZE(recording->stream_pages); page++) {
+        if (!recording->stream_pages[page]) {
+            continue;
+        }
+        for (uint32_t i = 0; i < STREAM_PAGE; i++) {
+            if (recording->stream_pages[page][i]) {
+                visit(recording, page * STREAM_PAGE + i, recording->stream_pages[page][i],
+                      argument);
+            }
+        }
+    }
+}
+
+static void release_pending(struct ag_recording *recording, struct ag_stream *stream) {
+    for (uint32_t i = 0; i < stream->n_pending; i++) {
+        ag_session_release_chunk(recording->session, stream->pending[i]);
+    }
+    stream->n_pending = 0;
+}
+
+/* Encoders are half a MiB of tables each: they go from stream to stream. */
+static struct ag_event_encoder *take_encoder(struct ag_recording *recording) {
+    return recording->n_spare > 0 ? recording->spare_encoders[--recording->n_spare]
+                                  : ag_event_encoder_new();
+}
+
+static void put_encoder(struct ag_recording *recording, struct ag_stream *stream) {
+    if (recording->n_spare < AG_ARRAY_SIZE(recording->spare_encoders)) {
+        recording->spare_encoders[recording->n_spare++] = stream->encoder;
+    } else {
+        (void)ag_event_encoder_free(stream->encoder); /* NULL */
+    }
+    stream->encoder = NULL;
+}
+
+/* ---- cut ---- */
+
+static void discard_stream(struct ag_recording *recording, uint32_t number,
+                           struct ag_stream *stream, uint64_t unused) {
+    (void)number;
+    (void)unused;
+    if (stream->encoder) {
+        recording->lost[AG_LOST_STOPPED] += ag_event_encoder_events(stream->encoder);
+        put_encoder(recording, stream);
+    }
+    release_pending(recording, stream);
+}
+
+/* Is it the disk that refuses, so that all traces of the session have to end? */
+static bool concerns_all(int error) {
+    return error == -ENOSPC || error == -EDQUOT || error == -EFBIG || error == -EIO ||
+           error == -EROFS;
+}
+
+void ag_recording_cut(struct ag_recording *recording, int error) {
+    if (recording->is_cut) {
+        return;
+    }
+    recording->is_cut = true;
+    recording->error = error;
+    if (concerns_all(error)) {
+        recording->session->stop_error = error;
+        /* relaxed: nothing depends on it; the recorders look at it now and then */
+        atomic_store_explicit(&recording->session->header->stop, 1, memory_order_relaxed);
+    }
+    for_each_stream(recording, discard_stream, 0);
+}
+
+/* May `bytes` more go into the trace? If not, it is cut here. */
+static bool has_room(struct ag_recording *recording, size_t bytes) {
+    if (recording->is_cut) {
+        return false;
+    }
+    const uint64_t now_bytes = ag_trace_writer_bytes(recording->writer);
+    const int r =
+        ag_trace_room_check(&recording->room, now_bytes, bytes, recording->stacks.n_stacks);
+    if (r != 0) {
+        ag_recording_cut(recording, r == AG_ROOM_AS_ASKED ? 0 : r);
+    }
+    return r == 0;
+}
+
+/* ---- definitions ---- */
+
+void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob) {
+    if (blob->length == 0 || !has_room(recording, blob->length)) {
+        blob->length = 0;
+        return;
+    }
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS,
+                                       .first_time_ns = recording->last_event_ns};
+    const int r = blob->error < 0
+                      ? blob->error
+                      : ag_trace_writer_chunk(recording->writer, &info, blob->data, blob->length);
+    blob->length = 0;
+    blob->error = 0;
+    if (r < 0) {
+        ag_recording_cut(recording, r);
+    }
+}
+
+void ag_recording_write_definitions(struct ag_recording *recording) {
+    enum { NODES_AT_ONCE = 4096 };
+    struct ag_stack_harvest *stacks = &recording->stacks;
+    for (size_t i = 0; i < stacks->n_nodes; i += NODES_AT_ONCE) {
+        const size_t left = stacks->n_nodes - i;
+        (void)ag_record_append_nodes(&recording->records, stacks->nodes + i,
+                                     left < NODES_AT_ONCE ? left : NODES_AT_ONCE);
+        if (recording->records.length > RECORDS_MAX_BYTES) { /* a failure is seen by the write */
+            ag_recording_write_records(recording, &recording->records);
+        }
+    }
+    ag_stack_harvest_written(stacks);
+    ag_recording_write_records(recording, &recording->records);
+}
+
+void ag_recording_define(struct ag_recording *recording, const struct ag_record *record) {
+    (void)ag_record_append(&recording->records, record); /* sticky: seen by the write */
+}
+
+/* ---- events ---- */
+
+/* No memory for books: the sums are made by reading back. */
+static void close_totals(struct ag_recording *recording) {
+    recording->merge = ag_merge_free(recording->merge);
+    recording->ledger = ag_ledger_free(recording->ledger);
+}
+
+static void book_events(struct ag_recording *recording, uint32_t number,
+                        const struct ag_event *events, size_t count) {
+    if (!recording->ledger) {
+        return;
+    }
+    const int r = recording->has_threads
+                      ? ag_merge_add(recording->merge, number, events, count)
+                      : ag_ledger_apply(recording->ledger, number, events, count);
+    if (r < 0) {
+        close_totals(recording);
+    }
+}
+
+static void take_batch(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                       const struct ag_event *events, size_t count, unsigned destinations) {
+    if (destinations & AG_TO_TRACE) {
+        for (size_t i = 0; i < count; i++) {
+            if (events[i].kind == AG_RECORD_ALLOC) {
+                ag_stack_harvest_name(&recording->stacks, events[i].stack);
+            } else if (events[i].stack != 0) { /* of a free: it is no stack that allocates */
+                ag_stack_harvest_learn(&recording->stacks, events[i].stack);
+            }
+        }
+        (void)ag_event_encoder_add(stream->encoder, events,
+                                   count); /* sticky in the body's blob: seen at the write */
+    }
+    if (destinations & AG_TO_BOOKS) {
+        book_events(recording, number, events, count);
+    }
+}
+
+/* Trace and books take the events of the only thread together. false: they have to be taken apart.
+ */
+static bool take_one_pass(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                          struct ag_chunk_words *words, unsigned destinations) {
+    if (destinations != (AG_TO_TRACE | AG_TO_BOOKS) || !recording->ledger ||
+        recording->has_threads || recording->session->has_free_stacks) {
+        return false;
+    }
+    if (ag_one_pass_take(&recording->one_pass, words, stream->encoder, recording->ledger,
+                         &recording->stacks, number) < 0) {
+        close_totals(recording);
+    }
+    return true;
+}
+
+/* Decodes words [from, to) of a chunk to where they have to go. */
+static void take_words(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                       struct ag_chunk_words *words, uint32_t to, unsigned destinations) {
+    struct ag_event events[BATCH_EVENTS];
+    static struct ag_wide wide; /* 16 KiB that one process needs once */
+    words->end = to;
+    for (;;) {
+        const bool was_one_pass = take_one_pass(recording, number, stream, words, destinations);
+        const size_t capacity = was_one_pass ? ODD_EVENTS : BATCH_EVENTS;
+        const size_t count = ag_chunk_words_next(words, events, capacity, &wide);
+        if (count > 0) {
+            take_batch(recording, number, stream, events, count, destinations);
+        } else if (wide.kind != 0) {
+            ag_recording_take_wide(recording, number, stream->encoder, &wide, destinations);
+        } else {
+            break;
+        }
+    }
+    if (words->is_damaged && destinations & AG_TO_TRACE) {
+        recording->lost[AG_LOST_DAMAGED]++; /* at least one: behind an impossible word nobody can
+                                               count */
+    }
+}
+
+/* One thread's events go straight into the ledger. That there is a second thread is known in time:
+ * it counted itself before its first event, so before any event of another that could depend on it,
+ * and so before the chunk at hand was committed. */
+static void look_for_threads(struct ag_recording *recording) {
+    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    if (!recording->has_threads && recording->ledger &&
+        atomic_load_explicit(&slot->n_streams, memory_order_acquire) > 1) {
+        recording->has_threads = true;
+        ag_ledger_expect_streams(recording->ledger);
+    }
+}
+
+static struct ag_chunk_words open_words(const struct ag_recording *recording,
+                                        const struct ag_chunk_ready *ready) {
+    struct ag_session *session = recording->session;
+    return (struct ag_chunk_words){
+        .words = ag_session_chunk_words(session, ready->chunk),
+        .ns_per_2_32 =
+            atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed),
+        .now_ns = ag_session_clock_now_ns(session),
+    };
+}
+
+/* ---- writing ---- */
+
+static void write_stream(struct ag_recording *recording, uint32_t number,
+                         struct ag_stream *stream) {
+    const struct ag_blob *body = ag_event_encoder_body(stream->encoder);
+    if (body->error == 0 && body->length == 0) {
+        /* The process ended when this thread had a chunk and no word in it yet, or the words were
+         * damaged, which was counted. A trace has no chunk without a body. */
+        release_pending(recording, stream);
+        put_encoder(recording, stream);
+        return;
+    }
+    if (recording->stacks.error < 0) {
+        ag_recording_cut(recording, recording->stacks.error);
+    } else if (has_room(recording, body->length + recording->records.length +
+                                       recording->stacks.n_nodes * sizeof(struct ag_node))) {
+        ag_recording_write_definitions(recording);
+    }
+    if (recording->is_cut) {
+        return; /* and this stream was discarded with all others */
+    }
+    const struct ag_chunk_info info = {
+        .kind = AG_CHUNK_KIND_EVENTS,
+        .stream = number,
+        .thread_id = stream->thread_id,
+        .sequences = stream->n_pending,
+        .events = ag_event_encoder_events(stream->encoder),
+        .first_sequence = stream->next_sequence - stream->n_pending,
+        .first_time_ns = stream->first_ns,
+    };
+    const int r = body->error < 0
+                      ? body->error
+                      : ag_trace_writer_chunk(recording->writer, &info, body->data, body->length);
+    if (r < 0) {
+        ag_recording_cut(recording, r);
+        return;
+    }
+    release_pending(recording, stream);
+    put_encoder(recording, stream);
+}
+
+static void flush_stream(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                         uint64_t older_than_ns) {
+    if (stream->encoder && stream->first_ns < older_than_ns) {
+        write_stream(recording, number, stream);
+    }
+}
+
+void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns) {
+    for_each_stream(recording, flush_stream, older_than_ns);
+    if (recording->samples.length > SAMPLES_MAX_BYTES) {
+        ag_recording_write_records(recording, &recording->samples);
+    }
+}
+
+/* ---- chunks ---- */
+
+static uint64_t count_events(struct ag_chunk_words words, uint32_t end) {
+    struct ag_event events[BATCH_EVENTS];
+    static struct ag_wide wide;
+    uint64_t total = 0;
+    words.end = end;
+    for (size_t count = 1; count > 0 || wide.kind != 0;) {
+        count = ag_chunk_words_next(&words, events, BATCH_EVENTS, &wide);
+        for (size_t i = 0; i < count; i++) {
+            total += events[i].kind != AG_RECORD_STAMP;
+        }
+    }
+    return total;
+}
+
+static enum ag_taken give_back(struct ag_recording *recording, uint32_t chunk) {
+    ag_session_release_chunk(recording->session, chunk);
+    return AG_TAKEN_RELEASED;
+}
+
+static bool start_encoder(struct ag_recording *recording, struct ag_stream *stream,
+                          const struct ag_chunk_words *words, uint64_t first_raw) {
+    stream->encoder = take_encoder(recording);
+    if (!stream->encoder) {
+        return false;
+    }
+    const uint64_t ns = ag_session_clock_ns(words->ns_per_2_32, first_raw);
+    const uint64_t first = ns > words->now_ns ? words->now_ns : ns;
+    stream->first_ns = first > stream->encoded_ns ? first : stream->encoded_ns;
+    ag_event_encoder_start(stream->encoder, stream->first_ns);
+    return true;
+}
+
+static void forget_ended(struct ag_stream *stream) {
+    free(stream->ended);
+    stream->ended = NULL;
+    stream->n_ended = 0;
+}
+
+/* Gives up what is missing before this chunk; a trace chunk's sequences have no gap. */
+static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
+                    const struct ag_chunk_ready *ready) {
+    if (stream->encoder) {
+        write_stream(recording, ready->stream, stream);
+    }
+    /* chunks, each at least one event: nobody knows more */
+    recording->lost[AG_LOST_DAMAGED] += ready->sequence - stream->next_sequence;
+    stream->next_sequence = ready->sequence;
+    stream->totaled_words = stream->seen_words = 0;
+    forget_ended(stream);
+}
+
+/* Words up to `booked` to the trace, with the stamps that the books have had at their places. */
+static void take_booked(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                        struct ag_chunk_words *words, uint32_t booked) {
+    for (uint32_t i = 0; i < stream->n_ended && stream->ended[i].words <= booked; i++) {
+        const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = stream->ended[i].ns};
+        take_words(recording, number, stream, words, stream->ended[i].words, AG_TO_TRACE);
+        take_batch(recording, number, stream, &stamp, 1, AG_TO_TRACE);
+        words->last_ns = stamp.size > words->last_ns ? stamp.size : words->last_ns;
+    }
+    take_words(recording, number, stream, words, booked, AG_TO_TRACE);
+}
+
+/* The chunk's events go to the encoder, and to the books as far as they are not there yet. */
+static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
+                       const struct ag_chunk_ready *ready, struct ag_chunk_words *words) {
+    const uint32_t end = ready->used_words;
+    const uint32_t booked = stream->totaled_words < end ? stream->totaled_words : end;
+    look_for_threads(recording);
+    stream->thread_id = ready->thread_id;
+    if (recording->ledger) {
+        ag_ledger_thread(recording->ledger, ready->stream, ready->thread_id);
+    }
+    words->last_ns = stream->encoded_ns;
+    take_booked(recording, ready->stream, stream, words, booked);
+    take_words(recording, ready->stream, stream, words, end, AG_TO_TRACE | AG_TO_BOOKS);
+    stream->encoded_ns = words->last_ns;
+    stream->totaled_ns = words->last_ns > stream->totaled_ns ? words->last_ns : stream->totaled_ns;
+    const uint64_t last_ns = recording->last_event_ns;
+    recording->last_event_ns = words->last_ns > last_ns ? words->last_ns : last_ns;
+    if (words->reset_ns > 0) {
+        recording->reset_ns = words->reset_ns;
+    }
+    if (recording->ledger && words->reset_ns > 0) { /* the clock may have been refitted since */
+        ag_ledger_reset_at(recording->ledger, words->reset_ns);
+    }
+    stream->totaled_words = stream->seen_words = 0;
+    forget_ended(stream);
+}
+
+/* How many raw chunks make one of the trace. What finds no room is lost whole: less of it where the
+ * trace has a bound to get close to, and where a disk that is nearly full holds only its beginning.
+ */
+static uint32_t seal_at(const struct ag_recording *recording) {
+    const bool is_early = ag_trace_room_is_bounded(&recording->room) ||
+                          ag_trace_writer_bytes(recording->writer) < SHORT_TRACE_BYTES;
+    return is_early ? SEAL_EARLY : SEAL_CHUNKS;
+}
+
+/* A thread hands over a chunk with much room in it when it has ended. */
+static bool is_last(const struct ag_chunk_ready *ready) {
+    return ready->is_full && ready->used_words < AG_CHUNK_WORDS / 2;
+}
+
+/* Together: each write is preceded by the definitions that are new, which are compressed apart. */
+static void write_ended(struct ag_recording *recording) {
+    for (uint32_t i = 0; i < recording->n_ended; i++) {
+        struct ag_stream *stream = find_stream(recording, recording->ended[i]);
+        if (stream && stream->encoder) { /* else it was written for another reason */
+            write_stream(recording, recording->ended[i], stream);
+        }
+    }
+    recording->n_ended = 0;
+}
+
+enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
+                                bool skip_gap) {
+    struct ag_chunk_words words = open_words(recording, ready);
+    if (recording->was_finished) {
+        return give_back(recording, ready->chunk);
+    }
+    if (recording->is_cut) {
+        recording->lost[AG_LOST_STOPPED] += count_events(words, ready->used_words);
+        return give_back(recording, ready->chunk);
+    }
+    struct ag_stream *stream = stream_of(recording, ready->stream);
+    if (!stream || ready->sequence < stream->next_sequence) {
+        recording->lost[AG_LOST_DAMAGED] += !stream;
+        return give_back(recording, ready->chunk); /* in the trace already */
+    }
+    if (ready->sequence > stream->next_sequence) {
+        if (!skip_gap) {
+            return AG_TAKEN_NOT_YET;
+        }
+        skip_to(recording, stream, ready);
+        if (recording->is_cut) {
+            return ag_recording_take(recording, ready, skip_gap); /* counts it as lost */
+        }
+    }
+    if (!stream->encoder && !start_encoder(recording, stream, &words, ready->first_raw)) {
+        ag_recording_cut(recording, -ENOMEM);
+        return give_back(recording, ready->chunk);
+    }
+    take_chunk(recording, stream, ready, &words);
+    stream->pending[stream->n_pending++] = ready->chunk;
+    stream->next_sequence++;
+    if (stream->n_pending >= seal_at(recording) || recording->records.length > RECORDS_MAX_BYTES) {
+        write_stream(recording, ready->stream, stream);
+    } else if (is_last(ready)) {
+        recording->ended[recording->n_ended++] = ready->stream;
+    }
+    if (recording->n_ended == AG_ARRAY_SIZE(recording->ended)) {
+        write_ended(recording);
+    }
+    return AG_TAKEN;
+}
+
+bool ag_recording_has_threads(struct ag_recording *recording) {
+    look_for_threads(recording);
+    return recording->has_threads;
+}
+
+bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready) {
+    struct ag_stream *stream =
+        recording->ledger && !recording->is_cut ? stream_of(recording, ready->stream) : NULL;
+    if (!stream || ready->sequence != stream->next_sequence) {
+        return !recording->ledger;
+    }
+    if (ready->used_words <= stream->totaled_words) {
+        return true;
+    }
+    look_for_threads(recording);
+    struct ag_chunk_words words = open_words(recording, ready);
+    words.at = stream->totaled_words;
+    words.last_ns = stream->totaled_ns;
+    if (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].ns > words.last_ns) {
+        words.last_ns = stream->ended[stream->n_ended - 1].ns;
+    }
+    take_words(recording, ready->stream, stream, &words, ready->used_words, AG_TO_BOOKS);
+    stream->totaled_words = ready->used_words;
+    stream->totaled_ns = words.last_ns;
+    return true;
+}
+
+bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_ready *ready,
+                        uint64_t now_ns) {
+    struct ag_stream *stream = find_stream(recording, ready->stream);
+    if (!stream || ready->sequence != stream->next_sequence) {
+        return false;
+    }
+    if (stream->seen_words != ready->used_words) {
+        stream->seen_words = ready->used_words;
+        stream->seen_ns = now_ns;
+    }
+    return now_ns - stream->seen_ns >= REST_NS;
+}
+
+void ag_recording_end_window(struct ag_recording *recording, const struct ag_chunk_ready *ready) {
+    struct ag_stream *stream = find_stream(recording, ready->stream);
+    if (!stream || ready->sequence != stream->next_sequence || !recording->ledger ||
+        stream->totaled_words != ready->used_words || stream->n_ended == WINDOWS_ENDED ||
+        (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].words == ready->used_words)) {
+        return;
+    }
+    stream->ended = stream->ended ? stream->ended : calloc(WINDOWS_ENDED, sizeof(*stream->ended));
+    if (!stream->ended) {
+        return; /* it stays open */
+    }
+    const struct ag_chunk_control *control = ag_session_control(recording->session, ready->chunk);
+    const uint64_t now_ns = ag_session_clock_now_ns(recording->session);
+    atomic_thread_fence(memory_order_seq_cst); /* the clock between the two looks */
+    if (atomic_load_explicit(&control->used_words, memory_order_acquire) != ready->used_words ||
+        now_ns < stream->totaled_ns) {
+        return;
+    }
+    const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = now_ns};
+    book_events(recording, ready->stream, &stamp, 1);
+    stream->ended[stream->n_ended].words = ready->used_words;
+    stream->ended[stream->n_ended++].ns = now_ns;
+}
+
+bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready) {
+    const struct ag_stream *stream = find_stream(recording, ready->stream);
+    if (stream) {
+        for (uint32_t i = 0; i < stream->n_pending; i++) {
+            if (stream->pending[i] == ready->chunk) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+uint64_t ag_recording_booked_ns(const struct ag_recording *recording, uint32_t stream) {
+    const struct ag_stream *found = find_stream(recording, stream);
+    return found ? found->totaled_ns : 0;
+}
+
+void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns) {
+    if (recording->has_threads && recording->ledger &&
+        ag_merge_advance(recording->merge, time_ns) < 0) {
+        close_totals(recording);
+    }
+}
+
+void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes) {
+    const struct ag_record record = {.kind = AG_RECORD_RESIDENT,
+                                     .u.resident = {.time_ns = time_ns, .bytes = rss_bytes}};
+    (void)ag_record_append(&recording->samples, &record); /* sticky: seen by the write */
+    recording->rss_peak_bytes =
+        rss_bytes > recording->rss_peak_bytes ? rss_bytes : recording->rss_peak_bytes;
+    if (recording->ledger) {
+        ag_ledger_resident(recording->ledger, time_ns, rss_bytes);
+    }
+}
+
+/* ---- life ---- */
+
+uint64_t ag_recording_bytes(const struct ag_recording *recording) {
+    struct stat status;
+    return recording->trace_fd >= 0 && fstat(recording->trace_fd, &status) == 0
+               ? (uint64_t)status.st_size
+               : 0;
+}
+
+bool ag_recording_has_trace(const struct ag_recording *recording) {
+    struct stat file, name;
+    if (recording->trace_fd < 0 || fstat(recording->trace_fd, &file) < 0) {
+        return false;
+    }
+    return file.st_nlink > 0 || /* or a file system that counts no links */
+           (lstat(recording->path, &name) == 0 && name.st_dev == file.st_dev &&
+            name.st_ino == file.st_ino);
+}
+
+struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot_index,
+                                        bool is_first) {
+    const struct ag_process_slot *slot = ag_session_slot(session, slot_index);
+    struct ag_recording *recording = calloc(1, sizeof(*recording));
+    struct ag_process_slot *copy = malloc(sizeof(*copy));
+    if (!recording || !copy) {
+        goto failed;
+    }
+    memcpy(copy, slot, sizeof(*copy));
+    recording->session = session;
+    recording->slot = slot_index;
+    recording->generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+    recording->number = recording->generation * session->n_slots + slot_index;
+    recording->pid = copy->pid;
+    recording->is_first = is_first;
+    recording->tree = copy->tree < session->n_trees ? copy->tree : 0;
+    recording->trace_fd = recording->room.fd = -1;
+    recording->start_ns = ag_session_clock_ns(
+        atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed),
+        copy->start_raw - session->clock_origin);
+    recording->last_event_ns = recording->start_ns;
+    for (uint32_t via = AG_VIA_HOST; via < AG_VIAS_MOST; via++) {
+        recording->heap_of_via[via] = (uint8_t)via;
+    }
+    if (ag_stack_harvest_start(&recording->stacks, ag_session_tree(session, recording->tree),
+                               ag_tree_size_of(session->tree_bytes)) < 0) {
+        goto failed;
+    }
+    const int r = ag_recording_open_trace(recording, copy);
+    if (r < 0) {
+        ag_recording_cut(recording, r);
+    }
+    free(copy);
+    return recording;
+failed:
+    free(copy);
+    return ag_recording_free(recording);
+}
+
+static void free_stream(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                        uint64_t unused) {
+    (void)recording;
+    (void)number;
+    (void)unused;
+    (void)ag_event_encoder_free(stream->encoder); /* NULL */
+    free(stream->ended);
+    free(stream);
+}
+
+struct ag_recording *ag_recording_free(struct ag_recording *recording) {
+    if (recording) {
+        for_each_stream(recording, free_stream, 0);
+        for (uint32_t page = 0; page < AG_ARRAY_SIZE(recording->stream_pages); page++) {
+            free(recording->stream_pages[page]);
+        }
+        while (recording->n_spare > 0) {
+            (void)ag_event_encoder_free(recording->spare_encoders[--recording->n_spare]);
+        }
+        recording->merge = ag_merge_free(recording->merge);
+        recording->ledger = ag_ledger_free(recording->ledger);
+        recording->writer = ag_trace_writer_free(recording->writer);
+        if (recording->trace_fd >= 0) {
+            (void)close(recording->trace_fd); /* the writer's descriptor told of failed writes */
+        }
+        ag_one_pass_done(&recording->one_pass);
+        ag_stack_harvest_done(&recording->stacks);
+        ag_blob_done(&recording->records);
+        ag_blob_done(&recording->samples);
+        free(recording);
+    }
+    return NULL;
+}

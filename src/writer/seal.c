@@ -1,0 +1,171 @@
+/* seal.c: finishes what a session left behind when its writer was killed: the chunks in the live
+ * file become the end of the traces they belong to, as if the writer had lived.
+ *
+ * The way from a trace to its live file is the session's number in the trace's header: the live
+ * file lies in a folder that carries it in its name, in shared memory or beside the trace. So
+ * nothing that stands in a trace leads to any other file.
+ *
+ * Only the owner of a session seals it, and traces that are still to be made go beside the one that
+ * was named: the live file's words are the program's, and it may have run with fewer rights than
+ * whoever reads its trace. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cut_files.h"
+#include "format/encode.h"
+#include "trace_file.h"
+#include "writer_state.h"
+
+struct clue {         /* what PATH leads to */
+    uint64_t session; /* 0: nothing */
+    bool is_live;
+    uid_t owner;
+    uint32_t first_pid; /* of a trace that its process never came to; else 0 */
+};
+
+static struct clue look_at(const char *path) {
+    struct segment_start {
+        uint64_t magic;
+        uint32_t version, header_bytes;
+        uint64_t file_bytes, session;
+    } live;
+    _Static_assert(offsetof(struct ag_segment_header, session) ==
+                       offsetof(struct segment_start, session),
+                   "its start");
+    struct ag_trace_header trace;
+    struct stat status;
+    struct clue clue = {0};
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+        clue.owner = status.st_uid;
+        clue.is_live = pread(fd, &live, sizeof(live), 0) == (ssize_t)sizeof(live) &&
+                       live.magic == AG_SEGMENT_MAGIC;
+        if (clue.is_live) {
+            clue.session = live.session;
+        } else if (ag_trace_header_read(fd, &trace) == 0) {
+            clue.session = trace.session;
+            clue.first_pid = trace.slot == AG_NUMBER_FIRST ? trace.pid : 0;
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    return clue;
+}
+
+static void folder_of(const char *path, char ret_folder[4096]) {
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash ? (slash == path ? 1 : (size_t)(slash - path)) : 1;
+    (void)snprintf(ret_folder, 4096, "%.*s", (int)length, slash ? path : ".");
+}
+
+/* false: there is no live file any more, or it is not ours: there is nothing to do. */
+static bool find_live(const char *path, const struct clue *clue, char ret_live[4096],
+                      char ret_folder[4096]) {
+    if (clue->session == 0 || clue->owner != geteuid()) {
+        return false;
+    }
+    if (clue->is_live) {
+        memcpy(ret_folder, ".", 2);
+        return (size_t)snprintf(ret_live, 4096, "%s", path) < 4096;
+    }
+    folder_of(path, ret_folder);
+    return ag_session_find_live("/dev/shm", clue->session, clue->owner, ret_live) ||
+           ag_session_find_live(ret_folder, clue->session, clue->owner, ret_live);
+}
+
+/* Traces that a killed writer never began are made in FOLDER, whatever folder the live file asks
+ * for. */
+static int move_pattern(struct ag_session *session, const char *folder, char ret_message[512]) {
+    char pattern[8192];
+    size_t length = 0;
+    for (const char *at = folder; *at && length < 4096;
+         at++) { /* the folder's own percent signs stay themselves */
+        length += (size_t)snprintf(pattern + length, sizeof(pattern) - length,
+                                   *at == '%' ? "%%%%" : "%c", *at);
+    }
+    const char *slash = strrchr(session->trace_pattern, '/');
+    (void)snprintf(pattern + length, sizeof(pattern) - length, "/%s",
+                   slash ? slash + 1 : session->trace_pattern);
+    return ag_trace_pattern_complete(pattern, session->trace_pattern, ret_message);
+}
+
+/* A trace that was made before its program ran, and got no further: its process goes on with it. */
+static void offer_first_trace(struct ag_session *session, const char *path, uint32_t pid) {
+    session->first_trace_fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (session->first_trace_fd >= 0) { /* else it gets a new one */
+        session->first_own_pid = pid;
+        (void)snprintf(session->first_trace_path, sizeof(session->first_trace_path), "%s", path);
+    }
+}
+
+/* Nobody has come to it yet, and who made it lives: its writer and its program are about to
+ * begin. */
+static bool is_beginning(const struct ag_session *session) {
+    return ag_session_slots_used(session) == 0 &&
+           ag_process_has_mapped(session->header->keeper_pid, session->path);
+}
+
+/* Seals all ended processes of a session that we have locked. Returns how many, or negative errno.
+ */
+static int64_t seal_ended(struct ag_session *session) {
+    struct ag_writer writer;
+    int64_t count = 0, r = ag_writer_start(&writer, session);
+    writer.is_offline = true;
+    if (r == 0) {
+        ag_writer_adopt(&writer, ag_session_slots_used(session));
+        do {
+            r = ag_writer_round(&writer);
+            count += ag_writer_finish_ended(&writer, ag_monotonic_ns());
+        } while (r > 0 || (r == 0 && writer.n_open > 0));
+        ag_writer_retire(&writer, ag_monotonic_ns(), /* after_ns= */ 0);
+        if (r >= 0 && !ag_writer_has_live(&writer) && !is_beginning(session)) {
+            ag_session_remove(session);
+        }
+    }
+    ag_writer_done(&writer);
+    return r < 0 ? r : count;
+}
+
+static int seal(const char *path, char ret_message[512]) {
+    char live[4096], folder[4096];
+    const struct clue clue = look_at(path);
+    if (!find_live(path, &clue, live, folder)) {
+        return 0;
+    }
+    struct ag_session *session = NULL;
+    int64_t r = ag_session_open(live, &session, ret_message);
+    if (r < 0) {
+        return r == -ENOENT ? 0 : (int)r; /* its writer finished between our look and now */
+    }
+    r = ag_session_lock(session, /* wait= */ false);
+    if (r == -EWOULDBLOCK || r == -ENOENT) {
+        r = 0; /* its writer lives and will seal, or has just finished */
+    } else if (r == 0) {
+        r = move_pattern(session, folder, ret_message);
+        if (clue.first_pid != 0) {
+            offer_first_trace(session, path, clue.first_pid);
+        }
+        r = r < 0 ? r : seal_ended(session);
+    }
+    if (r < 0) {
+        (void)snprintf(ret_message, 512, "seal what %.400s holds: %s", live, strerror((int)-r));
+    }
+    (void)ag_session_close(session); /* NULL */
+    return r > 0 ? 1 : (int)r;
+}
+
+int ag_writer_seal(const char *path, char ret_message[512]) {
+    ag_cut_files_guard();
+    return seal(path, ret_message);
+}
+
+int ag_writer_seal_own(const char *path, char ret_message[512]) {
+    return seal(path, ret_message);
+}

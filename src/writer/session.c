@@ -1,0 +1,824 @@
+/* session.c: makes, opens, checks, shrinks and removes the live segment of a session (segment.h).
+ *
+ * Who can reach it. A process of the session may run as another user by the time it maps the file:
+ * after setpriv, runuser, or the entry point of a container. So the rights of the file let all
+ * read and write, and what keeps strangers out is its name: 128 random bits, in a folder of ours
+ * that others may pass through but not list. The name goes to the program in its environment, which
+ * the kernel shows to the same user and to root. A program that records itself
+ * (AG_KEEPER_NONE) passes its file to nobody: there the rights say so, too.
+ *
+ *     /dev/shm/.allogram-live.SESSION/         0711, the owner's; SESSION as in the traces' headers
+ *     /dev/shm/.allogram-live.SESSION/NAME     0666
+ *
+ * The file is sparse: a hundred gigabytes of addresses cost what is touched. Where even the
+ * addresses are refused (a file system's or a limit's bound, little address space) fewer trees and
+ * chunks do. The header is populated here, once, by a call that fails instead of killing;
+ * everything behind it by whoever uses it first (segment.h, 4). */
+#include "session.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/populate.h"
+#include "base/stack_tree.h"
+#include "process_watch.h"
+#include "session_clock.h"
+#include "trace_file.h"
+
+enum {
+    DEFAULT_DEPTH = 256,
+    DEFAULT_STAMP_EVERY = 64,
+    MAX_STAMP_EVERY = 1 << 20,
+    MAX_DEPTH = 1 << 16,
+    PAGE_BYTES = 4096,
+    SOFT_CHUNKS_MAX =
+        128, /* 8 MiB in flight: 20 ms of the busiest thread; more only fills caches */
+    SOFT_CHUNKS_MIN = 32,
+    FEWEST_CHUNKS = 1024,   /* 64 MiB */
+    FEWEST_NODES = 1 << 18, /* 4 MiB */
+    MAX_SLOTS = 1 << 16,    /* bounds on what a header may claim */
+    MAX_TREES = 1 << 16,
+    MAX_CHUNKS = 1 << 24,
+    DEFAULT_INTERVAL_BYTES = 512 << 10,
+};
+#define SHARED_MEMORY_FOLDER "/dev/shm"
+#define ROOM_WANTED_BYTES \
+    (UINT64_C(48) << 20) /* less in /dev/shm: the output's folder is the better place */
+
+/* Tried in this order: 3.6 TiB of addresses, 230 GiB, 29, 4, and a quarter of a GiB. A tree per
+ * slot: a process that was not forked from one of the session takes the tree of its slot's number.
+ */
+static const struct {
+    uint32_t n_slots, n_chunks;
+    int tree_size;
+} layouts[] = {{512, 65536, 3}, {512, 65536, 1}, {64, 16384, 1}, {8, 8192, 1}, {2, 1024, 0}};
+
+static int fail(char ret_message[512], int error, const char *what, const char *path) {
+    (void)snprintf(ret_message, 512, "%s %.400s: %s", what, path, strerror(-error));
+    return error;
+}
+
+static uint64_t round_up(uint64_t bytes) {
+    return (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+}
+
+/* ---- geometry ---- */
+
+static void lay_out(struct ag_session *session, uint32_t n_slots, uint32_t n_trees,
+                    uint64_t tree_bytes, uint32_t n_chunks) {
+    session->n_slots = n_slots;
+    session->n_trees = n_trees;
+    session->tree_bytes = tree_bytes;
+    session->n_chunks = n_chunks;
+    session->slots_offset = AG_SEGMENT_HEADER_BYTES;
+    session->controls_offset = session->slots_offset + (uint64_t)n_slots * AG_SLOT_BYTES;
+    session->trees_offset =
+        round_up(session->controls_offset + (uint64_t)n_chunks * sizeof(struct ag_chunk_control));
+    session->chunks_offset = round_up(session->trees_offset + (uint64_t)n_trees * tree_bytes);
+    session->file_bytes = session->chunks_offset + (uint64_t)n_chunks * AG_CHUNK_BYTES;
+}
+
+static int map_file(struct ag_session *session) {
+    void *base = mmap(NULL, session->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                      session->fd, 0);
+    if (base == MAP_FAILED) {
+        return -errno;
+    }
+    session->base = base;
+    session->header = base;
+    return 0;
+}
+
+/* Part of the file gets its memory now. */
+static int populate_at(const struct ag_session *session, uint64_t offset, uint64_t bytes) {
+    static const uint8_t zeros[PAGE_BYTES];
+    if (fallocate(session->fd, 0, (off_t)offset, (off_t)bytes) == 0) {
+        return 0;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+        return -errno;
+    }
+    for (uint64_t at = offset; at < offset + bytes;) {
+        const uint64_t left = offset + bytes - at;
+        const ssize_t n =
+            pwrite(session->fd, zeros, left < sizeof(zeros) ? left : sizeof(zeros), (off_t)at);
+        if (n < 0 && errno != EINTR) {
+            return -errno;
+        }
+        at += n > 0 ? (uint64_t)n : 0;
+    }
+    return 0;
+}
+
+/* What everybody touches without asking. */
+static int populate_front(struct ag_session *session) {
+    const int r = populate_at(session, 0, AG_SEGMENT_HEADER_BYTES);
+    return r < 0 ? r : populate_at(session, session->controls_offset, PAGE_BYTES);
+}
+
+/* What the first process touches when it joins, so that the thread that stands meanwhile need not
+ * wait for memory. What cannot be had now is asked for then. */
+static void populate_first(const struct ag_session *session) {
+    struct ag_stack_tree *tree = calloc(1, sizeof(*tree)); /* its view of the memory, not kept */
+    struct ag_chunk_control *control = ag_session_control(session, 0);
+    uint8_t *chunk = session->base + session->chunks_offset;
+    (void)ag_populate(session->base, AG_SEGMENT_HEADER_BYTES);
+    (void)ag_populate(ag_session_slot(session, 0), AG_SLOT_BYTES);
+    (void)ag_populate(control, sizeof(*control));
+    if (tree != NULL) {
+        (void)ag_stack_tree_init(tree, session->base + session->trees_offset,
+                                 ag_tree_size_of(session->tree_bytes), ag_populate,
+                                 /* mapper= */ NULL);
+    }
+    atomic_store_explicit(&control->populated, ag_populate(chunk, AG_CHUNK_BYTES),
+                          memory_order_relaxed);
+    free(tree);
+}
+
+void ag_session_prepare_chunks(const struct ag_session *session) {
+    enum { AHEAD_MOST = 32, CONTROLS_A_PAGE = PAGE_BYTES / sizeof(struct ag_chunk_control) };
+    struct ag_segment_header *header = session->header;
+    const uint32_t touched = atomic_load_explicit(&header->n_chunks_touched, memory_order_acquire);
+    const uint32_t ahead = touched + 2 < AHEAD_MOST ? touched + 2 : AHEAD_MOST;
+    const uint32_t end = touched < session->n_chunks && ahead < session->n_chunks - touched
+                             ? touched + ahead
+                             : session->n_chunks;
+    uint32_t ready = atomic_load_explicit(&header->n_chunks_ready, memory_order_relaxed);
+    for (ready = ready > touched ? ready : touched; ready < end; ready++) {
+        const uint64_t control =
+            session->controls_offset + (uint64_t)ready * sizeof(struct ag_chunk_control);
+        const uint64_t words = session->chunks_offset + (uint64_t)ready * AG_CHUNK_BYTES;
+        /* fallocate alone: it changes nothing of a chunk that somebody has taken meanwhile */
+        if ((ready % CONTROLS_A_PAGE == 0 &&
+             fallocate(session->fd, 0, (off_t)control, PAGE_BYTES) < 0) ||
+            fallocate(session->fd, 0, (off_t)words, AG_CHUNK_BYTES) < 0) {
+            return;
+        }
+        /* release: pairs with the acquire in the recorders' chunk_supply.c */
+        atomic_store_explicit(&header->n_chunks_ready, ready + 1, memory_order_release);
+    }
+}
+
+static uint64_t room_bytes(const char *folder) {
+    struct statfs status;
+    return statfs(folder, &status) == 0 ? (uint64_t)status.f_bavail * (uint64_t)status.f_bsize : 0;
+}
+
+/* Without a writer the recorders fill chunk after chunk: never more than half of what is free.
+ */
+static uint32_t bounded_chunks(const struct ag_session *session, uint32_t n_chunks) {
+    const uint64_t most = room_bytes(session->path) / 2 / AG_CHUNK_BYTES;
+    return most >= n_chunks ? n_chunks : most > FEWEST_CHUNKS ? (uint32_t)most : FEWEST_CHUNKS;
+}
+
+/* No more nodes than half of what is free has room for: chunks need memory, too. */
+static uint32_t bounded_nodes(const struct ag_session *session) {
+    const uint64_t most = room_bytes(session->path) / 2 / sizeof(struct ag_linked_node);
+    const uint32_t limit = ag_tree_node_limit(ag_tree_size_of(session->tree_bytes));
+    return most >= limit ? limit : most > FEWEST_NODES ? (uint32_t)most : FEWEST_NODES;
+}
+
+static int size_and_map(struct ag_session *session) {
+    int r = -EFBIG;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(layouts); i++) {
+        lay_out(session, layouts[i].n_slots, layouts[i].n_slots,
+                ag_tree_bytes(layouts[i].tree_size), bounded_chunks(session, layouts[i].n_chunks));
+        r = ftruncate(session->fd, (off_t)session->file_bytes) == 0 ? map_file(session) : -errno;
+        if (r == 0) {
+            return populate_front(session);
+        }
+    }
+    return r;
+}
+
+/* ---- making ---- */
+
+#define LIVE_FOLDER_MARK "/.allogram-live."
+enum { NAME_DIGITS = 32 };
+
+static void live_folder(const char *folder, uint64_t id, char ret_path[4096]) {
+    (void)snprintf(ret_path, 4096, "%.4000s" LIVE_FOLDER_MARK "%016llx", folder,
+                   (unsigned long long)id);
+}
+
+static bool is_live_name(const char *name) {
+    size_t digits = 0;
+    while (isxdigit((unsigned char)name[digits])) {
+        digits++;
+    }
+    return digits == NAME_DIGITS && name[digits] == '\0';
+}
+
+/* Removes the folder of a live file that is gone. Any other folder is left alone. */
+static void remove_live_folder(const char *live_path) {
+    char folder[4096];
+    const char *slash = strrchr(live_path, '/');
+    (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - live_path) : 0, live_path);
+    const char *name = strrchr(folder, '/');
+    if (name && strncmp(name, LIVE_FOLDER_MARK, strlen(LIVE_FOLDER_MARK)) == 0) {
+        (void)rmdir(folder); /* another file in it: then it stays */
+    }
+}
+
+/* Without fstatat: that symbol is newer than the C libraries that Allogram.jl has to load with. */
+static bool is_file_of(int folder, const char *name, uint32_t owner) {
+    struct stat status;
+    const int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    const bool is =
+        fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == owner;
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    return is;
+}
+
+bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char ret_path[4096]) {
+    char live[4096];
+    struct stat status;
+    live_folder(folder, id, live);
+    const int fd = open(live, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *listing =
+        fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == owner ? fdopendir(fd) : NULL;
+    if (!listing) {
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+        return false;
+    }
+    bool is_found = false;
+    for (struct dirent *entry; !is_found && (entry = readdir(listing));) {
+        is_found = is_live_name(entry->d_name) && is_file_of(fd, entry->d_name, owner);
+        if (is_found) {
+            (void)snprintf(ret_path, 4096, "%.4060s/%.32s", live, entry->d_name);
+        }
+    }
+    (void)closedir(listing); /* nothing was written */
+    if (!is_found) {
+        (void)rmdir(live); /* its writer was killed between the file's end and the folder's */
+    }
+    return is_found;
+}
+
+static int open_live(struct ag_session *session, const char *folder, enum ag_keeper keeper) {
+    uint64_t random[2];
+    live_folder(folder, session->id, session->path);
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        return -EIO;
+    }
+    if (mkdir(session->path, 0700) < 0) {
+        return -errno;
+    }
+    const size_t length = strlen(session->path);
+    if (chmod(session->path, keeper == AG_KEEPER_NONE ? 0700 : 0711) < 0 ||
+        length + 1 + NAME_DIGITS >= sizeof(session->path)) {
+        (void)rmdir(session->path); /* what we made a moment ago */
+        return -EPERM;
+    }
+    (void)snprintf(session->path + length, sizeof(session->path) - length, "/%016llx%016llx",
+                   (unsigned long long)random[0], (unsigned long long)random[1]);
+    session->fd = open(session->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (session->fd < 0) {
+        const int r = -errno;
+        remove_live_folder(session->path);
+        return r;
+    }
+    if (keeper != AG_KEEPER_NONE) {
+        (void)fchmod(session->fd, 0666); /* a file system without rights has none to give */
+    }
+    return 0;
+}
+
+/* Do locks live as long as mappings here (segment.h, 6)? Tried, because a file system or another
+ * kernel of this interface may have its own idea. */
+static bool try_locks(const struct ag_session *session) {
+    const uint64_t identity = session->id;
+    struct flock lock = {.l_type = F_RDLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = ag_life_lock_place(identity, AG_LOCK_OWN),
+                         .l_len = 1};
+    const int fd = open(session->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    void *page = MAP_FAILED;
+    if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+        page = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    const bool is_kept = ag_session_is_locked(session, identity, AG_LOCK_OWN);
+    (void)munmap(page, PAGE_BYTES); /* our own mapping: cannot fail */
+    return is_kept && !ag_session_is_locked(session, identity, AG_LOCK_OWN);
+}
+
+static int make_in(struct ag_session *session, const char *folder, enum ag_keeper keeper) {
+    int r = open_live(session, folder, keeper);
+    if (r == 0) {
+        r = size_and_map(session);
+        if (r < 0) {
+            ag_session_remove(session); /* what we made a moment ago */
+        }
+    }
+    return r;
+}
+
+static void write_header(struct ag_session *session, const struct ag_session_options *options) {
+    struct ag_segment_header *header = session->header;
+    header->version = AG_SEGMENT_VERSION;
+    header->header_bytes = AG_SEGMENT_HEADER_BYTES;
+    header->file_bytes = session->file_bytes;
+    header->session = session->id;
+    header->n_slots = session->n_slots;
+    header->n_trees = session->n_trees;
+    header->n_chunks = session->n_chunks;
+    header->slots_offset = session->slots_offset;
+    header->controls_offset = session->controls_offset;
+    header->trees_offset = session->trees_offset;
+    header->chunks_offset = session->chunks_offset;
+    header->tree_bytes = session->tree_bytes;
+    header->node_limit = bounded_nodes(session);
+    header->mode = session->mode;
+    header->seed = session->seed;
+    atomic_store_explicit(&header->interval_bytes, session->interval_bytes, memory_order_relaxed);
+    header->depth = session->depth;
+    header->follow_children = !options->no_children;
+    header->free_stacks = options->has_free_stacks;
+    /* Samples are rare, and the clock was read for each of them anyway: each has its own time, and
+     * the writer need not come by to tick. */
+    const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
+    header->stamp_every = options->stamp_every ? options->stamp_every : usual;
+    const uint64_t room_chunks =
+        room_bytes(session->path) / 4 / AG_CHUNK_BYTES; /* a quarter of the room */
+    header->soft_chunks = room_chunks < SOFT_CHUNKS_MIN   ? SOFT_CHUNKS_MIN
+                          : room_chunks > SOFT_CHUNKS_MAX ? SOFT_CHUNKS_MAX
+                                                          : (uint32_t)room_chunks;
+    header->pid_namespace = session->pid_namespace;
+    header->keeper = options->keeper;
+    header->has_locks = session->has_locks;
+    header->keeper_pid = (uint32_t)getpid();
+    header->max_trace_bytes = session->max_trace_bytes;
+    memcpy(header->trace_pattern, session->trace_pattern, sizeof(header->trace_pattern));
+    memcpy(header->filter, session->filter, sizeof(header->filter));
+    header->clock_kind = session->clock_kind;
+    ag_session_clock_begin(session);
+    header->clock_origin = session->clock_origin;
+    header->clock_origin_realtime_ns = session->clock_origin_realtime_ns;
+    header->magic = AG_SEGMENT_MAGIC;
+}
+
+static int check_options(const struct ag_session_options *options, char ret_message[512]) {
+    struct ag_block_filter filter;
+    if (options->size != sizeof(*options)) {
+        (void)snprintf(ret_message, 512, "session options of another version");
+        return -EINVAL;
+    }
+    if (options->depth > MAX_DEPTH || options->stamp_every > MAX_STAMP_EVERY) {
+        (void)snprintf(ret_message, 512, "a depth of %u frames is more than %u", options->depth,
+                       MAX_DEPTH);
+        return -EINVAL;
+    }
+    return ag_block_filter_parse(options->filter, &filter, ret_message);
+}
+
+static uint64_t realtime_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int random_id(uint64_t *ret_id) {
+    do {
+        if (getrandom(ret_id, sizeof(*ret_id), 0) != (ssize_t)sizeof(*ret_id)) {
+            return -EIO;
+        }
+    } while (*ret_id == 0);
+    return 0;
+}
+
+static struct ag_session *new_session(void) {
+    struct ag_session *session = calloc(1, sizeof(*session));
+    if (session) {
+        session->fd = session->first_trace_fd = -1;
+    }
+    return session;
+}
+
+/* Before any fork of `run`, who all share the page. */
+static int set_up_snapshots(struct ag_session *session, const struct ag_session_options *options) {
+    for (size_t i = 0; i < options->n_dumps; i++) {
+        const enum ag_dump_kind kind = options->dumps[i].kind;
+        session->dumps[session->n_dumps++] = options->dumps[i];
+        session->follows_bytes |= kind != AG_DUMP_TIME && kind != AG_DUMP_SIGNAL;
+    }
+    if (!options->has_desk) {
+        return 0;
+    }
+    void *page = mmap(NULL, sizeof(*session->desk), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    session->desk = page != MAP_FAILED ? page : NULL;
+    return session->desk ? 0 : -ENOMEM;
+}
+
+enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause) {
+    uint32_t was = atomic_load_explicit(&session->header->paused, memory_order_relaxed);
+    while (was != AG_PAUSE_OVER &&
+           !atomic_compare_exchange_weak_explicit(&session->header->paused, &was, pause,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+    return was;
+}
+
+enum ag_pause ag_session_paused(const struct ag_session *session) {
+    return atomic_load_explicit(&session->header->paused, memory_order_relaxed);
+}
+
+struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session) {
+    return session->desk;
+}
+
+static int set_up_sampling(struct ag_session *session, const struct ag_session_options *options) {
+    session->mode = options->is_sampling ? AG_MODE_SAMPLE : AG_MODE_EXACT;
+    if (!options->is_sampling) {
+        return 0;
+    }
+    session->interval_bytes =
+        options->interval_bytes ? options->interval_bytes : DEFAULT_INTERVAL_BYTES;
+    session->least_interval_bytes = session->most_interval_bytes = session->interval_bytes;
+    session->budget_percent = options->budget_percent;
+    session->seed = options->seed;
+    return options->has_seed ? 0 : random_id(&session->seed);
+}
+
+int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
+                      char ret_message[512]) {
+    int r = check_options(options, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_session *session = new_session();
+    if (!session) {
+        return fail(ret_message, -ENOMEM, "start", "a session");
+    }
+    session->depth = options->depth ? options->depth : DEFAULT_DEPTH;
+    session->has_free_stacks = options->has_free_stacks;
+    session->is_attached = options->is_attached;
+    session->max_trace_bytes = options->max_bytes;
+    if (options->filter) {
+        (void)snprintf(session->filter, sizeof(session->filter), "%s", options->filter); /* fits */
+    }
+    session->pid_namespace = ag_process_own_namespace();
+    session->begun_ticks = options->is_attached ? 0 : ag_process_boot_ticks();
+    session->clock_kind = ag_session_clock_choose();
+    session->clock_origin_realtime_ns = realtime_ns();
+    r = ag_trace_pattern_complete(options->output_pattern, session->trace_pattern, ret_message);
+    if (r < 0) {
+        goto failed;
+    }
+    r = random_id(&session->id);
+    r = r < 0 ? r : set_up_sampling(session, options);
+    if (r < 0) {
+        (void)fail(ret_message, r, "read", "random bytes");
+        goto failed;
+    }
+    r = set_up_snapshots(session, options);
+    if (r < 0) {
+        (void)fail(ret_message, r, "make room for", "snapshots");
+        goto failed;
+    }
+    char output_folder[4096];
+    ag_trace_pattern_folder(session->trace_pattern, output_folder);
+    const char *folder = options->live_directory;
+    r = -ENOSPC;
+    if (folder || room_bytes(SHARED_MEMORY_FOLDER) >= ROOM_WANTED_BYTES) {
+        r = make_in(session, folder ? folder : SHARED_MEMORY_FOLDER, options->keeper);
+    }
+    if (r < 0 && !folder) {
+        if (session->fd >= 0) {
+            (void)close(
+                session->fd); /* the file in shared memory that could not be made big enough */
+        }
+        r = make_in(session, output_folder, options->keeper);
+    }
+    if (r == -EFBIG) {
+        (void)snprintf(ret_message, 512,
+                       "create a live file: the limit on file sizes is too small; "
+                       "raise it: ulimit -f unlimited");
+        goto failed;
+    }
+    if (r == -ENOMEM) {
+        (void)snprintf(ret_message, 512,
+                       "map a live file: there is no address space for it; "
+                       "raise its limit: ulimit -v unlimited");
+        goto failed;
+    }
+    if (r < 0) {
+        (void)fail(ret_message, r, "create a live file in", folder ? folder : output_folder);
+        goto failed;
+    }
+    session->has_locks = try_locks(session);
+    write_header(session, options);
+    if (options->is_attached) {
+        populate_first(session);
+    }
+    *ret_session = session;
+    return 0;
+failed:
+    (void)ag_session_close(session); /* NULL */
+    return r;
+}
+
+/* ---- opening what another made ---- */
+
+static bool geometry_is_sane(const struct ag_segment_header *header, const struct stat *status) {
+    if (header->magic != AG_SEGMENT_MAGIC || header->version != AG_SEGMENT_VERSION ||
+        header->session == 0 || header->n_slots == 0 || header->n_slots > MAX_SLOTS ||
+        header->n_trees == 0 || header->n_trees > MAX_TREES || header->n_chunks == 0 ||
+        header->n_chunks > MAX_CHUNKS || ag_tree_size_of(header->tree_bytes) < 0) {
+        return false;
+    }
+    struct ag_session expected;
+    lay_out(&expected, header->n_slots, header->n_trees, header->tree_bytes, header->n_chunks);
+    return header->file_bytes == expected.file_bytes &&
+           (uint64_t)status->st_size == expected.file_bytes &&
+           header->slots_offset == expected.slots_offset &&
+           header->controls_offset == expected.controls_offset &&
+           header->trees_offset == expected.trees_offset &&
+           header->chunks_offset == expected.chunks_offset &&
+           header->clock_kind <= AG_CLOCK_MONOTONIC;
+}
+
+static int read_header(struct ag_session *session, struct ag_segment_header *ret_header,
+                       struct stat *ret_status) {
+    session->fd = open(session->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (session->fd < 0 || fstat(session->fd, ret_status) < 0) {
+        return -errno;
+    }
+    if (!S_ISREG(ret_status->st_mode)) {
+        return -EINVAL;
+    }
+    const ssize_t n = pread(session->fd, ret_header, sizeof(*ret_header), 0);
+    return n < 0 ? -errno : n != (ssize_t)sizeof(*ret_header) ? -EINVAL : 0;
+}
+
+int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]) {
+    struct ag_session *session = new_session();
+    if (!session) {
+        return fail(ret_message, -ENOMEM, "open", path);
+    }
+    struct ag_segment_header header;
+    struct stat status;
+    int r = -ENAMETOOLONG;
+    if ((size_t)snprintf(session->path, sizeof(session->path), "%s", path) <
+        sizeof(session->path)) {
+        r = read_header(session, &header, &status);
+    }
+    if (r == 0) {
+        r = geometry_is_sane(&header, &status) ? 0 : -EINVAL;
+    }
+    if (r == 0) {
+        lay_out(session, header.n_slots, header.n_trees, header.tree_bytes, header.n_chunks);
+        r = map_file(session);
+    }
+    if (r < 0) {
+        (void)fail(ret_message, r, "open the live file", path);
+        (void)ag_session_close(session); /* NULL */
+        return r;
+    }
+    session->id = header.session;
+    session->mode = header.mode;
+    session->seed = header.seed;
+    session->interval_bytes = atomic_load_explicit(&header.interval_bytes, memory_order_relaxed);
+    session->least_interval_bytes = session->most_interval_bytes = session->interval_bytes;
+    session->depth = header.depth;
+    session->has_free_stacks = header.free_stacks != 0;
+    session->clock_kind = header.clock_kind;
+    session->clock_origin = header.clock_origin;
+    session->clock_origin_realtime_ns = header.clock_origin_realtime_ns;
+    session->max_trace_bytes = header.max_trace_bytes;
+    session->pid_namespace = header.pid_namespace;
+    session->has_locks = header.has_locks == 1;
+    memcpy(session->trace_pattern, header.trace_pattern, sizeof(session->trace_pattern));
+    session->trace_pattern[sizeof(session->trace_pattern) - 1] = '\0';
+    memcpy(session->filter, header.filter, sizeof(session->filter));
+    session->filter[sizeof(session->filter) - 1] = '\0';
+    *ret_session = session;
+    return 0;
+}
+
+const char *ag_session_path(const struct ag_session *session) {
+    return session->path;
+}
+
+bool ag_session_can_be_joined(const struct ag_session *session) {
+    struct stat file, name;
+    return fstat(session->fd, &file) < 0 || /* never of an open file */
+           (lstat(session->path, &name) == 0 && name.st_dev == file.st_dev &&
+            name.st_ino == file.st_ino);
+}
+
+struct ag_session *ag_session_close(struct ag_session *session) {
+    if (session) {
+        if (session->base) {
+            (void)munmap(session->base, session->file_bytes); /* our own mapping: cannot fail */
+        }
+        if (session->desk) {
+            (void)munmap(session->desk, sizeof(*session->desk)); /* as above */
+        }
+        if (session->fd >= 0) {
+            (void)close(session->fd); /* written through the mapping: nothing is left to fail */
+        }
+        if (session->first_trace_fd >= 0) {
+            (void)close(session->first_trace_fd); /* empty */
+        }
+        free(session);
+    }
+    return NULL;
+}
+
+void ag_session_remove(struct ag_session *session) {
+    ag_session_remove_path(session->path);
+}
+
+void ag_session_remove_path(const char *path) {
+    (void)unlink(path); /* gone already: somebody else tidied up */
+    remove_live_folder(path);
+}
+
+/* What is there and is no file was not meant to be numbered: a folder, /dev/null. 0, or -EEXIST
+ * with a message. */
+static int refuse_strange_output(const struct ag_session *session,
+                                 const struct ag_trace_names *names, char ret_message[512]) {
+    char path[4096];
+    struct stat status;
+    if (ag_trace_name_expand(session->trace_pattern, names, path) < 0 || lstat(path, &status) < 0 ||
+        S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) {
+        return 0; /* what is wrong with it shows when it is made */
+    }
+    (void)snprintf(ret_message, 512, "output %.400s: %s", path,
+                   S_ISDIR(status.st_mode) ? "is a folder; name a file in it"
+                                           : "is no regular file; name a new one");
+    return -EEXIST;
+}
+
+int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
+                           char ret_path[4096], char ret_message[512]) {
+    const struct ag_trace_names names = {
+        .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
+    uint64_t namespace = session->pid_namespace;
+    const uint32_t own_pid =
+        session->is_attached ? ag_process_know(pid, &namespace) : pid; /* a child is as we are */
+    const struct ag_trace_header header = {.session = session->id,
+                                           .pid = own_pid,
+                                           .slot = AG_NUMBER_FIRST,
+                                           .start_realtime_ns = session->clock_origin_realtime_ns};
+    const int r = refuse_strange_output(session, &names, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    const int fd =
+        ag_trace_file_create(session->trace_pattern, &names, &header, session->first_trace_path);
+    if (fd < 0) {
+        (void)snprintf(ret_message, 512, "create the trace %.400s: %s; -o names another place",
+                       session->first_trace_path, strerror(-fd));
+        return fd;
+    }
+    session->first_pid = pid;
+    session->first_own_pid = own_pid;
+    session->first_namespace = namespace;
+    session->header->first_pid = own_pid;
+    session->header->first_namespace = namespace;
+    session->first_trace_fd = fd;
+    memcpy(ret_path, session->first_trace_path, sizeof(session->first_trace_path));
+    return 0;
+}
+
+void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
+    enum { HAS_EXITED = 1, HAS_LEFT = 2 }; /* of slot.exiting */
+    const uint32_t n_used = ag_session_slots_used(session);
+    for (uint32_t i = 0; i < n_used; i++) {
+        struct ag_process_slot *slot = ag_session_slot(session, i);
+        uint32_t expected = AG_SLOT_LIVE;
+        if (ag_session_is_first(session, slot->pid, slot->pid_namespace) &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
+            atomic_store_explicit(&slot->exiting, gone == AG_GONE_BY_EXEC ? HAS_EXITED : HAS_LEFT,
+                                  memory_order_relaxed);
+            /* release: pairs with the writer's acquire; how it ended is there */
+            (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
+                                                          memory_order_release,
+                                                          memory_order_relaxed);
+        }
+    }
+}
+
+void ag_session_free_memory(const struct ag_session *session) {
+    (void)fallocate(
+        session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+        (off_t)session->file_bytes); /* where it cannot, it is freed when nobody maps it */
+}
+
+size_t ag_session_descriptors(const struct ag_session *session,
+                              int ret_fds[AG_SESSION_MAX_DESCRIPTORS]) {
+    size_t count = 0;
+    if (session->fd >= 0) {
+        ret_fds[count++] = session->fd;
+    }
+    if (session->first_trace_fd >= 0) {
+        ret_fds[count++] = session->first_trace_fd;
+    }
+    return count;
+}
+
+/* ---- what a writer does to it ---- */
+
+int ag_session_lock(struct ag_session *session, bool wait) {
+    /* A description of our own: one that a fork shares would keep the lock as long as any of the
+     * sharers lives. Whoever waits is the session's writer: it serves the processes that have the
+     * file mapped also after somebody removed its name. */
+    char own[32];
+    (void)snprintf(own, sizeof(own), "/proc/self/fd/%d", session->fd);
+    int fd = wait ? open(own, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        fd = open(session->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (fd < 0) {
+        return -errno;
+    }
+    while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0) {
+        if (errno != EINTR) {
+            const int r = -errno;
+            (void)close(fd); /* nothing was written */
+            return r;
+        }
+    }
+    (void)close(session->fd); /* the mapping does not need it */
+    session->fd = fd;
+    return 0;
+}
+
+bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
+                          enum ag_life_lock which) {
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = ag_life_lock_place(identity, which),
+                         .l_len = 1};
+    return fcntl(session->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {
+    const uint64_t offset = session->trees_offset + (uint64_t)tree * session->tree_bytes;
+    if (fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                  (off_t)session->tree_bytes) == 0) {
+        return;
+    }
+    /* No holes on this file system: a next user must find zeros all the same. The file's blocks
+     * exist or it is read as zeros; writing zeros to all of it would fill the disk, so only what is
+     * not zero is written, in the base and in the pieces that somebody mapped. */
+    const struct ag_tree_counts *counts =
+        (const struct ag_tree_counts *)(const void *)(session->base + offset + AG_COUNTS_OFFSET);
+    uint64_t pieces[AG_ARRAY_SIZE(counts->pieces)];
+    for (size_t i = 0; i < AG_ARRAY_SIZE(pieces); i++) {
+        pieces[i] = atomic_load_explicit(&counts->pieces[i], memory_order_relaxed);
+    }
+    for (int piece = 0; piece < AG_TREE_PIECES; piece++) {
+        const struct ag_tree_piece place = ag_tree_piece(piece);
+        const bool is_used = piece == AG_PIECE_BASE || (pieces[piece / 64] >> piece % 64 & 1);
+        if (!is_used || place.offset + place.bytes > session->tree_bytes) {
+            continue;
+        }
+        uint64_t *words = (uint64_t *)(void *)(session->base + offset + place.offset);
+        for (uint64_t i = 0; i < place.bytes / 8; i++) {
+            if (words[i] != 0) {
+                words[i] = 0;
+            }
+        }
+    }
+}
+
+void ag_session_release_chunk(struct ag_session *session, uint32_t chunk) {
+    struct ag_segment_header *header = session->header;
+    struct ag_chunk_control *control = ag_session_control(session, chunk);
+    atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
+    atomic_store_explicit(&control->state, AG_CHUNK_FREE, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&header->n_chunks_in_use, 1, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&header->free_head, memory_order_relaxed), replacement = 0;
+    do {
+        atomic_store_explicit(&control->next_free, (uint32_t)head, memory_order_relaxed);
+        replacement = ((head >> 32) + 1) << 32 | (chunk + 1);
+        /* release: the chunk's state is FREE before a recorder's pop (acquire) can find it */
+    } while (!atomic_compare_exchange_weak_explicit(&header->free_head, &head, replacement,
+                                                    memory_order_release, memory_order_relaxed));
+}

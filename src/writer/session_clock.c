@@ -1,0 +1,95 @@
+/* session_clock.c: one factor turns raw clock values into nanoseconds since the session began.
+ *
+ * The factor is the slope of the line through the session's origin and now, in both clocks. So it
+ * is exact at both ends whatever the pair's own error (about 100 ns, the time between the two
+ * reads) is worth early on, and it gets better as the session grows. A refit moves times by less
+ * than that error; each stream keeps its own times monotonic. */
+#include "session_clock.h"
+
+#include <cpuid.h>
+#include <time.h>
+
+enum {
+    TICK_NS = 1000 * 1000,
+    REFIT_DIVISOR = 64, /* refit when the session has grown by 1/64: about 45 times per doubling */
+    PAIR_TRIES = 4,
+    FIRST_FIT_NS = 200 * 1000,
+};
+
+uint64_t ag_monotonic_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t ag_session_clock_raw(uint32_t kind) {
+    return kind == AG_CLOCK_TSC ? __builtin_ia32_rdtsc() : ag_monotonic_ns();
+}
+
+enum ag_clock_kind ag_session_clock_choose(void) {
+    enum { POWER_LEAF = 0x80000007, INVARIANT_TSC = 1 << 8 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(POWER_LEAF, &a, &b, &c, &d) && d & INVARIANT_TSC ? AG_CLOCK_TSC
+                                                                        : AG_CLOCK_MONOTONIC;
+}
+
+/* Reads both clocks as close together as a few tries allow. */
+static void read_pair(uint32_t kind, uint64_t *ret_raw, uint64_t *ret_ns) {
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < PAIR_TRIES; i++) {
+        const uint64_t before = ag_session_clock_raw(kind);
+        const uint64_t ns = ag_monotonic_ns(), after = ag_session_clock_raw(kind);
+        if (after - before < best) {
+            best = after - before;
+            *ret_raw = before + best / 2;
+            *ret_ns = ns;
+        }
+    }
+}
+
+/* Of the line from the session's origin to (raw, ns), in ns per 2^32 raw units. */
+static uint64_t slope(const struct ag_session *session, uint64_t raw, uint64_t ns) {
+    const uint64_t raw_age = raw - session->clock_origin;
+    const bool is_ns = session->clock_kind == AG_CLOCK_MONOTONIC || raw_age == 0;
+    return is_ns ? UINT64_C(1) << 32
+                 : (uint64_t)(((unsigned __int128)(ns - session->clock_origin_monotonic_ns) << 32) /
+                              raw_age);
+}
+
+uint64_t ag_session_clock_now_ns(const struct ag_session *session) {
+    const uint64_t factor =
+        atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed);
+    return ag_session_clock_ns(factor,
+                               ag_session_clock_raw(session->clock_kind) - session->clock_origin);
+}
+
+void ag_session_clock_begin(struct ag_session *session) {
+    uint64_t raw = 0, ns = 0;
+    read_pair(session->clock_kind, &session->clock_origin, &session->clock_origin_monotonic_ns);
+    do { /* a first factor, good to 0.1 %: the writer's first refit, a millisecond later, is
+            better */
+        read_pair(session->clock_kind, &raw, &ns);
+    } while (ns - session->clock_origin_monotonic_ns < FIRST_FIT_NS);
+    const uint64_t factor = slope(session, raw, ns);
+    atomic_store_explicit(&session->header->clock_ns_per_2_32, factor, memory_order_relaxed);
+}
+
+static void refit(struct ag_session_clock *clock, struct ag_session *session) {
+    uint64_t raw = 0, ns = 0;
+    read_pair(session->clock_kind, &raw, &ns);
+    atomic_store_explicit(&session->header->clock_ns_per_2_32, slope(session, raw, ns),
+                          memory_order_relaxed);
+    clock->next_refit_ns = ns + (ns - session->clock_origin_monotonic_ns) / REFIT_DIVISOR;
+}
+
+uint64_t ag_session_clock_tick(struct ag_session_clock *clock, struct ag_session *session) {
+    const uint64_t now_ns = ag_monotonic_ns();
+    if (now_ns - clock->last_tick_ns >= TICK_NS) {
+        clock->last_tick_ns = now_ns;
+        atomic_fetch_add_explicit(&session->header->tick, 1, memory_order_relaxed);
+        if (now_ns >= clock->next_refit_ns && session->clock_origin_monotonic_ns != 0) {
+            refit(clock, session);
+        }
+    }
+    return now_ns;
+}

@@ -1,0 +1,30 @@
+/* session_clock.h: the writer keeps the session's time: it ticks, and it learns how long a raw
+ * clock unit is. */
+#ifndef AG_SESSION_CLOCK_H
+#define AG_SESSION_CLOCK_H
+
+#include "session.h"
+
+uint64_t ag_session_clock_raw(uint32_t kind);
+/* The kind of clock this machine keeps the same on every CPU. */
+enum ag_clock_kind ag_session_clock_choose(void);
+uint64_t ag_monotonic_ns(void);
+
+/* ns since the session began, for a raw value since its origin. */
+static inline uint64_t ag_session_clock_ns(uint64_t ns_per_2_32, uint64_t raw_since_origin) {
+    return (uint64_t)((unsigned __int128)raw_since_origin * ns_per_2_32 >> 32);
+}
+uint64_t ag_session_clock_now_ns(const struct ag_session *session);
+
+/* Takes the session's origin and a first factor; by whoever makes the session. */
+void ag_session_clock_begin(struct ag_session *session);
+
+struct ag_session_clock {   /* zero-initialise */
+    uint64_t last_tick_ns;  /* CLOCK_MONOTONIC of the last tick */
+    uint64_t next_refit_ns; /* CLOCK_MONOTONIC when the factor is refitted next */
+};
+/* Call often: bumps header.tick when a millisecond has passed and refits the factor now and then.
+ * Returns monotonic ns. */
+uint64_t ag_session_clock_tick(struct ag_session_clock *clock, struct ag_session *session);
+
+#endif

@@ -1,0 +1,275 @@
+/* strangers.c: see strangers.h.
+ *
+ * The kernel lists the children of each thread (/proc/PID/task/TID/children). From the first
+ * process and from every recorded one, whose parent may be gone, that gives the tree. A process in
+ * it that has no slot is on its way to one, or forked and silent so far (then it has the live file
+ * mapped), or a stranger: it is counted when it is still there and still unknown PATIENCE_NS later.
+ * One that was recorded and executed something is counted even when it has ended by then.
+ *
+ * So strangers that live for less than that are overlooked unless a recorded process became them;
+ * the number is a lower bound. A look costs some microseconds per process and is repeated no sooner
+ * than 200 times its own length later, which bounds all of them to half a percent of a CPU.
+ *
+ * What would see the short ones too, and why it is not done:
+ *
+ *  - The stranger reports itself, where it has the agent and only the live file is out of its reach
+ *    (another /dev/shm). What crosses mount namespaces is cut by another one: abstract sockets by
+ *    network, message queues by IPC, signals by PID namespaces; and /proc/PID/root of the writer by
+ *    user namespaces. A sandbox has all of them new. Static programs have no agent.
+ *  - The kernel's own log of executions. The process connector and process accounting are for root.
+ *    Records of perf (comm_exec) are inherited with an event for each CPU, at every fork and at
+ *    every new thread of the program, which costs more than all that is recorded of it.
+ *  - The process that executes notes it in the segment before, and the recorder of the new program
+ *    settles the note. The only way that no namespace cuts. It needs the agent in front of 13 more
+ *    functions (exec*, posix_spawn*, system, popen), and a program that makes the system call
+ *    itself is not seen. A child of vfork cannot know by what pid the new recorder will know itself
+ *    without a system call that its sandbox may forbid, and for system and popen nobody knows it.
+ *  - The end: who ended without having called exit, _exit or quick_exit, and by no signal, executed
+ *    another program or made the system call itself. That is what Go's runtime does, so it would
+ *    name programs that are recorded whole. */
+#include "strangers.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_watch.h"
+#include "writer_state.h"
+
+enum {
+    PATIENCE_NS = 300 * 1000 * 1000,
+    LOOK_EVERY_NS = 100 * 1000 * 1000,
+    SAMPLES_LOOK_EVERY_NS = 1000 * 1000 * 1000,
+    REST_FACTOR = 200,
+    PROCESSES_MOST = 4096,
+    SEEN_SLOTS = 4 * PROCESSES_MOST,
+};
+
+struct walk { /* the processes of the tree, each once */
+    uint32_t pids[PROCESSES_MOST];
+    size_t n;
+    uint32_t seen[SEEN_SLOTS]; /* open addressing by pid; 0: free */
+};
+
+static void add(struct walk *walk, uint32_t pid) {
+    size_t at = pid * UINT32_C(2654435761) % SEEN_SLOTS;
+    while (walk->seen[at] != 0 && walk->seen[at] != pid) {
+        at = (at + 1) % SEEN_SLOTS;
+    }
+    if (pid != 0 && walk->seen[at] == 0 && walk->n < PROCESSES_MOST) {
+        walk->seen[at] = pid;
+        walk->pids[walk->n++] = pid;
+    }
+}
+
+static void add_children(struct walk *walk, uint32_t pid) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%u/task", pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+        char file[128];
+        unsigned child = 0;
+        if (!isdigit((unsigned char)entry->d_name[0])) {
+            continue;
+        }
+        (void)snprintf(file, sizeof(file), "/proc/%u/task/%.16s/children", pid, entry->d_name);
+        FILE *children = fopen(file, "re");
+        while (children && fscanf(children, "%u", &child) == 1) {
+            add(walk, child);
+        }
+        if (children) {
+            (void)fclose(children); /* nothing was written */
+        }
+    }
+    if (tasks) {
+        (void)closedir(tasks); /* nothing was written */
+    }
+}
+
+static void walk_tree(struct walk *walk, const struct ag_writer *writer) {
+    add(walk, writer->session->first_pid);
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        if (writer->slots[i].phase == AG_PHASE_OPEN && !writer->slots[i].has_ended) {
+            add(walk, writer->slots[i].watch.pid);
+        }
+    }
+    for (size_t i = 0; i < walk->n; i++) {
+        add_children(walk, walk->pids[i]);
+    }
+}
+
+static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        const struct ag_watched_slot *watched = &writer->slots[i];
+        const bool may_be_it =
+            watched->watch.pid == pid ||
+            (watched->watch.pid == 0 && ag_process_names_itself(pid, watched->pid));
+        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended && may_be_it) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A pid is given again: with the start it is one process. */
+static struct ag_stranger *find(const struct ag_strangers *strangers, uint32_t pid,
+                                uint64_t start_ticks) {
+    for (size_t i = 0; i < strangers->n_known; i++) {
+        if (strangers->known[i].pid == pid && strangers->known[i].start_ticks == start_ticks) {
+            return &strangers->known[i];
+        }
+    }
+    return NULL;
+}
+
+static struct ag_stranger *know(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns) {
+    if (strangers->n_known == strangers->capacity) {
+        const size_t capacity = strangers->capacity ? 2 * strangers->capacity : 16;
+        struct ag_stranger *larger = capacity <= PROCESSES_MOST
+                                         ? realloc(strangers->known, capacity * sizeof(*larger))
+                                         : NULL;
+        if (!larger) {
+            return NULL;
+        }
+        strangers->known = larger;
+        strangers->capacity = capacity;
+    }
+    struct ag_stranger *stranger = &strangers->known[strangers->n_known++];
+    *stranger = (struct ag_stranger){
+        .pid = pid, .start_ticks = ag_process_start_ticks(pid), .since_ns = now_ns};
+    ag_process_name(pid, stranger->name);
+    return stranger;
+}
+
+static void forget(struct ag_strangers *strangers, const struct ag_stranger *stranger) {
+    strangers->known[stranger - strangers->known] = strangers->known[--strangers->n_known];
+}
+
+static bool is_named(const char *names, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)); at++) {
+        if ((at == names || at[-1] == ' ') && (at[length] == '\0' || at[length] == ',')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_name(char names[AG_STRANGERS_NAMES_BYTES], const char *name) {
+    const size_t used = strlen(names);
+    if (name[0] == '\0' || is_named(names, name)) {
+        return;
+    }
+    if (used + strlen(name) + sizeof(", , ...") < AG_STRANGERS_NAMES_BYTES) {
+        (void)snprintf(names + used, AG_STRANGERS_NAMES_BYTES - used, "%s%s", used > 0 ? ", " : "",
+                       name);
+    } else if (used > 3 && strcmp(names + used - 3, "...") != 0) {
+        (void)snprintf(names + used, AG_STRANGERS_NAMES_BYTES - used, ", ...");
+    }
+}
+
+static void judge(const struct ag_writer *writer, struct ag_stranger *stranger) {
+    const bool is_the_first =
+        stranger->pid == writer->session->first_pid && !writer->report.registered;
+    if (!stranger->is_counted && !is_the_first && !is_recorded(writer, stranger->pid) &&
+        !ag_process_has_surely_mapped(stranger->pid, writer->session->path)) {
+        ag_process_name(stranger->pid, stranger->name);
+        stranger->is_counted = true;
+    }
+}
+
+static void look(struct ag_strangers *strangers, const struct ag_writer *writer, uint64_t now_ns) {
+    struct walk *walk = calloc(1, sizeof(*walk));
+    if (!walk) {
+        return; /* the next look may have the memory */
+    }
+    walk_tree(walk, writer);
+    for (size_t i = 0; i < strangers->n_known; i++) {
+        strangers->known[i].is_seen = false;
+    }
+    for (size_t i = 0; i < walk->n; i++) {
+        const uint32_t pid = walk->pids[i];
+        struct ag_stranger *stranger = find(strangers, pid, ag_process_start_ticks(pid));
+        if (!ag_process_lives(pid)) {
+            continue;
+        }
+        if (!stranger && !is_recorded(writer, pid)) {
+            stranger = know(strangers, pid, now_ns);
+        }
+        if (stranger) {
+            stranger->is_seen = true;
+        }
+        if (stranger && now_ns - stranger->since_ns >= PATIENCE_NS) {
+            judge(writer, stranger);
+        }
+    }
+    free(walk);
+    for (size_t i = 0; i < strangers->n_known;) {
+        struct ag_stranger *stranger = &strangers->known[i];
+        stranger->is_counted |= !stranger->is_seen && stranger->has_executed;
+        if (stranger->is_seen || stranger->is_counted) {
+            i++;
+        } else {
+            forget(strangers, stranger);
+        }
+    }
+}
+
+static bool is_asked_for(const struct ag_writer *writer) {
+    return !writer->session->is_attached && writer->session->first_pid != 0 &&
+           writer->session->header->keeper == AG_KEEPER_RUN &&
+           writer->session->header->follow_children;
+}
+
+void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *writer,
+                       uint64_t now_ns) {
+    if (now_ns < strangers->next_look_ns || !is_asked_for(writer)) {
+        return;
+    }
+    look(strangers, writer, now_ns);
+    const uint64_t rest_ns = (ag_monotonic_ns() - now_ns) * REST_FACTOR;
+    const uint64_t every_ns =
+        writer->session->mode == AG_MODE_SAMPLE ? SAMPLES_LOOK_EVERY_NS : LOOK_EVERY_NS;
+    strangers->next_look_ns = now_ns + (rest_ns > every_ns ? rest_ns : every_ns);
+}
+
+void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns) {
+    struct ag_stranger *stranger = find(strangers, pid, ag_process_start_ticks(pid));
+    stranger = stranger ? stranger : know(strangers, pid, now_ns);
+    if (stranger) {
+        stranger->has_executed = true;
+    }
+}
+
+/* Also one that was counted: its start took long. */
+void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid) {
+    for (size_t i = strangers->n_known; pid != 0 && i-- > 0;) {
+        if (strangers->known[i].pid == pid) {
+            forget(strangers, &strangers->known[i]);
+            return;
+        }
+    }
+}
+
+uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_writer *writer,
+                               uint64_t now_ns, char ret_names[AG_STRANGERS_NAMES_BYTES]) {
+    uint32_t n_counted = 0;
+    ret_names[0] = '\0';
+    if (is_asked_for(writer)) {
+        look(strangers, writer, now_ns);
+    }
+    for (size_t i = 0; i < strangers->n_known; i++) {
+        if (strangers->known[i].is_counted) {
+            n_counted++;
+            add_name(ret_names, strangers->known[i].name);
+        }
+    }
+    return n_counted;
+}
+
+void ag_strangers_done(struct ag_strangers *strangers) {
+    free(strangers->known);
+    *strangers = (struct ag_strangers){0};
+}

@@ -1,0 +1,40 @@
+/* strangers.h: processes that the command started and that are not recorded: static programs,
+ * programs that raise their rights, environments that were cleared, roots in which neither the
+ * agent nor the session is to be found. They are counted, and named. */
+#ifndef AG_STRANGERS_H
+#define AG_STRANGERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ag_writer;
+
+enum { AG_STRANGERS_NAMES_BYTES = 96 };
+struct ag_stranger {
+    uint32_t pid; /* as we know it */
+    uint64_t start_ticks, since_ns;
+    bool has_executed; /* it was recorded, and went on as another program */
+    bool is_counted, is_seen;
+    char name[16];
+};
+struct ag_strangers {
+    struct ag_stranger *known;
+    size_t n_known, capacity;
+    uint64_t next_look_ns;
+};
+
+/* From time to time: looks at the processes below the first one and below those that are recorded.
+ */
+void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *writer,
+                       uint64_t now_ns);
+/* A recorded process went on as another program. */
+void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns);
+/* This one is recorded. */
+void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid);
+/* The last look. How many are not recorded; ret_names: each name once, "sudo, ls". */
+uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_writer *writer,
+                               uint64_t now_ns, char ret_names[AG_STRANGERS_NAMES_BYTES]);
+void ag_strangers_done(struct ag_strangers *strangers);
+
+#endif

@@ -1,0 +1,886 @@
+/* writer.c: the process beside the program: its loop, and the life of a slot.
+ *
+ * 1. The loop. About every millisecond: tick the clock, look for new processes, take what is ready,
+ * look who ended. A round that took something is followed by the next at once; else epoll_wait
+ * sleeps for a millisecond or until a process ends.
+ *
+ * 2. A slot's life, as seen from here
+ *
+ *        NONE --- LIVE ---> OPEN --- ended, drained, sealed ---> RETIRED --- 300 ms ---> NONE
+ *
+ *    A retired slot keeps its state and its tree for a moment: a child that was forked right before
+ * the end still works with that tree, and has not claimed a slot of its own yet. The session ends
+ * when the first process has ended and every slot is free: that moment also catches programs that
+ * were spawned, not forked, right before the end.
+ *
+ * 3. Who lives. A process holds locks on the live file as long as its memory lives (segment.h, 6);
+ * they are what is believed. Its pidfd only wakes us when there is something to see, and says how a
+ * process ended; which pid it has may stay unknown (process_watch.c). So in this order:
+ *
+ *     it has a lock of its own     it lives while that is held. Dropped and its pid lives on: exec
+ *     its family's lock            a forked child is dead when that is dropped; until then ...
+ *     its pid, where it is known   ... it lives as long as that
+ *     any candidate for its pid    ... or as long as there is one
+ *
+ * A process that may live is never sealed; a session ends when the last lock is dropped.
+ *
+ * 4. If we die. Everything that matters is in the segment and the traces: whoever comes next adopts
+ * the slots again and finds the traces by the note behind each slot (recording.h). The lock on the
+ * live file says whether somebody is there.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cut_files.h"
+#include "snapshot.h"
+#include "trace_index.h"
+#include "writer_state.h"
+
+enum {
+    RSS_EVERY_NS = 10 * 1000 * 1000,
+    SAMPLES_RSS_EVERY_NS = 50 * 1000 * 1000,
+    FLUSH_EVERY_NS = 100 * 1000 * 1000,
+    FLUSH_AFTER_NS = 1000 * 1000 * 1000,    /* a trace chunk waits no longer than this for more */
+    RETIRE_AFTER_NS = 300 * 1000 * 1000,    /* a forked child's way to its first instruction */
+    STATUS_PATIENCE_NS = 500 * 1000 * 1000, /* `run` tells within microseconds, or was killed */
+    LOOK_EVERY_NS = 20 * 1000 * 1000,       /* at locks, and at /proc where there are no pidfds */
+    SEARCH_EVERY_NS = 250 * 1000 * 1000,    /* in /proc, for a process whose pid is not known */
+    N_WOKEN = 64,
+    FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
+};
+
+_Static_assert(sizeof(((struct ag_writer_report *)0)->strangers) == AG_STRANGERS_NAMES_BYTES,
+               "as it is filled");
+
+/* ---- start and end ---- */
+
+static void wake_when_ended(struct ag_writer *writer, int pidfd, uint32_t number) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = number};
+    if (pidfd >= 0) {
+        (void)epoll_ctl(writer->epoll_fd, EPOLL_CTL_ADD, pidfd,
+                        &event); /* else a look every 20 ms finds out */
+    }
+}
+
+int ag_writer_start(struct ag_writer *writer, struct ag_session *session) {
+    *writer = (struct ag_writer){.session = session};
+    writer->first_watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
+    writer->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    writer->slots = calloc(session->n_slots, sizeof(*writer->slots));
+    if (writer->epoll_fd < 0 || !writer->slots) {
+        return writer->slots ? -errno : -ENOMEM;
+    }
+    if (session->first_pid != 0) {
+        ag_process_watch_start(&writer->first_watch, session->first_pid);
+        wake_when_ended(writer, writer->first_watch.pidfd, FIRST_PROCESS);
+    }
+    return 0;
+}
+
+void ag_writer_done(struct ag_writer *writer) {
+    for (uint32_t i = 0; writer->slots && i < writer->session->n_slots; i++) {
+        if (writer->slots[i].phase == AG_PHASE_OPEN) {
+            writer->slots[i].recording = ag_recording_free(writer->slots[i].recording);
+            ag_process_watch_done(&writer->slots[i].watch);
+        }
+    }
+    ag_process_watch_done(&writer->first_watch);
+    if (writer->epoll_fd >= 0) {
+        (void)close(writer->epoll_fd); /* nothing was written */
+    }
+    ag_strangers_done(&writer->strangers);
+    free(writer->slots);
+    free(writer->ready);
+}
+
+/* ---- slots ---- */
+
+static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
+    struct ag_watched_slot *watched = &writer->slots[index];
+    const uint64_t cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
+    watched->cpu_ns = cpu_ns > watched->cpu_ns ? cpu_ns : watched->cpu_ns;
+    watched->has_ended = true;
+    watched->has_unread = true; /* until a round has looked at its ACTIVE chunks too */
+    watched->ended_ns = now_ns;
+    if (writer->session->is_attached && watched->is_first) { /* it may go on, unrecorded */
+        writer->first_has_ended = true;
+        writer->first_ended_ns = now_ns;
+    }
+}
+
+/* Of two slots with one process number the older was replaced by exec, even when it does not say
+ * so: unless the newer one was forked, which no process is after an exec. Then the number is given
+ * again, or the wrong one. Numbers are compared where it is known that they mean the same: as we
+ * know them, or in one namespace. */
+static bool is_same_process(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
+    return a->watch.pid != 0 && b->watch.pid != 0
+               ? a->watch.pid == b->watch.pid
+               : a->pid == b->pid && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
+}
+
+static bool was_forked(const struct ag_session *session, uint32_t index) {
+    return ag_session_slot(session, index)->parent_slot != UINT32_MAX;
+}
+
+static void end_replaced(struct ag_writer *writer, uint32_t index) {
+    const struct ag_session *session = writer->session;
+    const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
+    for (uint32_t i = 0; i < session->n_slots; i++) {
+        const struct ag_watched_slot *other = &writer->slots[i];
+        if (i != index && other->phase == AG_PHASE_OPEN && !other->has_ended &&
+            is_same_process(other, &writer->slots[index])) {
+            const bool is_older = ag_session_slot(session, i)->start_raw < start_raw;
+            const uint32_t older = is_older ? i : index, newer = is_older ? index : i;
+            if (!was_forked(session, newer)) {
+                note_end(writer, older, ag_monotonic_ns());
+            }
+        }
+    }
+}
+
+/* ---- who lives ---- */
+
+struct seen { /* of a slot, before it is adopted */
+    uint64_t identity, family;
+    uint32_t parent_slot;
+    struct ag_process_sought sought;
+};
+
+static struct seen see(const struct ag_session *session, uint32_t index) {
+    const struct ag_process_slot *slot = ag_session_slot(session, index);
+    struct seen seen = {.parent_slot = slot->parent_slot,
+                        .sought = {.pid = slot->pid,
+                                   .namespace = slot->pid_namespace,
+                                   .namespace_is_inherited = slot->namespace_is_inherited == 1,
+                                   .path = session->path,
+                                   .not_before_ticks = session->begun_ticks}};
+    if (session->has_locks) {
+        seen.identity = slot->has_own_lock == 1 ? slot->identity : 0;
+        seen.family = slot->family;
+    }
+    return seen;
+}
+
+/* The locks alone: AG_PROCESS_UNCLEAR where they do not decide. */
+static enum ag_process_found ask_locks(const struct ag_session *session, uint64_t identity,
+                                       uint64_t family) {
+    if (identity != 0) {
+        return ag_session_is_locked(session, identity, AG_LOCK_OWN) ? AG_PROCESS_FOUND
+                                                                    : AG_PROCESS_GONE;
+    }
+    return family != 0 && !ag_session_is_locked(session, family, AG_LOCK_FAMILY)
+               ? AG_PROCESS_GONE
+               : AG_PROCESS_UNCLEAR;
+}
+
+/* Our number of it. GONE is certain, and FOUND too; UNCLEAR: it may live. */
+static enum ag_process_found find_process(const struct ag_writer *writer, struct seen *seen,
+                                          uint32_t *ret_pid) {
+    *ret_pid = 0;
+    if (ask_locks(writer->session, seen->identity, seen->family) == AG_PROCESS_GONE) {
+        return AG_PROCESS_GONE;
+    }
+    if (seen->parent_slot < writer->session->n_slots) {
+        const struct ag_watched_slot *parent = &writer->slots[seen->parent_slot];
+        seen->sought.parent = parent->phase == AG_PHASE_OPEN ? parent->watch.pid : 0;
+    }
+    const enum ag_process_found found = ag_process_find(&seen->sought, ret_pid);
+    if (found == AG_PROCESS_GONE && seen->identity != 0) {
+        return AG_PROCESS_UNCLEAR; /* the lock that it holds is the better witness */
+    }
+    if (found == AG_PROCESS_UNCLEAR && seen->identity == 0 && seen->family == 0 &&
+        ag_process_own_namespace() == 0) {
+        *ret_pid = seen->sought.pid; /* neither locks nor /proc: there is nothing else to go by */
+        return AG_PROCESS_FOUND;
+    }
+    return found;
+}
+
+static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid) {
+    struct ag_watched_slot *watched = &writer->slots[index];
+    ag_process_watch_start(&watched->watch, pid);
+    if (watched->program == 0 && pid != 0) {
+        watched->program = ag_process_program(pid);
+    }
+    ag_recording_found(watched->recording, pid);
+    wake_when_ended(writer, watched->watch.pidfd, index);
+    end_replaced(writer, index);
+}
+
+/* When a process ended that is gone at the first look at it: before the first process, where this
+ * is the first look since that one's end (see note_ends_before_first). */
+static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
+    return writer->first_has_ended && !writer->knows_ends_before_first ? writer->first_ended_ns
+                                                                       : ag_monotonic_ns();
+}
+
+static void adopt_slot(struct ag_writer *writer, uint32_t index) {
+    struct ag_session *session = writer->session;
+    struct ag_watched_slot *watched = &writer->slots[index];
+    struct seen seen = see(session, index);
+    uint32_t pid = 0;
+    const enum ag_process_found found =
+        writer->is_offline ? AG_PROCESS_GONE : find_process(writer, &seen, &pid);
+    const bool is_first =
+        pid != 0 ? pid == session->first_pid
+                 : ag_session_is_first(session, seen.sought.pid, seen.sought.namespace);
+    struct ag_recording *recording = ag_recording_begin(session, index, is_first);
+    if (!recording) {
+        return; /* no memory: tried again at the next look */
+    }
+    *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
+                                        .recording = recording,
+                                        .pid = seen.sought.pid,
+                                        .pid_namespace = seen.sought.namespace,
+                                        .identity = seen.identity,
+                                        .family = seen.family,
+                                        .is_first = recording->is_first,
+                                        .tree = recording->tree,
+                                        .watch = {.pidfd = -1, .statm_fd = -1}};
+    writer->n_open++;
+    struct ag_process_slot *slot = ag_session_slot(session, index);
+    /* release: pairs with the acquire in ag_recorder_trace; the note is whole */
+    atomic_store_explicit(&slot->trace_created, 1, memory_order_release);
+    if (writer->is_offline) {
+        watched->has_ended = true;
+        return;
+    }
+    if (watched->is_first) {
+        writer->report.registered = 1;
+    }
+    const bool has_our_numbers = /* as far as can be known */
+        seen.sought.namespace == session->pid_namespace || seen.sought.namespace == 0;
+    ag_strangers_recorded(&writer->strangers, pid == 0 && has_our_numbers ? seen.sought.pid : pid);
+    if (seen.parent_slot < session->n_slots && seen.identity == 0 &&
+        writer->slots[seen.parent_slot].phase == AG_PHASE_OPEN) {
+        watched->program = writer->slots[seen.parent_slot].program; /* as it began */
+    }
+    const bool is_unreaped = found == AG_PROCESS_GONE && session->pid_namespace != 0 &&
+                             seen.sought.namespace == session->pid_namespace &&
+                             ag_process_is_unreaped(seen.sought.pid, slot->parent_pid);
+    watch_process(writer, index, is_unreaped ? seen.sought.pid : pid); /* for its status */
+    if (found == AG_PROCESS_GONE) {
+        note_end(writer, index, end_of_unseen_ns(writer));
+    }
+}
+
+/* For a session whose writer is gone. */
+static bool lives(const struct ag_writer *writer, uint32_t index) {
+    struct seen seen = see(writer->session, index);
+    uint32_t pid = 0;
+    const enum ag_process_found found = find_process(writer, &seen, &pid);
+    return found == AG_PROCESS_UNCLEAR ||
+           (found == AG_PROCESS_FOUND && (seen.identity != 0 || /* its lock is held */
+                                          ag_process_has_mapped(pid, writer->session->path)));
+}
+
+static bool is_to_adopt(const struct ag_writer *writer, uint32_t index) {
+    const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
+    /* acquire: pairs with the recorder's release of LIVE; the slot is filled */
+    const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    return writer->slots[index].phase == AG_PHASE_NONE &&
+           (state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED);
+}
+
+/* In the order of their starts, whatever slots they have: of two images of one process, both of
+ * them new, the one before the exec has the plain name.
+ */
+void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots) {
+    uint64_t last_raw = 0; /* the start and the slot of the one handled last */
+    uint32_t last = UINT32_MAX;
+    for (;;) {
+        uint64_t next_raw = UINT64_MAX;
+        uint32_t next = UINT32_MAX;
+        for (uint32_t i = 0; i < n_slots; i++) {
+            if (!is_to_adopt(writer, i)) {
+                continue;
+            }
+            const uint64_t raw = ag_session_slot(writer->session, i)->start_raw;
+            const bool is_behind_last =
+                last == UINT32_MAX || raw > last_raw || (raw == last_raw && i > last);
+            if (is_behind_last && (next == UINT32_MAX || raw < next_raw)) {
+                next_raw = raw;
+                next = i;
+            }
+        }
+        if (next == UINT32_MAX) {
+            return;
+        }
+        last_raw = next_raw;
+        last = next;
+        const struct ag_process_slot *slot = ag_session_slot(writer->session, next);
+        if (writer->is_offline &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE &&
+            lives(writer, next)) {
+            continue;
+        }
+        adopt_slot(writer, next);
+        writer->n_slots_seen = next + 1 > writer->n_slots_seen ? next + 1 : writer->n_slots_seen;
+    }
+}
+
+bool ag_writer_has_live(const struct ag_writer *writer) {
+    const uint32_t n_used = ag_session_slots_used(writer->session);
+    for (uint32_t i = 0; i < n_used; i++) {
+        const struct ag_process_slot *slot = ag_session_slot(writer->session, i);
+        const uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+        if ((state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED) &&
+            writer->slots[i].phase != AG_PHASE_RETIRED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool tree_is_in_use(const struct ag_writer *writer, uint32_t tree, uint32_t except) {
+    const uint32_t n_used = ag_session_slots_used(writer->session);
+    for (uint32_t i = 0; i < n_used; i++) {
+        const struct ag_process_slot *slot = ag_session_slot(writer->session, i);
+        if (i != except && atomic_load_explicit(&slot->tree, memory_order_relaxed) == tree &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) != AG_SLOT_FREE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A forked child that has not said yet which tree it uses finds another generation there when it
+ * does, and starts over: record/process.c, 2. */
+static void clear_unused_tree(const struct ag_writer *writer, uint32_t tree, uint32_t except) {
+    if (tree >= ag_session_slots_used(writer->session) || tree_is_in_use(writer, tree, except)) {
+        return;
+    }
+    struct ag_process_slot *owner = ag_session_slot(writer->session, tree);
+    atomic_fetch_add_explicit(&owner->tree_generation, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in keep_tree */
+    if (!tree_is_in_use(writer, tree, except)) {
+        ag_session_clear_tree(writer->session, tree);
+    }
+}
+
+void ag_writer_retire(struct ag_writer *writer, uint64_t now_ns, uint64_t after_ns) {
+    for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_retired > 0; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        const bool is_due = watched->phase == AG_PHASE_RETIRED &&
+                            now_ns - watched->ended_ns >= after_ns &&
+                            watched->dumps.writer == 0; /* somebody may wait for its dump */
+        if (!is_due) {
+            continue;
+        }
+        struct ag_process_slot *slot = ag_session_slot(writer->session, i);
+        clear_unused_tree(writer, watched->tree, /* except= */ i);
+        memset((uint8_t *)slot + AG_SLOT_TRACE_OFFSET, 0, sizeof(struct ag_slot_trace));
+        atomic_fetch_add_explicit(&slot->generation, 1, memory_order_relaxed);
+        /* release: the note and the generation are there for whoever claims the slot (acquire) */
+        atomic_store_explicit(&slot->state, AG_SLOT_FREE, memory_order_release);
+        watched->phase = AG_PHASE_NONE;
+        writer->n_retired--;
+    }
+}
+
+/* ---- sealing ---- */
+
+/* Of a process whose parent is not `run`: the kernel may know. */
+static void look_how_it_ended(const struct ag_watched_slot *watched, struct ag_process_slot *slot) {
+    uint32_t status = 0;
+    if (atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
+        !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
+        ag_process_watch_wait_status(&watched->watch, &status)) {
+        atomic_store_explicit(&slot->wait_status, status, memory_order_relaxed);
+        /* release: as in ag_session_child_ended */
+        atomic_store_explicit(&slot->wait_status_known, 1, memory_order_release);
+    }
+}
+
+static enum ag_slot_end how_it_ended(const struct ag_writer *writer,
+                                     const struct ag_process_slot *slot) {
+    enum { SIGNAL_BITS = 0x7f }; /* of a wait status */
+    if (atomic_load_explicit(&writer->session->header->stop, memory_order_relaxed)) {
+        return AG_END_CUT;
+    }
+    /* acquire: pairs with ag_session_child_ended's release; the status is there */
+    if (atomic_load_explicit(&slot->wait_status_known, memory_order_acquire)) {
+        const uint32_t status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed);
+        return status & SIGNAL_BITS ? AG_END_SIGNAL : AG_END_EXIT;
+    }
+    enum { HAS_LEFT = 2 };
+    const uint32_t exiting = atomic_load_explicit(&slot->exiting, memory_order_relaxed);
+    if (exiting == HAS_LEFT) {
+        return AG_END_DETACHED;
+    }
+    const bool has_exited =
+        exiting || atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED;
+    return has_exited ? AG_END_EXIT : AG_END_NOT_KNOWN;
+}
+
+/* errno of its making; 0: it was deleted. */
+static uint32_t why_missing(const struct ag_recording *recording) {
+    return recording->trace_fd < 0 ? (uint32_t)-recording->error : 0;
+}
+
+static void note_if_missing(struct ag_writer *writer, const struct ag_recording *recording) {
+    if (ag_recording_has_trace(recording)) {
+        return;
+    }
+    if (writer->n_missing++ == 0) {
+        writer->missing_error = why_missing(recording);
+    }
+}
+
+static void name_unseen(const struct ag_recording *recording, char ret_names[96]) {
+    size_t used = 0;
+    ret_names[0] = '\0';
+    for (uint32_t i = 0; i < recording->n_runtimes && used < 96; i++) {
+        if (recording->runtimes[i].is_unseen) {
+            const int n = snprintf(ret_names + used, 96 - used, "%s%s", used > 0 ? ", " : "",
+                                   recording->runtimes[i].name);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
+static void fill_report(struct ag_writer_report *report, const struct ag_recording *recording) {
+    const struct ag_summary *summary = &recording->summary;
+    report->trace_bytes = ag_recording_bytes(recording);
+    report->duration_ns = summary->duration_ns;
+    report->allocated_blocks = summary->allocated_blocks;
+    report->allocated_bytes = summary->allocated_bytes;
+    report->peak_bytes = summary->peak_bytes;
+    report->in_use_blocks = summary->in_use_blocks;
+    report->in_use_bytes = summary->in_use_bytes;
+    report->lost_events = ag_recording_lost(recording);
+    report->lost_stacks = summary->lost_stacks;
+    report->unseen_frees = summary->buried_blocks;
+    report->freed_blocks = summary->freed_blocks;
+    report->is_cut = recording->is_cut && !recording->was_finished;
+    report->error = (uint32_t)-recording->error;
+    report->registered = 1;
+    report->is_missing = !ag_recording_has_trace(recording);
+    report->missing_error = why_missing(recording);
+    report->is_sampled = recording->session->mode == AG_MODE_SAMPLE;
+    report->is_filtered = recording->session->filter[0] != '\0';
+    report->is_reset = summary->reset_ns > 0;
+    name_unseen(recording, report->unseen);
+    report->interval_bytes =
+        atomic_load_explicit(&recording->session->header->interval_bytes, memory_order_relaxed);
+    memcpy(report->path, recording->path, sizeof(report->path));
+}
+
+static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
+    struct ag_watched_slot *watched = &writer->slots[index];
+    struct ag_recording *recording = watched->recording;
+    struct ag_process_slot *slot = ag_session_slot(writer->session, index);
+    look_how_it_ended(watched, slot);
+    struct rusage own = {0};
+    (void)getrusage(RUSAGE_SELF, &own); /* cannot fail */
+    const uint64_t max_rss_kib = atomic_load_explicit(&slot->max_rss_kib, memory_order_relaxed);
+    if (writer->n_traces == 0 && writer->n_open == 1 &&
+        max_rss_kib * 1024 > recording->rss_peak_bytes) {
+        recording->rss_peak_bytes =
+            max_rss_kib * 1024; /* the kernel's number has the largest child's in it: only alone */
+    }
+    const struct ag_recording_end end = {
+        .how = how_it_ended(writer, slot),
+        .time_ns = writer->is_offline ? recording->last_event_ns
+                                      : ag_session_clock_now_ns(writer->session),
+        .profiler_rss_bytes = (uint64_t)own.ru_maxrss * 1024,
+        .profiler_cpu_ns = (uint64_t)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1000000000u +
+                           (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000u,
+        .target_cpu_ns = watched->cpu_ns,
+    };
+    ag_recording_finish(recording, &end);
+    writer->n_traces++;
+    note_if_missing(writer, recording);
+    if (watched->is_first) {
+        fill_report(&writer->report, recording);
+    }
+    watched->recording = ag_recording_free(recording);
+    ag_process_watch_done(&watched->watch);
+    watched->phase = AG_PHASE_RETIRED;
+    watched->ended_ns = now_ns;
+    writer->n_open--;
+    writer->n_retired++;
+}
+
+/* Does `run` still have to tell us how its child ended? Of another's child nobody can. */
+static bool waits_for_status(const struct ag_writer *writer, const struct ag_watched_slot *watched,
+                             uint32_t index, uint64_t now_ns) {
+    const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
+    return !writer->is_offline && !writer->session->is_attached && watched->is_first &&
+           writer->first_has_ended &&
+           atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
+           !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
+           now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
+}
+
+/* A few at once: those that live want a tick, and their chunks back; those that come, a slot. */
+uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
+    enum { AT_ONCE = 8 };
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0 && count < AT_ONCE; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && watched->has_ended && !watched->has_unread &&
+            !waits_for_status(writer, watched, i, now_ns)) {
+            seal(writer, i, now_ns);
+            count++;
+            if (!writer->is_offline) { /* those who wait take a clock that stands for a death */
+                (void)ag_session_clock_tick(&writer->clock, writer->session);
+            }
+        }
+    }
+    return count;
+}
+
+/* ---- what the kernel says ---- */
+
+static bool is_replaced(const struct ag_writer *writer, uint32_t index) {
+    const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
+    return atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_REPLACED;
+}
+
+/* The process went on as another program, which is not this recording's. */
+static void note_exec(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
+    struct ag_process_slot *slot = ag_session_slot(writer->session, index);
+    uint32_t expected = AG_SLOT_LIVE;
+    (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
+                                                  memory_order_relaxed, memory_order_relaxed);
+    note_end(writer, index, now_ns);
+    ag_strangers_executed(&writer->strangers, writer->slots[index].watch.pid, now_ns);
+}
+
+/* A forked child's own lock would say so; it has none, and its family's goes on without it. */
+static bool executes_another(const struct ag_watched_slot *watched) {
+    const uint64_t program = watched->program != 0 ? ag_process_program(watched->watch.pid) : 0;
+    return program != 0 && program != watched->program;
+}
+
+/* Without locks, and in a /proc that hides processes, nobody says when it ends. The session has to.
+ */
+static bool is_given_up(const struct ag_writer *writer, const struct ag_watched_slot *watched,
+                        uint64_t now_ns) {
+    const uint64_t patience_ns = UINT64_C(10000000000);
+    return watched->identity == 0 && watched->family == 0 && writer->first_has_ended &&
+           now_ns - writer->first_ended_ns > patience_ns && now_ns - writer->moved_ns > patience_ns;
+}
+
+/* See section 3. `thoroughly`: what costs more than a poll, too. */
+static void look_whether_it_lives(struct ag_writer *writer, uint32_t index, uint64_t now_ns,
+                                  bool thoroughly) {
+    struct ag_watched_slot *watched = &writer->slots[index];
+    const bool is_known = watched->watch.pid != 0;
+    if (is_replaced(writer, index)) {
+        note_end(writer, index, now_ns);
+        return;
+    }
+    if (!thoroughly) {
+        return;
+    }
+    const enum ag_process_found locks =
+        ask_locks(writer->session, watched->identity, watched->family);
+    const bool has_ended = is_known && ag_process_watch_ended(&watched->watch);
+    if (locks == AG_PROCESS_GONE) {
+        if (!is_known || has_ended) {
+            note_end(writer, index, now_ns);
+        } else if (!ag_process_watch_is_leaving(&watched->watch)) {
+            note_exec(writer, index, now_ns);
+        } /* else its end is about to be seen */
+    } else if (locks == AG_PROCESS_UNCLEAR && has_ended) {
+        note_end(writer, index, now_ns);
+    } else if (locks == AG_PROCESS_UNCLEAR && executes_another(watched)) {
+        note_exec(writer, index, now_ns);
+    } else if (!is_known && now_ns >= watched->next_search_ns) {
+        struct seen seen = see(writer->session, index);
+        uint32_t pid = 0;
+        const enum ag_process_found found = find_process(writer, &seen, &pid);
+        watched->next_search_ns = now_ns + SEARCH_EVERY_NS;
+        if (found == AG_PROCESS_FOUND) {
+            watch_process(writer, index, pid);
+        } else if (found == AG_PROCESS_GONE || is_given_up(writer, watched, now_ns)) {
+            note_end(writer, index, now_ns);
+        }
+    }
+}
+
+static void look_for_ends(struct ag_writer *writer, uint64_t now_ns, bool thoroughly) {
+    for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        if (watched->phase != AG_PHASE_OPEN || watched->has_ended) {
+            continue;
+        }
+        look_whether_it_lives(writer, i, now_ns, thoroughly);
+    }
+    if (thoroughly && writer->first_watch.pidfd < 0 && !writer->first_has_ended) {
+        writer->first_has_ended = ag_process_watch_ended(&writer->first_watch);
+        writer->first_ended_ns = now_ns;
+    }
+}
+
+/* Who is dead when the end of the first process is known ended before it, as far as anybody can
+ * tell: also a child that came and went unseen, and one whose end the kernel tells a moment late.
+ * Once, behind a look at all slots. */
+static void note_ends_before_first(struct ag_writer *writer) {
+    for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        if (watched->phase == AG_PHASE_OPEN && !watched->has_ended) {
+            look_whether_it_lives(writer, i, writer->first_ended_ns, /* thoroughly= */ true);
+        }
+    }
+    writer->knows_ends_before_first = true;
+}
+
+/* Sleeps up to `timeout_ms`, or until a process ends. */
+static void wait_for_ends(struct ag_writer *writer, int timeout_ms) {
+    struct epoll_event woken[N_WOKEN];
+    const int count = epoll_wait(writer->epoll_fd, woken, N_WOKEN, timeout_ms);
+    const uint64_t now_ns = ag_monotonic_ns();
+    for (int i = 0; i < count; i++) {
+        if (woken[i].data.u32 == FIRST_PROCESS) {
+            writer->first_has_ended = true;
+            writer->first_ended_ns = now_ns;
+        } else if (writer->slots[woken[i].data.u32].phase == AG_PHASE_OPEN &&
+                   !writer->slots[woken[i].data.u32].has_ended) {
+            look_whether_it_lives(writer, woken[i].data.u32, now_ns, /* thoroughly= */ true);
+        }
+    }
+}
+
+/* Many processes share the cost; a long session needs no more points than a timeline shows. */
+static uint64_t rss_pause_ns(const struct ag_writer *writer) {
+    enum { TIMELINE_POINTS = 4096 };
+    const uint64_t session_ns = ag_session_clock_now_ns(writer->session);
+    const uint64_t every_ns =
+        writer->session->mode == AG_MODE_SAMPLE ? SAMPLES_RSS_EVERY_NS : RSS_EVERY_NS;
+    const uint64_t pause_ns = every_ns * (1 + (uint64_t)writer->n_open / 4);
+    return pause_ns > session_ns / TIMELINE_POINTS ? pause_ns : session_ns / TIMELINE_POINTS;
+}
+
+static void measure(struct ag_writer *writer, uint64_t now_ns) {
+    for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        if (watched->phase != AG_PHASE_OPEN || watched->has_ended ||
+            now_ns < watched->next_rss_ns) {
+            continue;
+        }
+        watched->next_rss_ns = now_ns + rss_pause_ns(writer);
+        const uint64_t rss_bytes = ag_process_watch_rss_bytes(&watched->watch);
+        if (rss_bytes > 0) {
+            ag_recording_resident(watched->recording, ag_session_clock_now_ns(writer->session),
+                                  rss_bytes);
+        }
+    }
+}
+
+/* ---- the loop ---- */
+
+static void flush_all(struct ag_writer *writer, uint64_t older_than_ns) {
+    for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
+        if (writer->slots[i].phase == AG_PHASE_OPEN) {
+            ag_recording_flush(writer->slots[i].recording, older_than_ns);
+        }
+    }
+}
+
+static void flush_when_due(struct ag_writer *writer, uint64_t now_ns, uint64_t *next_flush_ns) {
+    const struct ag_segment_header *header = writer->session->header;
+    const uint32_t in_use = atomic_load_explicit(&header->n_chunks_in_use, memory_order_relaxed);
+    if (in_use > header->soft_chunks / 2) {
+        flush_all(writer, UINT64_MAX);
+    } else if (now_ns >= *next_flush_ns) {
+        const uint64_t session_ns = ag_session_clock_now_ns(writer->session);
+        flush_all(writer, session_ns > FLUSH_AFTER_NS ? session_ns - FLUSH_AFTER_NS : 0);
+        *next_flush_ns = now_ns + FLUSH_EVERY_NS;
+    }
+}
+
+/* The first process, one of its images, or a child that ended before it: who asks for a report when
+ * `run` returns wants them whole. */
+static bool something_is_unsealed(const struct ag_writer *writer) {
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        const struct ag_watched_slot *watched = &writer->slots[i];
+        if (watched->phase == AG_PHASE_OPEN &&
+            (watched->is_first ||
+             (watched->has_ended && watched->ended_ns <= writer->first_ended_ns))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count_others(struct ag_writer *writer) {
+    struct ag_writer_report *report = &writer->report;
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        if (writer->slots[i].phase == AG_PHASE_OPEN) {
+            note_if_missing(writer, writer->slots[i].recording);
+        }
+    }
+    report->n_without_trace = (uint32_t)(writer->n_missing - report->is_missing);
+    report->without_error = writer->missing_error;
+    report->n_other_traces =
+        writer->n_traces + writer->n_open - report->registered - report->n_without_trace;
+}
+
+/* Tells `run` once that the first process is sealed, all its images. */
+static void report_when_due(struct ag_writer *writer, int report_fd) {
+    if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer)) {
+        return;
+    }
+    ag_snapshots_finish(writer);
+    writer->has_reported = true;
+    if (writer->session->stop_error < 0 && !writer->report.is_cut) { /* in another process */
+        writer->report.is_cut = 1;
+        writer->report.error = (uint32_t)-writer->session->stop_error;
+    }
+    count_others(writer);
+    writer->report.n_strangers = ag_strangers_conclude(&writer->strangers, writer,
+                                                       ag_monotonic_ns(), writer->report.strangers);
+    writer->report.is_closed = !ag_session_can_be_joined(writer->session);
+    writer->report.n_refused =
+        atomic_load_explicit(&writer->session->header->n_refused_processes, memory_order_relaxed);
+    const uint8_t *bytes = (const uint8_t *)&writer->report;
+    for (size_t at = 0; at < sizeof(writer->report);) {
+        const ssize_t n = write(report_fd, bytes + at, sizeof(writer->report) - at);
+        if (n < 0 && errno != EINTR) {
+            return; /* `run` is gone: nobody wants to know */
+        }
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* A slot is a page or two of its own, so a look at all of them is felt: it would be most of what a
+ * writer costs that has nothing else to do. Who takes a slot says first how far to look
+ * (record/process.c). */
+static void look_for_processes(struct ag_writer *writer) {
+    ag_writer_adopt(writer, ag_session_slots_used(writer->session));
+}
+
+/* How long to sleep when there was nothing to do, ms. A program that has not moved for a while
+ * costs less of our time; its next events are dated a few milliseconds less exactly. So are those
+ * of a child that is on its way when all others are gone. */
+static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
+    enum {
+        QUIET_AFTER_NS = 1000 * 1000 * 1000,
+        QUIET_PAUSE_MS = 4,
+        SAMPLES_PAUSE_MS = 50,
+        BUDGET_PAUSE_MS = 10,
+        BUDGET_BEGINS_NS = 1000 * 1000 * 1000
+    };
+    if (writer->pulse != writer->last_pulse || writer->moved_ns == 0) {
+        writer->last_pulse = writer->pulse;
+        writer->moved_ns = now_ns;
+    }
+    if (writer->session->mode == AG_MODE_SAMPLE) {
+        const bool is_new = ag_session_clock_now_ns(writer->session) < BUDGET_BEGINS_NS;
+        return is_new && writer->session->budget_percent > 0 ? BUDGET_PAUSE_MS : SAMPLES_PAUSE_MS;
+    }
+    const bool lingers = writer->first_has_ended && writer->n_open == 0;
+    return lingers || now_ns - writer->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
+}
+
+/* Asked to end: once, when the first process has ended; else by the second time. What is recorded
+ * is sealed as cut, and processes that live on are recorded no more. */
+static _Atomic unsigned n_asked_to_end;
+
+void ag_writer_ask_to_end(void) {
+    atomic_fetch_add_explicit(&n_asked_to_end, 1, memory_order_relaxed);
+}
+
+static bool is_asked_to_end(const struct ag_writer *writer) {
+    const unsigned n_asked = atomic_load_explicit(&n_asked_to_end, memory_order_relaxed);
+    return n_asked > 1 || (n_asked == 1 && writer->has_reported);
+}
+
+static void end_all(struct ag_writer *writer, uint64_t now_ns) {
+    writer->session->stop_error = -EINTR;
+    /* relaxed: as in ag_recording_cut */
+    atomic_store_explicit(&writer->session->header->stop, 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        if (writer->slots[i].phase == AG_PHASE_OPEN && !writer->slots[i].has_ended) {
+            note_end(writer, i, now_ns);
+        }
+    }
+    writer->first_has_ended = true;
+    writer->first_ended_ns = now_ns;
+}
+
+static void loop(struct ag_writer *writer, int report_fd) {
+    uint64_t next_flush_ns = 0, next_look_ns = 0;
+    bool is_over = false;
+    while (!is_over) {
+        const uint64_t now_ns = ag_session_clock_tick(&writer->clock, writer->session);
+        const bool first_had_ended =
+            writer->first_has_ended; /* before the look for new slots: none comes after it */
+        const bool ends_now = is_asked_to_end(writer);
+        look_for_processes(writer);
+        if (ends_now) {
+            end_all(writer, now_ns);
+        }
+        if (first_had_ended && !writer->knows_ends_before_first) {
+            note_ends_before_first(writer);
+        }
+        look_for_ends(writer, now_ns, /* thoroughly= */ now_ns >= next_look_ns);
+        next_look_ns = now_ns >= next_look_ns ? now_ns + LOOK_EVERY_NS : next_look_ns;
+        const int64_t taken = ag_writer_round(writer);
+        ag_session_prepare_chunks(writer->session);
+        measure(writer, now_ns);
+        ag_budget_keep(&writer->budget, writer, now_ns);
+        ag_snapshots_keep(writer);
+        ag_strangers_look(&writer->strangers, writer, now_ns);
+        flush_when_due(writer, now_ns, &next_flush_ns);
+        const uint32_t n_sealed = ag_writer_finish_ended(writer, now_ns);
+        if (first_had_ended) {
+            report_when_due(writer, report_fd);
+        }
+        const bool is_crowded =
+            writer->n_open + writer->n_retired > writer->session->n_slots * 3 / 4;
+        ag_writer_retire(writer, now_ns, is_crowded || ends_now ? 0 : RETIRE_AFTER_NS);
+        is_over = writer->has_reported && writer->n_open == 0 &&
+                  (ends_now || (writer->n_retired == 0 && !ag_writer_has_live(writer)));
+        const bool is_busy = taken > 0 || n_sealed > 0 || is_over;
+        wait_for_ends(writer, is_busy ? 0 : pause_ms(writer, now_ns));
+    }
+}
+
+int ag_writer_run(struct ag_session *session, int report_fd) {
+    struct ag_writer writer;
+    int r = ag_session_lock(session, /* wait= */ true);
+    if (r < 0) {
+        return r;
+    }
+    ag_cut_files_guard();
+    r = ag_writer_start(&writer, session);
+    if (r == 0) {
+        session->collected_since_raw = ag_session_clock_raw(session->clock_kind);
+        /* release: whoever sees us here may rely on the tick */
+        atomic_store_explicit(&session->header->writer_pid, (uint32_t)getpid(),
+                              memory_order_release);
+        loop(&writer, report_fd);
+        atomic_store_explicit(&session->header->writer_pid, 0, memory_order_release);
+        ag_session_remove(session);
+    }
+    ag_writer_done(&writer);
+    return r;
+}
+
+/* ---- what `run` tells ---- */
+
+void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
+                            uint64_t max_rss_kib) {
+    const uint32_t n_used = ag_session_slots_used(session);
+    for (uint32_t i = 0; i < n_used; i++) {
+        struct ag_process_slot *slot = ag_session_slot(session, i);
+        if (ag_session_slot_is(slot, pid, session->pid_namespace) &&
+            atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
+            atomic_store_explicit(&slot->max_rss_kib, (uint32_t)max_rss_kib, memory_order_relaxed);
+            atomic_store_explicit(&slot->wait_status, (uint32_t)wait_status, memory_order_relaxed);
+            /* release: pairs with the writer's acquire */
+            atomic_store_explicit(&slot->wait_status_known, 1, memory_order_release);
+        }
+    }
+}

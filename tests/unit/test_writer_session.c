@@ -1,0 +1,902 @@
+/* test_writer_session.c: whole sessions: a played recorder in processes of its own, a writer in
+ * another, deaths in between; and then every event must be in a trace exactly once.
+ *
+ * All of it shares the played programs and what counts the events of their traces. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fake_recorder.h"
+#include "format/decode.h"
+#include "writer/trace_index.h"
+#include "writer/writer.h"
+#include "writer/writer_state.h"
+
+/* ---- a session in a folder of its own ---- */
+
+static char folder[64];
+static struct ag_session *session;
+static pid_t writer;
+static int report_fd = -1;
+
+static int begin_with(uint64_t max_bytes) {
+    char pattern[128], message[512];
+    (void)snprintf(folder, sizeof(folder), "/dev/shm/test_writer_XXXXXX");
+    if (!mkdtemp(folder)) {
+        (void)snprintf(folder, sizeof(folder), "/tmp/test_writer_XXXXXX");
+        if (!mkdtemp(folder)) {
+            return -1;
+        }
+    }
+    (void)snprintf(pattern, sizeof(pattern), "%s/%%e.%%p.allogram", folder);
+    const struct ag_session_options options = {.size = sizeof(options),
+                                               .output_pattern = pattern,
+                                               .live_directory = folder,
+                                               .max_bytes = max_bytes};
+    return ag_session_create(&options, &session, message);
+}
+
+static int begin(void **state) {
+    (void)state;
+    return begin_with(0);
+}
+
+static void for_each_file(void (*visit)(const char *path, void *context), void *context) {
+    DIR *listing = opendir(folder);
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        char path[512];
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        if (entry->d_type == DT_REG || strncmp(entry->d_name, ".allogram-live.", 15) == 0) {
+            visit(path, context);
+        }
+    }
+    closedir(listing);
+}
+
+/* A live file stands in a folder of its own. */
+static void remove_file(const char *path, void *unused) {
+    (void)unused;
+    DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        (void)unlinkat(dirfd(listing), entry->d_name, 0); /* fails for . and .. */
+    }
+    if (listing) {
+        closedir(listing);
+        rmdir(path);
+    }
+    unlink(path);
+}
+
+static int end(void **state) {
+    (void)state;
+    session = ag_session_close(session);
+    for_each_file(remove_file, NULL);
+    return rmdir(folder);
+}
+
+static void sleep_us(long us) {
+    const struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    (void)nanosleep(&time, NULL); /* waking early does no harm */
+}
+
+static void start_writer(void) {
+    int report[2];
+    if (report_fd >= 0) {
+        close(report_fd);
+    }
+    assert_int_equal(pipe2(report, O_CLOEXEC), 0);
+    writer = fork();
+    assert_true(writer >= 0);
+    if (writer == 0) {
+        (void)signal(SIGPIPE, SIG_IGN);
+        (void)signal(SIGXFSZ, SIG_IGN);
+        _exit(ag_writer_run(session, report[1]) < 0);
+    }
+    close(report[1]);
+    report_fd = report[0];
+}
+
+static struct ag_writer_report read_report(void) {
+    struct ag_writer_report report;
+    size_t at = 0;
+    for (ssize_t n = 1; n > 0 && at<sizeof(report); at += n> 0 ? (size_t)n : 0) {
+        n = read(report_fd, (uint8_t *)&report + at, sizeof(report) - at);
+    }
+    assert_int_equal(at, sizeof(report));
+    close(report_fd);
+    report_fd = -1;
+    return report;
+}
+
+static void wait_for(pid_t pid) {
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void kill_and_wait(pid_t pid) {
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* ---- programs ---- */
+
+enum {
+    FIRST_BLOCK = 0x10000,
+    N_THREADS = 4,
+    N_PER_THREAD = 30000,
+};
+
+/* Blocks FIRST_BLOCK + 16 * n for n in [from, from + count), each allocated and freed. */
+static void play_blocks(struct fake_stream *stream, uint32_t stack, uint64_t from, uint64_t count) {
+    for (uint64_t n = from; n < from + count; n++) {
+        fake_alloc(stream, FIRST_BLOCK + n * 16, 24, stack);
+        fake_free(stream, FIRST_BLOCK + n * 16);
+    }
+}
+
+static int play_single(uint64_t count) {
+    const int slot = fake_process_join(session);
+    struct fake_stream stream;
+    fake_stream_begin(&stream, session, slot);
+    const uint32_t outer = fake_node(session, (uint32_t)slot, 0, AG_ROOT_COMPLETE);
+    play_blocks(&stream, fake_node(session, (uint32_t)slot, 1, outer), 0, count);
+    return 0;
+}
+
+/* Threads by turns: each allocates, the next frees. */
+static int play_threads(void) {
+    const int slot = fake_process_join(session);
+    struct fake_stream streams[N_THREADS];
+    const uint32_t stack = fake_node(session, (uint32_t)slot, 0, AG_ROOT_CUT);
+    for (int i = 0; i < N_THREADS; i++) {
+        fake_stream_begin(&streams[i], session, slot);
+    }
+    for (uint64_t n = 0; n < (uint64_t)N_THREADS * N_PER_THREAD; n++) {
+        fake_alloc(&streams[n % N_THREADS], FIRST_BLOCK + n * 16, 100, stack);
+        fake_free(&streams[(n + 1) % N_THREADS], FIRST_BLOCK + n * 16);
+    }
+    return 0;
+}
+
+/* The program waits for `go`, as the child of `run` does. */
+static pid_t start_program(int (*play)(uint64_t), uint64_t argument) {
+    int go[2];
+    char path[4096], message[512];
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char byte = 0;
+        close(go[1]);
+        _exit(read(go[0], &byte, 1) == 1 ? play(argument) : 1);
+    }
+    close(go[0]);
+    assert_int_equal(ag_session_first_trace(session, (uint32_t)pid, "fake", path, message), 0);
+    start_writer();
+    assert_int_equal(write(go[1], "g", 1), 1);
+    close(go[1]);
+    return pid;
+}
+
+static struct ag_writer_report end_program(pid_t pid) {
+    wait_for(pid);
+    ag_session_child_ended(session, (uint32_t)pid, 0, 1000);
+    return read_report();
+}
+
+/* ---- what the traces hold ---- */
+
+struct contents {
+    uint8_t *allocs, *frees; /* how often block n */
+    uint64_t n_blocks, n_strangers, n_traces, n_unfinished, n_live, n_lost;
+    uint64_t from_index;             /* allocated_blocks of the summaries */
+    uint64_t n_ends[AG_END_CUT + 1]; /* by how */
+    uint32_t last_status;            /* of wait(2), where it is known */
+};
+
+static void count_event(struct contents *contents, const struct ag_event *event) {
+    const uint64_t n = (event->address - FIRST_BLOCK) / 16;
+    if (event->kind != AG_RECORD_ALLOC && event->kind != AG_RECORD_FREE) {
+        return;
+    }
+    if (event->address < FIRST_BLOCK || n >= contents->n_blocks) {
+        contents->n_strangers++;
+    } else if (event->kind == AG_RECORD_ALLOC) {
+        contents->allocs[n]++;
+    } else {
+        contents->frees[n]++;
+    }
+}
+
+static void count_chunk(struct contents *contents, struct ag_chunk_decoder *decoder,
+                        const struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
+    struct ag_event events[256];
+    struct ag_record record = {0};
+    struct ag_decode_error error;
+    assert_int_equal(ag_chunk_decoder_start(decoder, file, entry, &error), 0);
+    for (int n = 1; n > 0 || record.kind != 0;) {
+        record.kind = 0;
+        n = ag_chunk_decoder_next(decoder, events, 256, &record, &error);
+        assert_true(n >= 0);
+        for (int i = 0; i < n; i++) {
+            count_event(contents, &events[i]);
+        }
+        if (record.kind == AG_RECORD_LOST) {
+            contents->n_lost += record.u.lost.events;
+        } else if (record.kind == AG_RECORD_END) {
+            contents->n_ends[record.u.end.how]++;
+            contents->last_status =
+                record.u.end.wait_status_known ? record.u.end.wait_status : UINT32_MAX;
+        } else if (record.kind == AG_RECORD_SUMMARY) {
+            contents->from_index += record.u.summary.allocated_blocks;
+        }
+    }
+}
+
+static void count_file(const char *path, void *context) {
+    struct contents *contents = context;
+    struct ag_trace_file *file = NULL;
+    struct ag_decode_error error;
+    const struct ag_chunk_entry *entries = NULL;
+    if (strstr(path, ".allogram-live.")) {
+        contents->n_live++;
+        return;
+    }
+    contents->n_traces++;
+    assert_int_equal(ag_trace_file_open(path, &file, &error), 0);
+    contents->n_unfinished += !ag_trace_file_has_index(file);
+    const size_t count = ag_trace_file_chunks(file, &entries);
+    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
+    for (size_t i = 0; i < count; i++) {
+        count_chunk(contents, decoder, file, &entries[i]);
+    }
+    (void)ag_chunk_decoder_free(decoder);
+    (void)ag_trace_file_close(file);
+}
+
+static struct contents read_traces(uint64_t n_blocks) {
+    struct contents contents = {
+        .allocs = calloc(n_blocks, 1), .frees = calloc(n_blocks, 1), .n_blocks = n_blocks};
+    for_each_file(count_file, &contents);
+    return contents;
+}
+
+static void drop(struct contents *contents) {
+    free(contents->allocs);
+    free(contents->frees);
+}
+
+/* Block n of [0, each) was allocated and freed `times` times, nothing else happened, all is sealed.
+ */
+static void expect_blocks(uint64_t each, uint8_t times) {
+    struct contents contents = read_traces(each);
+    for (uint64_t n = 0; n < each; n++) {
+        assert_int_equal(contents.allocs[n], times);
+        assert_int_equal(contents.frees[n], times);
+    }
+    assert_int_equal(contents.n_strangers, 0);
+    assert_int_equal(contents.n_unfinished, 0);
+    assert_int_equal(contents.n_live, 0);
+    assert_int_equal(contents.n_lost, 0);
+    assert_int_equal(contents.from_index, each * times);
+    drop(&contents);
+}
+
+/* The sums that the writer kept along the way are those that the trace itself gives. */
+static void expect_same_sums_read_back(const char *path, const struct ag_writer_report *report) {
+    const struct ag_index_facts facts = {0};
+    struct ag_blob blob = {0};
+    struct ag_summary summary;
+    assert_int_equal(ag_trace_index_of_file(path, &facts, &blob, &summary), 0);
+    assert_int_equal(blob.error, 0);
+    ag_blob_done(&blob);
+    assert_int_equal(summary.allocated_blocks, report->allocated_blocks);
+    assert_int_equal(summary.allocated_bytes, report->allocated_bytes);
+    assert_int_equal(summary.in_use_bytes, report->in_use_bytes);
+    assert_int_equal(summary.peak_bytes, report->peak_bytes);
+}
+
+/* ---- tests ---- */
+
+static void one_thread_is_recorded_whole(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    const pid_t pid = start_program(play_single, N);
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    assert_int_equal(report.registered, 1);
+    assert_int_equal(report.allocated_blocks, N);
+    assert_int_equal(report.allocated_bytes, 24 * N);
+    assert_int_equal(report.peak_bytes, 24);
+    assert_int_equal(report.in_use_blocks, 0);
+    assert_int_equal(report.lost_events, 0);
+    assert_int_equal(report.is_cut, 0);
+    expect_same_sums_read_back(report.path, &report);
+    expect_blocks(N, 1);
+}
+
+static int play_threads_of(uint64_t unused) {
+    (void)unused;
+    return play_threads();
+}
+
+static void threads_that_free_each_others_blocks_leave_no_ghosts(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_threads_of, 0);
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    assert_int_equal(report.allocated_blocks, N_THREADS * N_PER_THREAD);
+    assert_int_equal(report.in_use_blocks, 0);
+    expect_same_sums_read_back(report.path, &report);
+    expect_blocks(N_THREADS * N_PER_THREAD, 1);
+}
+
+/* Until the writer has looked at everything some twenty times. */
+static void rest(void) {
+    enum { TICKS = 20, PATIENCE_US = 10 * 1000 * 1000, STEP_US = 500 };
+    const uint64_t from = atomic_load(&session->header->tick);
+    for (long us = 0; us < PATIENCE_US && atomic_load(&session->header->tick) - from < TICKS;
+         us += STEP_US) {
+        sleep_us(STEP_US);
+    }
+}
+
+/* Never more than 1000 bytes at once: each makes a block and frees it while the other rests. */
+static int play_in_turns(uint64_t turns) {
+    const int slot = fake_process_join(session);
+    struct fake_stream streams[2];
+    for (int i = 0; i < 2; i++) {
+        fake_stream_begin(&streams[i], session, slot);
+    }
+    for (uint64_t n = 0; n < turns; n++) {
+        fake_alloc(&streams[n % 2], FIRST_BLOCK + n * 16, n % 2 ? 1000 : 900, AG_ROOT_CUT);
+        fake_free(&streams[n % 2], FIRST_BLOCK + n * 16);
+        rest();
+    }
+    return 0;
+}
+
+/* The writer stamps the end of what a resting thread did, in the books and in the trace alike:
+ * or each of its moments could be the other's. */
+static void threads_that_rest_do_not_blur_the_peak(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_in_turns, 6);
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    const struct ag_index_facts facts = {0};
+    struct ag_blob blob = {0};
+    struct ag_summary summary;
+    assert_int_equal(ag_trace_index_of_file(report.path, &facts, &blob, &summary), 0);
+    ag_blob_done(&blob);
+    assert_int_equal(report.peak_bytes, 1000);
+    assert_int_equal(summary.peak_bytes, 1000);
+    assert_int_equal(summary.peak_low_bytes, 1000);
+    assert_int_equal(summary.peak_high_bytes, 1000);
+    expect_blocks(6, 1);
+}
+
+/* A killed writer is followed by another; at the end nothing is missing and nothing twice. */
+static void killed_writers_lose_and_double_nothing(void **state) {
+    (void)state;
+    enum { N = 400000, KILLS = 6 };
+    srandom((unsigned)time(NULL));
+    const pid_t pid = start_program(play_single, N);
+    for (int i = 0; i < KILLS; i++) {
+        sleep_us(random() % 15000);
+        kill_and_wait(writer);
+        start_writer();
+    }
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    assert_int_equal(report.allocated_blocks, N);
+    expect_blocks(N, 1);
+}
+
+static void killed_writers_of_threads_lose_and_double_nothing(void **state) {
+    (void)state;
+    srandom((unsigned)time(NULL) + 1);
+    const pid_t pid = start_program(play_threads_of, 0);
+    for (int i = 0; i < 4; i++) {
+        sleep_us(random() % 15000);
+        kill_and_wait(writer);
+        start_writer();
+    }
+    (void)end_program(pid);
+    wait_for(writer);
+    expect_blocks(N_THREADS * N_PER_THREAD, 1);
+}
+
+static char first_found[512];
+
+static void note_trace(const char *path, void *unused) {
+    (void)unused;
+    if (!strstr(path, ".allogram-live.")) {
+        memcpy(first_found, path, strlen(path) + 1);
+    }
+}
+
+/* Both are gone: what the segment holds is sealed by whoever looks at the trace. */
+static void seal_after(long us) {
+    enum { N = 200000 };
+    char message[512];
+    const pid_t pid = start_program(play_single, N);
+    sleep_us(us);
+    kill_and_wait(writer);
+    wait_for(pid);
+    for_each_file(note_trace, NULL);
+    assert_int_equal(ag_writer_seal(first_found, message), 1);
+    assert_int_equal(ag_writer_seal(first_found, message), 0);
+    expect_blocks(N, 1);
+}
+
+static void what_both_left_is_sealed_from_the_trace(void **state) {
+    (void)state;
+    seal_after(20000);
+}
+
+static void a_trace_that_nobody_wrote_to_leads_to_its_session(void **state) {
+    (void)state;
+    seal_after(0);
+}
+
+/* The writer never lived: even the trace is made by the seal. */
+static void a_session_that_nobody_collected_is_sealed_from_its_live_file(void **state) {
+    (void)state;
+    enum { N = 50000 };
+    char message[512];
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(play_single(N));
+    }
+    wait_for(pid);
+    char old[4096];
+    assert_non_null(getcwd(old, sizeof(old)));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(ag_writer_seal(ag_session_path(session), message), 1);
+    assert_int_equal(chdir(old), 0);
+    expect_blocks(N, 1);
+}
+
+enum { BEFORE_EXEC = 30, AFTER_EXEC = 50 };
+
+/* Two images of one process; the one behind the exec has the lower slot, freed just before. */
+static int play_exec_into_a_lower_slot(void) {
+    const int status = play_single(AFTER_EXEC) | play_single(BEFORE_EXEC);
+    ag_session_slot(session, 1)->start_raw = ag_session_slot(session, 0)->start_raw - 1;
+    return status;
+}
+
+static void expect_image(const char *path, void *n_found) {
+    struct contents contents = {
+        .allocs = calloc(AFTER_EXEC, 1), .frees = calloc(AFTER_EXEC, 1), .n_blocks = AFTER_EXEC};
+    count_file(path, &contents);
+    assert_int_equal(contents.from_index, strstr(path, "-2.allogram") ? AFTER_EXEC : BEFORE_EXEC);
+    drop(&contents);
+    ++*(int *)n_found;
+}
+
+static void traces_of_one_pid_are_named_in_the_order_of_their_starts(void **state) {
+    (void)state;
+    char message[512], old[4096];
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(play_exec_into_a_lower_slot());
+    }
+    wait_for(pid);
+    assert_non_null(getcwd(old, sizeof(old)));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(ag_writer_seal(ag_session_path(session), message), 1);
+    assert_int_equal(chdir(old), 0);
+    int n_found = 0;
+    for_each_file(expect_image, &n_found);
+    assert_int_equal(n_found, 2);
+}
+
+static void a_living_writer_is_left_alone(void **state) {
+    (void)state;
+    char message[512];
+    const pid_t pid = start_program(play_single, 300000);
+    sleep_us(10000);
+    for_each_file(note_trace, NULL);
+    assert_int_equal(ag_writer_seal(first_found, message), 0);
+    (void)end_program(pid);
+    wait_for(writer);
+    expect_blocks(300000, 1);
+}
+
+/* Somebody reads the traces of a folder while another recording begins there. */
+static void a_session_that_begins_is_left_alone(void **state) {
+    (void)state;
+    char message[512];
+    assert_int_equal(ag_writer_seal(ag_session_path(session), message), 0);
+    const pid_t pid = start_program(play_single, 1000);
+    (void)end_program(pid);
+    wait_for(writer);
+    expect_blocks(1000, 1);
+}
+
+static int play_children(uint64_t count) {
+    enum { N = 20 };
+    for (uint64_t i = 0; i < count; i++) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            _exit(play_single(N));
+        }
+        int status = 0;
+        if (waitpid(pid, &status, 0) != pid || status != 0) {
+            return 1;
+        }
+    }
+    return play_single(N);
+}
+
+/* More processes than slots, one after the other: each has a trace of its own. */
+static void slots_are_used_again(void **state) {
+    (void)state;
+    enum { CHILDREN = 700 };
+    const pid_t pid = start_program(play_children, CHILDREN);
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    assert_int_equal(report.n_other_traces, CHILDREN);
+    struct contents contents = read_traces(20);
+    assert_int_equal(contents.n_traces, CHILDREN + 1);
+    assert_int_equal(contents.n_unfinished, 0);
+    assert_int_equal(contents.from_index, 20 * (CHILDREN + 1));
+    assert_int_equal(contents.n_lost, 0);
+    drop(&contents);
+}
+
+/* A process that does not say how it is going to end. */
+static int play_unsaid(uint64_t count) {
+    const int r = play_single(count);
+    atomic_store(&ag_session_slot(session, 0)->exiting, 0);
+    return r;
+}
+
+/* A child that ends as it is told when the writer knows it, and stays a zombie until it is
+ * sealed and its slot is free. */
+static int play_child_that_ends(uint64_t signal_number) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)play_unsaid(20);
+        while (!atomic_load(&ag_session_slot(session, 0)->trace_created)) {
+            sleep_us(1000);
+        }
+        (void)kill(getpid(), (int)signal_number); /* 0: none */
+        _exit(3);
+    }
+    siginfo_t info;
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0) {
+        return 1;
+    }
+    while (atomic_load(&ag_session_slot(session, 0)->generation) == 0) {
+        sleep_us(1000);
+    }
+    return waitpid(pid, NULL, 0) != pid;
+}
+
+/* Neither `run` nor the child says it, but the kernel knows. */
+static void a_signal_that_killed_a_child_is_known(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_child_that_ends, SIGKILL);
+    (void)end_program(pid);
+    wait_for(writer);
+    struct contents contents = read_traces(20);
+    assert_int_equal(contents.n_ends[AG_END_SIGNAL], 1);
+    assert_int_equal(contents.last_status, SIGKILL);
+    drop(&contents);
+}
+
+static void no_signal_is_claimed_that_nobody_saw(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_child_that_ends, 0);
+    (void)end_program(pid);
+    wait_for(writer);
+    struct contents contents = read_traces(20);
+    assert_int_equal(contents.n_ends[AG_END_SIGNAL], 0);
+    assert_int_equal(contents.n_ends[AG_END_EXIT], 1);
+    assert_int_equal(contents.last_status, 3 << 8);
+    drop(&contents);
+}
+
+/* Sealed afterwards, when even the kernel has forgotten it. */
+static void an_end_that_nobody_saw_is_not_known(void **state) {
+    (void)state;
+    char message[512], old[4096];
+    const pid_t pid = fork();
+    if (pid == 0) {
+        _exit(play_unsaid(20));
+    }
+    wait_for(pid);
+    assert_non_null(getcwd(old, sizeof(old)));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(ag_writer_seal(ag_session_path(session), message), 1);
+    assert_int_equal(chdir(old), 0);
+    struct contents contents = read_traces(20);
+    assert_int_equal(contents.n_ends[AG_END_NOT_KNOWN], 1);
+    assert_int_equal(contents.last_status, UINT32_MAX);
+    drop(&contents);
+}
+
+static int play_nothing(uint64_t status) {
+    return (int)status;
+}
+
+static void a_process_that_never_registers_is_reported_so(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_nothing, 0);
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    assert_int_equal(report.registered, 0);
+    assert_int_equal(report.n_other_traces, 0);
+}
+
+/* ---- limits and damage ---- */
+
+static int begin_small(void **state) {
+    (void)state;
+    return begin_with(100 * 1000);
+}
+
+static void a_trace_of_the_size_asked_for_is_cut_and_whole(void **state) {
+    (void)state;
+    enum { N = 4000000 };
+    const pid_t pid = start_program(play_single, N);
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    assert_int_equal(report.is_cut, 1);
+    assert_int_equal(report.error, 0);
+    assert_true(report.trace_bytes <= 100 * 1000);
+    struct contents contents = read_traces(N);
+    uint64_t recorded = 0;
+    for (uint64_t n = 0; n < N; n++) {
+        assert_true(contents.allocs[n] <= 1 && contents.frees[n] <= 1);
+        recorded += contents.allocs[n] + contents.frees[n];
+    }
+    assert_true(recorded > 0);
+    assert_int_equal(recorded + contents.n_lost, 2 * (uint64_t)N);
+    assert_int_equal(contents.n_unfinished, 0);
+    drop(&contents);
+}
+
+static int play_damage(uint64_t count) {
+    const int slot = fake_process_join(session);
+    struct fake_stream streams[3];
+    for (int i = 0; i < 3; i++) {
+        fake_stream_begin(&streams[i], session, slot);
+        play_blocks(&streams[i], AG_ROOT_COMPLETE, 0, 10);
+    }
+    const uint64_t noise[] = {0xf, 0xffffffffffffffff, 0};
+    fake_words(&streams[0], noise, 3);
+    streams[1].control->used_words = 0x7fffffff;
+    streams[2].control->stream = 0xfffffff0;
+    fake_stream_begin(&streams[2], session, slot);
+    streams[2].sequence = count; /* everything before it is missing */
+    play_blocks(&streams[2], 0x12345678, 10, 10);
+    return 0;
+}
+
+/* The process ends when one of its threads has taken a chunk and written nothing to it yet. */
+static int play_empty_chunk(uint64_t count) {
+    const int slot = fake_process_join(session);
+    struct fake_stream streams[2];
+    for (int i = 0; i < 2; i++) {
+        fake_stream_begin(&streams[i], session, slot);
+        play_blocks(&streams[i], AG_ROOT_COMPLETE, 0, i == 0 ? 1 : count);
+    }
+    streams[0].control->used_words = 0;
+    return 0;
+}
+
+static void a_chunk_without_words_costs_no_other_events(void **state) {
+    (void)state;
+    enum { N = 100 };
+    const struct ag_writer_report report = end_program(start_program(play_empty_chunk, N));
+    wait_for(writer);
+    assert_int_equal(report.is_cut, 0);
+    assert_int_equal(report.lost_events, 0);
+    struct contents contents = read_traces(N);
+    for (uint64_t n = 0; n < N; n++) {
+        assert_true(contents.allocs[n] == 1 && contents.frees[n] == 1);
+    }
+    assert_int_equal(contents.n_lost, 0);
+    assert_int_equal(contents.n_unfinished, 0);
+    drop(&contents);
+}
+
+/* Impossible words, lengths, streams and sequences: counted, survived, the rest is there. */
+static void damage_is_counted_and_survived(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_damage, 5);
+    const struct ag_writer_report report = end_program(pid);
+    wait_for(writer);
+    assert_true(report.lost_events > 0);
+    struct contents contents = read_traces(20);
+    for (uint64_t n = 0; n < 10; n++) {
+        assert_true(contents.allocs[n] >= 2); /* the streams that can be read */
+    }
+    for (uint64_t n = 10; n < 20; n++) {
+        assert_int_equal(contents.allocs[n], 1);
+    }
+    assert_int_equal(contents.n_unfinished, 0);
+    assert_true(contents.n_lost > 0);
+    drop(&contents);
+}
+
+static int play_truncation(uint64_t count) {
+    const int r = play_single(count);
+    return truncate(ag_session_path(session), 64 * 1024) < 0 ? 1 : r;
+}
+
+/* The program cuts the live file under the writer's feet: no SIGBUS. */
+static void a_live_file_that_is_cut_ends_the_session_in_peace(void **state) {
+    (void)state;
+    const pid_t pid = start_program(play_truncation, 100000);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    alarm(60);
+    (void)waitpid(writer, &status, 0);
+    alarm(0);
+    assert_true(WIFEXITED(status));
+    close(report_fd);
+    report_fd = -1;
+}
+
+static void headers_that_lie_are_refused(void **state) {
+    (void)state;
+    char message[512];
+    struct ag_session *other = NULL;
+    const struct ag_segment_header good = *session->header;
+    struct ag_segment_header *header = session->header;
+    assert_int_equal(ag_session_open(ag_session_path(session), &other, message), 0);
+    other = ag_session_close(other);
+    header->n_chunks++;
+    assert_int_equal(ag_session_open(ag_session_path(session), &other, message), -EINVAL);
+    header->n_chunks = good.n_chunks;
+    header->trees_offset = UINT64_MAX;
+    assert_int_equal(ag_session_open(ag_session_path(session), &other, message), -EINVAL);
+    header->trees_offset = good.trees_offset;
+    header->file_bytes += 4096;
+    assert_int_equal(ag_session_open(ag_session_path(session), &other, message), -EINVAL);
+    header->file_bytes = good.file_bytes;
+    header->version = 99;
+    assert_int_equal(ag_session_open(ag_session_path(session), &other, message), -EINVAL);
+    assert_int_equal(ag_session_open("/dev/null", &other, message), -EINVAL);
+    assert_int_equal(ag_session_open("/nowhere", &other, message), -ENOENT);
+    assert_null(other);
+}
+
+/* ---- a look at what goes on (snapshots) ---- */
+
+static struct ag_chunk_control *control_of(uint64_t sequence) {
+    for (uint32_t chunk = 0; chunk < session->n_chunks; chunk++) {
+        struct ag_chunk_control *control = ag_session_control(session, chunk);
+        if (atomic_load_explicit(&control->state, memory_order_acquire) != AG_CHUNK_FREE &&
+            control->sequence == sequence) {
+            return control;
+        }
+    }
+    return NULL;
+}
+
+/* A thread that allocates blocks, and as many again when it is told. */
+static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_t count) {
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char byte = 0;
+        const int slot = fake_process_join(session);
+        struct fake_stream stream;
+        fake_stream_begin(&stream, session, slot);
+        const uint32_t stack = fake_node(session, (uint32_t)slot, 0, AG_ROOT_COMPLETE);
+        play_blocks(&stream, stack, 0, count);
+        bool is_good = write(told[1], "", 1) == 1 && read(tell[0], &byte, 1) == 1;
+        play_blocks(&stream, stack, count, count);
+        is_good = is_good && write(told[1], "", 1) == 1 && read(tell[0], &byte, 1) == 1;
+        _exit(!is_good);
+    }
+    return pid;
+}
+
+/* What snapshot.c does in its child, while the thread goes on; a chunk is as if its thread had
+ * filled it, and two more, while they were looked at. */
+static void a_frozen_look_is_of_one_moment(void **state) {
+    enum { COUNT = 20000, CHUNK_AT_THE_LOOK = 2, WORDS_AT_THE_LOOK = 100 };
+    (void)state;
+    int tell[2], told[2];
+    char byte = 0;
+    struct ag_writer frozen;
+    assert_int_equal(pipe2(tell, O_CLOEXEC) | pipe2(told, O_CLOEXEC), 0);
+    const pid_t pid = start_thread_in_turns(tell, told, COUNT);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    assert_int_equal(ag_writer_start(&frozen, session), 0);
+    ag_writer_adopt(&frozen, ag_session_slots_used(session));
+    assert_ptr_equal(mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->fd, 0),
+                     session->base);
+    struct ag_chunk_control *control = control_of(CHUNK_AT_THE_LOOK);
+    assert_non_null(control);
+    atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_relaxed);
+    atomic_store_explicit(&control->used_words, WORDS_AT_THE_LOOK, memory_order_relaxed);
+    frozen.slots[0].has_ended = true;
+    assert_int_equal(ag_writer_freeze(&frozen), 0);
+    assert_int_equal(write(tell[1], "", 1), 1);
+    assert_int_equal(read(told[0], &byte, 1), 1); /* it has gone on */
+    int64_t taken = 1;
+    while (taken > 0) {
+        taken = ag_writer_round(&frozen);
+    }
+    assert_int_equal(taken, 0);
+    assert_int_equal(ag_writer_finish_ended(&frozen, 0), 1);
+    ag_writer_done(&frozen);
+    assert_int_equal(write(tell[1], "", 1), 1);
+    wait_for(pid);
+    const struct contents contents = read_traces(2 * (uint64_t)COUNT);
+    uint64_t n_begun = 0; /* block n is the n-th that it made */
+    while (n_begun < COUNT && contents.allocs[n_begun] == 1) {
+        n_begun++;
+    }
+    for (uint64_t n = 0; n < 2 * (uint64_t)COUNT; n++) {
+        assert_int_equal(contents.allocs[n], n < n_begun);
+        assert_in_range(contents.frees[n], n + 1 < n_begun, n < n_begun); /* cut between the two */
+    }
+    const uint64_t most = (CHUNK_AT_THE_LOOK * AG_CHUNK_WORDS + WORDS_AT_THE_LOOK) / 3;
+    assert_in_range(n_begun, most * 9 / 10, most);
+    free(contents.allocs);
+    free(contents.frees);
+    for (int i = 0; i < 2; i++) {
+        close(tell[i]);
+        close(told[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_thread_is_recorded_whole, begin, end),
+        cmocka_unit_test_setup_teardown(threads_that_free_each_others_blocks_leave_no_ghosts, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(threads_that_rest_do_not_blur_the_peak, begin, end),
+        cmocka_unit_test_setup_teardown(killed_writers_lose_and_double_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(killed_writers_of_threads_lose_and_double_nothing, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(what_both_left_is_sealed_from_the_trace, begin, end),
+        cmocka_unit_test_setup_teardown(a_trace_that_nobody_wrote_to_leads_to_its_session, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(
+            a_session_that_nobody_collected_is_sealed_from_its_live_file, begin, end),
+        cmocka_unit_test_setup_teardown(traces_of_one_pid_are_named_in_the_order_of_their_starts,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(a_living_writer_is_left_alone, begin, end),
+        cmocka_unit_test_setup_teardown(a_session_that_begins_is_left_alone, begin, end),
+        cmocka_unit_test_setup_teardown(slots_are_used_again, begin, end),
+        cmocka_unit_test_setup_teardown(a_signal_that_killed_a_child_is_known, begin, end),
+        cmocka_unit_test_setup_teardown(no_signal_is_claimed_that_nobody_saw, begin, end),
+        cmocka_unit_test_setup_teardown(an_end_that_nobody_saw_is_not_known, begin, end),
+        cmocka_unit_test_setup_teardown(a_process_that_never_registers_is_reported_so, begin, end),
+        cmocka_unit_test_setup_teardown(a_trace_of_the_size_asked_for_is_cut_and_whole, begin_small,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_chunk_without_words_costs_no_other_events, begin, end),
+        cmocka_unit_test_setup_teardown(damage_is_counted_and_survived, begin, end),
+        cmocka_unit_test_setup_teardown(a_live_file_that_is_cut_ends_the_session_in_peace, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(headers_that_lie_are_refused, begin, end),
+        cmocka_unit_test_setup_teardown(a_frozen_look_is_of_one_moment, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""count_words.py [REVISION]: how often the old words of docs/adr/0012-words.md occur, by kind of file. A measurement, not a check:
+most of them are English words with a use of their own, which a reader has to judge.
+
+The tree as it is, or that of a revision."""
+
+import re
+import subprocess
+import sys
+
+WORDS = ["tell", "tells", "telling", "told", "wish", "wishes", "spot", "spots", "books", "hush", "hushed", "speak", "hears", "at hand", "of before",
+         "nobody", "somebody", "anybody", "whoever", "beside", "stands in"]
+KINDS = [("code", r"\.(c|h|def|S|ts|js|py|erl|build)$"), ("documents", r"\.(md|1|7|txt)$")]
+# what keeps the words of its day, or another program's
+LEFT_OUT = re.compile(r"^docs/(adr/|.*\.log$)|^CHANGELOG\.md$|^tools/count_words\.py$|^include/")
+
+
+def files(revision):
+    listing = ["git", "ls-tree", "-r", "--name-only", revision] if revision else ["git", "ls-files"]
+    return subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def text_of(revision, path):
+    if revision:
+        return subprocess.run(["git", "show", "%s:%s" % (revision, path)], capture_output=True, check=True).stdout.decode(errors="replace")
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def main():
+    revision = sys.argv[1] if len(sys.argv) > 1 else None
+    counts = {}
+    for path in files(revision):
+        kind = next((name for name, pattern in KINDS if re.search(pattern, path)), None)
+        if kind is None or LEFT_OUT.search(path):
+            continue
+        words = re.sub(r"[\s_*/#]+", " ", text_of(revision, path))  # identifiers count by their parts
+        for word in WORDS:
+            counts[word, kind] = counts.get((word, kind), 0) + len(re.findall(r"(?i)(?<![a-z])%s(?![a-z])" % word, words))
+    print("%-12s %8s %10s" % ("word", *(name for name, _ in KINDS)))
+    for word in WORDS:
+        print("%-12s %8d %10d" % (word, *(counts.get((word, name), 0) for name, _ in KINDS)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
