@@ -11,7 +11,8 @@
 #include "base/compiler.h"
 
 /* LD_PRELOAD parts its words by colons and spaces. */
-static int take(const char *path, char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]) {
+static int agent_place_take(const char *path, char ret_path[AG_AGENT_PLACE_BYTES],
+                            char ret_message[512]) {
     if (strpbrk(path, ": \t\n") != NULL) {
         snprintf(ret_message, 512,
                  "the agent's path %.300s has a space or a colon, which LD_PRELOAD cannot name; "
@@ -39,7 +40,7 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
             snprintf(ret_message, 512, "ALLOGRAM_AGENT=%.300s: %s", given, strerror(errno));
             return -ENOENT;
         }
-        return take(resolved, ret_path, ret_message);
+        return agent_place_take(resolved, ret_path, ret_message);
     }
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     own[length > 0 ? length : 0] = '\0';
@@ -47,7 +48,7 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
     for (size_t i = 0; slash != NULL && i < AG_ARRAY_SIZE(places); i++) {
         snprintf(candidate, sizeof candidate, "%.*s/%s", (int)(slash - own), own, places[i]);
         if (realpath(candidate, resolved) != NULL && access(resolved, R_OK) == 0) {
-            return take(resolved, ret_path, ret_message);
+            return agent_place_take(resolved, ret_path, ret_message);
         }
     }
     snprintf(ret_message, 512,

@@ -316,13 +316,13 @@ static enum outcome record_once(struct attachment *at) {
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
         return FAILED;
     }
-    const struct ag_link_options wishes = {.live_path = ag_session_path(at->shepherd.session),
-                                           .is_exact = attach->is_exact,
-                                           .processes = attach->processes.texts,
-                                           .n_processes = attach->processes.count,
-                                           .functions = attach->functions.texts,
-                                           .n_functions = attach->functions.count};
-    if (attach->kind->start(at->link, &wishes, text) < 0) {
+    const struct ag_link_options options = {.live_path = ag_session_path(at->shepherd.session),
+                                            .is_exact = attach->is_exact,
+                                            .processes = attach->processes.texts,
+                                            .n_processes = attach->processes.count,
+                                            .functions = attach->functions.texts,
+                                            .n_functions = attach->functions.count};
+    if (attach->kind->start(at->link, &options, text) < 0) {
         abandon(at);
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", text);
         return FAILED;

@@ -79,11 +79,11 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
 static int leave_for_it(struct ag_session *session, const struct ag_remote_process *process,
                         const char *trace) {
     char message[512] = "";
-    sigset_t told;
+    sigset_t child_signals;
     int claim = -1;
-    (void)sigemptyset(&told);
-    (void)sigaddset(&told, SIGCHLD);
-    (void)sigprocmask(SIG_BLOCK, &told, NULL); /* as attaching.h wants it */
+    (void)sigemptyset(&child_signals);
+    (void)sigaddset(&child_signals, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* as attaching.h wants it */
     const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
     int r = ag_end_guard_begin("control", NULL, NULL);
     r = r < 0 ? ag_error_message(message, r, "signals: %s", strerror(-r))

@@ -33,7 +33,8 @@ struct finding {
     const char *fix; /* NULL where nothing is to be done */
 };
 
-static void AG_PRINTF(3, 4) find(struct finding *finding, bool is_ok, const char *format, ...) {
+static void AG_PRINTF(3, 4)
+    finding_set(struct finding *finding, bool is_ok, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(finding->why, sizeof finding->why, format, arguments);
@@ -44,8 +45,8 @@ static void AG_PRINTF(3, 4) find(struct finding *finding, bool is_ok, const char
 static void check_processor(struct finding *finding) {
     struct utsname name;
     (void)uname(&name); /* fails for a bad pointer only */
-    find(finding, strcmp(name.machine, "x86_64") == 0, "%s, %s %s", name.machine, name.sysname,
-         name.release);
+    finding_set(finding, strcmp(name.machine, "x86_64") == 0, "%s, %s %s", name.machine,
+                name.sysname, name.release);
     finding->fix = "stacks are walked on x86-64 only; use such a machine";
 }
 
@@ -54,14 +55,14 @@ static void check_libc(struct finding *finding) {
     unsigned major = 0, minor = 0;
     bool is_new_enough =
         sscanf(version, "%u.%u", &major, &minor) == 2 && (major > 2 || (major == 2 && minor >= 17));
-    find(finding, is_new_enough, "glibc %s; the agent asks for 2.17", version);
+    finding_set(finding, is_new_enough, "glibc %s; the agent asks for 2.17", version);
     finding->fix = "use a system with glibc 2.17 or newer";
 }
 
 static void check_agent(struct finding *finding) {
     char path[AG_AGENT_PLACE_BYTES], message[512];
     int r = ag_agent_place_find(path, message);
-    find(finding, r == 0, "%s", r == 0 ? path : message);
+    finding_set(finding, r == 0, "%s", r == 0 ? path : message);
     finding->fix = "install allogram as a whole, or set ALLOGRAM_AGENT to the agent's path";
 }
 
@@ -74,20 +75,20 @@ static void check_adapters(struct finding *finding) {
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
                                  ag_adapter_names[i]);
     }
-    find(finding, true, "%s; a report's summary says which of them acted", names);
+    finding_set(finding, true, "%s; a report's summary says which of them acted", names);
 }
 
 static void check_room(struct finding *finding, const char *folder, uint64_t wanted_bytes) {
     struct statvfs room;
     if (statvfs(folder, &room) != 0) {
-        find(finding, false, "%s: %s", folder, strerror(errno));
+        finding_set(finding, false, "%s: %s", folder, strerror(errno));
         return;
     }
     uint64_t free_bytes = (uint64_t)room.f_bavail * room.f_frsize;
     struct ag_quantity amount;
     bool is_writable = access(folder, W_OK) == 0;
-    find(finding, is_writable && free_bytes >= wanted_bytes, "%s has %s free%s", folder,
-         ag_quantity_bytes(&amount, free_bytes), is_writable ? "" : ", but is not writable");
+    finding_set(finding, is_writable && free_bytes >= wanted_bytes, "%s has %s free%s", folder,
+                ag_quantity_bytes(&amount, free_bytes), is_writable ? "" : ", but is not writable");
 }
 
 enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 }; /* of a program of middling size */
@@ -101,7 +102,7 @@ static void check_live_memory(struct finding *finding) {
 static void check_output(struct finding *finding) {
     char folder[512];
     if (getcwd(folder, sizeof folder) == NULL) {
-        find(finding, false, "the current folder: %s", strerror(errno));
+        finding_set(finding, false, "the current folder: %s", strerror(errno));
     } else {
         check_room(finding, folder, TRACE_BYTES);
     }
@@ -140,40 +141,40 @@ static void check_ptrace(struct finding *finding) {
     bool is_restricted = read_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope > 0;
     bool is_capable = has_capability(CAPABILITY_SYS_PTRACE);
     bool is_ok = !is_restricted || (is_capable && scope < 3);
-    find(finding, is_ok, "attach: to %s; kernel.yama.ptrace_scope is %d, %s CAP_SYS_PTRACE",
-         !is_ok       ? "no program that runs"
-         : is_capable ? "every program that runs"
-                      : "your own programs that run",
-         scope, is_capable ? "with" : "without");
+    finding_set(finding, is_ok, "attach: to %s; kernel.yama.ptrace_scope is %d, %s CAP_SYS_PTRACE",
+                !is_ok       ? "no program that runs"
+                : is_capable ? "every program that runs"
+                             : "your own programs that run",
+                scope, is_capable ? "with" : "without");
     finding->fix = "to attach to programs that run: be root, or sysctl kernel.yama.ptrace_scope=0";
 }
 
 static void check_perf_events(struct finding *finding) {
     int paranoid = 0;
     if (!read_number("/proc/sys/kernel/perf_event_paranoid", &paranoid)) {
-        find(finding, false, "this kernel has no performance events");
+        finding_set(finding, false, "this kernel has no performance events");
         finding->fix = "to observe from outside: use a kernel with CONFIG_PERF_EVENTS";
         return;
     }
     bool is_ok = paranoid <= 1 || geteuid() == 0;
-    find(finding, is_ok, "kernel.perf_event_paranoid is %d%s", paranoid,
-         paranoid > 1 && is_ok ? ", which does not bind root" : "");
+    finding_set(finding, is_ok, "kernel.perf_event_paranoid is %d%s", paranoid,
+                paranoid > 1 && is_ok ? ", which does not bind root" : "");
     finding->fix = "to observe from outside: be root, or sysctl kernel.perf_event_paranoid=1";
 }
 
 static void check_debug_files(struct finding *finding) {
     bool has_files = access("/usr/lib/debug/.build-id", R_OK) == 0;
-    find(finding, has_files, "%s",
-         has_files ? "/usr/lib/debug has debug files of installed packages"
-                   : "/usr/lib/debug has no debug files");
+    finding_set(finding, has_files, "%s",
+                has_files ? "/usr/lib/debug has debug files of installed packages"
+                          : "/usr/lib/debug has no debug files");
     finding->fix = "for files and lines in programs of the system: install their -dbgsym packages";
 }
 
 static void check_debuginfod(struct finding *finding) {
     const char *urls = getenv("DEBUGINFOD_URLS");
     bool is_set = urls != NULL && urls[0] != '\0';
-    find(finding, is_set, "DEBUGINFOD_URLS is %s%.400s", is_set ? "" : "not set",
-         is_set ? urls : "");
+    finding_set(finding, is_set, "DEBUGINFOD_URLS is %s%.400s", is_set ? "" : "not set",
+                is_set ? urls : "");
     finding->fix = "to let report --debuginfod fetch debug files: export "
                    "DEBUGINFOD_URLS=https://debuginfod.debian.net";
 }

@@ -283,7 +283,7 @@ static void swim(struct dump *dump, size_t at, struct cursor *cursor) {
 }
 
 /* The same from the top downward. */
-static void sink(struct dump *dump, struct cursor *cursor) {
+static void dump_sink(struct dump *dump, struct cursor *cursor) {
     size_t at = 0;
     for (size_t child = 1; child < dump->n_open; child = 2 * at + 1) {
         if (child + 1 < dump->n_open &&
@@ -340,7 +340,7 @@ static void close_first(struct dump *dump) {
     dump->open_bytes -= cursor_bytes(dump->open[0]);
     (void)cursor_free(dump->open[0]); /* NULL always */
     if (--dump->n_open != 0) {
-        sink(dump, dump->open[dump->n_open]);
+        dump_sink(dump, dump->open[dump->n_open]);
     }
 }
 
@@ -357,7 +357,7 @@ static void print_moment(struct dump *dump) {
             return;
         }
     } while (cursor->time_ns == time_ns);
-    sink(dump, cursor);
+    dump_sink(dump, cursor);
 }
 
 static void print_all(struct dump *dump) {

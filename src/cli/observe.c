@@ -64,7 +64,7 @@ static const struct ag_option table[] = {
 
 struct request {
     struct ag_observe_options options;
-    struct ag_observe_selection wish;
+    struct ag_observe_selection selection;
     const char *output;
     bool json, live, writes_perf_map;
     struct ag_observation *observation;
@@ -73,22 +73,22 @@ struct request {
 static int set_flag(struct request *request, int id) {
     switch (id) {
     case OPTION_STACKS:
-        request->wish.stacks = true;
+        request->selection.stacks = true;
         break;
     case OPTION_GC:
-        request->wish.what |= AG_OBSERVE_COLLECTIONS;
+        request->selection.what |= AG_OBSERVE_COLLECTIONS;
         break;
     case OPTION_GROWTH:
-        request->wish.what |= AG_OBSERVE_GROWTH;
+        request->selection.what |= AG_OBSERVE_GROWTH;
         break;
     case OPTION_MAPS:
-        request->wish.what |= AG_OBSERVE_MAPS;
+        request->selection.what |= AG_OBSERVE_MAPS;
         break;
     case OPTION_ALLOCATORS:
-        request->wish.what |= AG_OBSERVE_ALLOCATORS;
+        request->selection.what |= AG_OBSERVE_ALLOCATORS;
         break;
     case OPTION_PROCESSES:
-        request->wish.what |= AG_OBSERVE_PROCESSES;
+        request->selection.what |= AG_OBSERVE_PROCESSES;
         break;
     case OPTION_PERF_MAP:
         request->writes_perf_map = true;
@@ -124,10 +124,10 @@ static int set_option(struct request *request, int id, const char *value) {
         if (!ag_parse_count(value, &count)) {
             return ag_fail(AG_EXIT_USAGE, "observe: --limit=%s: not a number", value);
         }
-        request->wish.limit = count;
+        request->selection.limit = count;
         return AG_EXIT_OK;
     case OPTION_BLAME:
-        request->wish.blame = value;
+        request->selection.blame = value;
         return AG_EXIT_OK;
     case 'o':
         request->output = value;
@@ -151,7 +151,7 @@ static int parse_pid(const char *text, pid_t *ret_pid) {
 static void show_live(void *context) {
     struct request *request = context;
     fputs("\x1b[H\x1b[2J", stdout);
-    ag_observe_report_text(stdout, request->observation, &request->wish);
+    ag_observe_report_text(stdout, request->observation, &request->selection);
     (void)fflush(stdout); /* a terminal that went away ends us by a signal */
 }
 
@@ -212,7 +212,7 @@ static int check_output(const char *pattern) {
     return AG_EXIT_OK;
 }
 
-static int observe(struct request *request) {
+static int observe_process(struct request *request) {
     char message[512] = "";
     if (request->output != NULL && check_output(request->output) != AG_EXIT_OK) {
         return AG_EXIT_FAILURE;
@@ -237,9 +237,9 @@ static int observe(struct request *request) {
             fputs("\x1b[H\x1b[2J", stdout);
         }
         if (request->json) {
-            ag_observe_report_json(stdout, request->observation, &request->wish);
+            ag_observe_report_json(stdout, request->observation, &request->selection);
         } else {
-            ag_observe_report_text(stdout, request->observation, &request->wish);
+            ag_observe_report_text(stdout, request->observation, &request->selection);
         }
         status = write_files(request);
     }
@@ -254,7 +254,7 @@ int ag_command_observe(int argc, char **argv) {
                     .inspectors = allogram_inspectors,
                     .is_stopped = is_stopped,
                     .is_hurried = is_hurried},
-        .wish = {.limit = USUAL_LIMIT},
+        .selection = {.limit = USUAL_LIMIT},
     };
     struct ag_options options = {
         .usage = "observe PID [OPTIONS]",
@@ -283,10 +283,10 @@ int ag_command_observe(int argc, char **argv) {
                                       "them");
     }
     status = status == AG_EXIT_OK ? parse_pid(options.operands[0], &request.options.pid) : status;
-    request.options.what = request.wish.what;
+    request.options.what = request.selection.what;
     if (request.live) {
         request.options.tick = show_live;
         request.options.context = &request;
     }
-    return status == AG_EXIT_OK ? observe(&request) : status;
+    return status == AG_EXIT_OK ? observe_process(&request) : status;
 }

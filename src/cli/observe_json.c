@@ -203,32 +203,32 @@ static void collections(struct ag_json *json, struct ag_observation *observation
 }
 
 void ag_observe_report_json(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_selection *wish) {
+                            const struct ag_observe_selection *selection) {
     struct ag_json json = {.out = out, .line_depth = 2};
     const char *const *notes;
     ag_json_open(&json, NULL, '{');
     ag_json_string(&json, "schema", "allogram-observe/1");
     facts(&json, ag_observation_facts(observation));
     functions(&json, observation);
-    if (wish->stacks) {
+    if (selection->stacks) {
         stacks(&json, observation);
     }
-    if (wish->blame != NULL) {
-        blame(&json, observation, wish->blame);
+    if (selection->blame != NULL) {
+        blame(&json, observation, selection->blame);
     }
-    if ((wish->what & AG_OBSERVE_COLLECTIONS) != 0) {
+    if ((selection->what & AG_OBSERVE_COLLECTIONS) != 0) {
         collections(&json, observation);
     }
-    if ((wish->what & AG_OBSERVE_GROWTH) != 0) {
+    if ((selection->what & AG_OBSERVE_GROWTH) != 0) {
         growth(&json, observation);
     }
-    if ((wish->what & AG_OBSERVE_MAPS) != 0) {
+    if ((selection->what & AG_OBSERVE_MAPS) != 0) {
         maps(&json, observation);
     }
-    if ((wish->what & AG_OBSERVE_ALLOCATORS) != 0) {
+    if ((selection->what & AG_OBSERVE_ALLOCATORS) != 0) {
         allocators(&json, observation);
     }
-    if ((wish->what & AG_OBSERVE_PROCESSES) != 0) {
+    if ((selection->what & AG_OBSERVE_PROCESSES) != 0) {
         processes(&json, observation);
     }
     const size_t n_notes = ag_observation_notes(observation, &notes);

@@ -14,8 +14,8 @@ struct ag_observe_selection { /* which tables */
     size_t limit;      /* rows of a table in text; 0: all */
 };
 void ag_observe_report_json(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_selection *wish);
+                            const struct ag_observe_selection *selection);
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_selection *wish);
+                            const struct ag_observe_selection *selection);
 
 #endif

@@ -280,7 +280,7 @@ static void collections(struct ag_page *page, struct ag_observation *observation
 }
 
 void ag_observe_report_text(FILE *out, struct ag_observation *observation,
-                            const struct ag_observe_selection *wish) {
+                            const struct ag_observe_selection *selection) {
     struct ag_page page = {.out = out,
                            .columns = ag_terminal_columns(),
                            .has_colour = ag_terminal_has_colour(AG_COLOUR_AUTO)};
@@ -289,36 +289,37 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                                                          : page.columns;
     struct ag_observed_function *list = NULL;
     heading(&page, observation);
-    const ssize_t n = wish->blame != NULL ? ag_observation_blame(observation, wish->blame, &list)
-                                          : ag_observation_functions(observation, &list);
+    const ssize_t n = selection->blame != NULL
+                          ? ag_observation_blame(observation, selection->blame, &list)
+                          : ag_observation_functions(observation, &list);
     if (n > 0) {
-        functions(&page, list, (size_t)n, wish->limit,
-                  wish->blame != NULL ? "to blame" : "function",
-                  /* has_total= */ wish->blame == NULL);
+        functions(&page, list, (size_t)n, selection->limit,
+                  selection->blame != NULL ? "to blame" : "function",
+                  /* has_total= */ selection->blame == NULL);
     } else {
         ag_page_print(&page, AG_STYLE_DIM, "%s\n",
-                      wish->blame != NULL ? "nothing ran under a function of that name"
-                                          : "no thread used the CPU");
+                      selection->blame != NULL ? "nothing ran under a function of that name"
+                                               : "no thread used the CPU");
         ag_page_end_line(&page);
     }
     free(list);
-    if ((wish->what & AG_OBSERVE_COLLECTIONS) != 0) {
-        collections(&page, observation, wish->limit);
+    if ((selection->what & AG_OBSERVE_COLLECTIONS) != 0) {
+        collections(&page, observation, selection->limit);
     }
-    if (wish->stacks) {
-        stacks(&page, observation, AG_SEEN_CPU, "stacks, by samples", wish->limit);
+    if (selection->stacks) {
+        stacks(&page, observation, AG_SEEN_CPU, "stacks, by samples", selection->limit);
     }
-    if ((wish->what & AG_OBSERVE_GROWTH) != 0) {
+    if ((selection->what & AG_OBSERVE_GROWTH) != 0) {
         stacks(&page, observation, AG_SEEN_GROWTH, "growth of resident memory, by stack",
-               wish->limit);
+               selection->limit);
     }
-    if ((wish->what & AG_OBSERVE_MAPS) != 0) {
-        maps(&page, observation, wish->limit);
+    if ((selection->what & AG_OBSERVE_MAPS) != 0) {
+        maps(&page, observation, selection->limit);
     }
-    if ((wish->what & AG_OBSERVE_ALLOCATORS) != 0) {
+    if ((selection->what & AG_OBSERVE_ALLOCATORS) != 0) {
         allocators(&page, observation);
     }
-    if ((wish->what & AG_OBSERVE_PROCESSES) != 0) {
-        processes(&page, observation, wish->limit);
+    if ((selection->what & AG_OBSERVE_PROCESSES) != 0) {
+        processes(&page, observation, selection->limit);
     }
 }

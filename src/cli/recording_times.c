@@ -35,7 +35,8 @@ bool ag_recording_times_set(struct ag_recording_times *times, const char *name, 
     return times->has_duration;
 }
 
-static void begin(struct ag_recording_times *times, struct ag_session *session, uint64_t now_ms) {
+static void recording_times_begin(struct ag_recording_times *times, struct ag_session *session,
+                                  uint64_t now_ms) {
     times->phase = AG_TIMES_RECORD;
     times->end_ms = times->has_duration ? now_ms + times->duration_ms : 0;
     (void)ag_session_pause(session, AG_PAUSE_NONE);
@@ -47,14 +48,14 @@ void ag_recording_times_start(struct ag_recording_times *times, struct ag_sessio
     if (times->delay_ms > 0) {
         (void)ag_session_pause(session, AG_PAUSE_ALL);
     } else {
-        begin(times, session, now_ms);
+        recording_times_begin(times, session, now_ms);
     }
 }
 
 int ag_recording_times_step(struct ag_recording_times *times, struct ag_session *session,
                             uint64_t now_ms) {
     if (times->phase == AG_TIMES_WAIT && now_ms >= times->begin_ms) {
-        begin(times, session, now_ms);
+        recording_times_begin(times, session, now_ms);
     }
     if (times->phase != AG_TIMES_WAIT && times->end_ms != 0 && now_ms >= times->end_ms) {
         times->phase = AG_TIMES_OVER;
@@ -72,7 +73,7 @@ void ag_recording_times_toggle(struct ag_recording_times *times, struct ag_sessi
                                uint64_t now_ms) {
     switch (times->phase) {
     case AG_TIMES_WAIT:
-        begin(times, session, now_ms);
+        recording_times_begin(times, session, now_ms);
         break;
     case AG_TIMES_RECORD: /* `control` may have paused it, too */
         (void)ag_session_pause(

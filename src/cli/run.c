@@ -95,7 +95,7 @@ static const struct ag_option option_table[] = {
     {'q', "quiet", NULL, "no closing summary"},
 };
 
-struct wishes {
+struct run_request {
     struct ag_session_options session;
     bool is_exact;               /* asked for by name */
     const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
@@ -107,15 +107,15 @@ struct wishes {
     struct ag_recording_times times;
 };
 
-static int set_sampling_option(struct wishes *wishes, enum ag_sampling_option option,
+static int set_sampling_option(struct run_request *request, enum ag_sampling_option option,
                                const char *name, const char *value) {
-    const char *refusal = ag_sampling_option_set(&wishes->session, option, value);
-    wishes->sampling_option = ag_sampling_option_names[option];
+    const char *refusal = ag_sampling_option_set(&request->session, option, value);
+    request->sampling_option = ag_sampling_option_names[option];
     return refusal ? ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: %s", name, value, refusal) : 0;
 }
 
-static int add_dump(struct wishes *wishes, const char *name, const char *value) {
-    struct ag_session_options *session = &wishes->session;
+static int add_dump(struct run_request *request, const char *name, const char *value) {
+    struct ag_session_options *session = &request->session;
     if (session->n_dumps == AG_DUMPS_MOST) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: given more than %d times", name, value,
                        AG_DUMPS_MOST);
@@ -131,13 +131,13 @@ static int add_dump(struct wishes *wishes, const char *name, const char *value) 
     return 0;
 }
 
-static int set_port(struct wishes *wishes, const char *name, const char *value) {
+static int set_port(struct run_request *request, const char *name, const char *value) {
     uint64_t number = 0;
     if (!ag_parse_count(value, &number) || number > UINT16_MAX) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a port from 0 to 65535", name, value);
     }
-    wishes->serves = wishes->session.has_desk = true;
-    wishes->port = (uint16_t)number;
+    request->serves = request->session.has_desk = true;
+    request->port = (uint16_t)number;
     return 0;
 }
 
@@ -155,27 +155,27 @@ static int refuse_bytes_of_samples(const struct ag_session_options *session) {
     return 0;
 }
 
-static int set_adapters(struct wishes *wishes, const char *name, const char *value) {
+static int set_adapters(struct run_request *request, const char *name, const char *value) {
     char message[512];
     if (!ag_adapter_list_check(value, message)) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: %s", name, value, message);
     }
-    wishes->adapters = value;
+    request->adapters = value;
     return 0;
 }
 
-static int set_filter(struct wishes *wishes, const char *name, const char *value) {
+static int set_filter(struct run_request *request, const char *name, const char *value) {
     char message[512];
-    wishes->session.filter = value;
+    request->session.filter = value;
     return ag_filter_option_check(value, message)
                ? 0
                : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s", name, message);
 }
 
-static bool *flag_of(struct wishes *wishes, int id) {
-    return id == 'q'            ? &wishes->is_quiet
-           : id == OPTION_CALLS ? &wishes->has_calls
-                                : &wishes->session.has_free_stacks;
+static bool *flag_of(struct run_request *request, int id) {
+    return id == 'q'            ? &request->is_quiet
+           : id == OPTION_CALLS ? &request->has_calls
+                                : &request->session.has_free_stacks;
 }
 
 /* The half in the process reads it too, so that the trace has the names. */
@@ -190,18 +190,18 @@ static int set_types_file(const char *value) {
     return status;
 }
 
-static int set_max_size(struct wishes *wishes, const char *name, const char *value) {
+static int set_max_size(struct run_request *request, const char *name, const char *value) {
     uint64_t number;
     if (!ag_parse_bytes(value, &number) || number == 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number of bytes such as 64M", name,
                        value);
     }
-    wishes->session.max_bytes = number;
+    request->session.max_bytes = number;
     return 0;
 }
 
-static int set_times(struct wishes *wishes, int id, const char *name, const char *value) {
-    if (ag_recording_times_set(&wishes->times, name, value)) {
+static int set_times(struct run_request *request, int id, const char *name, const char *value) {
+    if (ag_recording_times_set(&request->times, name, value)) {
         return 0;
     }
     return ag_fail(AG_EXIT_OWN_FAILURE,
@@ -211,10 +211,10 @@ static int set_times(struct wishes *wishes, int id, const char *name, const char
 }
 
 /* One signal cannot ask for two things. */
-static int refuse_one_signal_for_two(const struct wishes *wishes) {
-    for (size_t i = 0; i < wishes->session.n_dumps; i++) {
-        const struct ag_dump_when *dump = &wishes->session.dumps[i];
-        if (dump->kind == AG_DUMP_SIGNAL && dump->every == (uint64_t)wishes->times.signal) {
+static int refuse_one_signal_for_two(const struct run_request *request) {
+    for (size_t i = 0; i < request->session.n_dumps; i++) {
+        const struct ag_dump_when *dump = &request->session.dumps[i];
+        if (dump->kind == AG_DUMP_SIGNAL && dump->every == (uint64_t)request->times.signal) {
             return ag_fail(AG_EXIT_OWN_FAILURE,
                            "run: --signal and --dump-at=signal: two signals are needed");
         }
@@ -222,71 +222,71 @@ static int refuse_one_signal_for_two(const struct wishes *wishes) {
     return 0;
 }
 
-static int set_mode(struct wishes *wishes, const char *name, const char *value) {
+static int set_mode(struct run_request *request, const char *name, const char *value) {
     if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
     }
-    wishes->is_exact = strcmp(value, "exact") == 0;
-    wishes->session.is_sampling = !wishes->is_exact;
+    request->is_exact = strcmp(value, "exact") == 0;
+    request->session.is_sampling = !request->is_exact;
     return 0;
 }
 
 /* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
  * says where it stood. */
-static int set_option(struct wishes *wishes, int id, const char *name, const char *value) {
+static int set_option(struct run_request *request, int id, const char *name, const char *value) {
     uint64_t number = 0;
     switch (id) {
     case 'o':
-        wishes->session.output_pattern = value;
+        request->session.output_pattern = value;
         return 0;
     case 'q':
     case OPTION_FREE_STACKS:
     case OPTION_CALLS:
-        *flag_of(wishes, id) = true;
+        *flag_of(request, id) = true;
         return 0;
     case OPTION_MODE:
-        return set_mode(wishes, name, value);
+        return set_mode(request, name, value);
     case OPTION_INTERVAL:
     case OPTION_BUDGET:
     case OPTION_SEED:
-        return set_sampling_option(wishes, (enum ag_sampling_option)(id - OPTION_INTERVAL), name,
+        return set_sampling_option(request, (enum ag_sampling_option)(id - OPTION_INTERVAL), name,
                                    value);
     case OPTION_DEPTH:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_DEPTH) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
                            MAX_DEPTH);
         }
-        wishes->session.depth = (uint32_t)number;
+        request->session.depth = (uint32_t)number;
         return 0;
     case OPTION_FOLLOW:
         if (strcmp(value, "all") != 0 && strcmp(value, "none") != 0) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither all nor none", name, value);
         }
-        wishes->session.no_children = strcmp(value, "none") == 0;
+        request->session.no_children = strcmp(value, "none") == 0;
         return 0;
     case OPTION_MAX_SIZE:
-        return set_max_size(wishes, name, value);
+        return set_max_size(request, name, value);
     case OPTION_STAMP_EVERY:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_STAMP_EVERY) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
                            MAX_STAMP_EVERY);
         }
-        wishes->session.stamp_every = (uint32_t)number;
+        request->session.stamp_every = (uint32_t)number;
         return 0;
     case OPTION_DUMP_AT:
-        return add_dump(wishes, name, value);
+        return add_dump(request, name, value);
     case OPTION_SERVE:
-        return set_port(wishes, name, value);
+        return set_port(request, name, value);
     case OPTION_TYPES_FILE:
         return set_types_file(value);
     case OPTION_ADAPTERS:
-        return set_adapters(wishes, name, value);
+        return set_adapters(request, name, value);
     case OPTION_FILTER:
-        return set_filter(wishes, name, value);
+        return set_filter(request, name, value);
     case OPTION_DELAY:
     case OPTION_DURATION:
     case OPTION_SIGNAL:
-        return set_times(wishes, id, name, value);
+        return set_times(request, id, name, value);
     }
     return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not built in this version", name);
 }
@@ -302,14 +302,14 @@ static void twin_name(const char *option, char ret_name[64]) {
     ret_name[length] = '\0';
 }
 
-static int read_environment(struct wishes *wishes) {
+static int read_environment(struct run_request *request) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
         char name[64];
         twin_name(option_table[i].name, name);
         const char *value = getenv(name);
         const bool is_off = !option_table[i].argument && value && strcmp(value, "0") == 0;
         const int status =
-            value && *value && !is_off ? set_option(wishes, option_table[i].id, name, value) : 0;
+            value && *value && !is_off ? set_option(request, option_table[i].id, name, value) : 0;
         if (status != 0) {
             return status;
         }
@@ -351,8 +351,8 @@ static void print_summary(const struct ag_writer_report *report, const char *pro
 }
 
 /* The program runs: from here on its status is ours. */
-static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, const char *program,
-                     const struct ag_launch *launch, const char *first_trace,
+static int accompany(struct ag_shepherd *shepherd, const struct run_request *request,
+                     const char *program, const struct ag_launch *launch, const char *first_trace,
                      struct ag_endpoint *endpoint) {
     ag_shepherd_step_back(shepherd);
     const bool has_report = ag_shepherd_watch(shepherd);
@@ -361,10 +361,10 @@ static int accompany(struct ag_shepherd *shepherd, const struct wishes *wishes, 
         if (!shepherd->report.registered) {
             remove_if_empty(first_trace);
         }
-        if (!wishes->is_quiet) {
+        if (!request->is_quiet) {
             print_summary(&shepherd->report, program, launch);
         }
-    } else if (!wishes->is_quiet && !shepherd->gave_up) {
+    } else if (!request->is_quiet && !shepherd->gave_up) {
         ag_say("the writer failed; what was recorded can be saved: allogram check %s", first_trace);
     }
     return shepherd->child_ended ? end_status(shepherd->wait_status) : AG_EXIT_OWN_FAILURE;
@@ -386,16 +386,16 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
 
 /* Trace, writer, go. Returns the exit status. */
 static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
-                          struct wishes *wishes, const char *program,
+                          struct run_request *request, const char *program,
                           struct ag_endpoint *endpoint) {
     char first_trace[FIRST_TRACE_BYTES], message[512];
     struct ag_shepherd shepherd = {.session = session,
                                    .child = launch->pid,
                                    .report_fd = -1,
                                    .signal_fd = -1,
-                                   .dumps = wishes->session.dumps,
-                                   .n_dumps = wishes->session.n_dumps,
-                                   .times = &wishes->times};
+                                   .dumps = request->session.dumps,
+                                   .n_dumps = request->session.n_dumps,
+                                   .times = &request->times};
     if (ag_session_first_trace(session, (uint32_t)launch->pid, program, first_trace, message) < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
@@ -410,7 +410,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         return ag_fail(AG_EXIT_OWN_FAILURE, "start the writer: %s", strerror(-r));
     }
     start_endpoint(endpoint, session);
-    ag_recording_times_start(&wishes->times, session, ag_shepherd_now_ms());
+    ag_recording_times_start(&request->times, session, ag_shepherd_now_ms());
     const int error = ag_launch_go(launch);
     if (error > 0) {
         ag_endpoint_stop(endpoint);
@@ -420,10 +420,10 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));
     }
-    return accompany(&shepherd, wishes, program, launch, first_trace, endpoint);
+    return accompany(&shepherd, request, program, launch, first_trace, endpoint);
 }
 
-static int run_program(struct wishes *wishes, char **arguments) {
+static int run_program(struct run_request *request, char **arguments) {
     struct ag_target target;
     char message[512], agent[AG_AGENT_PLACE_BYTES];
     if (arguments[0][0] == '\0') {
@@ -439,16 +439,16 @@ static int run_program(struct wishes *wishes, char **arguments) {
     struct ag_launch launch = {.path = target.path,
                                .arguments = arguments,
                                .agent = agent,
-                               .adapters = wishes->adapters,
-                               .has_calls = wishes->has_calls};
+                               .adapters = request->adapters,
+                               .has_calls = request->has_calls};
     struct ag_session *session = NULL;
     struct ag_endpoint endpoint = {.listen_fd = -1};
     ag_launch_guard_standard();
     ag_launch_lift_limits(&launch);
-    if (wishes->serves && ag_endpoint_open(&endpoint, wishes->port, message) < 0) {
+    if (request->serves && ag_endpoint_open(&endpoint, request->port, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
-    if (ag_session_create(&wishes->session, &session, message) < 0) {
+    if (ag_session_create(&request->session, &session, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
     launch.session_path = ag_session_path(session);
@@ -457,14 +457,15 @@ static int run_program(struct wishes *wishes, char **arguments) {
         ag_session_remove(session);
         status = ag_fail(AG_EXIT_OWN_FAILURE, "start %s: %s", arguments[0], strerror(-r));
     } else {
-        status = start_and_wait(session, &launch, wishes, arguments[0], &endpoint);
+        status = start_and_wait(session, &launch, request, arguments[0], &endpoint);
     }
     (void)ag_session_close(session); /* NULL */
     return status;
 }
 
 int ag_command_run(int argc, char **argv) {
-    struct wishes wishes = {.session = {.size = sizeof(wishes.session), .keeper = AG_KEEPER_RUN}};
+    struct run_request request = {
+        .session = {.size = sizeof(request.session), .keeper = AG_KEEPER_RUN}};
     struct ag_options options = {
         .usage = "run [OPTIONS] [--] COMMAND [ARG...]",
         .about =
@@ -475,7 +476,7 @@ int ag_command_run(int argc, char **argv) {
         .ends_at_operand = true,
         .usage_status = AG_EXIT_OWN_FAILURE,
     };
-    int status = read_environment(&wishes);
+    int status = read_environment(&request);
     if (status != 0) {
         return status;
     }
@@ -486,7 +487,7 @@ int ag_command_run(int argc, char **argv) {
         }
         char name[64];
         option_name(id, name);
-        status = set_option(&wishes, id, name, options.value);
+        status = set_option(&request, id, name, options.value);
         if (status != 0) {
             return status;
         }
@@ -495,14 +496,14 @@ int ag_command_run(int argc, char **argv) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
                        "run: name a program to record: allogram run -- COMMAND [ARG...]");
     }
-    if (wishes.session.budget_percent > 0 && !wishes.is_exact) {
-        wishes.session.is_sampling = true;
+    if (request.session.budget_percent > 0 && !request.is_exact) {
+        request.session.is_sampling = true;
     }
-    if (wishes.sampling_option && !wishes.session.is_sampling) {
+    if (request.sampling_option && !request.session.is_sampling) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s means nothing without --mode=sample",
-                       wishes.sampling_option);
+                       request.sampling_option);
     }
-    status = refuse_bytes_of_samples(&wishes.session);
-    status = status != 0 ? status : refuse_one_signal_for_two(&wishes);
-    return status != 0 ? status : run_program(&wishes, options.operands);
+    status = refuse_bytes_of_samples(&request.session);
+    status = status != 0 ? status : refuse_one_signal_for_two(&request);
+    return status != 0 ? status : run_program(&request, options.operands);
 }

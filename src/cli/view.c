@@ -43,27 +43,27 @@ static const struct ag_option table[] = {
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
 
-struct wish { /* what the command line asks for */
+struct view_request { /* what the command line asks for */
     struct ag_profile_options profile;
     const char *debug_dirs[MAX_DEBUG_DIRS];
     const char *output;
     bool opens;
 };
 
-static int set_option(struct wish *wish, int id, const char *value) {
-    struct ag_symbol_options *symbol = &wish->profile.symbol;
+static int set_option(struct view_request *request, int id, const char *value) {
+    struct ag_symbol_options *symbol = &request->profile.symbol;
     switch (id) {
     case 'o':
-        wish->output = value;
+        request->output = value;
         break;
     case OPTION_NO_OPEN:
-        wish->opens = false;
+        request->opens = false;
         break;
     case OPTION_SYSROOT:
         symbol->sysroot = value;
         break;
     case OPTION_TYPES_FILE:
-        return ag_types_file_read("view", value, AG_EXIT_FAILURE, &wish->profile);
+        return ag_types_file_read("view", value, AG_EXIT_FAILURE, &request->profile);
     case OPTION_DEBUGINFOD:
         symbol->allow_debuginfod = true;
         break;
@@ -72,16 +72,17 @@ static int set_option(struct wish *wish, int id, const char *value) {
             return ag_fail(AG_EXIT_USAGE, "view: --debug-dir=%s: more than %d of them", value,
                            MAX_DEBUG_DIRS);
         }
-        wish->debug_dirs[symbol->n_debug_dirs++] = value;
+        request->debug_dirs[symbol->n_debug_dirs++] = value;
         break;
     }
     return AG_EXIT_OK;
 }
 
-static int open_profile(const struct wish *wish, const char *path, struct ag_profile **ret) {
+static int open_profile(const struct view_request *request, const char *path,
+                        struct ag_profile **ret) {
     char message[512] = "", seal_message[512] = "";
     const int sealed = ag_writer_seal(path, seal_message);
-    const int r = ag_profile_open(path, &wish->profile, ret, message);
+    const int r = ag_profile_open(path, &request->profile, ret, message);
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", message);
     }
@@ -175,17 +176,17 @@ static void show(const char *path) {
     }
 }
 
-static int view(const struct wish *wish, char **paths, int n_paths) {
+static int view(const struct view_request *request, char **paths, int n_paths) {
     char output[PATH_BYTES];
-    if (wish->output) {
-        snprintf(output, sizeof output, "%s", wish->output);
+    if (request->output) {
+        snprintf(output, sizeof output, "%s", request->output);
     } else {
         name_output(output, sizeof output, paths[0]);
     }
     struct ag_profile *profile = NULL, *before = NULL;
-    int status = open_profile(wish, paths[0], &profile);
+    int status = open_profile(request, paths[0], &profile);
     if (status == AG_EXIT_OK && n_paths == 2) {
-        status = open_profile(wish, paths[1], &before);
+        status = open_profile(request, paths[1], &before);
     }
     if (status == AG_EXIT_OK && strcmp(output, "-") == 0) {
         status = write_page(stdout, "standard output", profile, before);
@@ -195,7 +196,7 @@ static int view(const struct wish *wish, char **paths, int n_paths) {
             printf("%s\n", output);
             fflush(stdout);
         }
-        if (status == AG_EXIT_OK && wish->opens) {
+        if (status == AG_EXIT_OK && request->opens) {
             show(output);
         }
     }
@@ -209,12 +210,12 @@ static int view(const struct wish *wish, char **paths, int n_paths) {
 }
 
 int ag_command_view(int argc, char **argv) {
-    struct wish wish = {
-        .profile = {.size = sizeof wish.profile,
+    struct view_request request = {
+        .profile = {.size = sizeof request.profile,
                     .thread = -1,
-                    .symbol = {.size = sizeof wish.profile.symbol, .decoders = ag_decoders}},
+                    .symbol = {.size = sizeof request.profile.symbol, .decoders = ag_decoders}},
         .opens = true};
-    wish.profile.symbol.debug_dirs = wish.debug_dirs;
+    request.profile.symbol.debug_dirs = request.debug_dirs;
     struct ag_options options = {
         .usage = "view TRACE [BEFORE] [OPTIONS]",
         .about = "Writes a trace as one HTML page that needs nothing else; with BEFORE, also what\n"
@@ -228,7 +229,7 @@ int ag_command_view(int argc, char **argv) {
         if (id == AG_OPTIONS_STOP) {
             return options.status;
         }
-        status = set_option(&wish, id, options.value);
+        status = set_option(&request, id, options.value);
     }
     if (status == AG_EXIT_OK && (options.n_operands < 1 || options.n_operands > 2)) {
         return ag_fail(AG_EXIT_USAGE,
@@ -239,5 +240,5 @@ int ag_command_view(int argc, char **argv) {
     if (status == AG_EXIT_OK && ag_html_page_missing()) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", ag_html_page_missing());
     }
-    return status == AG_EXIT_OK ? view(&wish, options.operands, options.n_operands) : status;
+    return status == AG_EXIT_OK ? view(&request, options.operands, options.n_operands) : status;
 }

@@ -255,7 +255,7 @@ static int write_or_cut_back(struct ag_trace_writer *writer, const void *bytes, 
 
 /* Fills up what is so small that a reader would refuse it (AG_RATIO_MOST): with a frame that zstd
  * skips. Returns how long it is then, which is far below BYTES. */
-static size_t pad(uint8_t *stored, size_t stored_bytes, size_t bytes) {
+static size_t pad_stored(uint8_t *stored, size_t stored_bytes, size_t bytes) {
     enum { FRAME_HEADER_BYTES = 8 };
     const size_t least = bytes / AG_RATIO_MOST + 1;
     if (stored_bytes >= least) {
@@ -294,7 +294,7 @@ int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_
         memcpy(stored, body, bytes);
         stored_bytes = bytes;
     } else {
-        stored_bytes = pad(stored, stored_bytes, bytes);
+        stored_bytes = pad_stored(stored, stored_bytes, bytes);
     }
     const struct ag_chunk_header header = {
         .entry = {.offset = writer->end,

@@ -122,7 +122,7 @@ int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, ui
 }
 
 /* ---- the events that do not take the fast path ---- */
-static int undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
+static int apply_undo(struct ag_ledger *ledger, uint32_t index, uint64_t address) {
     struct ag_stream *stream = &ledger->streams[index];
     if (ag_ledger_cancel_waiting(ledger, index, address)) {
         return 0;
@@ -183,7 +183,7 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
     case AG_RECORD_STAMP:
         return ag_ledger_begin_window(ledger, index, event->size);
     case AG_RECORD_UNDO_FREE:
-        return undo(ledger, index, event->address);
+        return apply_undo(ledger, index, event->address);
     case AG_RECORD_MOVE:
     case AG_RECORD_PROMOTE:
     case AG_RECORD_BLOCK_TYPE:
@@ -224,7 +224,7 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
 }
 
 /* ---- the loop ---- */
-AG_FAST void prefetch(const struct ag_ledger *ledger, const struct ag_event *event) {
+AG_FAST void prefetch_event(const struct ag_ledger *ledger, const struct ag_event *event) {
     __builtin_prefetch(&ledger->live.blocks[ag_live_table_home(&ledger->live, event->address)], 1);
     __builtin_prefetch(ag_sum_index_home(&ledger->sum_index, event->stack, event->via));
 }
@@ -264,16 +264,16 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
                : ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
 }
 
-enum way { WAY_SMALL, WAY_LARGE, WAY_TOLD }; /* large and told: one step of it is slow anyway */
+enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED }; /* large and told: one step of it is slow anyway */
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
                         const struct ag_event *events, size_t count, const enum way way) {
-    const bool is_reported = way == WAY_TOLD;
+    const bool is_reported = way == WAY_NOTIFIED;
     const struct ag_event *const end = events + count;
     int r = 0;
     for (const struct ag_event *event = events; event < end && r >= 0; event++) {
         if (way != WAY_SMALL) {
-            prefetch(ledger, event + AHEAD < end ? event + AHEAD : event);
+            prefetch_event(ledger, event + AHEAD < end ? event + AHEAD : event);
             prefetch_sum(ledger, event + AHEAD / 2 < end ? event + AHEAD / 2 : event);
         }
         const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
@@ -315,7 +315,7 @@ static AG_NOINLINE int apply_small(struct ag_ledger *ledger, struct ag_ledger_ho
 static AG_NOINLINE int apply_and_notify(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                         uint32_t index, const struct ag_event *events,
                                         size_t count) {
-    return apply_batch(ledger, hot, index, events, count, WAY_TOLD);
+    return apply_batch(ledger, hot, index, events, count, WAY_NOTIFIED);
 }
 
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,

@@ -31,7 +31,7 @@ static int look_again(struct ag_ledger *ledger, uint64_t address) {
                : 0;
 }
 
-static int move(struct ag_ledger *ledger, uint64_t from, uint64_t to) {
+static int block_move(struct ag_ledger *ledger, uint64_t from, uint64_t to) {
     uint64_t at = ag_live_table_seek(&ledger->live, from);
     if (from == to || to == 0 || ledger->live.blocks[at].address == 0) {
         return 0;
@@ -143,7 +143,7 @@ int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event) 
         return r;
     }
     if (event->kind == AG_RECORD_MOVE) {
-        return move(ledger, event->address, event->size);
+        return block_move(ledger, event->address, event->size);
     }
     promote(ledger, event->address);
     return 0;

@@ -299,7 +299,7 @@ void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uin
 }
 
 /* ---- time ---- */
-static void observe(struct ag_ledger *ledger) {
+static void timeline_note(struct ag_ledger *ledger) {
     ag_timeline_observe(&ledger->timeline, &(struct ag_timeline_point){
                                                .time_ns = ledger->now_ns,
                                                .in_use_bytes = ledger->tally.in_use_bytes,
@@ -318,10 +318,10 @@ void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
  * and where time has gone on to. */
 static void go_on_to(struct ag_ledger *ledger, uint64_t time_ns) {
     if (time_ns > ledger->now_ns) {
-        observe(ledger);
+        timeline_note(ledger);
         ledger->now_ns = time_ns;
     }
-    observe(ledger);
+    timeline_note(ledger);
 }
 
 static void take_residents_until(struct ag_ledger *ledger, uint64_t time_ns) {
@@ -456,7 +456,7 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
     tally->peak_time_ns = ledger->now_ns;
     ledger->rss_peak_bytes = ledger->rss_bytes;
     ledger->timeline.count = 0;
-    observe(ledger);
+    timeline_note(ledger);
     ag_order_bounds_restart(&ledger->bounds);
     return 0;
 }
@@ -498,8 +498,8 @@ void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret
     tally->peak_time_ns = ledger->now_ns;
 }
 
-/* since(now, then): what came between; 0 where a free was taken back across the border. */
-static uint64_t since(uint64_t now, uint64_t then) {
+/* counted_since(now, then): what came between; 0 where a free was taken back across the border. */
+static uint64_t counted_since(uint64_t now, uint64_t then) {
     return now > then ? now - then : 0;
 }
 
@@ -514,11 +514,11 @@ static int settle_sums(struct ag_ledger *ledger) {
         const struct ag_sum_base base =
             i < ledger->n_sum_bases ? ledger->sum_bases[i] : (struct ag_sum_base){0};
         struct ag_stack_sum *result = &ledger->results[i];
-        result->allocated_blocks = since(sum->allocated_blocks, base.allocated_blocks);
-        result->allocated_bytes = since(sum->allocated_bytes, base.allocated_bytes);
-        result->freed_blocks = since(sum->freed_blocks, base.freed_blocks);
-        result->freed_bytes = since(sum->freed_bytes, base.freed_bytes);
-        result->temporary_blocks = since(sum->temporary_blocks, base.temporary_blocks);
+        result->allocated_blocks = counted_since(sum->allocated_blocks, base.allocated_blocks);
+        result->allocated_bytes = counted_since(sum->allocated_bytes, base.allocated_bytes);
+        result->freed_blocks = counted_since(sum->freed_blocks, base.freed_blocks);
+        result->freed_bytes = counted_since(sum->freed_bytes, base.freed_bytes);
+        result->temporary_blocks = counted_since(sum->temporary_blocks, base.temporary_blocks);
         result->peak_blocks = sum->peak_blocks;
         result->peak_bytes = sum->peak_bytes;
         ledger->live_results[i] =
@@ -593,10 +593,11 @@ static int settle_threads(struct ag_ledger *ledger) {
         ledger->thread_results[i] = (struct ag_thread_sum){
             .stream = stream->number,
             .thread_id = stream->thread_id,
-            .allocated_blocks = since(stream->allocated_blocks, stream->base.allocated_blocks),
-            .allocated_bytes = since(stream->allocated_bytes, stream->base.allocated_bytes),
-            .freed_blocks = since(stream->freed_blocks, stream->base.freed_blocks),
-            .freed_bytes = since(stream->freed_bytes, stream->base.freed_bytes)};
+            .allocated_blocks =
+                counted_since(stream->allocated_blocks, stream->base.allocated_blocks),
+            .allocated_bytes = counted_since(stream->allocated_bytes, stream->base.allocated_bytes),
+            .freed_blocks = counted_since(stream->freed_blocks, stream->base.freed_blocks),
+            .freed_bytes = counted_since(stream->freed_bytes, stream->base.freed_bytes)};
     }
     ledger->n_thread_results = ledger->n_streams;
     fold_nested_streams(ledger);
@@ -709,11 +710,11 @@ static void settle_summary(struct ag_ledger *ledger) {
         (uint64_t)(ledger->bounds.peak_low < peak ? ledger->bounds.peak_low : peak);
     all->peak_high_bytes =
         (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
-    all->ghost_frees = since(ledger->ghost_frees, ledger->base.ghost_frees);
-    all->order_repairs = since(ledger->repair.repairs, ledger->base.order_repairs);
-    all->buried_blocks = since(ledger->repair.buried, ledger->base.buried_blocks);
+    all->ghost_frees = counted_since(ledger->ghost_frees, ledger->base.ghost_frees);
+    all->order_repairs = counted_since(ledger->repair.repairs, ledger->base.order_repairs);
+    all->buried_blocks = counted_since(ledger->repair.buried, ledger->base.buried_blocks);
     all->rss_peak_bytes = ledger->rss_peak_bytes;
-    all->events = since(ledger->events, ledger->base.events);
+    all->events = counted_since(ledger->events, ledger->base.events);
     all->reset_ns = ledger->written_reset_ns > 0 ? ledger->written_reset_ns : ledger->reset_ns;
 }
 

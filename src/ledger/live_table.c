@@ -95,7 +95,7 @@ static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
 
 /* The block of slot FROM, the highest that has not been moved, to its place behind FROM; aside
  * where that lies before it, or beyond the end and so at the beginning. */
-static int move(struct ag_live_table *table, uint64_t from, struct set_aside *aside) {
+static int table_move(struct ag_live_table *table, uint64_t from, struct set_aside *aside) {
     const struct moved_block moved = lift(table, from);
     uint64_t at = ag_live_table_home(table, moved.block.address);
     if (at <= from) {
@@ -146,7 +146,7 @@ int ag_live_table_grow(struct ag_live_table *table) {
     uint64_t from = table->mask + 1;
     int r = widen(table);
     while (from-- > 0 && r == 0) {
-        r = table->blocks[from].address ? move(table, from, &aside) : 0;
+        r = table->blocks[from].address ? table_move(table, from, &aside) : 0;
     }
     for (size_t i = 0; i < aside.count && r == 0; i++) {
         put_at(table, ag_live_table_seek(table, aside.blocks[i].block.address), &aside.blocks[i]);

@@ -30,7 +30,7 @@ static int by_low(const void *a, const void *b) {
     return (left->address > right->address) - (left->address < right->address);
 }
 
-static void push(struct sweep *sweep, uint32_t operation) {
+static void sweep_push(struct sweep *sweep, uint32_t operation) {
     size_t at = sweep->count++;
     for (; at > 0 && sweep->newest[(at - 1) / 2] < operation; at = (at - 1) / 2) {
         sweep->newest[at] = sweep->newest[(at - 1) / 2];
@@ -53,7 +53,7 @@ static void pop(struct sweep *sweep) {
 }
 
 /* Who covers the place at ADDRESS; operations that ended at or before it leave the heap. */
-static const struct ag_mapped_range *owner(struct sweep *sweep, uint64_t address) {
+static const struct ag_mapped_range *sweep_owner(struct sweep *sweep, uint64_t address) {
     while (sweep->count > 0 && sweep->log[sweep->newest[0]].high <= address) {
         pop(sweep);
     }
@@ -76,11 +76,11 @@ static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_
                            struct ag_mapped_range *result) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        push(sweep, begins[i].operation);
+        sweep_push(sweep, begins[i].operation);
         uint64_t at = begins[i].address;
         const uint64_t stop = i + 1 < n ? begins[i + 1].address : UINT64_MAX;
         const struct ag_mapped_range *range;
-        while (at < stop && (range = owner(sweep, at)) != NULL) {
+        while (at < stop && (range = sweep_owner(sweep, at)) != NULL) {
             const uint64_t end = range->high < stop ? range->high : stop;
             if (range->heap != AG_HEAP_UNMAPPED) {
                 emit(result, &count, range->heap, at, end);

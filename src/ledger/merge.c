@@ -64,7 +64,7 @@ static bool is_before(const struct ag_merge *merge, uint32_t a, uint32_t b) {
     return left != right ? left < right : a < b; /* a tie is settled the same way in every run */
 }
 
-static void push(struct ag_merge *merge, uint32_t queue) {
+static void heap_push(struct ag_merge *merge, uint32_t queue) {
     size_t at = merge->heap_count++;
     for (; at > 0 && is_before(merge, queue, merge->heap[(at - 1) / 2]); at = (at - 1) / 2) {
         merge->heap[at] = merge->heap[(at - 1) / 2];
@@ -73,7 +73,7 @@ static void push(struct ag_merge *merge, uint32_t queue) {
 }
 
 /* Puts QUEUE on top, where a queue was taken off or has a later start now, and lets it sink. */
-static void sink(struct ag_merge *merge, uint32_t queue) {
+static void heap_sink(struct ag_merge *merge, uint32_t queue) {
     size_t at = 0;
     for (size_t child = 1; child < merge->heap_count; child = 2 * at + 1) {
         if (child + 1 < merge->heap_count &&
@@ -159,7 +159,7 @@ static void become_idle(struct ag_merge *merge, uint32_t at) {
     }
 }
 
-static int make_room(struct queue *queue, size_t count) {
+static int queue_make_room(struct queue *queue, size_t count) {
     if (queue->head == queue->tail) {
         queue->head = queue->tail = 0;
     }
@@ -202,7 +202,7 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
     }
     struct queue *queue = &merge->queues[at];
     const bool was_empty = queue->head == queue->tail, had_memory = queue->capacity > 0;
-    const int r = make_room(queue, count);
+    const int r = queue_make_room(queue, count);
     if (r < 0) {
         return r;
     }
@@ -217,7 +217,7 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
         } else if (queue->start_ns < merge->advanced_ns) { /* the rest of a window that was cut */
             queue->start_ns = merge->advanced_ns;
         }
-        push(merge, at);
+        heap_push(merge, at);
     }
     return 0;
 }
@@ -257,11 +257,11 @@ static int apply_top(struct ag_merge *merge, size_t end) {
     if (queue->head < queue->tail) {
         queue->start_ns =
             queue->events[queue->head].size; /* batches end before a stamp or at the tail */
-        sink(merge, at);
+        heap_sink(merge, at);
         return r;
     }
     if (--merge->heap_count > 0) {
-        sink(merge, merge->heap[merge->heap_count]);
+        heap_sink(merge, merge->heap[merge->heap_count]);
     }
     become_idle(merge, at);
     return r;

@@ -59,7 +59,7 @@ static uint32_t *bucket_of(const struct ag_open_deaths *open, uint64_t address) 
     return &open->buckets[ag_keyed_hash(address) & (open->capacity - 1)];
 }
 
-static int grow(struct ag_open_deaths *open) {
+static int open_deaths_grow(struct ag_open_deaths *open) {
     const uint32_t capacity = open->capacity ? open->capacity * 2 : FIRST_CAPACITY;
     struct ag_open_death *entries = realloc(open->entries, capacity * sizeof(*entries));
     open->entries = entries ? entries : open->entries;
@@ -109,10 +109,10 @@ static uint32_t find_or_add_place(struct ag_open_deaths *open, uint64_t address)
     return *bucket = at;
 }
 
-static int add(struct ag_open_deaths *open, uint32_t stream, const struct ag_death *death,
-               uint32_t *ret_entry) {
+static int open_deaths_add(struct ag_open_deaths *open, uint32_t stream,
+                           const struct ag_death *death, uint32_t *ret_entry) {
     /* There are never more places than entries. */
-    if (!open->first_free && open->n_entries >= open->capacity && grow(open) < 0) {
+    if (!open->first_free && open->n_entries >= open->capacity && open_deaths_grow(open) < 0) {
         return -ENOMEM;
     }
     uint32_t at = open->first_free;
@@ -182,7 +182,7 @@ static int index_stream(struct ag_ledger *ledger, uint32_t index) {
         const struct ag_death *death = &stream->deaths[i];
         /* One that was taken back gets no entry; ag_ledger_forget_death is not asked for it. */
         if (death->block.address != 0 &&
-            add(&ledger->open_deaths, index, death, &stream->death_entries[i]) < 0) {
+            open_deaths_add(&ledger->open_deaths, index, death, &stream->death_entries[i]) < 0) {
             return -ENOMEM;
         }
         stream->n_indexed = i + 1;

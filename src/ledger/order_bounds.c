@@ -67,7 +67,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int64_t add(int64_t a, int64_t b) {
+static int64_t add_wrapping(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
@@ -133,7 +133,7 @@ static void push_floor(struct ag_order_bounds *bounds) {
 /* The summit of the stream's window, which ends here. */
 static void count_summit(struct ag_order_bounds *bounds, const struct ag_bounds_stream *stream) {
     const int64_t others = subtract(least_low(bounds, stream->step), stream->first_low);
-    raise_to(&bounds->peak_low, add(stream->attained, others));
+    raise_to(&bounds->peak_low, add_wrapping(stream->attained, others));
 }
 
 void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t index, int64_t rise,
@@ -142,32 +142,32 @@ void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t index, int6
     count_summit(bounds, stream);
     const int64_t others_low = subtract(bounds->sum_low, stream->low);
     const int64_t others_high = subtract(bounds->sum_high, stream->high);
-    const int64_t base = add(stream->base, stream->net);
-    raise_to(&bounds->peak_low, add(others_low, base));
+    const int64_t base = add_wrapping(stream->base, stream->net);
+    raise_to(&bounds->peak_low, add_wrapping(others_low, base));
     bounds->step++;
     *stream = (struct ag_bounds_stream){.base = base,
                                         .net = net,
-                                        .high = add(base, rise),
-                                        .low = add(base, dip),
-                                        .first_low = add(base, dip),
-                                        .attained = add(base, rise),
+                                        .high = add_wrapping(base, rise),
+                                        .low = add_wrapping(base, dip),
+                                        .first_low = add_wrapping(base, dip),
+                                        .attained = add_wrapping(base, rise),
                                         .step = bounds->step};
-    bounds->sum_low = add(others_low, stream->low);
-    bounds->sum_high = add(others_high, stream->high);
+    bounds->sum_low = add_wrapping(others_low, stream->low);
+    bounds->sum_high = add_wrapping(others_high, stream->high);
     raise_to(&bounds->peak_high, bounds->sum_high);
     push_floor(bounds);
 }
 
 void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t index, int64_t bytes) {
     struct ag_bounds_stream *stream = &bounds->streams[index];
-    stream->net = add(stream->net, bytes);
+    stream->net = add_wrapping(stream->net, bytes);
     if (bytes >= 0) {
-        stream->high = add(stream->high, bytes);
-        bounds->sum_high = add(bounds->sum_high, bytes);
+        stream->high = add_wrapping(stream->high, bytes);
+        bounds->sum_high = add_wrapping(bounds->sum_high, bytes);
     } else {
-        stream->low = add(stream->low, bytes);
-        stream->attained = add(stream->attained, bytes);
-        bounds->sum_low = add(bounds->sum_low, bytes);
+        stream->low = add_wrapping(stream->low, bytes);
+        stream->attained = add_wrapping(stream->attained, bytes);
+        bounds->sum_low = add_wrapping(bounds->sum_low, bytes);
     }
 }
 
@@ -176,7 +176,7 @@ void ag_order_bounds_finish(struct ag_order_bounds *bounds) {
     int64_t end = 0;
     for (size_t i = 0; i < bounds->n_streams; i++) {
         count_summit(bounds, &bounds->streams[i]);
-        end = add(end, add(bounds->streams[i].base, bounds->streams[i].net));
+        end = add_wrapping(end, add_wrapping(bounds->streams[i].base, bounds->streams[i].net));
     }
     raise_to(&bounds->peak_low, end);
 }
@@ -186,14 +186,14 @@ void ag_order_bounds_restart(struct ag_order_bounds *bounds) {
     for (size_t i = 0; i < bounds->n_streams;
          i++) { /* what is inside of the open windows counts as past */
         struct ag_bounds_stream *stream = &bounds->streams[i];
-        const int64_t base = add(stream->base, stream->net);
+        const int64_t base = add_wrapping(stream->base, stream->net);
         *stream = (struct ag_bounds_stream){.base = base,
                                             .high = base,
                                             .low = base,
                                             .first_low = base,
                                             .attained = base,
                                             .step = bounds->step + 1};
-        now = add(now, base);
+        now = add_wrapping(now, base);
     }
     bounds->step++;
     bounds->n_floors = 0;

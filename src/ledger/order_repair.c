@@ -269,7 +269,7 @@ static void link_by_address(struct ag_repair *repair, uint32_t at, bool in_front
 
 /* Out of its address' line; it stays in the list of its stream or of the expiring until its turn,
  * to be recycled. */
-static void settle(struct ag_repair *repair, uint32_t at) {
+static void waiting_settle(struct ag_repair *repair, uint32_t at) {
     struct ag_waiting *event = &repair->pool[at];
     struct ag_waiting_line *line = &repair->lines[event->line];
     *(event->before ? &repair->pool[event->before].behind : &line->first) = event->behind;
@@ -307,7 +307,7 @@ static void notify_bounds(struct ag_ledger *ledger, uint32_t stream, uint64_t by
 /* Applies a waiting event that fits the state of its address, and settles it. */
 static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
-    settle(&ledger->repair, at);
+    waiting_settle(&ledger->repair, at);
     bool is_live;
     const uint64_t slot = live_slot(ledger, event.address, &is_live);
     if (event.kind == AG_RECORD_ALLOC) {
@@ -356,7 +356,7 @@ static bool goes_first(const struct ag_repair *repair, const struct ag_waiting *
 }
 
 /* Which of the waiting events at ADDRESS comes next (section 2); 0: none fits. */
-static uint32_t choose(const struct ag_ledger *ledger, uint64_t address) {
+static uint32_t waiting_choose(const struct ag_ledger *ledger, uint64_t address) {
     const struct ag_repair *repair = &ledger->repair;
     const uint32_t place = find_place(repair, address);
     bool is_live;
@@ -376,7 +376,7 @@ static uint32_t choose(const struct ag_ledger *ledger, uint64_t address) {
 }
 
 int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address) {
-    for (uint32_t at; (at = choose(ledger, address)) != 0;) {
+    for (uint32_t at; (at = waiting_choose(ledger, address)) != 0;) {
         const int r = apply_waiting(ledger, at);
         if (r < 0) {
             return r;
@@ -453,8 +453,8 @@ static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
 /* ---- arrival and expiry ---- */
 /* Puts an event into the list of its stream's window, and into that of its address: in front or
  * behind. */
-static int enlist(struct ag_ledger *ledger, const struct ag_waiting *event, bool in_front,
-                  uint32_t *ret_at) {
+static int waiting_enlist(struct ag_ledger *ledger, const struct ag_waiting *event, bool in_front,
+                          uint32_t *ret_at) {
     struct ag_repair *repair = &ledger->repair;
     struct ag_stream *stream = &ledger->streams[event->stream];
     uint32_t at;
@@ -507,7 +507,7 @@ int ag_ledger_defer(struct ag_ledger *ledger, uint32_t index, const struct ag_ev
                                        .free_stack =
                                            event->kind == AG_RECORD_ALLOC ? 0 : event->stack,
                                        .kind = event->kind};
-    if (sum == AG_INDEX_NONE || enlist(ledger, &waiting, /* in_front= */ false, &at) < 0) {
+    if (sum == AG_INDEX_NONE || waiting_enlist(ledger, &waiting, /* in_front= */ false, &at) < 0) {
         return -ENOMEM;
     }
     int r = ag_ledger_drain(ledger, event->address);
@@ -526,7 +526,7 @@ bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_
     if (!last || repair->pool[last].kind != AG_RECORD_REALLOC_FREE) {
         return false;
     }
-    settle(repair, last);
+    waiting_settle(repair, last);
     return true;
 }
 
@@ -622,7 +622,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
     if (!found) {
         const struct ag_odd freed = {.is_free = true, .stream = event.stream};
         struct ag_odd buried;
-        settle(&ledger->repair, at);
+        waiting_settle(&ledger->repair, at);
         r = meet_odd(&ledger->repair, event.address, &freed, &buried);
         const bool is_known = r > 0;
         ledger->repair.buried -= is_known;
@@ -662,7 +662,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
     r = ag_ledger_restore(ledger, &death, freed_by);
     notify_bounds(ledger, freed_by, death.block.size, /* is_alloc= */ true);
     r = r < 0 ? r : apply_waiting(ledger, at);
-    return r < 0 ? r : enlist(ledger, &other, /* in_front= */ true, &later);
+    return r < 0 ? r : waiting_enlist(ledger, &other, /* in_front= */ true, &later);
 }
 
 bool ag_ledger_can_give_way(const struct ag_ledger *ledger, uint64_t slot, uint32_t stream) {
@@ -684,7 +684,7 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed
     uint32_t at;
     notify_bounds(ledger, block.stream, block.size, /* is_alloc= */ false);
     ag_ledger_unbirth(ledger, slot);
-    return enlist(ledger, &later, /* in_front= */ true, &at);
+    return waiting_enlist(ledger, &later, /* in_front= */ true, &at);
 }
 
 /* An alloc of a live address has run out of time. If the alloc of the block that lives there still

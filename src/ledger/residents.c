@@ -21,7 +21,7 @@ static struct ag_resident higher(struct ag_resident first, struct ag_resident se
     return first.bytes > second.bytes ? first : second;
 }
 
-static void make_room(struct ag_residents *residents) {
+static void residents_make_room(struct ag_residents *residents) {
     struct ag_resident *items = residents->items;
     const size_t n = residents->end - residents->first;
     memmove(items, items + residents->first, n * sizeof(*items));
@@ -53,7 +53,7 @@ int ag_residents_add(struct ag_residents *residents, const struct ag_resident *r
         return 0;
     }
     if (residents->end == WAITING_MOST) {
-        make_room(residents);
+        residents_make_room(residents);
     }
     residents->items[residents->end++] = *resident;
     residents->in_last = 1;

@@ -35,7 +35,7 @@ static uint64_t cpu_ns(void) {
 }
 
 /* For a table whose bytes from `fresh` on nobody has touched. All advice is a wish. */
-static void advise(char *memory, size_t bytes, size_t fresh) {
+static void table_advise(char *memory, size_t bytes, size_t fresh) {
     if (!atomic_load_explicit(&pages_are_slow, memory_order_relaxed)) {
         (void)madvise(memory, bytes, MADV_HUGEPAGE);
         const uint64_t begin_ns = cpu_ns();
@@ -69,7 +69,7 @@ void *ag_table_memory_new(size_t bytes) {
     if (bytes >= HUGE_PAGE_BYTES) {
         void *mapping = map_aligned(bytes);
         if (mapping) {
-            advise(mapping, rounded(bytes, HUGE_PAGE_BYTES), 0);
+            table_advise(mapping, rounded(bytes, HUGE_PAGE_BYTES), 0);
         }
         return mapping;
     }
@@ -89,7 +89,7 @@ static void *move_pages(void *memory, size_t old_bytes, size_t bytes) {
         return NULL;
     }
     if (wanted > old_bytes) {
-        advise(grown, wanted, old_bytes);
+        table_advise(grown, wanted, old_bytes);
     }
     return grown;
 }

@@ -24,7 +24,7 @@ void ag_timeline_done(struct ag_timeline *timeline) {
     *timeline = (struct ag_timeline){0};
 }
 
-static void append(struct ag_timeline *timeline, const struct ag_timeline_point *moment) {
+static void timeline_append(struct ag_timeline *timeline, const struct ag_timeline_point *moment) {
     const uint64_t slice = moment->time_ns >> timeline->slice_bits;
     if (timeline->count > 0 && slice == timeline->slice) {
         struct ag_timeline_point *last = &timeline->points[timeline->count - 1];
@@ -43,10 +43,10 @@ void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_
         timeline->count = 0;
         timeline->slice_bits++;
         for (size_t i = 0; i < count; i++) {
-            append(timeline, &timeline->points[i]);
+            timeline_append(timeline, &timeline->points[i]);
         }
     }
-    append(timeline, moment);
+    timeline_append(timeline, moment);
 }
 
 /* Of two at one time the one before had allocated less. */

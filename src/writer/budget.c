@@ -1,22 +1,22 @@
-/* budget.c: the interval follows the cost.
+/* budget.c: adjusts the sampling interval so that the cost stays within the budget.
  *
- * What is measured: the time of samples in the programs (clock before and behind each, added up in
- * the slots) and the writer's own CPU; over the same time the CPU of all recorded processes.
- * What is not: the nanosecond or two of an allocation that is no sample, which cannot be measured
- * without costing more than it is.
+ * The cost is the time that samples take in the programs (the clock is read before and after each;
+ * the slots hold the sums) plus the CPU time of the writer. It is compared with the CPU time of all
+ * recorded processes over the same period. The nanosecond or two that an unsampled allocation takes
+ * are not included: measuring them would cost more than they are.
  *
- * Every fiftieth of a second in which the programs took enough CPU to tell, the interval is
- * multiplied by what samples cost lately over what they may cost, at most by 4 and at least by
- * 4/5: up fast, down slowly. They may cost three quarters of the budget, since the next moment may
- * be busier, less what the writer has taken so far; and a quarter of that at least: what the
- * writer takes for being there, and for its start, does not depend on the interval, and to see
- * nothing would make it no cheaper. Where all the time so far is above the budget's three quarters
- * it is that quarter too, so that an expensive beginning is paid back.
+ * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
+ * by recent sampling cost / allowed cost, bounded to [4/5, 4]: it rises fast and falls slowly. The
+ * allowed cost is three quarters of the budget, since the next moment may be busier, less what the
+ * writer has used so far. It is at least a quarter of the budget: the writer's cost of starting and
+ * of existing does not depend on the interval, and recording nothing would not reduce it. While the
+ * total cost so far exceeds three quarters of the budget, the allowed cost is that quarter too, so
+ * that an expensive beginning is paid back.
  *
- * Why estimates stay unbiased: a thread takes a new interval over behind a sample, and each sample
- * is recorded with the interval that its skip was drawn with (record/sampler.c). Which interval
- * holds may depend on all that was sampled before, never on the block that is about to be chosen;
- * given that past, each block is chosen with the chance that it is weighed by. */
+ * Estimates stay unbiased: a thread adopts a new interval only after a sample, and each sample is
+ * recorded with the interval from which its skip was drawn (record/sampler.c). The current interval
+ * may depend on everything sampled before, but never on the block that is about to be chosen; given
+ * that past, each block is chosen with the probability by which it is weighted. */
 #include "budget.h"
 
 #include <sys/resource.h>
@@ -28,11 +28,12 @@
 
 enum {
     LOOK_EVERY_NS = 20 * 1000 * 1000,
-    ENOUGH_NS = 5 * 1000 * 1000, /* of the programs */
-    LEAST_INTERVAL = 4096,       /* a sample in some ten blocks: less is exact mode's business */
+    ENOUGH_NS = 5 * 1000 * 1000, /* of the programs' CPU time */
+    /* about one block in ten is sampled; for more, exact mode is better */
+    LEAST_INTERVAL = 4096,
 };
 #define MOST_INTERVAL (UINT64_C(256) << 20)
-#define WANTED 0.75 /* of the budget */
+#define WANTED 0.75 /* fraction of the budget */
 
 static uint64_t own_cpu_ns(void) {
     struct rusage own = {0};
@@ -41,8 +42,9 @@ static uint64_t own_cpu_ns(void) {
            (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000u;
 }
 
-/* Of the processes that live. What one had that has ended since is not there any more. */
-static void look(struct ag_writer *writer, uint64_t *ret_samples_ns, uint64_t *ret_programs_ns) {
+/* Sums over live processes. A process that has ended drops out of the sums. */
+static void budget_measure(struct ag_writer *writer, uint64_t *ret_samples_ns,
+                           uint64_t *ret_programs_ns) {
     const struct ag_session *session = writer->session;
     const uint64_t ns_per_2_32 =
         atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed);
@@ -62,11 +64,11 @@ static void move_interval(struct ag_session *session, double factor) {
     struct ag_segment_header *header = session->header;
     const uint64_t was = atomic_load_explicit(&header->interval_bytes, memory_order_relaxed);
     factor = factor < 4 ? factor : 4;
-    factor = factor > 0.8 ? factor : 0.8; /* also what is no number */
+    factor = factor > 0.8 ? factor : 0.8; /* also when factor is not a number */
     double wanted = (double)(was < MOST_INTERVAL ? was : MOST_INTERVAL) * factor;
     wanted = wanted > LEAST_INTERVAL ? wanted : LEAST_INTERVAL;
     const uint64_t is = wanted < (double)MOST_INTERVAL ? (uint64_t)wanted : MOST_INTERVAL;
-    /* relaxed: nothing depends on it; the recorders look at it behind each sample */
+    /* relaxed: no other data depends on it; recorders read it after each sample */
     atomic_store_explicit(&header->interval_bytes, is, memory_order_relaxed);
     if (is < session->least_interval_bytes) {
         session->least_interval_bytes = is;
@@ -83,10 +85,10 @@ void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t
     }
     budget->next_ns = now_ns + LOOK_EVERY_NS;
     uint64_t samples_ns, programs_ns;
-    look(writer, &samples_ns, &programs_ns);
+    budget_measure(writer, &samples_ns, &programs_ns);
     const uint64_t spent_ns = samples_ns + own_cpu_ns();
     if (programs_ns < budget->programs_ns || spent_ns < budget->spent_ns) {
-        budget->programs_ns = programs_ns; /* a process has ended: count anew from here */
+        budget->programs_ns = programs_ns; /* a process has ended: start over from these sums */
         budget->spent_ns = spent_ns;
         budget->samples_ns = samples_ns;
         return;

@@ -1,5 +1,5 @@
-/* budget.h: keeps what allogram takes under a share of the programs' CPU, by moving the interval.
- */
+/* budget.h: keeps allogram's cost below a share of the programs' CPU time by adjusting the sampling
+ * interval. */
 #ifndef AG_BUDGET_H
 #define AG_BUDGET_H
 
@@ -7,11 +7,11 @@
 
 struct ag_writer;
 
-struct ag_budget { /* zero-initialise; what was measured at the last look */
+struct ag_budget { /* zero-initialise; sums at the previous measurement */
     uint64_t next_ns;
-    uint64_t spent_ns, samples_ns, programs_ns; /* spent: samples and the writer */
+    uint64_t spent_ns, samples_ns, programs_ns; /* spent: samples plus the writer */
 };
-/* Call often. Does nothing where the session has no budget. */
+/* Call often. Does nothing when the session has no budget. */
 void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t now_ns);
 
 #endif

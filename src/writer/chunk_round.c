@@ -1,19 +1,20 @@
-/* chunk_round.c: one look at all chunk controls, and what follows from it.
+/* chunk_round.c: one round of the writer: examines all chunk controls and takes the chunks that are
+ * ready.
  *
  * Chunks that will not change any more (FULL, or of an ended process) are taken in the order of
- * their first stamps, so that the merge of several threads has little to keep. A thread's ACTIVE
- * chunk is left alone until it is full, unless the books wait for that thread: then they are told
- * what it holds so far.
+ * their first stamps, so that merging several threads needs little buffering. The ACTIVE chunk of a
+ * thread is left alone until it is full, unless the totals wait for that thread: then its events so
+ * far are added to the totals.
  *
- * Up to when have all threads delivered? A chunk that was seen and not read holds the answer back
- * to its stream's last known stamp; else it is the time of this look, less a margin: a recorder
- * that was about to write an event when we looked has stamped it with a tick no older than that.
- * One that was put off the CPU in just that place is late; the ledger repairs what comes late and
- * counts it.
+ * Up to what time have all threads delivered? A chunk that was seen but not read bounds the answer
+ * by its stream's last known stamp. Otherwise the answer is the time of this round less a margin: a
+ * recorder that was about to write an event when the round looked has stamped it with a tick no
+ * older than that. If the recorder was descheduled exactly there, its event comes late; the ledger
+ * repairs and counts late events.
  *
- * A snapshot (snapshot.c) is of one moment, though the threads go on and might fill chunks faster
- * than they are taken: one look, of which each stream keeps what has nothing unseen before it, and
- * rounds until that is taken. */
+ * A snapshot (snapshot.c) shows one moment, although the threads go on and might fill chunks faster
+ * than they are taken. It examines the controls once; each stream keeps the chunks that have no
+ * unseen chunk before them, and rounds repeat until those are taken. */
 #include "writer_state.h"
 
 #include <errno.h>
@@ -23,11 +24,12 @@ enum {
     MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
     PEEK_AFTER_NS = 4 * 1000 * 1000,
     GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 -
-                      1,  /* a missing chunk: its owner is between taking and filling it */
-    TAKEN_PER_ROUND = 64, /* then look again: 4 MiB of words */
+                      1, /* of a missing chunk: its owner is between taking and filling it */
+    /* chunks per round (4 MiB of words), before the controls are examined again */
+    TAKEN_PER_ROUND = 64,
 };
 
-static bool make_room(struct ag_writer *writer, size_t count) {
+static bool ready_make_room(struct ag_writer *writer, size_t count) {
     if (count <= writer->capacity) {
         return true;
     }
@@ -39,12 +41,13 @@ static bool make_room(struct ag_writer *writer, size_t count) {
     return larger != NULL;
 }
 
-/* Copies a control. false: it is not for this round. */
-static bool look_at(struct ag_writer *writer, uint32_t chunk, struct ag_chunk_ready *ret_ready) {
+/* Copies a control. false: this round does not use the chunk. */
+static bool control_examine(struct ag_writer *writer, uint32_t chunk,
+                            struct ag_chunk_ready *ret_ready) {
     const struct ag_session *session = writer->session;
     struct ag_chunk_control *control = ag_session_control(session, chunk);
-    /* acquire: pairs with the recorder's release; the fields beside it are set, and the words when
-     * it is FULL */
+    /* acquire: pairs with the recorder's release; the other fields are set, and all words when the
+     * state is FULL */
     const uint32_t state = atomic_load_explicit(&control->state, memory_order_acquire);
     if (state != AG_CHUNK_ACTIVE && state != AG_CHUNK_FULL) {
         return false;
@@ -69,8 +72,7 @@ static bool look_at(struct ag_writer *writer, uint32_t chunk, struct ag_chunk_re
     }
     struct ag_process_slot *slot = ag_session_slot(session, ret_ready->slot);
     if (generation != atomic_load_explicit(&slot->generation, memory_order_acquire)) {
-        ag_session_release_chunk(writer->session,
-                                 chunk); /* of a process that was sealed long ago */
+        ag_session_release_chunk(writer->session, chunk); /* of a process that has been sealed */
         return false;
     }
     const struct ag_watched_slot *watched = &writer->slots[ret_ready->slot];
@@ -93,20 +95,20 @@ static uint64_t first_raw(const struct ag_writer *writer, const struct ag_chunk_
     return AG_WORD_KIND(word) == AG_WORD_STAMP ? AG_WORD_STAMP_RAW(word) : 0;
 }
 
-/* ready[0, n_ready) are chunks that will not change, the n_active behind them may. */
-static int look_at_all(struct ag_writer *writer) {
+/* Fills ready: [0, n_ready) are chunks that will not change, the n_active after them may change. */
+static int controls_examine(struct ag_writer *writer) {
     const struct ag_session *session = writer->session;
     uint32_t touched =
         atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
     touched = touched < session->n_chunks ? touched : session->n_chunks;
-    if (!make_room(writer, touched)) {
+    if (!ready_make_room(writer, touched)) {
         return -ENOMEM;
     }
     size_t n_ready = 0, active_from = writer->capacity;
     uint64_t pulse = 0;
     for (uint32_t chunk = 0; chunk < touched; chunk++) {
         struct ag_chunk_ready ready;
-        if (!look_at(writer, chunk, &ready)) {
+        if (!control_examine(writer, chunk, &ready)) {
             continue;
         }
         pulse += ready.used_words + ready.sequence * AG_CHUNK_WORDS;
@@ -137,9 +139,9 @@ static int by_time(const void *left, const void *right) {
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
 }
 
-/* The books go no further than this stream is known to them. */
-static void hold_back(struct ag_watched_slot *watched, uint32_t stream) {
-    const uint64_t totaled_ns = ag_recording_booked_ns(watched->recording, stream);
+/* The totals advance no further than the last known time of this stream. */
+static void totals_hold_back(struct ag_watched_slot *watched, uint32_t stream) {
+    const uint64_t totaled_ns = ag_recording_totaled_ns(watched->recording, stream);
     watched->advance_ns = totaled_ns < watched->advance_ns ? totaled_ns : watched->advance_ns;
 }
 
@@ -147,22 +149,23 @@ static const struct ag_chunk_ready *active_at(const struct ag_writer *writer, si
     return &writer->ready[writer->capacity - 1 - i];
 }
 
-/* Threads that have not filled a chunk for a while must not hold up the others. */
+/* Peeks into the chunks of threads that have not filled one for a while, so that they do not hold
+ * up the others. */
 static void peek_at_quiet_streams(struct ag_writer *writer, uint64_t now_ns) {
     for (size_t i = 0; i < writer->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(writer, i);
         struct ag_watched_slot *watched = &writer->slots[active->slot];
         if (writer->session->follows_bytes) {
-            (void)ag_recording_peek(watched->recording, active); /* now is soon enough */
+            (void)ag_recording_peek(watched->recording, active); /* the next round tries again */
         }
         if (!ag_recording_has_threads(watched->recording)) {
             continue;
         }
         const bool is_quiet =
-            ag_recording_booked_ns(watched->recording, active->stream) + PEEK_AFTER_NS < now_ns;
+            ag_recording_totaled_ns(watched->recording, active->stream) + PEEK_AFTER_NS < now_ns;
         const bool rests = ag_recording_rests(watched->recording, active, now_ns);
         if ((!is_quiet && !rests) || !ag_recording_peek(watched->recording, active)) {
-            hold_back(watched, active->stream);
+            totals_hold_back(watched, active->stream);
         } else if (rests) {
             ag_recording_end_window(watched->recording, active);
         }
@@ -179,7 +182,7 @@ void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot) {
     }
 }
 
-/* A missing chunk: soon there, or never. */
+/* Waits a limited time for a missing chunk: it appears soon or never. */
 static bool is_out_of_patience(struct ag_watched_slot *watched, uint64_t now_ns) {
     if (watched->gap_ns == 0) {
         watched->gap_ns = now_ns;
@@ -199,7 +202,7 @@ static int64_t take_ready(struct ag_writer *writer) {
         if (result == AG_TAKEN_NOT_YET) {
             writer->ready[first_left++] = *ready;
             watched->has_unread = true;
-            hold_back(watched, ready->stream);
+            totals_hold_back(watched, ready->stream);
             continue;
         }
         taken++;
@@ -212,7 +215,7 @@ static int64_t take_ready(struct ag_writer *writer) {
     return taken;
 }
 
-/* Nothing could be taken though there is something: chunks are missing before it. */
+/* Nothing could be taken because chunks are missing before those that are there. */
 static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
     int64_t taken = 0;
     for (size_t i = 0; i < writer->n_ready; i++) {
@@ -227,8 +230,8 @@ static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
     return taken;
 }
 
-/* Of a chunk that was not full we have the beginning, and its stream may have gone on to another
- * before the look was over: that came later. */
+/* Only the beginning of a chunk that was not full is taken, and its stream may have gone on to
+ * another chunk before the look was over. Drops the chunks after it: they came later. */
 static void leave_what_came_later(struct ag_writer *writer) {
     enum { LEFT = UINT32_MAX };
     struct ag_chunk_ready *ready = writer->ready;
@@ -249,8 +252,8 @@ static void leave_what_came_later(struct ag_writer *writer) {
     writer->n_ready = n_kept;
 }
 
-/* A page of a private mapping that was written to is ours alone. The words are complete, so nobody
- * else writes this one. */
+/* Writing to a page of a private mapping makes a private copy of it. The words are complete, so the
+ * program does not change the originals. */
 static void copy_words(const struct ag_writer *writer, const struct ag_chunk_ready *ready) {
     enum { PAGE_WORDS = 4096 / 8 };
     struct ag_session *session = writer->session;
@@ -262,7 +265,7 @@ static void copy_words(const struct ag_writer *writer, const struct ag_chunk_rea
 }
 
 int ag_writer_freeze(struct ag_writer *writer) {
-    const int r = look_at_all(writer);
+    const int r = controls_examine(writer);
     if (r < 0) {
         return r;
     }
@@ -274,13 +277,14 @@ int ag_writer_freeze(struct ag_writer *writer) {
     return 0;
 }
 
-/* Nothing could be taken of what there is. */
+/* Called when no ready chunk could be taken: skips missing chunks, or ends a snapshot. */
 static int64_t take_the_rest(struct ag_writer *writer) {
     if (!writer->is_frozen) {
         return take_behind_gaps(writer, ag_monotonic_ns());
     }
     for (size_t i = 0; i < writer->n_ready; i++) {
-        writer->slots[writer->ready[i].slot].has_unread = false; /* it came later */
+        /* it came after the snapshot's moment */
+        writer->slots[writer->ready[i].slot].has_unread = false;
     }
     writer->n_ready = 0;
     return 0;
@@ -293,7 +297,7 @@ int64_t ag_writer_round(struct ag_writer *writer) {
         watched->has_unread = false;
         watched->advance_ns = look_ns > MARGIN_NS ? look_ns - MARGIN_NS : 0;
     }
-    int64_t taken = writer->is_frozen ? 0 : look_at_all(writer);
+    int64_t taken = writer->is_frozen ? 0 : controls_examine(writer);
     if (taken < 0) {
         return taken;
     }

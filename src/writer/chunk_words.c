@@ -1,10 +1,10 @@
-/* chunk_words.c: raw words (segment.h) to events, one pass, each word read once.
+/* chunk_words.c: converts raw words (segment.h) to events in one pass that reads each word once.
  *
- * The recorder only promises that words before used_words are complete. A damaged program may write
- * anything anywhere, so what does not read as an event ends the chunk: behind an unknown word no
- * boundary is certain.
+ * The recorder only promises that the words before used_words are complete. A damaged program may
+ * write anything anywhere, so a word that is not an event ends the chunk: no word boundary after it
+ * can be trusted.
  *
- * Budget: 2 ns an event; it is the first of the writer's passes over every event. */
+ * Budget: 2 ns per event. This is the first of the writer's passes over every event. */
 #include "chunk_words.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word) {
     return reader->last_ns;
 }
 
-/* Copies a wide's payload. false: it does not fit in its chunk or our limit. */
+/* Copies the payload of a wide record. false: it exceeds its chunk or AG_WIDE_MAX_BYTES. */
 static bool take_wide(struct ag_chunk_words *reader, uint64_t word, struct ag_wide *ret_wide) {
     const uint32_t bytes = AG_WORD_WIDE_BYTES(word), words = (bytes + 7) / 8;
     if (bytes > AG_WIDE_MAX_BYTES || words > reader->end - reader->at - 1) {
@@ -47,9 +47,9 @@ static const uint8_t record_kinds[16] = {
     [AG_WORD_RESET] = AG_RECORD_RESET,
 };
 
-/* Allocations and frees, up to anything else or the last two words: how many. Which of them comes
- * next is the program's data, so there is no branch on it: both words are read, and the second one
- * counts where it belongs to the event. */
+/* Decodes allocations and frees up to the first other word or the last two words; returns their
+ * number. Which of the two comes next is the program's data and unpredictable, so the loop does not
+ * branch on it: it reads two words, and uses the second one only for an event that has it. */
 static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_events,
                           size_t capacity) {
     enum { COMMON = 1 << AG_WORD_ALLOC | 1 << AG_WORD_FREE };
@@ -96,7 +96,8 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
         const uint32_t kind = AG_WORD_KIND(word);
         if (AG_UNLIKELY(kind == AG_WORD_WIDE)) {
             if (count > 0) {
-                return count; /* the events before it first: the next call starts at the wide */
+                /* deliver the events before it; the next call starts at the wide record */
+                return count;
             }
             if (take_wide(reader, word, ret_wide)) {
                 return 0;
@@ -133,9 +134,9 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
     }
 }
 
-/* ---- wides ---- */
+/* ---- wide records ---- */
 
-/* Strings stand one after the other behind the fixed fields. */
+/* Strings follow the fixed fields, one after the other. */
 struct tail {
     const uint8_t *at;
     uint32_t left;
@@ -257,7 +258,7 @@ static bool stack_type_record(const struct ag_wide *wide, struct ag_record *reco
     return true;
 }
 
-/* Its time stays raw. */
+/* time_ns keeps the raw clock value; the caller converts it. */
 static bool memory_record(const struct ag_wide *wide, struct ag_record *record) {
     struct ag_wide_memory fields;
     memcpy(&fields, wide->u.data, sizeof(fields));
@@ -300,7 +301,7 @@ static bool mark_record(const struct ag_wide *wide, struct tail *tail, struct ag
     return !tail->is_short;
 }
 
-/* Start and end stay raw: pause_ns is the end. */
+/* start_ns keeps the raw start and pause_ns the raw end; the caller converts them. */
 static bool gc_record(const struct ag_wide *wide, struct tail *tail, struct ag_record *record) {
     struct ag_wide_gc fields;
     memcpy(&fields, wide->u.data, sizeof(fields));
@@ -343,7 +344,7 @@ static bool frame_record(const struct ag_wide *wide, struct tail *tail, struct a
     return !tail->is_short && fields.frame != 0 && fields.frame <= AG_FRAME_MOST;
 }
 
-/* Its time stays raw. */
+/* time_ns keeps the raw clock value; the caller converts it. */
 static bool functions_record(const struct ag_wide *wide, struct tail *tail,
                              struct ag_record *record) {
     struct ag_wide_functions fields;
@@ -464,7 +465,7 @@ bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_recor
     case AG_WIDE_FUNCTIONS:
         return functions_record(wide, &tail, ret_record);
     case AG_WIDE_CALLS:
-        return false; /* rows, not a record: ag_wide_calls */
+        return false; /* rows, not a record: see ag_wide_calls */
     }
     return false;
 }

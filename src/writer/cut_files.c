@@ -1,9 +1,9 @@
 /* cut_files.c: see cut_files.h.
  *
- * The handler maps a page of zeros over the one that cannot be had, and the access is tried again.
- * Pages are replaced in all mappings, not only in those of a list: what maps a file for us (libelf)
- * touches it before it could be listed, and one mapping that was forgotten is a crash. Memory that
- * the machine has lost (BUS_MCEERR_AR) is no such case.
+ * The SIGBUS handler maps a page of zeros over the inaccessible one, and the access is repeated.
+ * This works for every mapping of the process, not only for registered ones: a library that maps a
+ * file (libelf) touches it before the mapping could be registered, and one unregistered mapping
+ * would be a crash. Memory that the machine has lost (BUS_MCEERR_AR) is not handled.
  *
  * Globals: guard. */
 #include "cut_files.h"
@@ -26,7 +26,7 @@ static void replace_page(int number, siginfo_t *info, void *unused) {
     if (info->si_code != BUS_ADRERR ||
         mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
              0) == MAP_FAILED) {
-        (void)signal(number, SIG_DFL); /* die of it when it happens again, at once */
+        (void)signal(number, SIG_DFL); /* the access fails again at once and kills the process */
     }
 }
 

@@ -1,17 +1,17 @@
-/* cut_files.h: files that another party cuts while we have them mapped.
+/* cut_files.h: survives files that another party truncates while they are mapped here.
  *
- * A mapping's page behind the end of its file answers a touch with SIGBUS. Live files belong to the
- * programs that write to them, ELF files to whoever builds them: each may be cut at any moment, and
- * no look beforehand helps. With this guard such a page reads as zeros from then on, in every
- * mapping of the process, whoever made it: what is read of another party's file is checked anyway.
- */
+ * Touching a mapped page behind the end of its file raises SIGBUS. Live files belong to the
+ * programs that write them, ELF files to whatever tool builds them: each can be truncated at any
+ * moment, and a check beforehand does not help. With this guard such a page reads as zeros from
+ * then on, in every mapping of the process. Data from files of another party is checked in any
+ * case. */
 #ifndef AG_CUT_FILES_H
 #define AG_CUT_FILES_H
 
-/* For a process of our own, before it maps anything; not inside of a program that has its own
- * handlers of signals. May be called again. */
+/* For a process of allogram, before it maps anything; never inside a program with its own signal
+ * handlers. May be called again. */
 void ag_cut_files_guard(void);
-/* What SIGBUS did before, for a child that is about to execute another program. */
+/* Restores the previous SIGBUS action, for a child that is about to execute another program. */
 void ag_cut_files_unguard(void);
 
 #endif

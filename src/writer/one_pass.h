@@ -1,5 +1,5 @@
-/* one_pass.h: the events of a program with one thread, from raw words into trace and books at once.
- */
+/* one_pass.h: moves the events of a single-threaded program from raw words into trace and totals at
+ * once. */
 #ifndef AG_ONE_PASS_H
 #define AG_ONE_PASS_H
 
@@ -8,17 +8,16 @@
 #include "ledger/ledger.h"
 #include "stack_harvest.h"
 
-struct ag_one_pass { /* zero-initialise; one per recording */
-    uint32_t
-        *sum_of_tuple; /* of the encoder's tuples: the ledger's sum, AG_INDEX_NONE: not asked yet */
+struct ag_one_pass {        /* zero-initialise; one per recording */
+    uint32_t *sum_of_tuple; /* by the encoder's tuple number; AG_INDEX_NONE: not looked up yet */
     uint32_t n_tuples, capacity;
-    uint32_t chunk_number;                  /* of the encoder's chunk whose tuples they are */
-    const struct ag_event_encoder *encoder; /* the same */
+    uint32_t chunk_number;                  /* the encoder's chunk to which the tuples belong */
+    const struct ag_event_encoder *encoder; /* the encoder to which the tuples belong */
 };
 void ag_one_pass_done(struct ag_one_pass *pass);
 
-/* Takes allocations, frees and stamps from the reader until it meets anything else or its last
- * word. What the encoder cannot take is seen at its body, as always. 0, or the ledger's error. */
+/* Takes allocations, frees and stamps from the reader up to the first other word or the last one.
+ * An encoder failure is reported later through its body. 0, or the ledger's error. */
 int ag_one_pass_take(struct ag_one_pass *pass, struct ag_chunk_words *words,
                      struct ag_event_encoder *encoder, struct ag_ledger *ledger,
                      struct ag_stack_harvest *stacks, uint32_t stream);

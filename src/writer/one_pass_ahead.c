@@ -1,13 +1,15 @@
-/* one_pass_ahead.c: where the tables are larger than the caches, each event of the one pass would
- * wait for memory up to four times, one time after the other: the slot of its tuple, the tuple, the
- * entry of its stack or the slot of its block, the sum.
+/* one_pass_ahead.c: prefetches table entries for the next events of the one pass.
  *
- * So a few dozen events are looked at before the pass takes them, in steps: each step asks for the
- * lines of all of them, and the next step finds them there. All of it is guesses. The words are
- * read once more by the pass, a slot may hold something else by then, a block that is not in its
- * home slot leads to another block's sum: a wrong guess costs the line that it fetches. That is why
- * nothing of what is found here is handed on, and why there is no branch on the kind of an event,
- * whose misprediction costs more than the line. */
+ * When the tables are larger than the caches, each event would wait for memory up to four times in
+ * sequence: the slot of its tuple, the tuple, the entry of its stack or the slot of its block, and
+ * the sum.
+ *
+ * So a few dozen events are examined before the pass takes them, in steps: each step prefetches the
+ * cache lines of all of them, and the next step finds those lines in the cache. All results are
+ * guesses: the pass reads the words again, a slot may have changed by then, and a block outside its
+ * home slot leads to another block's sum. A wrong guess costs only the line that it fetches.
+ * Therefore no result is passed on, and the code does not branch on the kind of an event: a
+ * misprediction costs more than the line. */
 #include "one_pass_ahead.h"
 
 #include "format/encode_fast.h"
@@ -15,13 +17,13 @@
 
 struct seen {
     uint64_t address;
-    uint32_t slot; /* of its tuple */
+    uint32_t slot; /* of the event's tuple */
     uint32_t stack;
     uint8_t via;
     bool is_alloc;
 };
 
-/* First step: what the words alone say. */
+/* Step 1: prefetches what the words alone determine. */
 static uint32_t see_words(const struct ag_chunk_words *words,
                           const struct ag_event_encoder *encoder, const struct ag_ledger *ledger,
                           struct seen *seen) {
@@ -51,13 +53,14 @@ static uint32_t see_words(const struct ag_chunk_words *words,
         const struct ag_live_block *home =
             &ledger->live.blocks[ag_live_table_home(&ledger->live, seen[count].address)];
         __builtin_prefetch(home, 1);
-        __builtin_prefetch(home + 1, 1); /* a removal looks at it, and every other search */
+        /* a removal reads the next slot too, and so does every other search */
+        __builtin_prefetch(home + 1, 1);
         at += 1 + is_alloc;
     }
     return count;
 }
 
-/* Second step: the tuple, and the sum that the stack or the block names. */
+/* Step 2: prefetches the tuple, and the sum of the stack or block. */
 static void see_tuples(const struct ag_event_encoder *encoder, const struct ag_ledger *ledger,
                        const struct seen *seen, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {

@@ -1,20 +1,20 @@
-/* process_watch.c: pidfds where the kernel has them (5.3), /proc for the rest.
+/* process_watch.c: watches processes by pidfd where the kernel has it (5.3), and by /proc
+ * otherwise.
  *
- * Which of our numbers has a process that names itself by the number of its own PID namespace? That
- * has to be found out from /proc, which may not show enough: of a process that is not dumpable
- * another process of the same user learns neither its namespace nor its mappings, and a /proc
- * mounted with hidepid does not list it at all. So every process of which nothing says that it is
- * not the one is a candidate:
+ * A process may name itself by a number of its own PID namespace. Finding its pid in the writer's
+ * namespace needs /proc, which may not show enough: for a process that is not dumpable, another
+ * process of the same user sees neither its namespace nor its mappings, and a /proc mounted with
+ * hidepid does not list it at all. So every process that nothing rules out is a candidate:
  *
- *     the last number of NSpid in its status (which all may read) is the one looked for;
+ *     the last number of NSpid in its status (readable by all) is the one that is sought;
  *     it began no earlier than the session;
  *     its namespace, where it can be read and both are known, is the same;
- *     its mappings, where they can be read, have the live file in them.
+ *     its mappings, where they can be read, include the live file.
  *
- * One candidate, in a /proc that shows all, is the process, unless the process' parent is known,
- * still there and not the candidate's: then it may have ended, and this one be its cousin. None: it
- * has ended. Several: nothing is taken for true of any of them; the children of a parent that is
- * known stand out. */
+ * No candidate: the process has ended. One candidate, in a /proc that shows all processes, is the
+ * process, unless the process' parent is known, still exists and is not the candidate's parent:
+ * then the process may have ended, and the candidate is a relative. Several candidates: the result
+ * is unclear, unless exactly one of them is a child of the known parent. */
 #include "process_watch.h"
 
 #include <dirent.h>
@@ -36,7 +36,7 @@ static int open_proc(uint32_t pid, const char *name) {
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* A small file, NUL-terminated. false: gone. */
+/* Reads a small file and terminates it with NUL. false: the file is gone. */
 static bool read_small(int fd, char *text, size_t capacity) {
     const ssize_t n = fd < 0 ? -1 : pread(fd, text, capacity - 1, 0);
     text[n > 0 ? n : 0] = '\0';
@@ -59,7 +59,8 @@ void ag_process_watch_done(struct ag_process_watch *watch) {
     *watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
 }
 
-/* The fields of /proc/PID/stat behind the name, which may hold anything: from the state on. */
+/* Returns the fields of /proc/PID/stat from the state on. The name before them may contain any
+ * bytes. */
 static const char *read_stat(uint32_t pid, char text[1024]) {
     const int fd = open_proc(pid, "stat");
     const bool is_there = read_small(fd, text, 1024);
@@ -70,9 +71,9 @@ static const char *read_stat(uint32_t pid, char text[1024]) {
     return behind_name && behind_name[1] == ' ' ? behind_name + 2 : NULL;
 }
 
-struct own_facts {     /* of /proc/PID/status */
-    uint32_t number;   /* that it knows itself by; 0: the kernel does not say (before 4.1) */
-    uint32_t n_levels; /* of PID namespaces, from ours to its own; 1: it is in ours */
+struct own_facts {     /* what /proc/PID/status says */
+    uint32_t number;   /* its pid in its own namespace; 0: the kernel does not say (before 4.1) */
+    uint32_t n_levels; /* PID namespaces from the writer's to its own; 1: it is in the writer's */
     uint32_t parent;
     bool is_over; /* all of its threads have ended */
 };
@@ -101,7 +102,7 @@ static bool read_facts(uint32_t pid, struct own_facts *ret_facts) {
             }
         } else if (strncmp(line, "Threads:", 8) == 0) {
             n_threads = last ? (unsigned)strtoul(last, NULL, 10) : 1;
-            break; /* behind all others */
+            break; /* the last field that is needed */
         }
     }
     free(line);
@@ -111,7 +112,7 @@ static bool read_facts(uint32_t pid, struct own_facts *ret_facts) {
 }
 
 bool ag_process_watch_is_leaving(const struct ag_process_watch *watch) {
-    enum { EXITING = 4 }; /* PF_EXITING of the kernel's flags */
+    enum { EXITING = 4 }; /* PF_EXITING in the kernel's flags */
     char text[1024];
     unsigned flags = 0;
     const char *state = read_stat(watch->pid, text);
@@ -138,8 +139,7 @@ uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The kernel's clock of the process goes by nanoseconds, what /proc says by hundredths of a second.
- */
+/* The kernel's CPU clock of the process counts nanoseconds; /proc counts hundredths of a second. */
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
     clockid_t clock;
     struct timespec spent = {0};
@@ -157,12 +157,12 @@ uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
     return (user + system) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* struct pidfd_info of linux/pidfd.h, as far as its first version goes; older headers lack it. */
+/* The first version of struct pidfd_info of linux/pidfd.h, which older headers lack. */
 struct pidfd_facts {
-    uint64_t mask; /* in: what is asked for; out: what is there */
+    uint64_t mask; /* in: what is requested; out: what is filled */
     uint64_t cgroup;
     uint32_t pid, tgid, parent, users[8];
-    int32_t exit_code; /* there once the parent has waited for it */
+    int32_t exit_code; /* valid once the parent has waited for the process */
 };
 _Static_assert(sizeof(struct pidfd_facts) == 64, "the kernel's");
 
@@ -177,7 +177,7 @@ static bool status_of_reaped(int pidfd, uint32_t *ret_status) {
     return true;
 }
 
-/* The last field. 0 is also what those are told who may not know. */
+/* The last field of stat. A caller without permission reads 0, too. */
 static bool status_of_zombie(uint32_t pid, uint32_t *ret_status) {
     char text[1024];
     const char *state = read_stat(pid, text);
@@ -192,12 +192,12 @@ static bool status_of_zombie(uint32_t pid, uint32_t *ret_status) {
 
 bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status) {
     return status_of_reaped(watch->pidfd, ret_status) || status_of_zombie(watch->pid, ret_status) ||
-           status_of_reaped(watch->pidfd, ret_status); /* its parent came between */
+           status_of_reaped(watch->pidfd, ret_status); /* its parent waited for it meanwhile */
 }
 
-/* The last part of a live file's path, its folder and its name, which is random: whoever has a file
- * of this name mapped, wherever his mounts show it, has this one. (Device numbers in maps differ
- * from stat's on btrfs and overlays.) */
+/* Returns the folder and file name at the end of a live file's path. The name is random, so a
+ * process that maps a file of this name, wherever its mounts show it, has this file. (The device
+ * numbers in maps differ from those of stat on btrfs and overlays.) */
 static const char *live_name(const char *path) {
     const char *name = strstr(path, "/.allogram-live.");
     return name ? name : path;
@@ -251,7 +251,8 @@ uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace) {
     return *ret_namespace != 0 && read_facts(pid, &facts) && facts.number != 0 ? facts.number : pid;
 }
 
-/* Does /proc show every process? Not to an ordinary user where it is mounted with hidepid. */
+/* Does /proc show every process? With hidepid it hides those of other users from an ordinary user.
+ */
 static bool shows_all(void) {
     static enum answer known = UNKNOWN;
     if (known != UNKNOWN) {
@@ -315,8 +316,8 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
     return has_mapped(candidate, sought->path) != NO;
 }
 
-/* The namespace of the processes that this one forks: its own, unless it called unshare or setns.
- * 0: it may not be known. */
+/* The PID namespace for children of this process: its own, unless it called unshare or setns. 0:
+ * unknown. */
 static uint64_t namespace_of_children(uint32_t pid) {
     char path[64];
     struct stat status;
@@ -324,9 +325,9 @@ static uint64_t namespace_of_children(uint32_t pid) {
     return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-/* A forked child says that it is in our namespace because its parent is: is it? The process of that
- * number is its parent's child, or was, and has the live file mapped. Where there is none its
- * parent may still be asked. */
+/* A forked child reports the writer's namespace because its parent lives there. Verifies that: a
+ * process of that number that has the live file mapped must be, or have been, the parent's child.
+ * When no process has that number, the parent's namespace decides. */
 static bool is_born_here(const struct ag_process_sought *sought) {
     struct own_facts facts;
     if (read_facts(sought->pid, &facts)) {
@@ -343,7 +344,7 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     *ret_pid = 0;
     if (own != 0 && sought->namespace == own &&
         (!sought->namespace_is_inherited || is_born_here(sought))) {
-        *ret_pid = sought->pid; /* whose end its watch sees */
+        *ret_pid = sought->pid; /* its watch then sees that it has ended */
         return AG_PROCESS_FOUND;
     }
     DIR *processes = own != 0 ? opendir("/proc") : NULL;
@@ -393,10 +394,10 @@ bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
     return has_mapped(pid, path) == YES;
 }
 
-/* A file with a name and a newline; where it cannot be read the name stays. */
+/* Reads a file that holds a name and a newline. ret_name is unchanged when it cannot be read. */
 static void read_name(uint32_t pid, const char *file, char ret_name[16]) {
     const int fd = open_proc(pid, file);
-    char name[17]; /* the kernel's 15 bytes, a newline, a NUL */
+    char name[17]; /* 15 bytes from the kernel, a newline, a NUL */
     if (read_small(fd, name, sizeof(name))) {
         name[strcspn(name, "\n")] = '\0';
         memcpy(ret_name, name, 16);
@@ -415,7 +416,7 @@ bool ag_process_has_our_numbers(uint32_t pid, uint32_t own_pid) {
     return pid == own_pid && read_facts(pid, &facts) && facts.n_levels <= 1;
 }
 
-/* Our number of a thread of another namespace. 0: not found. */
+/* Finds the writer's number for a thread of another namespace. 0: not found. */
 static uint32_t find_thread(uint32_t pid, uint32_t thread_id) {
     enum { THREADS_LOOKED_AT = 4096 };
     char path[64];

@@ -1,41 +1,43 @@
-/* recording.c: chunks of raw words become chunks of a trace, and books are kept along the way.
+/* recording.c: turns chunks of raw words into chunks of a trace, and keeps totals along the way.
  *
- * 1. One pass. A full chunk's words are decoded in batches that stay in the L1 cache; each batch
- * goes to the stream's encoder (the trace) and to the merge and ledger (the books). The events of a
- * program's only thread go there one by one, which is faster (one_pass.c). A trace chunk
- * is written when SEAL_CHUNKS raw ones are in it, or when the writer asks because memory is
- * short or time has passed. Only then are the raw chunks given back. More of them in one make the
- * trace smaller and compressed sooner, since a chunk tells each of its tuples once and zstd starts
- * anew with each (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth
- * less time in zstd), but hold that much more memory of the segment.
- * What streams have whose threads have ended is written as soon as there are a few of them: an
- * encoder and a raw chunk for each thread that was would be gigabytes in a program that makes many.
+ * 1. One pass. The words of a full chunk are decoded in batches that stay in the L1 cache. Each
+ *    batch goes to the stream's encoder (for the trace) and to the merge and the ledger (for the
+ *    totals). The events of a single-threaded program take a faster path, one by one (one_pass.c).
+ *    A trace chunk is written when it holds SEAL_CHUNKS raw chunks, when memory is short, or when
+ *    time has passed. Only then are the raw chunks returned to the recorder. Larger trace chunks
+ *    make the trace smaller and faster to compress, since a chunk lists each of its tuples once and
+ *    zstd starts anew with each chunk (16 instead of 4: a sixth smaller for cfrac, a twelfth for
+ *    espresso, and a fifth less time in zstd), but they hold that much more memory of the segment.
+ *    The data of streams whose threads have ended is written as soon as there are a few such
+ *    streams: an encoder and a raw chunk for every thread that ever existed would be gigabytes in a
+ *    program that creates many.
  *
- * 2. Exactly once. A trace chunk holds whole raw chunks, and its header says which sequences of its
- * stream. So after a death between the write and the giving back, a raw chunk whose sequence is in
- * the file is given back unread, and all others are read again. Definitions (nodes, images, threads
- * ...) are written before the events that need them; twice after a death, which is harmless.
- * Mappings are events and travel with them.
+ * 2. Exactly once. A trace chunk holds whole raw chunks, and its header lists their sequence
+ *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
+ *    raw chunks, the next writer returns a raw chunk whose sequence is in the file without reading
+ *    it, and reads all others again. Definitions (nodes, images, threads ...) are written before
+ *    the events that need them; after a death possibly twice, which is harmless. Mappings are
+ *    events and travel with them.
  *
- * 3. The books may run ahead of the trace. With several threads, a quiet one would hold up the
- * merge; so ACTIVE chunks are peeked into: their events go to the books only (totaled_words says
- * how far), and to the trace when the chunk is full.
+ * 3. The totals may be ahead of the trace. With several threads, a quiet one would hold up the
+ *    merge. So the writer peeks into ACTIVE chunks: their events go to the totals at once
+ *    (totaled_words counts them), and to the trace when the chunk is full.
  *
- * A thread that rests has written no stamp behind its last events, so they could have happened at
- * any time since, and the peak's range would count them as movable for as long as it rests. So the
- * writer ends their window: it reads the clock between two looks that find the same words, which
- * is a stamp of that place as good as the thread's own. It goes to the books at once and to the
- * trace when the chunk does.
+ * A thread that rests has written no stamp after its last events, so these could have happened at
+ * any time since, and the range of the peak would treat them as movable for as long as the thread
+ * rests. So the writer ends their window: it reads the clock between two looks that find the same
+ * words, which is as good a stamp at that place as the thread's own. The stamp goes to the totals
+ * at once and to the trace when the chunk does.
  *
- * 4. Cut. When a write fails or the size asked for is reached, the trace ends there. What comes
- * later is counted as lost. The books know more than the file then: the sums are made anew, from
- * the file.
+ * 4. Cut. When a write fails or the requested size is reached, the trace ends there. Later events
+ *    are counted as lost. The totals then cover more than the file does, so the sums are made anew
+ *    from the file.
  *
- * 5. Names of threads. A thread does not say its name: it would need a system call that sandboxes
- * forbid. So the kernel is asked when a stream is seen for the first time, a little later, when the
- * thread may have named itself, and then rarely; and again when the record that defines the thread
- * is written. A thread that is gone by then has no name. One that renames itself later gets another
- * record. */
+ * 5. Names of threads. A thread does not report its name: that would need a system call that
+ *    sandboxes forbid. So the writer asks the kernel when it first sees a stream, a little later,
+ *    when the thread may have named itself, then rarely, and again when the record that defines the
+ *    thread is written. A thread that is gone by then has no name. A thread that renames itself
+ *    later gets another record. */
 #include "recording.h"
 
 #include <errno.h>
@@ -50,16 +52,16 @@
 #include "wide_words.h"
 
 enum {
-    SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events a trace chunk */
+    SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events per trace chunk */
     SEAL_EARLY = 4,   /* see seal_at */
     SHORT_TRACE_BYTES = 512 << 10,
     BATCH_EVENTS = 512, /* 16 KiB: half of an L1 cache */
-    ODD_EVENTS = 8,     /* what one pass leaves standing is rare: then it goes on */
+    ODD_EVENTS = 8,     /* the one pass leaves few other events: after so many it continues */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
-    WINDOWS_ENDED = 64, /* in one chunk; more stay open */
+    WINDOWS_ENDED = 64, /* per chunk; further windows stay open */
     REST_NS = 1000 * 1000,
-    FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* four times as long each time */
+    FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* the wait grows fourfold each time */
     RECORDS_MAX_BYTES = 4 << 20,
     SAMPLES_MAX_BYTES = 16 << 10,
 };
@@ -69,18 +71,18 @@ struct ag_stream {
     uint32_t thread_id;
     uint32_t pending[SEAL_CHUNKS]; /* raw chunks in the encoder, in order */
     uint32_t n_pending;
-    uint64_t next_sequence; /* the next raw chunk's; the pending ones end before it */
-    uint64_t first_ns;      /* of what is in the encoder */
+    uint64_t next_sequence; /* of the next raw chunk; the pending ones end before it */
+    uint64_t first_ns;      /* first stamp in the encoder */
     uint64_t encoded_ns;    /* last stamp encoded */
-    uint64_t totaled_ns;    /* last stamp in the books */
-    uint32_t totaled_words; /* of chunk next_sequence */
-    uint32_t seen_words;    /* of it, at seen_ns: does the thread rest? */
+    uint64_t totaled_ns;    /* last stamp in the totals */
+    uint32_t totaled_words; /* of chunk next_sequence, already in the totals */
+    uint32_t seen_words;    /* of that chunk, at seen_ns: unchanged when the thread rests */
     uint64_t seen_ns;
     bool is_named;         /* the trace has a record with .name */
-    char name[16];         /* of the thread, as last seen; empty: not known */
-    uint64_t next_name_ns; /* when to ask for it again */
-    uint64_t name_wait_ns; /* and after that */
-    uint32_t n_ended;      /* windows of it that the writer ended, in order */
+    char name[16];         /* of the thread, as last read; empty: unknown */
+    uint64_t next_name_ns; /* when to read it again */
+    uint64_t name_wait_ns; /* and the wait after that */
+    uint32_t n_ended;      /* windows of the chunk that the writer ended, in order */
     struct {
         uint32_t words;
         uint64_t ns;
@@ -96,7 +98,8 @@ static struct ag_stream *find_stream(const struct ag_recording *recording, uint3
     return recording->stream_pages[number / STREAM_PAGE][number % STREAM_PAGE];
 }
 
-/* The stream of this number, made when it is new. NULL: impossible number or no memory. */
+/* Returns the stream of this number, and creates it when it is new. NULL: invalid number or no
+ * memory. */
 static struct ag_stream *stream_of(struct ag_recording *recording, uint32_t number) {
     struct ag_stream *stream = find_stream(recording, number);
     if (stream || number >= MAX_STREAMS) {
@@ -169,7 +172,7 @@ void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *
         const uint32_t length = record->u.thread.name.length;
         memcpy(stream->name, record->u.thread.name.data, length < 15 ? length : 15);
     }
-    if (ag_monotonic_ns() >= stream->next_name_ns) { /* else what was seen is of a moment ago */
+    if (ag_monotonic_ns() >= stream->next_name_ns) { /* otherwise the name was read a moment ago */
         ask_for_name(recording, stream, record->u.thread.thread_id);
     }
     stream->is_named = true;
@@ -202,7 +205,7 @@ static void release_pending(struct ag_recording *recording, struct ag_stream *st
     stream->n_pending = 0;
 }
 
-/* Encoders are half a MiB of tables each: they go from stream to stream. */
+/* Encoders have half a MiB of tables each, so they are passed from stream to stream. */
 static struct ag_event_encoder *take_encoder(struct ag_recording *recording) {
     return recording->n_spare > 0 ? recording->spare_encoders[--recording->n_spare]
                                   : ag_event_encoder_new();
@@ -230,7 +233,7 @@ static void discard_stream(struct ag_recording *recording, uint32_t number,
     release_pending(recording, stream);
 }
 
-/* Is it the disk that refuses, so that all traces of the session have to end? */
+/* Does the error concern the disk, so that all traces of the session have to end? */
 static bool concerns_all(int error) {
     return error == -ENOSPC || error == -EDQUOT || error == -EFBIG || error == -EIO ||
            error == -EROFS;
@@ -244,13 +247,13 @@ void ag_recording_cut(struct ag_recording *recording, int error) {
     recording->error = error;
     if (concerns_all(error)) {
         recording->session->stop_error = error;
-        /* relaxed: nothing depends on it; the recorders look at it now and then */
+        /* relaxed: no other data depends on it; the recorders read it now and then */
         atomic_store_explicit(&recording->session->header->stop, 1, memory_order_relaxed);
     }
     for_each_stream(recording, discard_stream, 0);
 }
 
-/* May `bytes` more go into the trace? If not, it is cut here. */
+/* May `bytes` more be added to the trace? If not, it is cut here. */
 static bool has_room(struct ag_recording *recording, size_t bytes) {
     if (recording->is_cut) {
         return false;
@@ -290,7 +293,8 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
         const size_t left = stacks->n_nodes - i;
         (void)ag_record_append_nodes(&recording->records, stacks->nodes + i,
                                      left < NODES_AT_ONCE ? left : NODES_AT_ONCE);
-        if (recording->records.length > RECORDS_MAX_BYTES) { /* a failure is seen by the write */
+        /* a failure is reported by the write */
+        if (recording->records.length > RECORDS_MAX_BYTES) {
             ag_recording_write_records(recording, &recording->records);
         }
     }
@@ -299,19 +303,19 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
 }
 
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record) {
-    (void)ag_record_append(&recording->records, record); /* sticky: seen by the write */
+    (void)ag_record_append(&recording->records, record); /* sticky: reported by the write */
 }
 
 /* ---- events ---- */
 
-/* No memory for books: the sums are made by reading back. */
+/* Drops the totals for lack of memory: the sums will be made by reading the file back. */
 static void close_totals(struct ag_recording *recording) {
     recording->merge = ag_merge_free(recording->merge);
     recording->ledger = ag_ledger_free(recording->ledger);
 }
 
-static void book_events(struct ag_recording *recording, uint32_t number,
-                        const struct ag_event *events, size_t count) {
+static void totals_add_events(struct ag_recording *recording, uint32_t number,
+                              const struct ag_event *events, size_t count) {
     if (!recording->ledger) {
         return;
     }
@@ -329,23 +333,23 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
         for (size_t i = 0; i < count; i++) {
             if (events[i].kind == AG_RECORD_ALLOC) {
                 ag_stack_harvest_name(&recording->stacks, events[i].stack);
-            } else if (events[i].stack != 0) { /* of a free: it is no stack that allocates */
+            } else if (events[i].stack != 0) { /* of a free: no allocation has this stack */
                 ag_stack_harvest_learn(&recording->stacks, events[i].stack);
             }
         }
         (void)ag_event_encoder_add(stream->encoder, events,
-                                   count); /* sticky in the body's blob: seen at the write */
+                                   count); /* sticky in the body's blob: reported by the write */
     }
-    if (destinations & AG_TO_BOOKS) {
-        book_events(recording, number, events, count);
+    if (destinations & AG_TO_TOTALS) {
+        totals_add_events(recording, number, events, count);
     }
 }
 
-/* Trace and books take the events of the only thread together. false: they have to be taken apart.
- */
+/* Takes the events of a single thread into trace and totals at once. false: the two have to be done
+ * separately. */
 static bool take_one_pass(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                           struct ag_chunk_words *words, unsigned destinations) {
-    if (destinations != (AG_TO_TRACE | AG_TO_BOOKS) || !recording->ledger ||
+    if (destinations != (AG_TO_TRACE | AG_TO_TOTALS) || !recording->ledger ||
         recording->has_threads || recording->session->has_free_stacks) {
         return false;
     }
@@ -356,11 +360,11 @@ static bool take_one_pass(struct ag_recording *recording, uint32_t number, struc
     return true;
 }
 
-/* Decodes words [from, to) of a chunk to where they have to go. */
+/* Decodes words [from, to) of a chunk to the given destinations. */
 static void take_words(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        struct ag_chunk_words *words, uint32_t to, unsigned destinations) {
     struct ag_event events[BATCH_EVENTS];
-    static struct ag_wide wide; /* 16 KiB that one process needs once */
+    static struct ag_wide wide; /* 16 KiB, of which a process needs one */
     words->end = to;
     for (;;) {
         const bool was_one_pass = take_one_pass(recording, number, stream, words, destinations);
@@ -375,14 +379,14 @@ static void take_words(struct ag_recording *recording, uint32_t number, struct a
         }
     }
     if (words->is_damaged && destinations & AG_TO_TRACE) {
-        recording->lost[AG_LOST_DAMAGED]++; /* at least one: behind an impossible word nobody can
-                                               count */
+        /* at least one: after an invalid word no event can be counted */
+        recording->lost[AG_LOST_DAMAGED]++;
     }
 }
 
-/* One thread's events go straight into the ledger. That there is a second thread is known in time:
- * it counted itself before its first event, so before any event of another that could depend on it,
- * and so before the chunk at hand was committed. */
+/* The events of a single thread go straight into the ledger. A second thread is noticed in time: it
+ * counts itself before its first event, so before any event of another thread that could depend on
+ * it, and so before the current chunk was committed. */
 static void look_for_threads(struct ag_recording *recording) {
     const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
     if (!recording->has_threads && recording->ledger &&
@@ -409,8 +413,8 @@ static void write_stream(struct ag_recording *recording, uint32_t number,
                          struct ag_stream *stream) {
     const struct ag_blob *body = ag_event_encoder_body(stream->encoder);
     if (body->error == 0 && body->length == 0) {
-        /* The process ended when this thread had a chunk and no word in it yet, or the words were
-         * damaged, which was counted. A trace has no chunk without a body. */
+        /* The process ended when this thread had a chunk without a word in it, or the words were
+         * damaged, which has been counted. A trace has no chunk without a body. */
         release_pending(recording, stream);
         put_encoder(recording, stream);
         return;
@@ -422,7 +426,7 @@ static void write_stream(struct ag_recording *recording, uint32_t number,
         ag_recording_write_definitions(recording);
     }
     if (recording->is_cut) {
-        return; /* and this stream was discarded with all others */
+        return; /* this stream was discarded with all others */
     }
     const struct ag_chunk_info info = {
         .kind = AG_CHUNK_KIND_EVENTS,
@@ -498,44 +502,47 @@ static void forget_ended(struct ag_stream *stream) {
     stream->n_ended = 0;
 }
 
-/* Gives up what is missing before this chunk; a trace chunk's sequences have no gap. */
+/* Gives up the chunks that are missing before this one: the sequences of a trace chunk have no gap.
+ */
 static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
                     const struct ag_chunk_ready *ready) {
     if (stream->encoder) {
         write_stream(recording, ready->stream, stream);
     }
-    /* chunks, each at least one event: nobody knows more */
+    /* a lower bound: the number of chunks, each with at least one event */
     recording->lost[AG_LOST_DAMAGED] += ready->sequence - stream->next_sequence;
     stream->next_sequence = ready->sequence;
     stream->totaled_words = stream->seen_words = 0;
     forget_ended(stream);
 }
 
-/* Words up to `booked` to the trace, with the stamps that the books have had at their places. */
-static void take_booked(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
-                        struct ag_chunk_words *words, uint32_t booked) {
-    for (uint32_t i = 0; i < stream->n_ended && stream->ended[i].words <= booked; i++) {
+/* Encodes the words up to `totaled` for the trace, with the stamps that the totals got at their
+ * places. */
+static void encode_totaled(struct ag_recording *recording, uint32_t number,
+                           struct ag_stream *stream, struct ag_chunk_words *words,
+                           uint32_t totaled) {
+    for (uint32_t i = 0; i < stream->n_ended && stream->ended[i].words <= totaled; i++) {
         const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = stream->ended[i].ns};
         take_words(recording, number, stream, words, stream->ended[i].words, AG_TO_TRACE);
         take_batch(recording, number, stream, &stamp, 1, AG_TO_TRACE);
         words->last_ns = stamp.size > words->last_ns ? stamp.size : words->last_ns;
     }
-    take_words(recording, number, stream, words, booked, AG_TO_TRACE);
+    take_words(recording, number, stream, words, totaled, AG_TO_TRACE);
 }
 
-/* The chunk's events go to the encoder, and to the books as far as they are not there yet. */
-static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
-                       const struct ag_chunk_ready *ready, struct ag_chunk_words *words) {
+/* Sends the chunk's events to the encoder, and to the totals unless they are there already. */
+static void recording_take_chunk(struct ag_recording *recording, struct ag_stream *stream,
+                                 const struct ag_chunk_ready *ready, struct ag_chunk_words *words) {
     const uint32_t end = ready->used_words;
-    const uint32_t booked = stream->totaled_words < end ? stream->totaled_words : end;
+    const uint32_t totaled = stream->totaled_words < end ? stream->totaled_words : end;
     look_for_threads(recording);
     stream->thread_id = ready->thread_id;
     if (recording->ledger) {
         ag_ledger_thread(recording->ledger, ready->stream, ready->thread_id);
     }
     words->last_ns = stream->encoded_ns;
-    take_booked(recording, ready->stream, stream, words, booked);
-    take_words(recording, ready->stream, stream, words, end, AG_TO_TRACE | AG_TO_BOOKS);
+    encode_totaled(recording, ready->stream, stream, words, totaled);
+    take_words(recording, ready->stream, stream, words, end, AG_TO_TRACE | AG_TO_TOTALS);
     stream->encoded_ns = words->last_ns;
     stream->totaled_ns = words->last_ns > stream->totaled_ns ? words->last_ns : stream->totaled_ns;
     const uint64_t last_ns = recording->last_event_ns;
@@ -543,32 +550,32 @@ static void take_chunk(struct ag_recording *recording, struct ag_stream *stream,
     if (words->reset_ns > 0) {
         recording->reset_ns = words->reset_ns;
     }
-    if (recording->ledger && words->reset_ns > 0) { /* the clock may have been refitted since */
+    if (recording->ledger && words->reset_ns > 0) { /* the clock factor may have changed since */
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }
     stream->totaled_words = stream->seen_words = 0;
     forget_ended(stream);
 }
 
-/* How many raw chunks make one of the trace. What finds no room is lost whole: less of it where the
- * trace has a bound to get close to, and where a disk that is nearly full holds only its beginning.
- */
+/* Returns how many raw chunks make one trace chunk. When a trace chunk finds no room, all of it is
+ * lost: so it is smaller when the trace nears a size limit, or when the disk is nearly full. */
 static uint32_t seal_at(const struct ag_recording *recording) {
     const bool is_early = ag_trace_room_is_bounded(&recording->room) ||
                           ag_trace_writer_bytes(recording->writer) < SHORT_TRACE_BYTES;
     return is_early ? SEAL_EARLY : SEAL_CHUNKS;
 }
 
-/* A thread hands over a chunk with much room in it when it has ended. */
+/* A thread hands over a chunk with much room left only when it has ended. */
 static bool is_last(const struct ag_chunk_ready *ready) {
     return ready->is_full && ready->used_words < AG_CHUNK_WORDS / 2;
 }
 
-/* Together: each write is preceded by the definitions that are new, which are compressed apart. */
+/* Writes the ended streams together: each write is preceded by the new definitions, which are
+ * compressed separately. */
 static void write_ended(struct ag_recording *recording) {
     for (uint32_t i = 0; i < recording->n_ended; i++) {
         struct ag_stream *stream = find_stream(recording, recording->ended[i]);
-        if (stream && stream->encoder) { /* else it was written for another reason */
+        if (stream && stream->encoder) { /* otherwise it has been written already */
             write_stream(recording, recording->ended[i], stream);
         }
     }
@@ -588,7 +595,7 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
     struct ag_stream *stream = stream_of(recording, ready->stream);
     if (!stream || ready->sequence < stream->next_sequence) {
         recording->lost[AG_LOST_DAMAGED] += !stream;
-        return give_back(recording, ready->chunk); /* in the trace already */
+        return give_back(recording, ready->chunk); /* it is in the trace already */
     }
     if (ready->sequence > stream->next_sequence) {
         if (!skip_gap) {
@@ -596,14 +603,14 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
         }
         skip_to(recording, stream, ready);
         if (recording->is_cut) {
-            return ag_recording_take(recording, ready, skip_gap); /* counts it as lost */
+            return ag_recording_take(recording, ready, skip_gap); /* counts the gap as lost */
         }
     }
     if (!stream->encoder && !start_encoder(recording, stream, &words, ready->first_raw)) {
         ag_recording_cut(recording, -ENOMEM);
         return give_back(recording, ready->chunk);
     }
-    take_chunk(recording, stream, ready, &words);
+    recording_take_chunk(recording, stream, ready, &words);
     stream->pending[stream->n_pending++] = ready->chunk;
     stream->next_sequence++;
     if (stream->n_pending >= seal_at(recording) || recording->records.length > RECORDS_MAX_BYTES) {
@@ -638,7 +645,7 @@ bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_rea
     if (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].ns > words.last_ns) {
         words.last_ns = stream->ended[stream->n_ended - 1].ns;
     }
-    take_words(recording, ready->stream, stream, &words, ready->used_words, AG_TO_BOOKS);
+    take_words(recording, ready->stream, stream, &words, ready->used_words, AG_TO_TOTALS);
     stream->totaled_words = ready->used_words;
     stream->totaled_ns = words.last_ns;
     return true;
@@ -670,13 +677,13 @@ void ag_recording_end_window(struct ag_recording *recording, const struct ag_chu
     }
     const struct ag_chunk_control *control = ag_session_control(recording->session, ready->chunk);
     const uint64_t now_ns = ag_session_clock_now_ns(recording->session);
-    atomic_thread_fence(memory_order_seq_cst); /* the clock between the two looks */
+    atomic_thread_fence(memory_order_seq_cst); /* orders the clock between the two looks */
     if (atomic_load_explicit(&control->used_words, memory_order_acquire) != ready->used_words ||
         now_ns < stream->totaled_ns) {
         return;
     }
     const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = now_ns};
-    book_events(recording, ready->stream, &stamp, 1);
+    totals_add_events(recording, ready->stream, &stamp, 1);
     stream->ended[stream->n_ended].words = ready->used_words;
     stream->ended[stream->n_ended++].ns = now_ns;
 }
@@ -693,7 +700,7 @@ bool ag_recording_has(const struct ag_recording *recording, const struct ag_chun
     return false;
 }
 
-uint64_t ag_recording_booked_ns(const struct ag_recording *recording, uint32_t stream) {
+uint64_t ag_recording_totaled_ns(const struct ag_recording *recording, uint32_t stream) {
     const struct ag_stream *found = find_stream(recording, stream);
     return found ? found->totaled_ns : 0;
 }
@@ -708,7 +715,7 @@ void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns) {
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes) {
     const struct ag_record record = {.kind = AG_RECORD_RESIDENT,
                                      .u.resident = {.time_ns = time_ns, .bytes = rss_bytes}};
-    (void)ag_record_append(&recording->samples, &record); /* sticky: seen by the write */
+    (void)ag_record_append(&recording->samples, &record); /* sticky: reported by the write */
     recording->rss_peak_bytes =
         rss_bytes > recording->rss_peak_bytes ? rss_bytes : recording->rss_peak_bytes;
     if (recording->ledger) {
@@ -730,7 +737,7 @@ bool ag_recording_has_trace(const struct ag_recording *recording) {
     if (recording->trace_fd < 0 || fstat(recording->trace_fd, &file) < 0) {
         return false;
     }
-    return file.st_nlink > 0 || /* or a file system that counts no links */
+    return file.st_nlink > 0 || /* or the file system does not count links */
            (lstat(recording->path, &name) == 0 && name.st_dev == file.st_dev &&
             name.st_ino == file.st_ino);
 }
@@ -797,7 +804,8 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording) {
         recording->ledger = ag_ledger_free(recording->ledger);
         recording->writer = ag_trace_writer_free(recording->writer);
         if (recording->trace_fd >= 0) {
-            (void)close(recording->trace_fd); /* the writer's descriptor told of failed writes */
+            /* write failures were reported through the writer's descriptor */
+            (void)close(recording->trace_fd);
         }
         ag_one_pass_done(&recording->one_pass);
         ag_stack_harvest_done(&recording->stacks);

@@ -1,13 +1,13 @@
-/* seal.c: finishes what a session left behind when its writer was killed: the chunks in the live
- * file become the end of the traces they belong to, as if the writer had lived.
+/* seal.c: finishes a session whose writer was killed: the chunks in the live file become the end of
+ * the traces to which they belong, as if the writer had lived.
  *
- * The way from a trace to its live file is the session's number in the trace's header: the live
- * file lies in a folder that carries it in its name, in shared memory or beside the trace. So
- * nothing that stands in a trace leads to any other file.
+ * The trace's header holds the session's number, and the live file lies in a folder whose name
+ * contains that number, in shared memory or beside the trace. So no data in a trace can lead to any
+ * other file.
  *
- * Only the owner of a session seals it, and traces that are still to be made go beside the one that
- * was named: the live file's words are the program's, and it may have run with fewer rights than
- * whoever reads its trace. */
+ * Only the owner of a session seals it, and traces that are still to be created are put beside the
+ * one that was named on the command line. The words of the live file are the program's, and the
+ * program may have run with fewer rights than the user who reads its trace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -22,11 +22,11 @@
 #include "trace_file.h"
 #include "writer_state.h"
 
-struct clue {         /* what PATH leads to */
-    uint64_t session; /* 0: nothing */
+struct clue {         /* where PATH leads */
+    uint64_t session; /* 0: none */
     bool is_live;
     uid_t owner;
-    uint32_t first_pid; /* of a trace that its process never came to; else 0 */
+    uint32_t first_pid; /* of a trace that its process never began; otherwise 0 */
 };
 
 static struct clue look_at(const char *path) {
@@ -65,7 +65,7 @@ static void folder_of(const char *path, char ret_folder[4096]) {
     (void)snprintf(ret_folder, 4096, "%.*s", (int)length, slash ? path : ".");
 }
 
-/* false: there is no live file any more, or it is not ours: there is nothing to do. */
+/* false: the live file is gone or has another owner, so there is nothing to seal. */
 static bool find_live(const char *path, const struct clue *clue, char ret_live[4096],
                       char ret_folder[4096]) {
     if (clue->session == 0 || clue->owner != geteuid()) {
@@ -80,13 +80,13 @@ static bool find_live(const char *path, const struct clue *clue, char ret_live[4
            ag_session_find_live(ret_folder, clue->session, clue->owner, ret_live);
 }
 
-/* Traces that a killed writer never began are made in FOLDER, whatever folder the live file asks
- * for. */
+/* Traces that the killed writer never began are created in FOLDER, whatever folder the live file
+ * names. */
 static int move_pattern(struct ag_session *session, const char *folder, char ret_message[512]) {
     char pattern[8192];
     size_t length = 0;
     for (const char *at = folder; *at && length < 4096;
-         at++) { /* the folder's own percent signs stay themselves */
+         at++) { /* doubles the percent signs of the folder's name */
         length += (size_t)snprintf(pattern + length, sizeof(pattern) - length,
                                    *at == '%' ? "%%%%" : "%c", *at);
     }
@@ -96,24 +96,24 @@ static int move_pattern(struct ag_session *session, const char *folder, char ret
     return ag_trace_pattern_complete(pattern, session->trace_pattern, ret_message);
 }
 
-/* A trace that was made before its program ran, and got no further: its process goes on with it. */
+/* Offers a trace that was created before its program ran and that holds only the header: the
+ * process continues it. */
 static void offer_first_trace(struct ag_session *session, const char *path, uint32_t pid) {
     session->first_trace_fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (session->first_trace_fd >= 0) { /* else it gets a new one */
+    if (session->first_trace_fd >= 0) { /* otherwise the process gets a new trace */
         session->first_own_pid = pid;
         (void)snprintf(session->first_trace_path, sizeof(session->first_trace_path), "%s", path);
     }
 }
 
-/* Nobody has come to it yet, and who made it lives: its writer and its program are about to
- * begin. */
+/* No process has joined yet and the session's maker lives: its writer and its program are about to
+ * start. */
 static bool is_beginning(const struct ag_session *session) {
     return ag_session_slots_used(session) == 0 &&
            ag_process_has_mapped(session->header->keeper_pid, session->path);
 }
 
-/* Seals all ended processes of a session that we have locked. Returns how many, or negative errno.
- */
+/* Seals all ended processes of a locked session. Returns how many, or negative errno. */
 static int64_t seal_ended(struct ag_session *session) {
     struct ag_writer writer;
     int64_t count = 0, r = ag_writer_start(&writer, session);
@@ -142,7 +142,7 @@ static int seal(const char *path, char ret_message[512]) {
     struct ag_session *session = NULL;
     int64_t r = ag_session_open(live, &session, ret_message);
     if (r < 0) {
-        return r == -ENOENT ? 0 : (int)r; /* its writer finished between our look and now */
+        return r == -ENOENT ? 0 : (int)r; /* its writer finished meanwhile */
     }
     r = ag_session_lock(session, /* wait= */ false);
     if (r == -EWOULDBLOCK || r == -ENOENT) {

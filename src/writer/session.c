@@ -1,19 +1,19 @@
-/* session.c: makes, opens, checks, shrinks and removes the live segment of a session (segment.h).
+/* session.c: creates, opens, checks, shrinks and removes the live segment of a session (segment.h).
  *
- * Who can reach it. A process of the session may run as another user by the time it maps the file:
- * after setpriv, runuser, or the entry point of a container. So the rights of the file let all
- * read and write, and what keeps strangers out is its name: 128 random bits, in a folder of ours
- * that others may pass through but not list. The name goes to the program in its environment, which
- * the kernel shows to the same user and to root. A program that records itself
- * (AG_KEEPER_NONE) passes its file to nobody: there the rights say so, too.
+ * Access. A process of the session may run as another user by the time it maps the file: after
+ * setpriv, runuser, or a container's entry point. So the file's mode lets all users read and write,
+ * and other users are kept out by its name: 128 random bits, in a folder that others may traverse
+ * but not list. The program gets the name in its environment, which the kernel shows only to the
+ * same user and to root. A program that records itself (AG_KEEPER_NONE) passes its file to no other
+ * process, so its mode excludes other users, too.
  *
- *     /dev/shm/.allogram-live.SESSION/         0711, the owner's; SESSION as in the traces' headers
+ *     /dev/shm/.allogram-live.SESSION/         0711, owned by the user; SESSION as in the headers
  *     /dev/shm/.allogram-live.SESSION/NAME     0666
  *
- * The file is sparse: a hundred gigabytes of addresses cost what is touched. Where even the
- * addresses are refused (a file system's or a limit's bound, little address space) fewer trees and
- * chunks do. The header is populated here, once, by a call that fails instead of killing;
- * everything behind it by whoever uses it first (segment.h, 4). */
+ * The file is sparse: its hundred gigabytes of address space cost only the touched pages. Where
+ * even the address space is refused (by a file system, a limit, or a small address space), the file
+ * has fewer trees and chunks. The header is populated here, once, by a system call that fails
+ * instead of raising SIGBUS; the rest is populated by its first user (segment.h, 4). */
 #include "session.h"
 
 #include <ctype.h>
@@ -45,22 +45,22 @@ enum {
     MAX_DEPTH = 1 << 16,
     PAGE_BYTES = 4096,
     SOFT_CHUNKS_MAX =
-        128, /* 8 MiB in flight: 20 ms of the busiest thread; more only fills caches */
+        128, /* 8 MiB in flight: 20 ms of the busiest thread; more would only fill caches */
     SOFT_CHUNKS_MIN = 32,
     FEWEST_CHUNKS = 1024,   /* 64 MiB */
     FEWEST_NODES = 1 << 18, /* 4 MiB */
-    MAX_SLOTS = 1 << 16,    /* bounds on what a header may claim */
+    MAX_SLOTS = 1 << 16,    /* limits for what a header may claim */
     MAX_TREES = 1 << 16,
     MAX_CHUNKS = 1 << 24,
     DEFAULT_INTERVAL_BYTES = 512 << 10,
 };
 #define SHARED_MEMORY_FOLDER "/dev/shm"
 #define ROOM_WANTED_BYTES \
-    (UINT64_C(48) << 20) /* less in /dev/shm: the output's folder is the better place */
+    (UINT64_C(48) << 20) /* with less in /dev/shm the output's folder is used */
 
-/* Tried in this order: 3.6 TiB of addresses, 230 GiB, 29, 4, and a quarter of a GiB. A tree per
- * slot: a process that was not forked from one of the session takes the tree of its slot's number.
- */
+/* Tried in this order: 3.6 TiB of address space, then 230 GiB, 29, 4, and a quarter of a GiB. There
+ * is a tree per slot: a process that was not forked from one of the session takes the tree of its
+ * slot's number. */
 static const struct {
     uint32_t n_slots, n_chunks;
     int tree_size;
@@ -102,7 +102,7 @@ static int map_file(struct ag_session *session) {
     return 0;
 }
 
-/* Part of the file gets its memory now. */
+/* Populates a part of the file with memory. */
 static int populate_at(const struct ag_session *session, uint64_t offset, uint64_t bytes) {
     static const uint8_t zeros[PAGE_BYTES];
     if (fallocate(session->fd, 0, (off_t)offset, (off_t)bytes) == 0) {
@@ -123,16 +123,16 @@ static int populate_at(const struct ag_session *session, uint64_t offset, uint64
     return 0;
 }
 
-/* What everybody touches without asking. */
+/* Populates what every process touches without a check. */
 static int populate_front(struct ag_session *session) {
     const int r = populate_at(session, 0, AG_SEGMENT_HEADER_BYTES);
     return r < 0 ? r : populate_at(session, session->controls_offset, PAGE_BYTES);
 }
 
-/* What the first process touches when it joins, so that the thread that stands meanwhile need not
- * wait for memory. What cannot be had now is asked for then. */
+/* Populates what the first process touches when it joins, so that the thread that is stopped
+ * meanwhile does not wait for memory. What cannot be populated now is populated on demand. */
 static void populate_first(const struct ag_session *session) {
-    struct ag_stack_tree *tree = calloc(1, sizeof(*tree)); /* its view of the memory, not kept */
+    struct ag_stack_tree *tree = calloc(1, sizeof(*tree)); /* a temporary view of the tree */
     struct ag_chunk_control *control = ag_session_control(session, 0);
     uint8_t *chunk = session->base + session->chunks_offset;
     (void)ag_populate(session->base, AG_SEGMENT_HEADER_BYTES);
@@ -161,7 +161,7 @@ void ag_session_prepare_chunks(const struct ag_session *session) {
         const uint64_t control =
             session->controls_offset + (uint64_t)ready * sizeof(struct ag_chunk_control);
         const uint64_t words = session->chunks_offset + (uint64_t)ready * AG_CHUNK_BYTES;
-        /* fallocate alone: it changes nothing of a chunk that somebody has taken meanwhile */
+        /* fallocate alone: it does not modify a chunk that a recorder has taken meanwhile */
         if ((ready % CONTROLS_A_PAGE == 0 &&
              fallocate(session->fd, 0, (off_t)control, PAGE_BYTES) < 0) ||
             fallocate(session->fd, 0, (off_t)words, AG_CHUNK_BYTES) < 0) {
@@ -177,14 +177,13 @@ static uint64_t room_bytes(const char *folder) {
     return statfs(folder, &status) == 0 ? (uint64_t)status.f_bavail * (uint64_t)status.f_bsize : 0;
 }
 
-/* Without a writer the recorders fill chunk after chunk: never more than half of what is free.
- */
+/* Without a writer the recorders fill chunk after chunk: limits them to half of the free space. */
 static uint32_t bounded_chunks(const struct ag_session *session, uint32_t n_chunks) {
     const uint64_t most = room_bytes(session->path) / 2 / AG_CHUNK_BYTES;
     return most >= n_chunks ? n_chunks : most > FEWEST_CHUNKS ? (uint32_t)most : FEWEST_CHUNKS;
 }
 
-/* No more nodes than half of what is free has room for: chunks need memory, too. */
+/* Limits the nodes to half of the free space: chunks need memory, too. */
 static uint32_t bounded_nodes(const struct ag_session *session) {
     const uint64_t most = room_bytes(session->path) / 2 / sizeof(struct ag_linked_node);
     const uint32_t limit = ag_tree_node_limit(ag_tree_size_of(session->tree_bytes));
@@ -222,18 +221,18 @@ static bool is_live_name(const char *name) {
     return digits == NAME_DIGITS && name[digits] == '\0';
 }
 
-/* Removes the folder of a live file that is gone. Any other folder is left alone. */
+/* Removes the folder of a live file that is gone. Leaves any other folder alone. */
 static void remove_live_folder(const char *live_path) {
     char folder[4096];
     const char *slash = strrchr(live_path, '/');
     (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - live_path) : 0, live_path);
     const char *name = strrchr(folder, '/');
     if (name && strncmp(name, LIVE_FOLDER_MARK, strlen(LIVE_FOLDER_MARK)) == 0) {
-        (void)rmdir(folder); /* another file in it: then it stays */
+        (void)rmdir(folder); /* a folder with another file stays */
     }
 }
 
-/* Without fstatat: that symbol is newer than the C libraries that Allogram.jl has to load with. */
+/* Avoids fstatat: that symbol is newer than the C libraries with which Allogram.jl has to load. */
 static bool is_file_of(int folder, const char *name, uint32_t owner) {
     struct stat status;
     const int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -267,7 +266,8 @@ bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char 
     }
     (void)closedir(listing); /* nothing was written */
     if (!is_found) {
-        (void)rmdir(live); /* its writer was killed between the file's end and the folder's */
+        /* its writer was killed after removing the file and before removing the folder */
+        (void)rmdir(live);
     }
     return is_found;
 }
@@ -284,7 +284,7 @@ static int open_live(struct ag_session *session, const char *folder, enum ag_kee
     const size_t length = strlen(session->path);
     if (chmod(session->path, keeper == AG_KEEPER_NONE ? 0700 : 0711) < 0 ||
         length + 1 + NAME_DIGITS >= sizeof(session->path)) {
-        (void)rmdir(session->path); /* what we made a moment ago */
+        (void)rmdir(session->path); /* created a moment ago */
         return -EPERM;
     }
     (void)snprintf(session->path + length, sizeof(session->path) - length, "/%016llx%016llx",
@@ -296,13 +296,13 @@ static int open_live(struct ag_session *session, const char *folder, enum ag_kee
         return r;
     }
     if (keeper != AG_KEEPER_NONE) {
-        (void)fchmod(session->fd, 0666); /* a file system without rights has none to give */
+        (void)fchmod(session->fd, 0666); /* fails only on a file system without modes */
     }
     return 0;
 }
 
-/* Do locks live as long as mappings here (segment.h, 6)? Tried, because a file system or another
- * kernel of this interface may have its own idea. */
+/* Do locks live as long as mappings here (segment.h, 6)? Tested, because file systems and other
+ * implementations of this system call differ. */
 static bool try_locks(const struct ag_session *session) {
     const uint64_t identity = session->id;
     struct flock lock = {.l_type = F_RDLCK,
@@ -330,7 +330,7 @@ static int make_in(struct ag_session *session, const char *folder, enum ag_keepe
     if (r == 0) {
         r = size_and_map(session);
         if (r < 0) {
-            ag_session_remove(session); /* what we made a moment ago */
+            ag_session_remove(session); /* created a moment ago */
         }
     }
     return r;
@@ -357,12 +357,12 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->depth = session->depth;
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
-    /* Samples are rare, and the clock was read for each of them anyway: each has its own time, and
-     * the writer need not come by to tick. */
+    /* Samples are rare, and the clock is read for each of them anyway: each gets its own time, and
+     * no tick of the writer is needed. */
     const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
     header->stamp_every = options->stamp_every ? options->stamp_every : usual;
     const uint64_t room_chunks =
-        room_bytes(session->path) / 4 / AG_CHUNK_BYTES; /* a quarter of the room */
+        room_bytes(session->path) / 4 / AG_CHUNK_BYTES; /* a quarter of the free space */
     header->soft_chunks = room_chunks < SOFT_CHUNKS_MIN   ? SOFT_CHUNKS_MIN
                           : room_chunks > SOFT_CHUNKS_MAX ? SOFT_CHUNKS_MAX
                                                           : (uint32_t)room_chunks;
@@ -417,7 +417,7 @@ static struct ag_session *new_session(void) {
     return session;
 }
 
-/* Before any fork of `run`, who all share the page. */
+/* Must run before any fork of `run`: all of its processes share the page. */
 static int set_up_snapshots(struct ag_session *session, const struct ag_session_options *options) {
     for (size_t i = 0; i < options->n_dumps; i++) {
         const enum ag_dump_kind kind = options->dumps[i].kind;
@@ -508,8 +508,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     }
     if (r < 0 && !folder) {
         if (session->fd >= 0) {
-            (void)close(
-                session->fd); /* the file in shared memory that could not be made big enough */
+            (void)close(session->fd); /* the file in shared memory that could not be enlarged */
         }
         r = make_in(session, output_folder, options->keeper);
     }
@@ -541,7 +540,7 @@ failed:
     return r;
 }
 
-/* ---- opening what another made ---- */
+/* ---- opening an existing session ---- */
 
 static bool geometry_is_sane(const struct ag_segment_header *header, const struct stat *status) {
     if (header->magic != AG_SEGMENT_MAGIC || header->version != AG_SEGMENT_VERSION ||
@@ -625,7 +624,7 @@ const char *ag_session_path(const struct ag_session *session) {
 
 bool ag_session_can_be_joined(const struct ag_session *session) {
     struct stat file, name;
-    return fstat(session->fd, &file) < 0 || /* never of an open file */
+    return fstat(session->fd, &file) < 0 || /* cannot fail for an open file */
            (lstat(session->path, &name) == 0 && name.st_dev == file.st_dev &&
             name.st_ino == file.st_ino);
 }
@@ -639,10 +638,10 @@ struct ag_session *ag_session_close(struct ag_session *session) {
             (void)munmap(session->desk, sizeof(*session->desk)); /* as above */
         }
         if (session->fd >= 0) {
-            (void)close(session->fd); /* written through the mapping: nothing is left to fail */
+            (void)close(session->fd); /* written through the mapping: close has nothing to report */
         }
         if (session->first_trace_fd >= 0) {
-            (void)close(session->first_trace_fd); /* empty */
+            (void)close(session->first_trace_fd); /* nothing was written */
         }
         free(session);
     }
@@ -654,19 +653,19 @@ void ag_session_remove(struct ag_session *session) {
 }
 
 void ag_session_remove_path(const char *path) {
-    (void)unlink(path); /* gone already: somebody else tidied up */
+    (void)unlink(path); /* fails only when it has been removed already */
     remove_live_folder(path);
 }
 
-/* What is there and is no file was not meant to be numbered: a folder, /dev/null. 0, or -EEXIST
- * with a message. */
+/* Refuses an existing output that is no regular file, such as a folder or /dev/null: numbering it
+ * was not intended. 0, or -EEXIST with a message. */
 static int refuse_strange_output(const struct ag_session *session,
                                  const struct ag_trace_names *names, char ret_message[512]) {
     char path[4096];
     struct stat status;
     if (ag_trace_name_expand(session->trace_pattern, names, path) < 0 || lstat(path, &status) < 0 ||
         S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) {
-        return 0; /* what is wrong with it shows when it is made */
+        return 0; /* other errors show when the file is created */
     }
     (void)snprintf(ret_message, 512, "output %.400s: %s", path,
                    S_ISDIR(status.st_mode) ? "is a folder; name a file in it"
@@ -680,7 +679,7 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
     uint64_t namespace = session->pid_namespace;
     const uint32_t own_pid =
-        session->is_attached ? ag_process_know(pid, &namespace) : pid; /* a child is as we are */
+        session->is_attached ? ag_process_know(pid, &namespace) : pid; /* a child: as here */
     const struct ag_trace_header header = {.session = session->id,
                                            .pid = own_pid,
                                            .slot = AG_NUMBER_FIRST,
@@ -707,7 +706,7 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
 }
 
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
-    enum { HAS_EXITED = 1, HAS_LEFT = 2 }; /* of slot.exiting */
+    enum { HAS_EXITED = 1, HAS_LEFT = 2 }; /* values of slot.exiting */
     const uint32_t n_used = ag_session_slots_used(session);
     for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
@@ -716,7 +715,7 @@ void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
             atomic_store_explicit(&slot->exiting, gone == AG_GONE_BY_EXEC ? HAS_EXITED : HAS_LEFT,
                                   memory_order_relaxed);
-            /* release: pairs with the writer's acquire; how it ended is there */
+            /* release: pairs with the writer's acquire; how the process ended is stored before */
             (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
                                                           memory_order_release,
                                                           memory_order_relaxed);
@@ -725,9 +724,9 @@ void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
 }
 
 void ag_session_free_memory(const struct ag_session *session) {
-    (void)fallocate(
-        session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-        (off_t)session->file_bytes); /* where it cannot, it is freed when nobody maps it */
+    (void)fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                    /* where this fails, the memory is freed with the last mapping */
+                    (off_t)session->file_bytes);
 }
 
 size_t ag_session_descriptors(const struct ag_session *session,
@@ -742,12 +741,12 @@ size_t ag_session_descriptors(const struct ag_session *session,
     return count;
 }
 
-/* ---- what a writer does to it ---- */
+/* ---- operations of a writer ---- */
 
 int ag_session_lock(struct ag_session *session, bool wait) {
-    /* A description of our own: one that a fork shares would keep the lock as long as any of the
-     * sharers lives. Whoever waits is the session's writer: it serves the processes that have the
-     * file mapped also after somebody removed its name. */
+    /* Opens a description of its own: a description that a fork shares would keep the lock as long
+     * as any sharer lives. The path works even after the file's name was removed, so the writer can
+     * serve the processes that have the file mapped. */
     char own[32];
     (void)snprintf(own, sizeof(own), "/proc/self/fd/%d", session->fd);
     int fd = wait ? open(own, O_RDWR | O_CLOEXEC) : -1;
@@ -764,7 +763,7 @@ int ag_session_lock(struct ag_session *session, bool wait) {
             return r;
         }
     }
-    (void)close(session->fd); /* the mapping does not need it */
+    (void)close(session->fd); /* the mapping does not need the descriptor */
     session->fd = fd;
     return 0;
 }
@@ -784,9 +783,9 @@ void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {
                   (off_t)session->tree_bytes) == 0) {
         return;
     }
-    /* No holes on this file system: a next user must find zeros all the same. The file's blocks
-     * exist or it is read as zeros; writing zeros to all of it would fill the disk, so only what is
-     * not zero is written, in the base and in the pieces that somebody mapped. */
+    /* This file system cannot punch holes, but the next user must find zeros. Writing zeros
+     * everywhere would fill the disk, so only nonzero parts are overwritten, in the base and in the
+     * pieces that were mapped. */
     const struct ag_tree_counts *counts =
         (const struct ag_tree_counts *)(const void *)(session->base + offset + AG_COUNTS_OFFSET);
     uint64_t pieces[AG_ARRAY_SIZE(counts->pieces)];

@@ -1,9 +1,9 @@
-/* session_clock.c: one factor turns raw clock values into nanoseconds since the session began.
+/* session_clock.c: one factor converts raw clock values to nanoseconds since the session began.
  *
- * The factor is the slope of the line through the session's origin and now, in both clocks. So it
- * is exact at both ends whatever the pair's own error (about 100 ns, the time between the two
- * reads) is worth early on, and it gets better as the session grows. A refit moves times by less
- * than that error; each stream keeps its own times monotonic. */
+ * The factor is the slope of the line through the session's origin and the present, in both clocks.
+ * So conversions are exact at both ends. The error of a pair of readings (about 100 ns, the time
+ * between the two reads) matters only early on: the factor improves as the session grows. A refit
+ * moves times by less than that error; each stream keeps its own times monotonic. */
 #include "session_clock.h"
 
 #include <cpuid.h>
@@ -47,8 +47,9 @@ static void read_pair(uint32_t kind, uint64_t *ret_raw, uint64_t *ret_ns) {
     }
 }
 
-/* Of the line from the session's origin to (raw, ns), in ns per 2^32 raw units. */
-static uint64_t slope(const struct ag_session *session, uint64_t raw, uint64_t ns) {
+/* Returns the slope of the line from the session's origin to (raw, ns), in ns per 2^32 raw units.
+ */
+static uint64_t clock_slope(const struct ag_session *session, uint64_t raw, uint64_t ns) {
     const uint64_t raw_age = raw - session->clock_origin;
     const bool is_ns = session->clock_kind == AG_CLOCK_MONOTONIC || raw_age == 0;
     return is_ns ? UINT64_C(1) << 32
@@ -66,18 +67,17 @@ uint64_t ag_session_clock_now_ns(const struct ag_session *session) {
 void ag_session_clock_begin(struct ag_session *session) {
     uint64_t raw = 0, ns = 0;
     read_pair(session->clock_kind, &session->clock_origin, &session->clock_origin_monotonic_ns);
-    do { /* a first factor, good to 0.1 %: the writer's first refit, a millisecond later, is
-            better */
+    do { /* a first factor, good to 0.1 %; the writer refits it a millisecond later */
         read_pair(session->clock_kind, &raw, &ns);
     } while (ns - session->clock_origin_monotonic_ns < FIRST_FIT_NS);
-    const uint64_t factor = slope(session, raw, ns);
+    const uint64_t factor = clock_slope(session, raw, ns);
     atomic_store_explicit(&session->header->clock_ns_per_2_32, factor, memory_order_relaxed);
 }
 
 static void refit(struct ag_session_clock *clock, struct ag_session *session) {
     uint64_t raw = 0, ns = 0;
     read_pair(session->clock_kind, &raw, &ns);
-    atomic_store_explicit(&session->header->clock_ns_per_2_32, slope(session, raw, ns),
+    atomic_store_explicit(&session->header->clock_ns_per_2_32, clock_slope(session, raw, ns),
                           memory_order_relaxed);
     clock->next_refit_ns = ns + (ns - session->clock_origin_monotonic_ns) / REFIT_DIVISOR;
 }

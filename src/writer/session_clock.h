@@ -1,22 +1,21 @@
-/* session_clock.h: the writer keeps the session's time: it ticks, and it learns how long a raw
- * clock unit is. */
+/* session_clock.h: the session's clock: the writer ticks it and calibrates its raw unit. */
 #ifndef AG_SESSION_CLOCK_H
 #define AG_SESSION_CLOCK_H
 
 #include "session.h"
 
 uint64_t ag_session_clock_raw(uint32_t kind);
-/* The kind of clock this machine keeps the same on every CPU. */
+/* Returns the kind of clock that this machine keeps equal on all CPUs. */
 enum ag_clock_kind ag_session_clock_choose(void);
 uint64_t ag_monotonic_ns(void);
 
-/* ns since the session began, for a raw value since its origin. */
+/* Converts a raw value since the session's origin to ns since the session began. */
 static inline uint64_t ag_session_clock_ns(uint64_t ns_per_2_32, uint64_t raw_since_origin) {
     return (uint64_t)((unsigned __int128)raw_since_origin * ns_per_2_32 >> 32);
 }
 uint64_t ag_session_clock_now_ns(const struct ag_session *session);
 
-/* Takes the session's origin and a first factor; by whoever makes the session. */
+/* Sets the session's origin and a first factor; called by the process that makes the session. */
 void ag_session_clock_begin(struct ag_session *session);
 
 struct ag_session_clock {   /* zero-initialise */

@@ -1,11 +1,13 @@
 /* session_control.c: see session_control.h.
  *
- * 1. Who may. Whoever can open the live file: the user whose session it is, and root. The session
- * is mapped as its writer maps it, but nothing is drained and no lock of the writer's taken.
+ * 1. Permission. Any process that can open the live file may control the session: that of the
+ *    session's user, and root. The session is mapped as its writer maps it, but nothing is drained
+ *    and no writer lock is taken.
  *
- * 2. A dump is asked for by three words in the header and answered by one, so there is one asker at
- * a time: a lock on those bytes of the file, which ends with who holds it. One who died asking left
- * a request that is served, or a writer that is gone; the next waits for the answer first. */
+ * 2. A dump request is three words in the header, and its answer is one. So there is one requester
+ *    at a time: it locks those bytes of the file, and the lock ends with its process. When a
+ *    requester dies, its request is still served, unless the writer is gone; the next requester
+ *    first waits for that answer. */
 #include "session_control.h"
 
 #include <errno.h>
@@ -22,9 +24,11 @@
 #include "trace_name.h"
 
 enum {
-    DUMP_PATIENCE_MS = 60 * 1000, /* of a writer that lives */
+    DUMP_PATIENCE_MS = 60 * 1000, /* timeout while the writer lives */
     LOCK_PATIENCE_MS = 60 * 1000,
-    DOUBT_MS = 100, /* an answer takes some milliseconds, or as long as the file is written */
+    /* before the writer is checked: an answer takes some milliseconds, or as long as the file takes
+     * to write */
+    DOUBT_MS = 100,
 };
 
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid) {
@@ -34,7 +38,8 @@ enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pi
 
 /* ---- the process ---- */
 
-/* Its slot; of who keeps the session, that of the first process. NULL: none. */
+/* Returns the slot of the process; for the session's keeper, that of the first process. NULL: none.
+ */
 static struct ag_process_slot *find_slot(const struct ag_session *session,
                                          const struct ag_controlled *process, uint32_t *ret_index) {
     const uint32_t n_used = ag_session_slots_used(session);
@@ -53,12 +58,12 @@ static struct ag_process_slot *find_slot(const struct ag_session *session,
     return NULL;
 }
 
-/* The name of its trace, "" while it has none. */
+/* Reads the name of the process' trace, "" while it has none. */
 static void read_trace(const struct ag_process_slot *slot, char ret_path[4096]) {
     const struct ag_slot_trace *note =
         (const struct ag_slot_trace *)(const void *)((const uint8_t *)slot + AG_SLOT_TRACE_OFFSET);
     ret_path[0] = '\0';
-    /* acquire: pairs with the writer's release; the note is whole */
+    /* acquire: pairs with the writer's release; the note is complete */
     if (atomic_load_explicit(&slot->trace_created, memory_order_acquire)) {
         (void)snprintf(ret_path, 4096, "%.*s", (int)sizeof note->path, note->path);
     }
@@ -86,7 +91,7 @@ static int stop(struct ag_session *session, char message[512]) {
                : 0;
 }
 
-static void reset(struct ag_session *session) {
+static void session_reset(struct ag_session *session) {
     const uint64_t raw = ag_session_clock_raw(session->clock_kind) - session->clock_origin;
     atomic_store_explicit(&session->header->reset_raw, raw, memory_order_relaxed);
     atomic_fetch_add_explicit(&session->header->n_resets, 1, memory_order_release);
@@ -108,21 +113,21 @@ static int lock_requests(const struct ag_session *session) {
     return 0;
 }
 
-/* Its writer holds this lock as long as it lives (ag_session_lock). Whoever else takes it looks
- * first whether it is to be had, and this is for a moment only. */
+/* The writer holds this lock as long as it lives (ag_session_lock). Any other process tests it only
+ * for a moment. */
 bool ag_session_has_writer(const struct ag_session *session) {
     if (flock(session->fd, LOCK_SH | LOCK_NB) < 0) {
         return true;
     }
-    (void)flock(session->fd, LOCK_UN); /* cannot fail where it is held */
+    (void)flock(session->fd, LOCK_UN); /* cannot fail while it is held */
     return false;
 }
 
-/* Until the writer has answered everybody. */
+/* Waits until the writer has answered all requests. */
 static int wait_for_answer(const struct ag_session *session) {
     const struct ag_segment_header *header = session->header;
     for (int ms = 0; ms < DUMP_PATIENCE_MS; ms++) {
-        /* acquire: pairs with the writer's release; the number is there */
+        /* acquire: pairs with the writer's release; the dump's number is set */
         if (atomic_load_explicit(&header->n_dumps_done, memory_order_acquire) ==
             atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed)) {
             return 0;
@@ -138,23 +143,23 @@ static int wait_for_answer(const struct ag_session *session) {
 static int ask_for_dump(struct ag_session *session, const struct ag_process_slot *slot,
                         uint32_t index, uint32_t *ret_number) {
     struct ag_segment_header *header = session->header;
-    int r = lock_requests(session); /* until the session is closed */
+    int r = lock_requests(session); /* held until the session is closed */
     r = r < 0 ? r : wait_for_answer(session);
     if (r < 0) {
         return r;
     }
     header->dump_slot = index;
     header->dump_generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
-    /* release: pairs with the writer's acquire; which one is there */
+    /* release: pairs with the writer's acquire; the request is complete */
     atomic_fetch_add_explicit(&header->n_dumps_asked, 1, memory_order_release);
     r = wait_for_answer(session);
     *ret_number = header->dump_number;
     return r;
 }
 
-/* PATH: the trace's name, as far as it has one; then the dump's. */
-static int dump(struct ag_session *session, const struct ag_process_slot *slot, uint32_t index,
-                char path[4096], char message[512]) {
+/* PATH: in, the trace's name if it has one; out, the dump's. */
+static int session_dump(struct ag_session *session, const struct ag_process_slot *slot,
+                        uint32_t index, char path[4096], char message[512]) {
     uint32_t number = 0;
     if (session->header->keeper == AG_KEEPER_NONE) {
         return ag_error_message(message, -ENOTSUP,
@@ -176,7 +181,8 @@ static int dump(struct ag_session *session, const struct ag_process_slot *slot, 
     char trace[4096];
     (void)snprintf(trace, sizeof(trace), "%s", path);
     if (trace[0] == '\0') {
-        read_trace(slot, trace); /* now there is one; later the slot may be another process' */
+        /* the trace exists now; later the slot may belong to another process */
+        read_trace(slot, trace);
     }
     ag_trace_name_dump(trace, number, path);
     return 0;
@@ -199,10 +205,10 @@ int ag_session_ask(struct ag_session *session, const struct ag_controlled *proce
         return change_pause(session, AG_PAUSE_BIRTHS, AG_PAUSE_NONE, "it is not paused",
                             ret_message);
     case AG_CONTROL_RESET:
-        reset(session);
+        session_reset(session);
         return 0;
     case AG_CONTROL_DUMP:
-        return dump(session, slot, index, ret_path, ret_message);
+        return session_dump(session, slot, index, ret_path, ret_message);
     case AG_CONTROL_STOP:
         return stop(session, ret_message);
     }

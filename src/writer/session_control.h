@@ -1,8 +1,8 @@
-/* session_control.h: what somebody outside asks of a session that runs (`allogram control PID`).
+/* session_control.h: requests from outside to a running session (`allogram control PID`).
  *
  * Pausing, resuming, resetting and stopping concern all processes of the session: they are words of
- * the header, which recorders look at with each tick. A dump is one process': its writer writes
- * it. */
+ * the header, which recorders read with each tick. A dump concerns one process and is written by
+ * the session's writer. */
 #ifndef AG_SESSION_CONTROL_H
 #define AG_SESSION_CONTROL_H
 
@@ -20,23 +20,24 @@ enum ag_control {
     AG_CONTROL_STOP,
 };
 
-/* A process of the session, as it knows itself. */
+/* A process of the session, as it identifies itself. */
 struct ag_controlled {
     uint32_t pid;
     uint64_t pid_namespace; /* inode of /proc/PID/ns/pid; 0: unknown */
 };
 
-/* Does ACTION, and returns when it is done: with DUMP when the file is whole, with the others when
- * recorders are told (a program that allocates sees it within some milliseconds). ret_path: of the
- * trace, with DUMP of the dump. 0; -ENOENT: that process has no part in the session; -EALREADY: it
- * is so; -EBUSY, -ETIMEDOUT, ... each with one line in ret_message. */
+/* Performs ACTION and returns when it is done: for DUMP when the file is complete, for the others
+ * when recorders are notified (a program that allocates sees it within some milliseconds).
+ * ret_path: of the trace, for DUMP of the dump. 0; -ENOENT: the process is not in the session;
+ * -EALREADY: nothing to change; -EBUSY, -ETIMEDOUT, ... each with one line in ret_message. */
 int ag_session_ask(struct ag_session *session, const struct ag_controlled *process,
                    enum ag_control action, char ret_path[4096], char ret_message[512]);
 
-/* Is there somebody who drains it, and seals its traces? */
+/* Does a writer drain the session and seal its traces? */
 bool ag_session_has_writer(const struct ag_session *session);
 
-/* Who keeps it; ret_pid is its pid, in the namespace of who made the session. */
+/* Returns the session's keeper; ret_pid is its pid, in the namespace of the process that made the
+ * session. */
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid);
 
 #endif

@@ -1,27 +1,28 @@
-/* snapshot.c: a trace of now, while the recording goes on (`run --dump-at`, `run --serve`).
+/* snapshot.c: writes a trace of the present state while the recording goes on (`run --dump-at`,
+ * `run --serve`).
  *
- * 1. How. A child is forked off the writer. It has all that the writer knows: the books, the
- * open encoders, the list of what is in the file. It maps the live segment again, privately, so
- * that what it marks as taken is marked for nobody else; it copies the trace as far as it is
- * written, and then does what the writer does when a process has ended: takes what is left, ends
- * the trace, makes the index. Its trace says "detached".
+ * 1. Method. The writer forks a child, which inherits the writer's state: the totals, the open
+ *    encoders, the list of chunks in the file. The child maps the live segment again, privately, so
+ *    that it can mark chunks as taken without an effect on others. It copies the trace as far as it
+ *    is written, and then does what the writer does when a process has ended: takes the remaining
+ *    data, ends the trace, makes the index. Its trace says "detached".
  *
- * 2. What must not move meanwhile. The writer waits until the child has looked at the chunks,
- * once, and has copied them: else it could give one back, and the program would write into it under
- * the child's eyes. That takes milliseconds. Copying the trace, which only ever grows, and
- * compressing go on without it; until they are done the slot, and with it the tree of stacks, goes
- * to nobody else (ag_writer_retire). The program waits for nobody, as long as the segment has
- * chunks.
+ * 2. Synchronization. The writer waits until the child has examined the chunks once and has copied
+ *    them: otherwise the writer could return a chunk to the program, which would overwrite it while
+ *    the child reads. That takes milliseconds. The child then copies the trace, which only grows,
+ *    and compresses without the writer waiting; until it is done, the slot and its stack tree are
+ *    not reused (ag_writer_retire). The program never waits as long as the segment has free chunks.
  *
- * 3. Names. TRACE.dump1.allogram and so on, beside TRACE.allogram, never over another file; the
- * name is there when the trace is whole, before that it has ".part" at its end. At most one is
- * being written for a process; what asks for one meanwhile is answered by the next. After
- * DUMPS_MOST of a process there are no more. One that cannot be written is no reason to disturb
- * anybody: it is removed, and its number is left out.
+ * 3. Names. Dumps are named TRACE.dump1.allogram and so on, beside TRACE.allogram, and never
+ *    replace a file. A dump gets its name when it is complete; before that its name ends in
+ *    ".part". At most one dump of a process is written at a time; requests that come meanwhile are
+ *    answered by the next one. After DUMPS_MOST dumps of a process there are no more. A dump that
+ *    cannot be written is removed without a message, and its number is skipped.
  *
- * 4. The desk is a page that `run`, its writer and its endpoint share: whoever wants a trace of
- * the first process now writes the name and counts up (writer.h). Somebody outside asks by the
- * live segment (session_control.c), and is told the number of the dump. */
+ * 4. The desk is a page that `run`, its writer and its endpoint share: to request a trace of the
+ *    first process, a party writes the name and increments a counter (writer.h). Requests from
+ *    outside go through the live segment (session_control.c) and get the number of the dump as the
+ *    answer. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -40,10 +41,11 @@
 
 enum {
     DUMPS_MOST = 1000,
-    FREEZING_PATIENCE_MS = 20 * 1000, /* the child is stuck: it is ended, the recording goes on */
+    /* after this the child is stuck: it is killed, and the recording goes on */
+    FREEZING_PATIENCE_MS = 20 * 1000,
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
     PEAK_LEAST_BYTES = 1 << 20,
-    PEAK_GROWTH_DIVISOR = 10, /* a new peak is a tenth above the one that was dumped */
+    PEAK_GROWTH_DIVISOR = 10, /* a new peak must be a tenth above the one that was dumped */
 };
 
 /* ---- in the child ---- */
@@ -51,7 +53,8 @@ enum {
 static int make_own_memory(struct ag_session *session) {
     void *base = mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->fd, 0);
-    (void)close(session->fd); /* with it the lock is shared: it must end with the writer */
+    /* the child shares the lock through it: the lock must end with the writer */
+    (void)close(session->fd);
     session->fd = -1;
     return base == MAP_FAILED ? -errno : 0;
 }
@@ -67,8 +70,8 @@ static int copy_trace(int from, int to, uint64_t bytes) {
     return 0;
 }
 
-/* The recording goes on in the file at PATH, which holds what is written so far. Its header names
- * no session: nobody is to look for a live file because of it. */
+/* The recording continues in the file at PATH, which holds a copy of what is written so far. Its
+ * header names no session, so that no reader looks for a live file. */
 static int move_recording(struct ag_recording *recording, const char *path) {
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
@@ -84,18 +87,18 @@ static int move_recording(struct ag_recording *recording, const char *path) {
     const int writers = r < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (writers < 0) {
         r = r < 0 ? r : -errno;
-        (void)close(fd); /* it failed already */
+        (void)close(fd); /* an earlier failure is reported */
         return r;
     }
     ag_trace_writer_move(recording->writer, writers);
-    (void)close(recording->trace_fd); /* the writer has it */
+    (void)close(recording->trace_fd); /* the trace writer has a descriptor */
     recording->trace_fd = fd;
     (void)snprintf(recording->path, sizeof(recording->path), "%s", path);
     ag_trace_room_start(&recording->room, fd, recording->session->max_trace_bytes);
     return 0;
 }
 
-/* Only this slot is left, and as if its process had left the session just now. */
+/* Drops all slots but this one, which then looks as if its process had just left the session. */
 static void end_all_but(struct ag_writer *writer, uint32_t index) {
     enum { HAS_LEFT = 2 };
     for (uint32_t i = 0; i < writer->session->n_slots; i++) {
@@ -113,10 +116,10 @@ static void end_all_but(struct ag_writer *writer, uint32_t index) {
     writer->first_has_ended = false;
 }
 
-/* The name is there when the trace is. */
-static int publish(const char *part, const char *path) {
+/* Gives a complete trace its name. */
+static int snapshot_publish(const char *part, const char *path) {
     if (link(part, path) == 0) {
-        (void)unlink(part); /* one name too many is a pity, no more */
+        (void)unlink(part); /* a leftover second name is harmless */
         return 0;
     }
     /* a file system without links */
@@ -143,16 +146,16 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
     }
     const bool is_good = taken == 0 && !recording->is_cut;
     (void)ag_writer_finish_ended(writer, ag_monotonic_ns()); /* frees the recording */
-    const bool is_whole = is_good && writer->n_open == 0 && publish(part, path) == 0;
+    const bool is_whole = is_good && writer->n_open == 0 && snapshot_publish(part, path) == 0;
     if (!is_whole) {
-        (void)unlink(part); /* a torn one helps nobody */
+        (void)unlink(part); /* an incomplete file is of no use */
     }
     _exit(!is_whole);
 }
 
 /* ---- in the writer ---- */
 
-/* false: the child is gone, or was ended. */
+/* false: the child is gone, or was killed. */
 static bool wait_until_frozen(int frozen_fd, pid_t child) {
     struct pollfd polled = {.fd = frozen_fd, .events = POLLIN};
     char byte = 0;
@@ -167,8 +170,8 @@ static bool wait_until_frozen(int frozen_fd, pid_t child) {
     return false;
 }
 
-/* The process that writes it; 0: none, nothing was begun. */
-static pid_t begin(struct ag_writer *writer, uint32_t index, const char *path) {
+/* Starts the process that writes a dump; 0: it could not be started. */
+static pid_t snapshot_begin(struct ag_writer *writer, uint32_t index, const char *path) {
     int frozen[2];
     if (pipe2(frozen, O_CLOEXEC) < 0) {
         return 0;
@@ -182,7 +185,7 @@ static pid_t begin(struct ag_writer *writer, uint32_t index, const char *path) {
         char part[4096];
         (void)waitpid(child, NULL, 0);
         (void)snprintf(part, sizeof(part), "%s.part", path);
-        (void)unlink(part); /* where the child was ended */
+        (void)unlink(part); /* left behind when the child was killed */
     }
     (void)close(frozen[0]);
     return child > 0 ? child : 0;
@@ -193,7 +196,7 @@ static bool can_dump(const struct ag_watched_slot *watched) {
            !watched->recording->is_cut && watched->dumps.writer == 0;
 }
 
-static void dump(struct ag_writer *writer, uint32_t index) {
+static void snapshot_dump(struct ag_writer *writer, uint32_t index) {
     struct ag_watched_slot *watched = &writer->slots[index];
     char path[4096];
     struct stat status;
@@ -201,35 +204,35 @@ static void dump(struct ag_writer *writer, uint32_t index) {
         watched->dumps.number++;
         ag_trace_name_dump(watched->recording->path, watched->dumps.number, path);
     } while (lstat(path, &status) == 0 && watched->dumps.number < DUMPS_MOST);
-    watched->dumps.writer = begin(writer, index, path);
+    watched->dumps.writer = snapshot_begin(writer, index, path);
 }
 
-/* Is this condition due? It is not again until it has come about anew. */
+/* Is this condition due? After that it is not due again until it is met anew. */
 static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_when *when,
                    const struct ag_recording *recording, uint64_t session_ns) {
     uint64_t in_use_bytes = 0, allocated_bytes = 0;
     if (recording->ledger) {
         ag_ledger_now(recording->ledger, &in_use_bytes, &allocated_bytes);
     }
-    const uint64_t told = state->told[i];
+    const uint64_t reached = state->reached[i];
     switch (when->kind) {
     case AG_DUMP_GC:
-        state->told[i] = recording->n_collections;
-        return recording->n_collections > told;
+        state->reached[i] = recording->n_collections;
+        return recording->n_collections > reached;
     case AG_DUMP_PEAK:
-        if (in_use_bytes < told + told / PEAK_GROWTH_DIVISOR + PEAK_LEAST_BYTES) {
+        if (in_use_bytes < reached + reached / PEAK_GROWTH_DIVISOR + PEAK_LEAST_BYTES) {
             return false;
         }
-        state->told[i] = in_use_bytes;
+        state->reached[i] = in_use_bytes;
         return true;
     case AG_DUMP_BYTES:
-        state->told[i] = allocated_bytes / when->every;
-        return state->told[i] > told;
+        state->reached[i] = allocated_bytes / when->every;
+        return state->reached[i] > reached;
     case AG_DUMP_TIME:
-        state->told[i] = (session_ns - recording->start_ns) / when->every;
-        return session_ns > recording->start_ns && state->told[i] > told;
+        state->reached[i] = (session_ns - recording->start_ns) / when->every;
+        return session_ns > recording->start_ns && state->reached[i] > reached;
     case AG_DUMP_SIGNAL:
-        return false; /* at the desk */
+        return false; /* the desk handles signals */
     }
     return false;
 }
@@ -251,15 +254,15 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
         watched->dumps.signals = asked;
     }
     if (due) {
-        dump(writer, index);
+        snapshot_dump(writer, index);
     }
 }
 
-/* Somebody waits for a trace at a place of his own. */
+/* Writes the trace that is requested through the desk, to the requested path. */
 static void serve_desk(struct ag_writer *writer, uint32_t index) {
     struct ag_snapshot_desk *desk = writer->session->desk;
     struct ag_watched_slot *watched = &writer->slots[index];
-    /* acquire: pairs with the release of who asks; the path is there */
+    /* acquire: pairs with the requester's release; the path is complete */
     const uint32_t asked = atomic_load_explicit(&desk->n_asked, memory_order_acquire);
     if (asked == desk->n_begun || !watched->is_first || !can_dump(watched)) {
         return;
@@ -268,21 +271,21 @@ static void serve_desk(struct ag_writer *writer, uint32_t index) {
     desk->until_ns = ag_session_clock_now_ns(writer->session) - watched->recording->start_ns;
     desk->n_begun = asked;
     watched->dumps.is_for_desk = true;
-    watched->dumps.writer = begin(writer, index, desk->path);
+    watched->dumps.writer = snapshot_begin(writer, index, desk->path);
 }
 
 static void answer_control(struct ag_segment_header *header, uint32_t number) {
     header->dump_number = number;
-    /* release: pairs with the acquire of who asked; the file is whole */
+    /* release: pairs with the requester's acquire; the file is complete */
     atomic_store_explicit(&header->n_dumps_done,
                           atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed),
                           memory_order_release);
 }
 
-/* Somebody outside waits for a dump. */
+/* Writes a dump that is requested through the live segment. */
 static void serve_control(struct ag_writer *writer) {
     struct ag_segment_header *header = writer->session->header;
-    /* acquire: pairs with the release of who asks; which one is there */
+    /* acquire: pairs with the requester's release; the request is complete */
     const uint32_t asked = atomic_load_explicit(&header->n_dumps_asked, memory_order_acquire);
     if (asked == atomic_load_explicit(&header->n_dumps_done, memory_order_relaxed)) {
         return;
@@ -290,7 +293,7 @@ static void serve_control(struct ag_writer *writer) {
     const uint32_t index = header->dump_slot;
     struct ag_watched_slot *watched = index < writer->n_slots_seen ? &writer->slots[index] : NULL;
     if (watched && watched->dumps.is_for_control) {
-        return; /* it is being written, and will be whole even if its process has ended since */
+        return; /* it is being written, and will be complete even if its process has ended since */
     }
     const bool is_there =
         watched && watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
@@ -302,12 +305,12 @@ static void serve_control(struct ag_writer *writer) {
         answer_control(header, 0);
     } else if (can_dump(watched)) {
         watched->dumps.is_for_control = true;
-        dump(writer, index);
+        snapshot_dump(writer, index);
     }
 }
 
 static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *watched) {
-    int status = 1; /* of one that was ended, and has been waited for */
+    int status = 1; /* for a child that was killed and has been waited for */
     if (watched->dumps.writer != 0 && waitpid(watched->dumps.writer, &status, WNOHANG) == 0) {
         return;
     }
@@ -318,7 +321,7 @@ static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *wat
     }
     if (watched->dumps.is_for_desk) {
         watched->dumps.is_for_desk = false;
-        /* release: pairs with the acquire of who asked; the file is whole */
+        /* release: pairs with the requester's acquire; the file is complete */
         atomic_store_explicit(&writer->session->desk->n_done, writer->session->desk->n_begun,
                               memory_order_release);
     }
@@ -355,6 +358,6 @@ void ag_snapshots_finish(struct ag_writer *writer) {
     struct ag_segment_header *header = writer->session->header;
     if (atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed) !=
         atomic_load_explicit(&header->n_dumps_done, memory_order_relaxed)) {
-        answer_control(header, 0); /* it came too late */
+        answer_control(header, 0); /* the request came too late */
     }
 }

@@ -1,14 +1,15 @@
-/* snapshot_own.c: a trace of now, made inside of the program that records (snapshot.c is what a
- * writer beside it does).
+/* snapshot_own.c: writes a trace of the present state inside the recording program itself
+ * (snapshot.c does this in a writer beside the program).
  *
- * 1. How. The live file is mapped once more, privately: what is marked as taken there is marked for
- * nobody else. Then this is the sealing of a process that has just left, into a file of its own.
- * Its trace names no session, so that nobody looks for a live file because of it.
+ * 1. Method. The live file is mapped again, privately, so that marks in that mapping have no effect
+ *    on others. The rest equals sealing the trace of a process that has just left, into a file of
+ *    its own. The trace names no session, so that no reader looks for a live file.
  *
- * 2. What must not move meanwhile is what says how far each stream has come. Nobody gives chunks
- * back here, so a stream's later chunk has the higher index: the controls are copied (a private
- * page is, when it is written to) from the last to the first. A chunk that is there then is there
- * with all chunks before it, whole. Nodes and words are written before what names them. */
+ * 2. Consistency. The controls say how far each stream has come. Without a writer no chunk is ever
+ *    returned, so a later chunk of a stream has a higher index. The controls are copied from the
+ *    last to the first (writing to a private page copies it). So a chunk that is found is found
+ *    with all chunks before it, complete. Nodes and words are written before the words that name
+ *    them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static int map_privately(struct ag_session *session) {
 
 static void hold_still(struct ag_session *session) {
     enum { CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control) };
-    *(volatile uint32_t *)&session->header->reserved2 = 0; /* as it was: our page from here on */
+    /* its value: the write makes the page private */
+    *(volatile uint32_t *)&session->header->reserved2 = 0;
     atomic_thread_fence(memory_order_seq_cst);
     const uint32_t touched =
         atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
@@ -82,7 +84,7 @@ int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[
         r = take_all(session);
         if (r < 0) {
             (void)snprintf(ret_message, 512, "write %.400s: %s", ret_path, strerror(-r));
-            (void)unlink(ret_path); /* a torn one helps nobody */
+            (void)unlink(ret_path); /* an incomplete file is of no use */
         }
     }
     (void)ag_session_close(session); /* NULL */

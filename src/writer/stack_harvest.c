@@ -1,14 +1,15 @@
-/* stack_harvest.c: walks from a stack that an event names up the shared tree, as far as nodes are
- * new.
+/* stack_harvest.c: finds the new nodes of a stack that an event names, by walking up the shared
+ * tree.
  *
- * One byte per possible node id remembers: bits 0-1 how the stack ends (enum ag_root), KNOWN (the
- * node was found before), NAMED (an event named it: it counts as a stack), WALKED (it is on the
- * walk at hand), LEAF (a type or a label: what counts is the stack under it). The bytes are
- * anonymous memory that grows with the ids that are met, so only pages with ids in use exist. Each
- * node is walked once in the life of a process.
+ * One byte per possible node id holds: bits 0-1: how the stack ends (enum ag_root); KNOWN: the node
+ * was found before; NAMED: an event named it, so it counts as a stack; WALKED: it is on the current
+ * walk; LEAF: a type or a label, below which the actual stack begins. The bytes are anonymous
+ * memory that grows with the ids that are met, so only pages with ids in use exist. Each node is
+ * walked once in the life of a process.
  *
- * The tree belongs to the program: an id is checked before it is followed, a parent that is on the
- * walk already (a circle) ends it as incomplete, and so does a word that was never written. */
+ * The tree belongs to the program and is not trusted: an id is checked before it is followed; a
+ * parent that is already on the walk (a cycle) or a word that was never written ends the walk as
+ * incomplete. */
 #include "stack_harvest.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree
     return 0;
 }
 
-/* Makes the id's mark there; false: no memory, or no node has such an id. */
+/* Makes room for the id's mark. false: no memory, or no node can have such an id. */
 static bool has_mark(struct ag_stack_harvest *harvest, uint32_t id) {
     if (AG_LIKELY(id < harvest->n_marks)) {
         return true;
@@ -72,8 +73,8 @@ void ag_stack_harvest_done(struct ag_stack_harvest *harvest) {
     *harvest = (struct ag_stack_harvest){0};
 }
 
-/* Room for one more; false: no memory. */
-static bool grow(void **array, size_t *capacity, size_t count, size_t item_bytes) {
+/* Makes room for one more. false: no memory. */
+static bool harvest_grow(void **array, size_t *capacity, size_t count, size_t item_bytes) {
     if (count < *capacity) {
         return true;
     }
@@ -93,12 +94,12 @@ static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
     }
     const struct ag_linked_node *node =
         (const struct ag_linked_node *)(const void *)(harvest->tree + ag_tree_node_offset(id));
-    /* acquire: pairs with the interning release; the site below was written before */
+    /* acquire: pairs with the release of interning; the site was written before */
     return atomic_load_explicit(&node->word, memory_order_acquire);
 }
 
-/* Walks up from `stack` over nodes that are not known; they end up in chain, innermost first.
- * Returns the known id (or root) where the walk ended. */
+/* Walks up from `stack` over unknown nodes; they end up in chain, innermost first. Returns the
+ * known id (or root) where the walk ended. */
 static uint32_t walk_up(struct ag_stack_harvest *harvest, uint32_t stack, size_t *ret_count) {
     size_t count = 0;
     uint32_t id = stack;
@@ -106,7 +107,8 @@ static uint32_t walk_up(struct ag_stack_harvest *harvest, uint32_t stack, size_t
         const uint64_t word = node_word(harvest, id);
         const uint32_t parent = (uint32_t)(word >> 32);
         if (word == 0 || id >= harvest->n_marks || harvest->marks[id] & AG_MARK_WALKED ||
-            !grow((void **)&harvest->chain, &harvest->chain_capacity, count, sizeof(uint32_t))) {
+            !harvest_grow((void **)&harvest->chain, &harvest->chain_capacity, count,
+                          sizeof(uint32_t))) {
             id = AG_ROOT_INCOMPLETE;
             break;
         }
@@ -131,16 +133,16 @@ static struct ag_node read_node(const struct ag_stack_harvest *harvest, uint32_t
     return node;
 }
 
-/* The stack itself, without what is known of its blocks. */
+/* Returns the stack without the type and label leaves on it. */
 static uint32_t without_leaves(const struct ag_stack_harvest *harvest, uint32_t stack) {
-    while (harvest->marks[stack] & AG_MARK_LEAF) { /* to older and older nodes */
+    while (harvest->marks[stack] & AG_MARK_LEAF) { /* each step leads to an older node */
         stack = ag_index_map_find(&harvest->frames_of, stack);
     }
     return stack;
 }
 
-/* A node that was not known until now. It never leads to itself, whatever a trace says: what a leaf
- * stands over is no leaf when it is noted, so noting one joins two chains. */
+/* Notes a new leaf. No cycle of leaves can arise, whatever a trace says: the node under a leaf is
+ * not a leaf when it is noted, so noting one joins two chains. */
 static int note_leaf(struct ag_stack_harvest *harvest, const struct ag_node *node) {
     if (!AG_IMAGE_IS_LEAF(node->image)) {
         return 0;
@@ -162,8 +164,8 @@ void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack) {
     uint32_t parent = walk_up(harvest, stack, &count);
     while (count > 0) {
         const uint32_t id = harvest->chain[--count];
-        if (!grow((void **)&harvest->nodes, &harvest->capacity, harvest->n_nodes,
-                  sizeof(struct ag_node))) {
+        if (!harvest_grow((void **)&harvest->nodes, &harvest->capacity, harvest->n_nodes,
+                          sizeof(struct ag_node))) {
             harvest->error = -ENOMEM;
             return;
         }

@@ -1,32 +1,38 @@
 /* strangers.c: see strangers.h.
  *
- * The kernel lists the children of each thread (/proc/PID/task/TID/children). From the first
- * process and from every recorded one, whose parent may be gone, that gives the tree. A process in
- * it that has no slot is on its way to one, or forked and silent so far (then it has the live file
- * mapped), or a stranger: it is counted when it is still there and still unknown PATIENCE_NS later.
- * One that was recorded and executed something is counted even when it has ended by then.
+ * The kernel lists the children of each thread (/proc/PID/task/TID/children). Starting from the
+ * first process and from every recorded one, whose parent may be gone, that gives the process tree.
+ * A process in the tree without a slot is about to take one, or was forked and has not allocated
+ * yet (then it has the live file mapped), or is a stranger: it is counted when it is still there
+ * and still unknown PATIENCE_NS later. A process that was recorded and then executed another
+ * program is counted even when it has ended by then.
  *
- * So strangers that live for less than that are overlooked unless a recorded process became them;
- * the number is a lower bound. A look costs some microseconds per process and is repeated no sooner
- * than 200 times its own length later, which bounds all of them to half a percent of a CPU.
+ * So strangers with shorter lives are missed, unless a recorded process became them: the number is
+ * a lower bound. A look costs some microseconds per process and is repeated no sooner than 200
+ * times its own duration later, which bounds the total to half a percent of a CPU.
  *
- * What would see the short ones too, and why it is not done:
+ * Rejected ways to see short-lived strangers too:
  *
  *  - The stranger reports itself, where it has the agent and only the live file is out of its reach
- *    (another /dev/shm). What crosses mount namespaces is cut by another one: abstract sockets by
- *    network, message queues by IPC, signals by PID namespaces; and /proc/PID/root of the writer by
- *    user namespaces. A sandbox has all of them new. Static programs have no agent.
- *  - The kernel's own log of executions. The process connector and process accounting are for root.
+ *    (another /dev/shm). Each channel that crosses mount namespaces is cut by another namespace:
+ *    abstract sockets by network, message queues by IPC, signals by PID namespaces, and
+ *    /proc/PID/root of the writer by user namespaces. A sandbox has all of them new. Static
+ *    programs
+ *    have no agent.
+ *  - The kernel's own log of executions. The process connector and process accounting require root.
  *    Records of perf (comm_exec) are inherited with an event for each CPU, at every fork and at
  *    every new thread of the program, which costs more than all that is recorded of it.
- *  - The process that executes notes it in the segment before, and the recorder of the new program
- *    settles the note. The only way that no namespace cuts. It needs the agent in front of 13 more
+ *  - The process that executes notes that in the segment before, and the recorder of the new
+ *    program
+ *    settles the note. No namespace cuts this way. But the agent would have to hook 13 more
  *    functions (exec*, posix_spawn*, system, popen), and a program that makes the system call
- *    itself is not seen. A child of vfork cannot know by what pid the new recorder will know itself
- *    without a system call that its sandbox may forbid, and for system and popen nobody knows it.
- *  - The end: who ended without having called exit, _exit or quick_exit, and by no signal, executed
- *    another program or made the system call itself. That is what Go's runtime does, so it would
- *    name programs that are recorded whole. */
+ *    itself is missed. A child of vfork cannot know by what pid the new recorder will know itself
+ *    without a system call that its sandbox may forbid, and the parent cannot know it for system
+ *    and popen.
+ *  - The kind of end: a process that ended without having called exit, _exit or quick_exit, and by
+ *    no
+ *    signal, executed another program or made the system call itself. Go's runtime does the latter,
+ *    so this would name programs that are recorded completely. */
 #include "strangers.h"
 
 #include <ctype.h>
@@ -53,7 +59,7 @@ struct walk { /* the processes of the tree, each once */
     uint32_t seen[SEEN_SLOTS]; /* open addressing by pid; 0: free */
 };
 
-static void add(struct walk *walk, uint32_t pid) {
+static void walk_add(struct walk *walk, uint32_t pid) {
     size_t at = pid * UINT32_C(2654435761) % SEEN_SLOTS;
     while (walk->seen[at] != 0 && walk->seen[at] != pid) {
         at = (at + 1) % SEEN_SLOTS;
@@ -77,7 +83,7 @@ static void add_children(struct walk *walk, uint32_t pid) {
         (void)snprintf(file, sizeof(file), "/proc/%u/task/%.16s/children", pid, entry->d_name);
         FILE *children = fopen(file, "re");
         while (children && fscanf(children, "%u", &child) == 1) {
-            add(walk, child);
+            walk_add(walk, child);
         }
         if (children) {
             (void)fclose(children); /* nothing was written */
@@ -89,10 +95,10 @@ static void add_children(struct walk *walk, uint32_t pid) {
 }
 
 static void walk_tree(struct walk *walk, const struct ag_writer *writer) {
-    add(walk, writer->session->first_pid);
+    walk_add(walk, writer->session->first_pid);
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         if (writer->slots[i].phase == AG_PHASE_OPEN && !writer->slots[i].has_ended) {
-            add(walk, writer->slots[i].watch.pid);
+            walk_add(walk, writer->slots[i].watch.pid);
         }
     }
     for (size_t i = 0; i < walk->n; i++) {
@@ -113,9 +119,9 @@ static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
     return false;
 }
 
-/* A pid is given again: with the start it is one process. */
-static struct ag_stranger *find(const struct ag_strangers *strangers, uint32_t pid,
-                                uint64_t start_ticks) {
+/* Pids are reused: pid and start time together identify a process. */
+static struct ag_stranger *strangers_find(const struct ag_strangers *strangers, uint32_t pid,
+                                          uint64_t start_ticks) {
     for (size_t i = 0; i < strangers->n_known; i++) {
         if (strangers->known[i].pid == pid && strangers->known[i].start_ticks == start_ticks) {
             return &strangers->known[i];
@@ -180,10 +186,11 @@ static void judge(const struct ag_writer *writer, struct ag_stranger *stranger) 
     }
 }
 
-static void look(struct ag_strangers *strangers, const struct ag_writer *writer, uint64_t now_ns) {
+static void strangers_walk(struct ag_strangers *strangers, const struct ag_writer *writer,
+                           uint64_t now_ns) {
     struct walk *walk = calloc(1, sizeof(*walk));
     if (!walk) {
-        return; /* the next look may have the memory */
+        return; /* the next look may get the memory */
     }
     walk_tree(walk, writer);
     for (size_t i = 0; i < strangers->n_known; i++) {
@@ -191,7 +198,7 @@ static void look(struct ag_strangers *strangers, const struct ag_writer *writer,
     }
     for (size_t i = 0; i < walk->n; i++) {
         const uint32_t pid = walk->pids[i];
-        struct ag_stranger *stranger = find(strangers, pid, ag_process_start_ticks(pid));
+        struct ag_stranger *stranger = strangers_find(strangers, pid, ag_process_start_ticks(pid));
         if (!ag_process_lives(pid)) {
             continue;
         }
@@ -228,7 +235,7 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
     if (now_ns < strangers->next_look_ns || !is_asked_for(writer)) {
         return;
     }
-    look(strangers, writer, now_ns);
+    strangers_walk(strangers, writer, now_ns);
     const uint64_t rest_ns = (ag_monotonic_ns() - now_ns) * REST_FACTOR;
     const uint64_t every_ns =
         writer->session->mode == AG_MODE_SAMPLE ? SAMPLES_LOOK_EVERY_NS : LOOK_EVERY_NS;
@@ -236,14 +243,14 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
 }
 
 void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns) {
-    struct ag_stranger *stranger = find(strangers, pid, ag_process_start_ticks(pid));
+    struct ag_stranger *stranger = strangers_find(strangers, pid, ag_process_start_ticks(pid));
     stranger = stranger ? stranger : know(strangers, pid, now_ns);
     if (stranger) {
         stranger->has_executed = true;
     }
 }
 
-/* Also one that was counted: its start took long. */
+/* Applies also to a process that was counted because its start took long. */
 void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid) {
     for (size_t i = strangers->n_known; pid != 0 && i-- > 0;) {
         if (strangers->known[i].pid == pid) {
@@ -258,7 +265,7 @@ uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_w
     uint32_t n_counted = 0;
     ret_names[0] = '\0';
     if (is_asked_for(writer)) {
-        look(strangers, writer, now_ns);
+        strangers_walk(strangers, writer, now_ns);
     }
     for (size_t i = 0; i < strangers->n_known; i++) {
         if (strangers->known[i].is_counted) {

@@ -1,26 +1,26 @@
-/* trace_file.c: makes trace files so that no kill leaves one without its header.
+/* trace_file.c: creates trace files so that no kill leaves one without its header.
  *
- * 1. What would be there without this: between the creation of a file and the writing of its first
- * 64 bytes lies a moment, and a SIGKILL in it leaves a file that no reader takes for a trace and
- * that leads nobody to the session whose events wait for it.
+ * 1. Problem. If the file were created first and its 64-byte header written afterwards, a SIGKILL
+ *    in between would leave a file that readers do not recognize as a trace, and that does not lead
+ *    to the session whose events wait for it.
  *
- * 2. So the header comes first and the name afterwards. Three ways, tried in this order until the
- * file system takes one:
+ * 2. Solution. The header is written first, and the file gets its name afterwards. Three ways are
+ *    tried in this order until the file system supports one:
  *
  *     unnamed     open(folder, O_TMPFILE), write, linkat(/proc/self/fd/N, name)
  *     own name    open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE); or, where
  *                 a file system has no such thing, link(name) and unlink
- *     in place    open(name, O_EXCL), write: the moment of section 1 is back, on file systems that
- *                 know neither links nor a renaming that leaves others' files alone
+ *     in place    open(name, O_EXCL), write: has the problem of section 1, on file systems that
+ *                 support neither links nor a rename that does not replace
  *
- * Each step that gives a name fails when the name is taken, so two processes that make traces at
- * once never share one, and a name that is a link, dangling or not, is taken. A file that was
- * killed before it had its name is gone with its last descriptor, or is removed by whoever comes to
- * the same own name next: one writer per session works at a time (ag_session_lock).
+ * Each step that gives a name fails when the name is taken, so two processes that create traces at
+ * once never share a file; a symbolic link, dangling or not, counts as taken. A file whose process
+ * was killed before it had its name disappears with its last descriptor, or is removed by the next
+ * writer that uses the same own name: one writer per session works at a time (ag_session_lock).
  *
- * 3. A name that is taken by ourselves. Killed right behind the naming, a writer leaves a file
- * that nobody has noted. Its header says whose it is: who goes on in that session and for that
- * process takes it, instead of making another beside it. */
+ * 3. Resuming. A writer that is killed right after naming a file leaves a file that is not noted in
+ *    the segment. The header says to which session and process it belongs: the next writer of that
+ *    session takes it for that process, instead of creating another. */
 #include "trace_file.h"
 
 #include <errno.h>
@@ -34,16 +34,16 @@
 #include "base/compiler.h"
 
 enum {
-    MAX_NUMBER = 100000, /* of -N: then the folder is somebody's mistake */
+    MAX_NUMBER = 100000, /* limit of -N: more files of one name are surely a mistake */
     PATH_BYTES = 4096,
     CREATE = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
     RENAME_ONLY_TO_NEW = 1, /* RENAME_NOREPLACE, which older headers lack */
 };
 
-struct birth { /* of one file */
+struct birth { /* a file that is being created */
     const char *plain;
     const struct ag_trace_header *header;
-    uint32_t number; /* to try first, then the one that it has */
+    uint32_t number; /* to try first; then the number that the file got */
     int fd;
     char folder[PATH_BYTES], own_name[PATH_BYTES];
 };
@@ -66,7 +66,7 @@ int ag_trace_file_open_begun(const char *path, const struct ag_trace_header *hea
     }
     struct stat status;
     if (fstat(fd, &status) < 0 || status.st_uid != geteuid() || !ag_trace_file_is_of(fd, header)) {
-        (void)close(fd); /* not ours: nothing was written */
+        (void)close(fd); /* not this session's: nothing was written */
         return -ENOENT;
     }
     return fd;
@@ -74,7 +74,7 @@ int ag_trace_file_open_begun(const char *path, const struct ag_trace_header *hea
 
 /* ---- three ways to a name ---- */
 
-/* Gives birth->fd the name. 0, -EEXIST, or another negative errno: the way does not lead there. */
+/* Gives birth->fd its name. 0, -EEXIST, or another negative errno: this way is not supported. */
 typedef int give_name(struct birth *birth, const char *path);
 
 static int link_unnamed(struct birth *birth, const char *path) {
@@ -91,7 +91,7 @@ static int rename_own(struct birth *birth, const char *path) {
     if (errno == EEXIST || link(birth->own_name, path) < 0) {
         return -errno;
     }
-    (void)unlink(birth->own_name); /* a second name that stays is a pity, no more */
+    (void)unlink(birth->own_name); /* a leftover second name is harmless */
     return 0;
 }
 
@@ -102,7 +102,7 @@ static int create_in_place(struct birth *birth, const char *path) {
     }
     const int r = ag_trace_header_write(birth->fd, birth->header);
     if (r < 0) {
-        (void)unlink(path); /* made a moment ago; the failure is reported, not this */
+        (void)unlink(path); /* created a moment ago; the earlier failure is reported */
     }
     return r == -EEXIST ? -EIO : r;
 }
@@ -114,7 +114,7 @@ static int open_unnamed(struct birth *birth) {
 static int open_own(struct birth *birth) {
     int fd = open(birth->own_name, CREATE, 0600);
     if (fd < 0 && errno == EEXIST && unlink(birth->own_name) == 0) {
-        fd = open(birth->own_name, CREATE, 0600); /* of somebody before us who was killed */
+        fd = open(birth->own_name, CREATE, 0600); /* left by a process that was killed */
     }
     return fd;
 }
@@ -138,12 +138,13 @@ static const struct {
 
 static void close_fd(struct birth *birth) {
     if (birth->fd >= 0) {
-        (void)close(birth->fd); /* a header at most, of a file that is given up */
+        (void)close(birth->fd); /* at most a header, of a file that is given up */
     }
     birth->fd = -1;
 }
 
-/* The descriptor of the file that has its name now: ours, or the one that was ours already. */
+/* Returns the descriptor of the file that has the name now: the new one, or the existing one of the
+ * same process. */
 static int take_name(struct birth *birth, give_name *give, char ret_path[4096]) {
     for (; birth->number <= MAX_NUMBER; birth->number++) {
         int r = ag_trace_name_number(birth->plain, birth->number, ret_path);
@@ -172,7 +173,7 @@ static int go_one_way(struct birth *birth, size_t way, char ret_path[4096]) {
     r = r < 0 ? r : take_name(birth, ways[way].give_name, ret_path);
     if (r < 0 || r != birth->fd) {
         if (ways[way].has_own_name && birth->fd >= 0) {
-            (void)unlink(birth->own_name); /* made a moment ago */
+            (void)unlink(birth->own_name); /* created a moment ago */
         }
         close_fd(birth);
     }

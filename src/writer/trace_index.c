@@ -1,9 +1,9 @@
-/* trace_index.c: what lets a reader show the first screen of a trace without a pass over its
- * events.
+/* trace_index.c: makes the index, which lets a reader show the first screen of a trace without a
+ * pass over its events.
  *
- * Reading back: chunks are fed in order of their first time. Then, before a chunk that starts at t,
- * every chunk that starts earlier has been fed whole, so the merge may apply all windows that began
- * before t. */
+ * When the sums are read back from the file, chunks are fed in the order of their first times.
+ * Then, before a chunk that starts at t, every chunk that starts earlier has been fed completely,
+ * so the merge may apply all windows that began before t. */
 #include "trace_index.h"
 
 #include <errno.h>
@@ -51,8 +51,7 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
             summary->lost_stacks += stack_sums[i].allocated_blocks;
         }
     }
-    (void)ag_record_append(ret_blob,
-                           &record); /* the blob's error is sticky: looked at once, below */
+    (void)ag_record_append(ret_blob, &record); /* the blob's error is sticky and checked below */
     APPEND_ROWS(ret_blob, ag_record_append_stack_sums, stack_sums, n_stacks)
     APPEND_ROWS(ret_blob, ag_record_append_timeline, points, n_points)
     APPEND_ROWS(ret_blob, ag_record_append_thread_sums, thread_sums, n_threads)
@@ -143,7 +142,7 @@ static int by_first_time(const void *left, const void *right) {
     if ((*a)->first_time_ns != (*b)->first_time_ns) {
         return (*a)->first_time_ns < (*b)->first_time_ns ? -1 : 1;
     }
-    return (*a)->offset < (*b)->offset ? -1 : 1; /* a stream's own order */
+    return (*a)->offset < (*b)->offset ? -1 : 1; /* keeps the order of the stream */
 }
 
 static int take_all_of_kind(struct read_back *back, const struct ag_chunk_entry **order,

@@ -1,5 +1,5 @@
-/* trace_index.h: the sums at the end of a trace, from books kept along the way or from the file
- * itself. */
+/* trace_index.h: makes the sums at the end of a trace, from the totals kept along the way or from
+ * the file itself. */
 #ifndef AG_TRACE_INDEX_H
 #define AG_TRACE_INDEX_H
 
@@ -7,17 +7,17 @@
 #include "ledger/ledger.h"
 #include "stack_harvest.h"
 
-struct ag_index_facts {        /* what events do not tell */
+struct ag_index_facts {        /* facts that the events do not contain */
     uint64_t start_ns, end_ns; /* of the process, since the session began */
     uint64_t rss_peak_bytes;
 };
 
-/* From a closed ledger. ret_blob: index records for ag_trace_writer_finish; the caller's to free.
- */
+/* From a closed ledger. ret_blob: index records for ag_trace_writer_finish; the caller frees it. */
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
                              struct ag_summary *ret_summary);
-/* From the chunks of a file: one pass, memory bounded by the live blocks and a chunk per stream. */
+/* From the chunks of a file, in one pass; memory is bounded by the live blocks and a chunk per
+ * stream. */
 int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
                            struct ag_blob *ret_blob, struct ag_summary *ret_summary);
 

@@ -1,4 +1,4 @@
-/* trace_name.c: from a pattern to the name of a trace. trace_file.c makes the file. */
+/* trace_name.c: expands a pattern to the name of a trace. trace_file.c creates the file. */
 #include "trace_name.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #define DEFAULT_PATTERN "allogram.%e.%p.allogram"
 enum {
     PATH_BYTES = 4096,
-    PROGRAM_BYTES = 200, /* of a name, which may have 255: the rest of it wants room too */
+    PROGRAM_BYTES = 200, /* of a file name of at most 255 bytes: leaves room for the rest of it */
 };
 
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]) {
@@ -36,7 +36,7 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
             return -error;
         }
         for (const char *at = folder; *at && length < 1000;
-             at++) { /* its own percent signs stay themselves */
+             at++) { /* doubles the percent signs of the folder's name */
             length += (size_t)snprintf(ret_pattern + length, 1024 - length,
                                        *at == '%' ? "%%%%" : "%c", *at);
         }
@@ -65,8 +65,8 @@ void ag_trace_pattern_folder(const char *pattern, char ret_folder[4096]) {
     }
 }
 
-/* Appends text, or fails by leaving *length at the buffer's end. */
-static void append(char *buffer, size_t *length, const char *text, size_t text_bytes) {
+/* Appends text; on failure *length becomes the buffer's size. */
+static void name_append(char *buffer, size_t *length, const char *text, size_t text_bytes) {
     if (*length + text_bytes >= PATH_BYTES) {
         *length = PATH_BYTES;
         return;
@@ -75,15 +75,16 @@ static void append(char *buffer, size_t *length, const char *text, size_t text_b
     *length += text_bytes;
 }
 
-/* A program's name comes from outside: nothing in it may lead elsewhere or upset a terminal. */
-static void append_program(char *buffer, size_t *length, const char *program) {
+/* A program's name comes from outside: replaces bytes that would change the folder or disturb a
+ * terminal. */
+static void name_append_program(char *buffer, size_t *length, const char *program) {
     const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
     size_t name_bytes = strnlen(name, PROGRAM_BYTES);
     while (name_bytes > 0 && ((unsigned char)name[name_bytes] & 0xc0) == 0x80) {
-        name_bytes--; /* no half of a character */
+        name_bytes--; /* does not split a UTF-8 character */
     }
     for (const char *at = name; at < name + name_bytes; at++) {
-        append(buffer, length, (unsigned char)*at <= ' ' || *at == 0x7f ? "_" : at, 1);
+        name_append(buffer, length, (unsigned char)*at <= ' ' || *at == 0x7f ? "_" : at, 1);
     }
 }
 
@@ -93,19 +94,20 @@ int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names
     char text[256];
     for (const char *at = pattern; *at && length < PATH_BYTES; at++) {
         if (*at != '%') {
-            append(ret_path, &length, at, 1);
+            name_append(ret_path, &length, at, 1);
             continue;
         }
         at++;
         switch (*at) {
         case 'e':
-            append_program(ret_path, &length, names->program);
+            name_append_program(ret_path, &length, names->program);
             break;
         case 'p':
-            append(ret_path, &length, text, (size_t)snprintf(text, sizeof(text), "%u", names->pid));
+            name_append(ret_path, &length, text,
+                        (size_t)snprintf(text, sizeof(text), "%u", names->pid));
             break;
         case 't':
-            append(
+            name_append(
                 ret_path, &length, text,
                 (size_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)names->start_s));
             break;
@@ -114,10 +116,10 @@ int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names
                 memcpy(text, "host", 5);
             }
             text[sizeof(text) - 1] = '\0';
-            append(ret_path, &length, text, strlen(text));
+            name_append(ret_path, &length, text, strlen(text));
             break;
         case '%':
-            append(ret_path, &length, "%", 1);
+            name_append(ret_path, &length, "%", 1);
             break;
         case '\0':
             at--; /* a pattern from a damaged header; the loop ends at its NUL */

@@ -1,4 +1,4 @@
-/* trace_name.h: what a trace file is called. */
+/* trace_name.h: names of trace files. */
 #ifndef AG_TRACE_NAME_H
 #define AG_TRACE_NAME_H
 
@@ -6,20 +6,22 @@
 
 /* Checks a pattern (NULL: the default) and makes it absolute. */
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]);
-/* The folder that its files go to; a folder that itself has % in its pattern is given unexpanded.
- */
+/* Returns the folder of the pattern's files; a folder that itself contains % is returned
+ * unexpanded. */
 void ag_trace_pattern_folder(const char *pattern, char ret_folder[4096]);
 
-struct ag_trace_numbers { /* zero-initialise: what was made last, whose numbers need not be tried */
+/* zero-initialise; the last file created, whose number and lower ones need no test */
+struct ag_trace_numbers {
     char plain[4096];
     uint32_t last;
 };
-struct ag_trace_names {  /* what the letters of a pattern stand for */
-    const char *program; /* %e: any path; of its last part 200 bytes */
+struct ag_trace_names {  /* values for the letters of a pattern */
+    const char *program; /* %e: any path; at most 200 bytes of its last part are used */
     uint32_t pid;        /* %p */
     uint64_t start_s;    /* %t: of the session, seconds since the Unix epoch */
-    /* Of files that only the caller makes: thousands of one name are looked at once. NULL: from
-     * the first number on, since somebody before us may have made the file. */
+    /* For files that only the caller creates: skips numbers that are known to be used, since there
+     * may be thousands of one name. NULL: starts at the first number, since another process may
+     * have created the file. */
     struct ag_trace_numbers *numbers;
 };
 /* 0, or -ENAMETOOLONG. %h is this machine's name. */

@@ -1,11 +1,12 @@
-/* trace_opening.c: which file a process' trace goes to: the one that `run` made, the one that a
- * writer before us began, or a new one.
+/* trace_opening.c: decides to which file a process' trace goes: the one that `run` created, the one
+ * that a previous writer began, or a new one.
  *
- * The note behind the slot (recording.h) says where a predecessor's file is. It lies in memory that
- * the program can write, so it is only a hint: the file must be ours, and its header must carry
- * this session, this process and this use of the slot. Only the session's owner collects and seals,
- * so ours is the owner's. A predecessor who was killed before the note is found by the name that
- * the file would get (trace_file.c). */
+ * The note behind the slot (recording.h) says where a previous writer's file is. The program can
+ * write to that memory, so the note is only a hint: the file must belong to the user of this
+ * writer, and its header must carry this session, this process and this use of the slot. (Only the
+ * session's owner drains and seals it, so that user is the owner.) When the previous writer was
+ * killed before it wrote the note, its file is found by the name that the new file would get
+ * (trace_file.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static struct ag_trace_header header_of(const struct ag_recording *recording) {
                                     .start_realtime_ns = realtime_of(recording)};
 }
 
-/* The file that a writer before us began, by its note. -ENOENT: there is none, or none to be
+/* Opens the file that a previous writer began, by its note. -ENOENT: there is none, or it cannot be
  * trusted. */
 static int open_noted(struct ag_recording *recording) {
     struct ag_slot_trace note;
@@ -105,8 +106,8 @@ static int open_noted(struct ag_recording *recording) {
     return fd;
 }
 
-/* The file that `run` made for the first process, once: an image that execs another leaves it to
- * none. */
+/* Takes the file that `run` created for the first process. It is used once: after an exec the next
+ * image gets a new one. */
 static int take_first_file(struct ag_recording *recording, const struct ag_trace_header *header) {
     struct ag_session *session = recording->session;
     const int fd = session->first_trace_fd;
@@ -147,12 +148,12 @@ static void leave_note(const struct ag_recording *recording) {
     const size_t length = strlen(recording->path);
     note->path[0] = '\0';
     note->generation = recording->generation;
-    if (length < sizeof(note->path)) { /* else a successor begins a file of its own */
+    if (length < sizeof(note->path)) { /* otherwise the next writer begins another file */
         memcpy(note->path, recording->path, length + 1);
     }
 }
 
-/* A writer behind what is in the file already. It gets a descriptor of its own, to own. */
+/* Creates a trace writer that appends to the file. It gets a descriptor of its own. */
 int ag_recording_resume_writer(struct ag_recording *recording) {
     const int fd = fcntl(recording->trace_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
@@ -165,7 +166,7 @@ int ag_recording_resume_writer(struct ag_recording *recording) {
     return r;
 }
 
-/* Did the writer before us seal it, and die before it could say so? */
+/* Did a previous writer seal it, and die before it could note that? */
 static bool is_sealed(const struct ag_recording *recording) {
     struct ag_trace_file *file = NULL;
     struct ag_decode_error error;
@@ -200,7 +201,7 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
 static int go_on(struct ag_recording *recording, const struct ag_process_slot *copy) {
     recording->was_finished = is_sealed(recording);
     if (recording->was_finished) {
-        recording->is_cut = true; /* nothing more goes in */
+        recording->is_cut = true; /* nothing more is written */
         return 0;
     }
     const int r = ag_recording_resume_writer(recording);

@@ -1,6 +1,6 @@
-/* trace_room.c: a trace that meets a full disk, a quota or its own size must still get its end and
- * its index: so the room for them is set aside before each chunk, by blocks behind the file's end
- * (FALLOC_FL_KEEP_SIZE) where the file system can do that. */
+/* trace_room.c: reserves disk space for a trace's end and index, which must fit even when the trace
+ * meets a full disk, a quota or its own size limit. The space is reserved before each chunk, as
+ * blocks behind the file's end (FALLOC_FL_KEEP_SIZE), where the file system supports that. */
 #include "trace_room.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 
 enum {
     END_BYTES = 24 * 1024,       /* timeline, heaps, threads, end and footer, compressed */
-    BYTES_PER_STACK = 16,        /* of its sums, compressed: 10 to 14 were seen */
-    TRACE_BYTES_PER_ENTRY = 512, /* the list of chunks: 10 bytes for each 5 KiB and more of trace */
+    BYTES_PER_STACK = 16,        /* of its sums, compressed: 10 to 14 were measured */
+    TRACE_BYTES_PER_ENTRY = 512, /* the list of chunks: 10 bytes per 5 KiB or more of trace */
     STEP_MAX_BYTES = 1024 * 1024,
 };
 
@@ -29,11 +29,12 @@ static uint64_t end_bytes(const struct ag_trace_room *room, uint64_t trace_bytes
                           uint64_t n_stacks) {
     const uint64_t bytes =
         END_BYTES + n_stacks * BYTES_PER_STACK + trace_bytes / TRACE_BYTES_PER_ENTRY;
-    const uint64_t most = room->max_bytes / 4; /* a small trace rather has events than an index */
+    /* in a small trace, events are worth more than an index */
+    const uint64_t most = room->max_bytes / 4;
     return room->max_bytes > 0 && bytes > most ? most : bytes;
 }
 
-static int reserve(struct ag_trace_room *room, uint64_t from, uint64_t to) {
+static int room_reserve(struct ag_trace_room *room, uint64_t from, uint64_t to) {
     if (fallocate(room->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)) == 0) {
         room->reserved_to = to;
         return 0;
@@ -58,19 +59,21 @@ int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64
         return 0;
     }
     const uint64_t from = room->reserved_to > trace_bytes ? room->reserved_to : trace_bytes;
-    /* In steps of a quarter, so that a trace of many chunks asks seldom; and no more, since each
-     * process of a session sets its own aside, and what the idle ones hold the busy ones lack. */
+    /* Reserves in steps of a quarter, so that a trace of many chunks asks seldom. No more than
+     * that: each process of a session reserves its own space, and the space that idle ones hold is
+     * missing for busy ones. */
     uint64_t step = trace_bytes / 4;
     step = step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
-    int r = reserve(room, from, wanted + step);
+    int r = room_reserve(room, from, wanted + step);
     if (r == -ENOSPC || r == -EDQUOT) {
-        r = reserve(room, from, wanted); /* the last of it */
+        r = room_reserve(room, from, wanted); /* tries the remainder */
     }
     return r == -EINTR ? 0 : r; /* asked again before the next chunk */
 }
 
 void ag_trace_room_done(struct ag_trace_room *room, uint64_t trace_bytes) {
     if (room->fd >= 0 && room->reserved_to > trace_bytes) {
-        (void)!ftruncate(room->fd, (off_t)trace_bytes); /* blocks that stay are a waste, no harm */
+        /* blocks that stay reserved are wasted but harmless */
+        (void)!ftruncate(room->fd, (off_t)trace_bytes);
     }
 }

@@ -1,4 +1,4 @@
-/* trace_room.h: may a trace grow, and will its end still fit? */
+/* trace_room.h: decides whether a trace may grow so that its end still fits. */
 #ifndef AG_TRACE_ROOM_H
 #define AG_TRACE_ROOM_H
 
@@ -7,25 +7,25 @@
 
 struct ag_trace_room {
     int fd;               /* of the trace; -1: there is none */
-    uint64_t max_bytes;   /* asked for; 0: none */
+    uint64_t max_bytes;   /* size limit by option; 0: none */
     uint64_t limit_bytes; /* RLIMIT_FSIZE; UINT64_MAX: none */
-    uint64_t reserved_to; /* file offset up to which the disk has promised room */
-    bool cannot_reserve;  /* a file system that promises nothing */
+    uint64_t reserved_to; /* file offset up to which disk space is reserved */
+    bool cannot_reserve;  /* the file system does not support reservations */
 };
 void ag_trace_room_start(struct ag_trace_room *room, int fd, uint64_t max_bytes);
 
-/* Somebody said how long it may get. */
+/* Is there a size limit? */
 static inline bool ag_trace_room_is_bounded(const struct ag_trace_room *room) {
     return room->max_bytes > 0 || room->limit_bytes != UINT64_MAX;
 }
 
 enum { AG_ROOM_AS_ASKED = 1 };
-/* May the trace, now trace_bytes long, take `bytes` more and then its end with n_stacks sums?
- * 0: yes. AG_ROOM_AS_ASKED: it has the size that was asked for. -ENOSPC, -EDQUOT, -EFBIG: there is
- * no room. */
+/* May the trace, now trace_bytes long, grow by `bytes` and then by its end with n_stacks sums? 0:
+ * yes. AG_ROOM_AS_ASKED: it has reached the requested size. -ENOSPC, -EDQUOT, -EFBIG: there is no
+ * room. */
 int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64_t bytes,
                         uint64_t n_stacks);
-/* Gives back what was promised and not used. */
+/* Returns the reserved space that was not used. */
 void ag_trace_room_done(struct ag_trace_room *room, uint64_t trace_bytes);
 
 #endif

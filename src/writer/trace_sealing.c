@@ -1,7 +1,8 @@
-/* trace_sealing.c: the end of a trace: what was lost, how it ended, the sums, the index.
+/* trace_sealing.c: writes the end of a trace: what was lost, how the process ended, the sums, the
+ * index.
  *
- * A recording that was cut by a full disk still tries: cutting back to the last whole chunk freed a
- * little room, and the end takes little. Without it a reader says "cut" by itself. */
+ * A recording that was cut by a full disk still tries: truncating to the last whole chunk freed a
+ * little room, and the end needs little. Without an end, a reader reports the trace as cut. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ uint64_t ag_recording_lost(const struct ag_recording *recording) {
     return total;
 }
 
-/* The process' time in samples. */
+/* CPU time that the process spent on samples. */
 static uint64_t sampler_ns(const struct ag_recording *recording) {
     const struct ag_session *session = recording->session;
     const struct ag_process_slot *slot = ag_session_slot(session, recording->slot);
@@ -40,7 +41,7 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
             .kind = AG_RECORD_LOST,
             .u.lost = {.cause = cause, .events = lost_by(recording, cause)}};
         if (lost.u.lost.events > 0) {
-            (void)ag_record_append(blob, &lost); /* sticky: seen at the write, as all below */
+            (void)ag_record_append(blob, &lost); /* sticky: reported by the write, as all below */
         }
     }
     const struct ag_record profiler = {
@@ -73,8 +74,7 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
     (void)ag_record_append(blob, &ended);
 }
 
-/* A program that did nothing any more since somebody asked for a reset has no event that says so.
- */
+/* Applies a reset after which the program recorded no event that could report it. */
 static void reset_unsaid(const struct ag_recording *recording) {
     const struct ag_segment_header *header = recording->session->header;
     const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);
@@ -85,11 +85,12 @@ static void reset_unsaid(const struct ag_recording *recording) {
     }
 }
 
-/* The sums as kept along the way; or, when the books do not match the file, read back from it. */
+/* Makes the sums from the totals; when the totals do not match the file, reads them back from it.
+ */
 static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
                      struct ag_blob *ret_blob) {
     if (recording->ledger && !recording->is_cut) {
-        int r = ag_merge_finish(recording->merge); /* nothing for a single thread */
+        int r = ag_merge_finish(recording->merge); /* does nothing for a single thread */
         reset_unsaid(recording);
         ag_ledger_reach(recording->ledger, facts->end_ns);
         r = r < 0 ? r : ag_ledger_close(recording->ledger);
@@ -98,12 +99,12 @@ static int make_sums(struct ag_recording *recording, const struct ag_index_facts
                                             &recording->summary);
         }
     }
-    char path[64]; /* whatever became of the name */
+    char path[64]; /* works even if the name has changed */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
     return ag_trace_index_of_file(path, facts, ret_blob, &recording->summary);
 }
 
-/* A writer that failed once stays failed: the end gets a new one. */
+/* A trace writer that failed stays failed: the end gets a new one. */
 static void revive_writer(struct ag_recording *recording) {
     recording->writer = ag_trace_writer_free(recording->writer);
     if (recording->trace_fd >= 0) {
@@ -111,8 +112,8 @@ static void revive_writer(struct ag_recording *recording) {
     }
 }
 
-/* An index that would make the trace larger than was asked for is taken off again: a reader does
- * without. */
+/* Writes the index. If it would exceed the requested size it is removed again: readers work without
+ * it. */
 static int write_index(struct ag_recording *recording, const struct ag_blob *sums) {
     const uint64_t before_bytes = ag_trace_writer_bytes(recording->writer);
     const int r = ag_trace_writer_finish(recording->writer, sums);
@@ -166,7 +167,7 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
     }
     ag_trace_room_done(&recording->room, ag_recording_bytes(recording));
     if (r < 0 && recording->error == 0) {
-        recording->error = r; /* a reader does without the index; the failure is worth saying */
+        recording->error = r; /* readers work without the index; the failure is reported */
     }
     ag_blob_done(&sums);
 }

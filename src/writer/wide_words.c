@@ -1,8 +1,9 @@
-/* wide_words.c: what a stream tells besides its events: names, heaps, mappings, collections, calls.
+/* wide_words.c: turns the wide records of a stream into trace records: names, heaps, mappings,
+ * collections, calls.
  *
- * Each becomes a record. Definitions go before the events that need them; what has its place among
- * the events (mappings, marks, changes of the interval) travels with them. The recorder writes raw
- * clocks, a trace has nanoseconds. */
+ * Definitions go before the events that need them; records with a place among the events (mappings,
+ * marks, changes of the interval) travel with them. The recorder writes raw clock values, a trace
+ * has nanoseconds. */
 #include "wide_words.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "session_clock.h"
 
-static void book_mapping(struct ag_recording *recording, const struct ag_record *record) {
+static void totals_add_mapping(struct ag_recording *recording, const struct ag_record *record) {
     if (!recording->ledger) {
         return;
     }
@@ -28,7 +29,8 @@ static uint64_t raw_to_ns(const struct ag_recording *recording, uint64_t raw) {
         atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed), raw);
 }
 
-/* The recording lasted until then at least, though no event says it. */
+/* Converts a time that a record reports. The recording lasted at least until then, even if no event
+ * says so. */
 static uint64_t reported_at_ns(struct ag_recording *recording, uint64_t raw) {
     const uint64_t time_ns = raw_to_ns(recording, raw), last_ns = recording->last_event_ns;
     recording->last_event_ns = time_ns > last_ns ? time_ns : last_ns;
@@ -44,24 +46,25 @@ static void date_collection(struct ag_recording *recording, struct ag_record *re
 }
 
 static void take_calls(struct ag_recording *recording, const struct ag_wide *wide) {
-    static struct ag_call_path paths[AG_WIDE_CALLS_MOST]; /* 20 KiB that one process needs once */
+    static struct ag_call_path paths[AG_WIDE_CALLS_MOST]; /* 20 KiB, of which a process needs one */
     bool time_is_raw = false;
     const size_t count = ag_wide_calls(wide, paths, &time_is_raw);
     for (size_t i = 0; i < count && time_is_raw; i++) {
         paths[i].own_ns = raw_to_ns(recording, paths[i].own_ns);
     }
     if (count > 0) {
-        (void)ag_record_append_calls(&recording->records, paths, count); /* seen at the write */
+        (void)ag_record_append_calls(&recording->records, paths, count); /* reported by the write */
     } else {
         recording->lost[AG_LOST_DAMAGED]++;
     }
 }
 
-/* For the line that `run` closes with; the last word of a name counts, as for a reader. */
+/* Keeps the runtime for the closing line of `run`; the last report of a name counts, as in a
+ * reader. */
 static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
     char name[sizeof(recording->runtimes[0].name)];
-    const struct ag_bytes *told = &record->u.runtime.name;
-    (void)snprintf(name, sizeof(name), "%.*s", (int)told->length, told->data);
+    const struct ag_bytes *bytes = &record->u.runtime.name;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)bytes->length, bytes->data);
     uint32_t i = 0;
     while (i < recording->n_runtimes && strcmp(recording->runtimes[i].name, name) != 0) {
         i++;
@@ -94,24 +97,24 @@ void ag_recording_take_wide(struct ag_recording *recording, uint32_t number,
             ag_ledger_via_heap(recording->ledger, record.u.via.via, record.u.via.heap);
         }
     }
-    if (record.kind == AG_RECORD_GC && destinations & AG_TO_BOOKS) {
+    if (record.kind == AG_RECORD_GC && destinations & AG_TO_TOTALS) {
         recording->n_collections++;
     }
     const bool is_mapping = record.kind == AG_RECORD_MAP || record.kind == AG_RECORD_UNMAP;
-    if (is_mapping && destinations & AG_TO_BOOKS) {
-        book_mapping(recording, &record);
+    if (is_mapping && destinations & AG_TO_TOTALS) {
+        totals_add_mapping(recording, &record);
     }
     if (!(destinations & AG_TO_TRACE)) {
         return;
     }
     if (is_mapping) {
         ag_stack_harvest_learn(&recording->stacks, record.u.map.stack);
-        (void)ag_event_encoder_add_record(encoder, &record); /* seen at the write */
+        (void)ag_event_encoder_add_record(encoder, &record); /* reported by the write */
         return;
     }
-    if (record.kind == AG_RECORD_MARK ||     /* behind the stamp that tells when it was */
-        record.kind == AG_RECORD_SAMPLING) { /* before the events it is about */
-        (void)ag_event_encoder_add_record(encoder, &record); /* seen at the write */
+    if (record.kind == AG_RECORD_MARK ||     /* after the stamp with its time */
+        record.kind == AG_RECORD_SAMPLING) { /* before the events that it describes */
+        (void)ag_event_encoder_add_record(encoder, &record); /* reported by the write */
         return;
     }
     if (record.kind == AG_RECORD_RUNTIME) {

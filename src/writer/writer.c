@@ -1,33 +1,34 @@
 /* writer.c: the process beside the program: its loop, and the life of a slot.
  *
- * 1. The loop. About every millisecond: tick the clock, look for new processes, take what is ready,
- * look who ended. A round that took something is followed by the next at once; else epoll_wait
- * sleeps for a millisecond or until a process ends.
+ * 1. The loop. About every millisecond it ticks the clock, looks for new processes, takes the
+ *    chunks that are ready, and checks which processes have ended. A round that took something is
+ *    followed by the next at once; otherwise epoll_wait sleeps for a millisecond or until a process
+ *    ends.
  *
- * 2. A slot's life, as seen from here
+ * 2. The life of a slot, as the writer sees it
  *
  *        NONE --- LIVE ---> OPEN --- ended, drained, sealed ---> RETIRED --- 300 ms ---> NONE
  *
  *    A retired slot keeps its state and its tree for a moment: a child that was forked right before
- * the end still works with that tree, and has not claimed a slot of its own yet. The session ends
- * when the first process has ended and every slot is free: that moment also catches programs that
- * were spawned, not forked, right before the end.
+ *    the end still works with that tree, and has not claimed a slot of its own yet. The session
+ *    ends when the first process has ended and every slot is free: the same moment also catches
+ *    programs that were spawned, not forked, right before the end.
  *
- * 3. Who lives. A process holds locks on the live file as long as its memory lives (segment.h, 6);
- * they are what is believed. Its pidfd only wakes us when there is something to see, and says how a
- * process ended; which pid it has may stay unknown (process_watch.c). So in this order:
+ * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h, 6);
+ *    the writer trusts these locks. A pidfd only wakes the writer and says how a process ended; the
+ *    pid of a process may stay unknown (process_watch.c). The tests, in this order:
  *
- *     it has a lock of its own     it lives while that is held. Dropped and its pid lives on: exec
+ *     it has a lock of its own     it lives while the lock is held; if its pid lives on after
+ *                                  that, it has executed another program
  *     its family's lock            a forked child is dead when that is dropped; until then ...
- *     its pid, where it is known   ... it lives as long as that
+ *     its pid, where it is known   ... it lives as long as that process
  *     any candidate for its pid    ... or as long as there is one
  *
  * A process that may live is never sealed; a session ends when the last lock is dropped.
  *
- * 4. If we die. Everything that matters is in the segment and the traces: whoever comes next adopts
- * the slots again and finds the traces by the note behind each slot (recording.h). The lock on the
- * live file says whether somebody is there.
- */
+ * 4. Death of the writer. All durable state is in the segment and the traces: the next writer
+ *    adopts the slots again and finds the traces by the note behind each slot (recording.h). The
+ *    lock on the live file says whether the session has a writer. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -47,13 +48,14 @@ enum {
     RSS_EVERY_NS = 10 * 1000 * 1000,
     SAMPLES_RSS_EVERY_NS = 50 * 1000 * 1000,
     FLUSH_EVERY_NS = 100 * 1000 * 1000,
-    FLUSH_AFTER_NS = 1000 * 1000 * 1000,    /* a trace chunk waits no longer than this for more */
-    RETIRE_AFTER_NS = 300 * 1000 * 1000,    /* a forked child's way to its first instruction */
-    STATUS_PATIENCE_NS = 500 * 1000 * 1000, /* `run` tells within microseconds, or was killed */
+    FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* the longest that data waits for its trace chunk */
+    /* the time a forked child may need to its first instruction */
+    RETIRE_AFTER_NS = 300 * 1000 * 1000,
+    STATUS_PATIENCE_NS = 500 * 1000 * 1000, /* `run` reports within microseconds, or was killed */
     LOOK_EVERY_NS = 20 * 1000 * 1000,       /* at locks, and at /proc where there are no pidfds */
     SEARCH_EVERY_NS = 250 * 1000 * 1000,    /* in /proc, for a process whose pid is not known */
     N_WOKEN = 64,
-    FIRST_PROCESS = UINT32_MAX, /* epoll's number for it; the others are slots */
+    FIRST_PROCESS = UINT32_MAX, /* epoll's number for the first process; other numbers are slots */
 };
 
 _Static_assert(sizeof(((struct ag_writer_report *)0)->strangers) == AG_STRANGERS_NAMES_BYTES,
@@ -65,7 +67,7 @@ static void wake_when_ended(struct ag_writer *writer, int pidfd, uint32_t number
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = number};
     if (pidfd >= 0) {
         (void)epoll_ctl(writer->epoll_fd, EPOLL_CTL_ADD, pidfd,
-                        &event); /* else a look every 20 ms finds out */
+                        &event); /* on failure the poll every 20 ms finds its end */
     }
 }
 
@@ -107,18 +109,18 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
     const uint64_t cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
     watched->cpu_ns = cpu_ns > watched->cpu_ns ? cpu_ns : watched->cpu_ns;
     watched->has_ended = true;
-    watched->has_unread = true; /* until a round has looked at its ACTIVE chunks too */
+    watched->has_unread = true; /* until a round has examined its ACTIVE chunks too */
     watched->ended_ns = now_ns;
-    if (writer->session->is_attached && watched->is_first) { /* it may go on, unrecorded */
+    if (writer->session->is_attached && watched->is_first) { /* it may continue unrecorded */
         writer->first_has_ended = true;
         writer->first_ended_ns = now_ns;
     }
 }
 
-/* Of two slots with one process number the older was replaced by exec, even when it does not say
- * so: unless the newer one was forked, which no process is after an exec. Then the number is given
- * again, or the wrong one. Numbers are compared where it is known that they mean the same: as we
- * know them, or in one namespace. */
+/* Of two slots with one pid, the older one was replaced by exec, even when it does not say so,
+ * unless the newer process was forked, which no process is after an exec; then the pid was reused
+ * or is wrong. Pids are compared only where they are known to mean the same: both in the writer's
+ * namespace, or both in one other namespace. */
 static bool is_same_process(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
     return a->watch.pid != 0 && b->watch.pid != 0
                ? a->watch.pid == b->watch.pid
@@ -145,15 +147,15 @@ static void end_replaced(struct ag_writer *writer, uint32_t index) {
     }
 }
 
-/* ---- who lives ---- */
+/* ---- liveness ---- */
 
-struct seen { /* of a slot, before it is adopted */
+struct seen { /* a slot's data before it is adopted */
     uint64_t identity, family;
     uint32_t parent_slot;
     struct ag_process_sought sought;
 };
 
-static struct seen see(const struct ag_session *session, uint32_t index) {
+static struct seen slot_see(const struct ag_session *session, uint32_t index) {
     const struct ag_process_slot *slot = ag_session_slot(session, index);
     struct seen seen = {.parent_slot = slot->parent_slot,
                         .sought = {.pid = slot->pid,
@@ -168,7 +170,7 @@ static struct seen see(const struct ag_session *session, uint32_t index) {
     return seen;
 }
 
-/* The locks alone: AG_PROCESS_UNCLEAR where they do not decide. */
+/* Tests the locks alone: AG_PROCESS_UNCLEAR where they do not decide. */
 static enum ag_process_found ask_locks(const struct ag_session *session, uint64_t identity,
                                        uint64_t family) {
     if (identity != 0) {
@@ -180,7 +182,8 @@ static enum ag_process_found ask_locks(const struct ag_session *session, uint64_
                : AG_PROCESS_UNCLEAR;
 }
 
-/* Our number of it. GONE is certain, and FOUND too; UNCLEAR: it may live. */
+/* Finds the process' pid in the writer's namespace. GONE and FOUND are certain; UNCLEAR: it may
+ * live. */
 static enum ag_process_found find_process(const struct ag_writer *writer, struct seen *seen,
                                           uint32_t *ret_pid) {
     *ret_pid = 0;
@@ -193,11 +196,11 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
     }
     const enum ag_process_found found = ag_process_find(&seen->sought, ret_pid);
     if (found == AG_PROCESS_GONE && seen->identity != 0) {
-        return AG_PROCESS_UNCLEAR; /* the lock that it holds is the better witness */
+        return AG_PROCESS_UNCLEAR; /* the lock that it holds is better evidence */
     }
     if (found == AG_PROCESS_UNCLEAR && seen->identity == 0 && seen->family == 0 &&
         ag_process_own_namespace() == 0) {
-        *ret_pid = seen->sought.pid; /* neither locks nor /proc: there is nothing else to go by */
+        *ret_pid = seen->sought.pid; /* neither locks nor /proc: nothing else is available */
         return AG_PROCESS_FOUND;
     }
     return found;
@@ -214,8 +217,8 @@ static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid
     end_replaced(writer, index);
 }
 
-/* When a process ended that is gone at the first look at it: before the first process, where this
- * is the first look since that one's end (see note_ends_before_first). */
+/* Returns when a process ended that is gone at the first look at it: before the first process, if
+ * this is the first look since that one's end (see note_ends_before_first). */
 static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
     return writer->first_has_ended && !writer->knows_ends_before_first ? writer->first_ended_ns
                                                                        : ag_monotonic_ns();
@@ -224,7 +227,7 @@ static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
 static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     struct ag_session *session = writer->session;
     struct ag_watched_slot *watched = &writer->slots[index];
-    struct seen seen = see(session, index);
+    struct seen seen = slot_see(session, index);
     uint32_t pid = 0;
     const enum ag_process_found found =
         writer->is_offline ? AG_PROCESS_GONE : find_process(writer, &seen, &pid);
@@ -246,7 +249,7 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
                                         .watch = {.pidfd = -1, .statm_fd = -1}};
     writer->n_open++;
     struct ag_process_slot *slot = ag_session_slot(session, index);
-    /* release: pairs with the acquire in ag_recorder_trace; the note is whole */
+    /* release: pairs with the acquire in ag_recorder_trace; the note is complete */
     atomic_store_explicit(&slot->trace_created, 1, memory_order_release);
     if (writer->is_offline) {
         watched->has_ended = true;
@@ -260,20 +263,21 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     ag_strangers_recorded(&writer->strangers, pid == 0 && has_our_numbers ? seen.sought.pid : pid);
     if (seen.parent_slot < session->n_slots && seen.identity == 0 &&
         writer->slots[seen.parent_slot].phase == AG_PHASE_OPEN) {
-        watched->program = writer->slots[seen.parent_slot].program; /* as it began */
+        /* a forked child starts with its parent's program */
+        watched->program = writer->slots[seen.parent_slot].program;
     }
     const bool is_unreaped = found == AG_PROCESS_GONE && session->pid_namespace != 0 &&
                              seen.sought.namespace == session->pid_namespace &&
                              ag_process_is_unreaped(seen.sought.pid, slot->parent_pid);
-    watch_process(writer, index, is_unreaped ? seen.sought.pid : pid); /* for its status */
+    watch_process(writer, index, is_unreaped ? seen.sought.pid : pid); /* to read its status */
     if (found == AG_PROCESS_GONE) {
         note_end(writer, index, end_of_unseen_ns(writer));
     }
 }
 
 /* For a session whose writer is gone. */
-static bool lives(const struct ag_writer *writer, uint32_t index) {
-    struct seen seen = see(writer->session, index);
+static bool slot_lives(const struct ag_writer *writer, uint32_t index) {
+    struct seen seen = slot_see(writer->session, index);
     uint32_t pid = 0;
     const enum ag_process_found found = find_process(writer, &seen, &pid);
     return found == AG_PROCESS_UNCLEAR ||
@@ -289,11 +293,10 @@ static bool is_to_adopt(const struct ag_writer *writer, uint32_t index) {
            (state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED);
 }
 
-/* In the order of their starts, whatever slots they have: of two images of one process, both of
- * them new, the one before the exec has the plain name.
- */
+/* Adopts in the order of the processes' starts, whatever slots they have: of two new images of one
+ * process, the one before the exec gets the plain name. */
 void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots) {
-    uint64_t last_raw = 0; /* the start and the slot of the one handled last */
+    uint64_t last_raw = 0; /* start and slot of the process handled last */
     uint32_t last = UINT32_MAX;
     for (;;) {
         uint64_t next_raw = UINT64_MAX;
@@ -318,7 +321,7 @@ void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots) {
         const struct ag_process_slot *slot = ag_session_slot(writer->session, next);
         if (writer->is_offline &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE &&
-            lives(writer, next)) {
+            slot_lives(writer, next)) {
             continue;
         }
         adopt_slot(writer, next);
@@ -351,8 +354,8 @@ static bool tree_is_in_use(const struct ag_writer *writer, uint32_t tree, uint32
     return false;
 }
 
-/* A forked child that has not said yet which tree it uses finds another generation there when it
- * does, and starts over: record/process.c, 2. */
+/* Clears a tree that no process uses. A forked child that has not yet announced which tree it uses
+ * finds another generation there when it does, and starts over: record/process.c, 2. */
 static void clear_unused_tree(const struct ag_writer *writer, uint32_t tree, uint32_t except) {
     if (tree >= ag_session_slots_used(writer->session) || tree_is_in_use(writer, tree, except)) {
         return;
@@ -370,7 +373,7 @@ void ag_writer_retire(struct ag_writer *writer, uint64_t now_ns, uint64_t after_
         struct ag_watched_slot *watched = &writer->slots[i];
         const bool is_due = watched->phase == AG_PHASE_RETIRED &&
                             now_ns - watched->ended_ns >= after_ns &&
-                            watched->dumps.writer == 0; /* somebody may wait for its dump */
+                            watched->dumps.writer == 0; /* otherwise its dump is due */
         if (!is_due) {
             continue;
         }
@@ -378,7 +381,8 @@ void ag_writer_retire(struct ag_writer *writer, uint64_t now_ns, uint64_t after_
         clear_unused_tree(writer, watched->tree, /* except= */ i);
         memset((uint8_t *)slot + AG_SLOT_TRACE_OFFSET, 0, sizeof(struct ag_slot_trace));
         atomic_fetch_add_explicit(&slot->generation, 1, memory_order_relaxed);
-        /* release: the note and the generation are there for whoever claims the slot (acquire) */
+        /* release: pairs with the acquire of the process that claims the slot; note and generation
+         * are set */
         atomic_store_explicit(&slot->state, AG_SLOT_FREE, memory_order_release);
         watched->phase = AG_PHASE_NONE;
         writer->n_retired--;
@@ -387,7 +391,7 @@ void ag_writer_retire(struct ag_writer *writer, uint64_t now_ns, uint64_t after_
 
 /* ---- sealing ---- */
 
-/* Of a process whose parent is not `run`: the kernel may know. */
+/* Asks the kernel how a process ended whose parent is not `run`. */
 static void look_how_it_ended(const struct ag_watched_slot *watched, struct ag_process_slot *slot) {
     uint32_t status = 0;
     if (atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
@@ -405,7 +409,7 @@ static enum ag_slot_end how_it_ended(const struct ag_writer *writer,
     if (atomic_load_explicit(&writer->session->header->stop, memory_order_relaxed)) {
         return AG_END_CUT;
     }
-    /* acquire: pairs with ag_session_child_ended's release; the status is there */
+    /* acquire: pairs with the release in ag_session_child_ended; the status is set */
     if (atomic_load_explicit(&slot->wait_status_known, memory_order_acquire)) {
         const uint32_t status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed);
         return status & SIGNAL_BITS ? AG_END_SIGNAL : AG_END_EXIT;
@@ -420,7 +424,7 @@ static enum ag_slot_end how_it_ended(const struct ag_writer *writer,
     return has_exited ? AG_END_EXIT : AG_END_NOT_KNOWN;
 }
 
-/* errno of its making; 0: it was deleted. */
+/* Returns the errno of creating the trace; 0: it was deleted. */
 static uint32_t why_missing(const struct ag_recording *recording) {
     return recording->trace_fd < 0 ? (uint32_t)-recording->error : 0;
 }
@@ -483,8 +487,7 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     const uint64_t max_rss_kib = atomic_load_explicit(&slot->max_rss_kib, memory_order_relaxed);
     if (writer->n_traces == 0 && writer->n_open == 1 &&
         max_rss_kib * 1024 > recording->rss_peak_bytes) {
-        recording->rss_peak_bytes =
-            max_rss_kib * 1024; /* the kernel's number has the largest child's in it: only alone */
+        recording->rss_peak_bytes = max_rss_kib * 1024; /* includes the largest child: only alone */
     }
     const struct ag_recording_end end = {
         .how = how_it_ended(writer, slot),
@@ -509,7 +512,7 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     writer->n_retired++;
 }
 
-/* Does `run` still have to tell us how its child ended? Of another's child nobody can. */
+/* Will `run` still report how its child ended? It cannot for other processes' children. */
 static bool waits_for_status(const struct ag_writer *writer, const struct ag_watched_slot *watched,
                              uint32_t index, uint64_t now_ns) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
@@ -520,7 +523,8 @@ static bool waits_for_status(const struct ag_writer *writer, const struct ag_wat
            now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
 }
 
-/* A few at once: those that live want a tick, and their chunks back; those that come, a slot. */
+/* Seals a few ended processes per call: live ones need ticks and their chunks back, and new ones
+ * need slots. */
 uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
     enum { AT_ONCE = 8 };
     uint32_t count = 0;
@@ -530,7 +534,8 @@ uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
             !waits_for_status(writer, watched, i, now_ns)) {
             seal(writer, i, now_ns);
             count++;
-            if (!writer->is_offline) { /* those who wait take a clock that stands for a death */
+            /* a process that waits for a tick takes a stopped clock for the writer's death */
+            if (!writer->is_offline) {
                 (void)ag_session_clock_tick(&writer->clock, writer->session);
             }
         }
@@ -538,14 +543,14 @@ uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
     return count;
 }
 
-/* ---- what the kernel says ---- */
+/* ---- events from the kernel ---- */
 
 static bool is_replaced(const struct ag_writer *writer, uint32_t index) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     return atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_REPLACED;
 }
 
-/* The process went on as another program, which is not this recording's. */
+/* The process executed another program, which does not belong to this recording. */
 static void note_exec(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     uint32_t expected = AG_SLOT_LIVE;
@@ -555,14 +560,15 @@ static void note_exec(struct ag_writer *writer, uint32_t index, uint64_t now_ns)
     ag_strangers_executed(&writer->strangers, writer->slots[index].watch.pid, now_ns);
 }
 
-/* A forked child's own lock would say so; it has none, and its family's goes on without it. */
+/* Has the process executed another program? Only forked children need this test: they have no lock
+ * of their own, and the family's lock lives on without them. */
 static bool executes_another(const struct ag_watched_slot *watched) {
     const uint64_t program = watched->program != 0 ? ag_process_program(watched->watch.pid) : 0;
     return program != 0 && program != watched->program;
 }
 
-/* Without locks, and in a /proc that hides processes, nobody says when it ends. The session has to.
- */
+/* Without locks and in a /proc that hides processes, the end of a process cannot be seen. The
+ * session has to end nevertheless. */
 static bool is_given_up(const struct ag_writer *writer, const struct ag_watched_slot *watched,
                         uint64_t now_ns) {
     const uint64_t patience_ns = UINT64_C(10000000000);
@@ -570,7 +576,7 @@ static bool is_given_up(const struct ag_writer *writer, const struct ag_watched_
            now_ns - writer->first_ended_ns > patience_ns && now_ns - writer->moved_ns > patience_ns;
 }
 
-/* See section 3. `thoroughly`: what costs more than a poll, too. */
+/* Section 3. `thoroughly`: also performs tests that cost more than a poll. */
 static void look_whether_it_lives(struct ag_writer *writer, uint32_t index, uint64_t now_ns,
                                   bool thoroughly) {
     struct ag_watched_slot *watched = &writer->slots[index];
@@ -590,13 +596,13 @@ static void look_whether_it_lives(struct ag_writer *writer, uint32_t index, uint
             note_end(writer, index, now_ns);
         } else if (!ag_process_watch_is_leaving(&watched->watch)) {
             note_exec(writer, index, now_ns);
-        } /* else its end is about to be seen */
+        } /* otherwise its end is about to be seen */
     } else if (locks == AG_PROCESS_UNCLEAR && has_ended) {
         note_end(writer, index, now_ns);
     } else if (locks == AG_PROCESS_UNCLEAR && executes_another(watched)) {
         note_exec(writer, index, now_ns);
     } else if (!is_known && now_ns >= watched->next_search_ns) {
-        struct seen seen = see(writer->session, index);
+        struct seen seen = slot_see(writer->session, index);
         uint32_t pid = 0;
         const enum ag_process_found found = find_process(writer, &seen, &pid);
         watched->next_search_ns = now_ns + SEARCH_EVERY_NS;
@@ -622,9 +628,9 @@ static void look_for_ends(struct ag_writer *writer, uint64_t now_ns, bool thorou
     }
 }
 
-/* Who is dead when the end of the first process is known ended before it, as far as anybody can
- * tell: also a child that came and went unseen, and one whose end the kernel tells a moment late.
- * Once, behind a look at all slots. */
+/* Once, after the end of the first process is known, looks at all slots: processes that are dead
+ * then count as ended before it. This includes a child that came and went unseen, and one whose end
+ * the kernel reports late. */
 static void note_ends_before_first(struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
         struct ag_watched_slot *watched = &writer->slots[i];
@@ -651,7 +657,8 @@ static void wait_for_ends(struct ag_writer *writer, int timeout_ms) {
     }
 }
 
-/* Many processes share the cost; a long session needs no more points than a timeline shows. */
+/* The pause grows with the number of processes, which bounds the cost, and with the session's
+ * length, since a timeline shows a limited number of points. */
 static uint64_t rss_pause_ns(const struct ag_writer *writer) {
     enum { TIMELINE_POINTS = 4096 };
     const uint64_t session_ns = ag_session_clock_now_ns(writer->session);
@@ -699,8 +706,8 @@ static void flush_when_due(struct ag_writer *writer, uint64_t now_ns, uint64_t *
     }
 }
 
-/* The first process, one of its images, or a child that ended before it: who asks for a report when
- * `run` returns wants them whole. */
+/* Is the first process, one of its images, or a child that ended before it not yet sealed? A user
+ * expects their traces to be complete when `run` returns. */
 static bool something_is_unsealed(const struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         const struct ag_watched_slot *watched = &writer->slots[i];
@@ -726,7 +733,7 @@ static void count_others(struct ag_writer *writer) {
         writer->n_traces + writer->n_open - report->registered - report->n_without_trace;
 }
 
-/* Tells `run` once that the first process is sealed, all its images. */
+/* Reports to `run` once, when the first process and all its images are sealed. */
 static void report_when_due(struct ag_writer *writer, int report_fd) {
     if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer)) {
         return;
@@ -747,22 +754,22 @@ static void report_when_due(struct ag_writer *writer, int report_fd) {
     for (size_t at = 0; at < sizeof(writer->report);) {
         const ssize_t n = write(report_fd, bytes + at, sizeof(writer->report) - at);
         if (n < 0 && errno != EINTR) {
-            return; /* `run` is gone: nobody wants to know */
+            return; /* `run` is gone */
         }
         at += n > 0 ? (size_t)n : 0;
     }
 }
 
-/* A slot is a page or two of its own, so a look at all of them is felt: it would be most of what a
- * writer costs that has nothing else to do. Who takes a slot says first how far to look
+/* Adopts new processes. Each slot is a page or two, so looking at all of them would be most of the
+ * cost of an idle writer; a process that takes a slot first announces how far to look
  * (record/process.c). */
 static void look_for_processes(struct ag_writer *writer) {
     ag_writer_adopt(writer, ag_session_slots_used(writer->session));
 }
 
-/* How long to sleep when there was nothing to do, ms. A program that has not moved for a while
- * costs less of our time; its next events are dated a few milliseconds less exactly. So are those
- * of a child that is on its way when all others are gone. */
+/* Returns how long to sleep when there was nothing to do, ms. The writer polls less often when the
+ * program has not moved for a while; the times of the next events are then a few milliseconds less
+ * exact. The same holds for a child that is starting when all others are gone. */
 static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
     enum {
         QUIET_AFTER_NS = 1000 * 1000 * 1000,
@@ -783,8 +790,8 @@ static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
     return lingers || now_ns - writer->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
 }
 
-/* Asked to end: once, when the first process has ended; else by the second time. What is recorded
- * is sealed as cut, and processes that live on are recorded no more. */
+/* Requests to end: the first takes effect when the first process has ended, the second at once.
+ * Recorded data is sealed as cut, and live processes are not recorded further. */
 static _Atomic unsigned n_asked_to_end;
 
 void ag_writer_ask_to_end(void) {
@@ -814,8 +821,7 @@ static void loop(struct ag_writer *writer, int report_fd) {
     bool is_over = false;
     while (!is_over) {
         const uint64_t now_ns = ag_session_clock_tick(&writer->clock, writer->session);
-        const bool first_had_ended =
-            writer->first_has_ended; /* before the look for new slots: none comes after it */
+        const bool first_had_ended = writer->first_has_ended; /* before the look for new slots */
         const bool ends_now = is_asked_to_end(writer);
         look_for_processes(writer);
         if (ends_now) {
@@ -857,7 +863,7 @@ int ag_writer_run(struct ag_session *session, int report_fd) {
     r = ag_writer_start(&writer, session);
     if (r == 0) {
         session->collected_since_raw = ag_session_clock_raw(session->clock_kind);
-        /* release: whoever sees us here may rely on the tick */
+        /* release: pairs with the acquire of recorders, which then rely on the tick */
         atomic_store_explicit(&session->header->writer_pid, (uint32_t)getpid(),
                               memory_order_release);
         loop(&writer, report_fd);
@@ -868,7 +874,7 @@ int ag_writer_run(struct ag_session *session, int report_fd) {
     return r;
 }
 
-/* ---- what `run` tells ---- */
+/* ---- calls from `run` ---- */
 
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
                             uint64_t max_rss_kib) {
