@@ -1,7 +1,8 @@
 # The front door. Everything behind it is Meson and Ninja: `meson setup build && ninja -C build` does as well.
 #
-#     make            build allogram into build/             make fmt      lay the C files out
-#     make test       every test, with a count at the end    make lint     the checks that guard the rules
+#     make            build allogram: build/allogram         make fmt      lay the C files out
+#     make check      a core of the tests, in minutes        make lint     the checks that guard the rules
+#     make test       every test, with a count at the end    make uninstall  what make install installed goes
 #     make demo       profile a program you know             make install  [DESTDIR=...] [PREFIX=/usr/local]
 #     make bench      the figures of docs/overhead.md        make clean    remove build/
 #     make soak       the long tests, in full numbers        make fuzz     [SECONDS_EACH=60] every fuzz target
@@ -12,11 +13,12 @@ PREFIX ?= /usr/local
 SECONDS_EACH ?= 60
 
 .DELETE_ON_ERROR:
-.PHONY: all test demo bench soak asan ubsan tsan fuzz fmt lint install clean
+.PHONY: all check test demo bench soak asan ubsan tsan fuzz fmt lint install uninstall clean
 
 all: | packages-build
 	@tools/configure.sh $(BUILD) -Dprefix=$(PREFIX)
 	@ninja -C $(BUILD)
+	@ln -sf src/cli/allogram $(BUILD)/allogram
 
 PACKAGES = packages-build packages-build-test packages-build-test-fuzz packages-build-test-fuzz-roots \
            packages-build-demo packages-build-bench packages-build-fuzz
@@ -24,15 +26,16 @@ PACKAGES = packages-build packages-build-test packages-build-test-fuzz packages-
 $(PACKAGES): packages-%:
 	@tools/install_packages.sh $(subst -, ,$*)
 
+check: | packages-build-test
+	@tools/run_check.sh $(BUILD)
+
 test: | packages-build-test-fuzz-roots
 	@tools/run_tests.sh $(BUILD)
 
 soak: | packages-build-test-fuzz
 	@tools/run_soak.sh $(BUILD)
 
-demo: | packages-build-demo
-	@tools/configure.sh $(BUILD)
-	@ninja -C $(BUILD) --quiet
+demo: all | packages-build-demo
 	@demo/run.sh $(BUILD)
 
 bench: | packages-build-bench
@@ -56,6 +59,9 @@ lint: | packages-build-test
 
 install: all
 	@meson install -C $(BUILD) --no-rebuild
+
+uninstall:
+	@ninja -C $(BUILD) uninstall
 
 clean:
 	rm -rf $(BUILD)

@@ -1,7 +1,7 @@
 // screenshot.mjs NODE_MODULES PAGE.html OUT.png [FRAGMENT]: the picture of the README, taken of the page that
 // `allogram view` made of the demo's trace. pngquant, where it is installed, makes it a third as large.
 //
-//     make demo && cd build/demo && ../src/cli/allogram view -o demo.html *.allogram
+//     make demo && cd build/demo && ../allogram view -o demo.html *.allogram
 //     node ../../viewer/screenshot.mjs ../viewer/npm demo.html ../../docs/view.png '#metric=peak&from=20&to=150'
 import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";

@@ -1,0 +1,17 @@
+#!/bin/sh
+# run_check.sh BUILD: the tests to run before each commit: lint, units, goldens, the command line, and the part of conformance that
+# sees most for its time. One build, no sanitizers, scaled counts. `make test` is everything.
+set -u
+build=$1
+export AG_TEST_SCALE=scaled
+cd "$(dirname "$0")/.." || exit 1
+rm -f "$build"/meson-logs/*.junit.xml
+tools/configure.sh "$build" -Dtests=enabled && ninja -C "$build" --quiet || {
+    echo "make check: the build failed"
+    exit 1
+}
+failed=0
+meson test -C "$build" --no-rebuild --suite lint --suite unit --suite golden --suite cli --suite core --no-suite fuzz \
+    --print-errorlogs || failed=1
+python3 tools/count_tests.py "$build" || failed=1
+exit $failed
